@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, end, run, text};
-use crate::harness::session::{meta, shown, terminal_id};
+use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
 /// A client that shows terminals which the agent runs itself.
@@ -14,12 +14,12 @@ fn with_terminals() -> Options {
 }
 
 /// The model sends a command to the background.
-fn send(command: &str) -> [Value; 2] {
+fn start_in_background(command: &str) -> [Value; 2] {
     [call("terminal", json!({"command": command, "background": true})), end()]
 }
 
 /// The turn is over, the script is not.
-fn over() -> Value {
+fn end_of_turn() -> Value {
     json!({"end": "end_turn"})
 }
 
@@ -36,14 +36,14 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
     let reader = json!({
         "command": "echo ready; read -r x; echo \"got $x\"", "background": true, "tty": true,
     });
-    let script: Vec<_> = send("echo begun; sleep 600")
+    let script: Vec<_> = start_in_background("echo begun; sleep 600")
         .into_iter()
-        .chain([call("terminal", reader), end(), text("Started."), over()])
+        .chain([call("terminal", reader), end(), text("Started."), end_of_turn()])
         .chain([call("terminal_list", json!({})), end()])
         .chain([call("terminal_input", typed), end()])
         .chain([call("terminal_wait", id("bg-2")), end()])
         .chain([call("terminal_output", json!({"id": "bg-2", "whole": true})), end()])
-        .chain([call("terminal_stop", id("bg-1")), end(), text("Stopped."), over()])
+        .chain([call("terminal_stop", id("bg-1")), end(), text("Stopped."), end_of_turn()])
         .collect();
     for options in [Options::default(), with_terminals()] {
         let mut agent = Agent::ready(script.clone(), options).await;
@@ -53,16 +53,24 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
             assert_eq!(call.status, ToolCallStatus::Completed);
             assert_eq!(meta(call)["background"], id);
             assert_eq!(call.raw_output.as_ref().unwrap()["running"], true);
-            assert!(shown(call).contains(&format!("in the background as {id}")), "{}", shown(call));
-            if let Some(terminal) = terminal_id(call) {
+            assert!(
+                call_text(call).contains(&format!("in the background as {id}")),
+                "{}",
+                call_text(call)
+            );
+            if let Some(terminal) = shown_terminal_id(call) {
                 let terminal = agent.session().observer.terminal(&terminal).unwrap();
                 assert!(terminal.exit.is_some(), "nothing more comes");
             }
         }
         assert!(agent.processes().iter().any(|process| process.contains("sleep 600")));
-        let asked = agent.client.asked.len();
+        let asked = agent.client.permission_requests.len();
         assert_eq!(agent.turn("and on").await, "end_turn");
-        assert_eq!(agent.client.asked.len(), asked + 1, "only what is typed is asked about");
+        assert_eq!(
+            agent.client.permission_requests.len(),
+            asked + 1,
+            "only what is typed is asked about"
+        );
         for (tool, part) in [
             ("terminal_list", "bg-1 has run for"),
             ("terminal_output", "got hello"),
@@ -70,7 +78,7 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
         ] {
             let call = agent.call(tool);
             assert_eq!(call.status, ToolCallStatus::Completed, "{tool}");
-            assert!(shown(&call).contains(part), "{tool}: {}", shown(&call));
+            assert!(call_text(&call).contains(part), "{tool}: {}", call_text(&call));
         }
         assert!(agent.call("terminal_input").title.contains("hello\\n"));
         assert_eq!(agent.processes(), [""; 0]);
@@ -80,8 +88,9 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
 
 #[tokio::test]
 async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
-    let replies = (0..5_000).flat_map(|_| [text("Well."), over()]);
-    let script: Vec<_> = send("cat gate; echo over; exit 3").into_iter().chain(replies).collect();
+    let replies = (0..5_000).flat_map(|_| [text("Well."), end_of_turn()]);
+    let script: Vec<_> =
+        start_in_background("cat gate; echo over; exit 3").into_iter().chain(replies).collect();
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.scratch.fifo("gate");
     assert_eq!(agent.turn("go").await, "end_turn");
@@ -93,7 +102,7 @@ async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
     assert_eq!(call.status, ToolCallStatus::Completed);
     assert!(call.title.contains("cat gate; echo over; exit 3"), "{}", call.title);
     assert_eq!(meta(&call)["exitCode"], 3);
-    assert!(shown(&call).contains("exit code 3") && shown(&call).contains("over\n"));
+    assert!(call_text(&call).contains("exit code 3") && call_text(&call).contains("over\n"));
     agent.turn("again").await;
     assert_eq!(calls(&agent, "terminal_output").len(), 1);
     agent.finish().await;
@@ -101,7 +110,7 @@ async fn the_end_of_a_command_is_a_call_of_the_turn_that_learns_of_it() {
 
 #[tokio::test]
 async fn a_cancelled_turn_leaves_the_background_alone_and_a_closed_session_does_not() {
-    let script: Vec<_> = send("trap '' TERM; setsid sleep 600 & sleep 600")
+    let script: Vec<_> = start_in_background("trap '' TERM; setsid sleep 600 & sleep 600")
         .into_iter()
         .chain([run("echo started; sleep 601"), end(), text("Next.")])
         .collect();

@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, end, text};
-use crate::harness::session::{meta, shown};
+use crate::harness::session::{call_text, meta};
 use crate::harness::{Agent, Options};
 
 /// Each call fails with the code, and its text names what is wrong. Nothing on the disk changes.
@@ -14,11 +14,11 @@ async fn fail(cases: &[(&str, Value, &str, &str)]) {
     let script: Vec<_> = calls.chain([text("I see.")]).collect();
     let mut agent = Agent::ready(script, Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "I see.");
+    assert_eq!(agent.session().message_text(), "I see.");
     let calls = agent.session().calls();
     assert_eq!(calls.len(), cases.len());
     for (call, (tool, args, code, says)) in calls.into_iter().zip(cases) {
-        let shown = shown(call);
+        let shown = call_text(call);
         assert_eq!(call.status, ToolCallStatus::Failed, "{tool} {args}");
         assert!(shown.contains(says), "{tool} {args}: {shown}");
         let output = call.raw_output.as_ref().unwrap();
@@ -106,7 +106,7 @@ async fn a_command_that_does_not_exist_fails_as_in_a_shell() {
     assert_eq!(agent.turn("go").await, "end_turn");
     let call = agent.call("terminal");
     assert_eq!(meta(&call)["exitCode"], 127);
-    assert!(shown(&call).contains("no-such-command"), "{}", shown(&call));
+    assert!(call_text(&call).contains("no-such-command"), "{}", call_text(&call));
     agent.finish().await;
 }
 
@@ -116,7 +116,7 @@ async fn a_model_that_breaks_off_ends_its_turn_with_words() {
     let mut agent = Agent::ready(script, Options::default()).await;
     let id = agent.prompt("go").await;
     let told = match agent.answer(&id).await {
-        Ok(_) => agent.session().said(),
+        Ok(_) => agent.session().message_text(),
         Err(error) => error.to_string(),
     };
     assert!(told.contains("the model is asleep"), "{told}");

@@ -14,9 +14,9 @@ async fn ready() -> Agent {
 }
 
 /// The connection lives, and nothing on the disk has changed.
-async fn lives(mut agent: Agent) {
+async fn assert_alive(mut agent: Agent) {
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "Hello.");
+    assert_eq!(agent.session().message_text(), "Hello.");
     assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched());
     agent.finish().await;
 }
@@ -37,11 +37,11 @@ async fn a_line_that_is_no_message_is_answered_and_survived() {
     ] {
         let mut agent = ready().await;
         agent.raw(line).await;
-        agent.until(|client| !client.strays.is_empty()).await;
-        let error = &agent.client.strays[0];
+        agent.until(|client| !client.unmatched_errors.is_empty()).await;
+        let error = &agent.client.unmatched_errors[0];
         let shown: String = line.chars().take(60).collect();
         assert_eq!(error["code"], code, "{shown}: {error}");
-        lives(agent).await;
+        assert_alive(agent).await;
     }
 }
 
@@ -49,8 +49,8 @@ async fn a_line_that_is_no_message_is_answered_and_survived() {
 async fn a_line_that_is_too_long_is_answered_and_survived() {
     let mut agent = ready().await;
     agent.raw(&format!("{{\"jsonrpc\": \"2.0\", \"x\": \"{}\"}}", "x".repeat(17 << 20))).await;
-    agent.until(|client| !client.strays.is_empty()).await;
-    lives(agent).await;
+    agent.until(|client| !client.unmatched_errors.is_empty()).await;
+    assert_alive(agent).await;
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_request_before_initialize_is_refused() {
     assert_eq!(error["code"], -32600, "{error}");
     agent.initialize().await.unwrap();
     agent.new_session().await;
-    lives(agent).await;
+    assert_alive(agent).await;
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_request_that_is_wrong_says_how() {
         let code = error["code"].as_i64().unwrap();
         assert!(codes.contains(&code), "{method} {params}: {error}");
     }
-    lives(agent).await;
+    assert_alive(agent).await;
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn an_answer_does_not_repeat_what_was_sent() {
     let params = json!({"sessionId": 1, "secret": secret});
     let error = agent.request_unchecked("session/prompt", params).await.unwrap_err();
     assert!(error.to_string().len() < 1024, "{error}");
-    lives(agent).await;
+    assert_alive(agent).await;
 }
 
 #[tokio::test]
@@ -122,8 +122,8 @@ async fn a_notification_is_never_answered() {
     }
     // A request and its answer are the barrier.
     agent.request_unchecked("session/dance", json!({})).await.unwrap_err();
-    assert_eq!(agent.client.strays, [Value::Null; 0]);
-    lives(agent).await;
+    assert_eq!(agent.client.unmatched_errors, [Value::Null; 0]);
+    assert_alive(agent).await;
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn an_answer_that_nobody_asked_for_is_ignored() {
     agent.raw("{\"jsonrpc\":\"2.0\",\"id\":\"none\",\"result\":{}}").await;
     agent.raw("{\"jsonrpc\":\"2.0\",\"id\":404,\"error\":{\"code\":1,\"message\":\"x\"}}").await;
     agent.request_unchecked("session/dance", json!({})).await.unwrap_err();
-    lives(agent).await;
+    assert_alive(agent).await;
 }
 
 #[tokio::test]

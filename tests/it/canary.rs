@@ -18,32 +18,36 @@ const CANARY: &str = "k9Qz";
 
 /// How reading is forbidden.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Guard {
+enum ReadProtection {
     /// By the mode, which asks; the client rejects.
     AskAlways,
     /// By a rule of the user, in a mode.
     Rule(&'static str),
 }
 
-const GUARDS: [Guard; 5] = [
-    Guard::AskAlways,
-    Guard::Rule("ask"),
-    Guard::Rule("accept-edits"),
-    Guard::Rule("auto"),
-    Guard::Rule("read-only"),
+const GUARDS: [ReadProtection; 5] = [
+    ReadProtection::AskAlways,
+    ReadProtection::Rule("ask"),
+    ReadProtection::Rule("accept-edits"),
+    ReadProtection::Rule("auto"),
+    ReadProtection::Rule("read-only"),
 ];
 
 /// Runs calls in one turn, in which each question is answered by a no; returns all that the agent
 /// wrote, on the wire and into its log.
-fn seen(guard: Guard, files: &[(&str, Vec<u8>)], calls: &[(&str, Value)]) -> String {
+fn run_and_collect_output(
+    guard: ReadProtection,
+    files: &[(&str, Vec<u8>)],
+    calls: &[(&str, Value)],
+) -> String {
     let scratch = Scratch::new();
     for (name, bytes) in files {
         fs::create_dir_all(scratch.path(name).parent().unwrap()).unwrap();
         fs::write(scratch.path(name), bytes).unwrap();
     }
     let mode = match guard {
-        Guard::AskAlways => "ask-always",
-        Guard::Rule(mode) => {
+        ReadProtection::AskAlways => "ask-always",
+        ReadProtection::Rule(mode) => {
             let folder =
                 PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/permissions");
             fs::create_dir_all(&folder).unwrap();
@@ -169,9 +173,9 @@ fn what_may_not_be_read_is_seen_nowhere() {
         // A rule about files leaves it open what their names are, where a whole folder is listed.
         let calls: Vec<_> = calls()
             .into_iter()
-            .filter(|(tool, _)| guard == Guard::AskAlways || *tool != "find_path")
+            .filter(|(tool, _)| guard == ReadProtection::AskAlways || *tool != "find_path")
             .collect();
-        let seen = seen(guard, &files(), &calls);
+        let seen = run_and_collect_output(guard, &files(), &calls);
         let at =
             seen.find(CANARY).map(|at| &seen[at.saturating_sub(400)..(at + 100).min(seen.len())]);
         // What the calls themselves say.
@@ -193,7 +197,7 @@ proptest! {
         let edit = |old: &String| ("edit_file", json!({
             "path": "held/a.txt", "old_text": old, "new_text": "x",
         }));
-        let seen = seen(guard, &files, &needles.iter().map(edit).collect::<Vec<_>>());
+        let seen = run_and_collect_output(guard, &files, &needles.iter().map(edit).collect::<Vec<_>>());
         prop_assert!(!seen.contains(CANARY), "{guard:?}");
     }
 }

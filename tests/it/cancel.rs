@@ -5,8 +5,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, end, run, text};
-use crate::harness::session::{meta, shown};
-use crate::harness::{Agent, Options, Permission};
+use crate::harness::session::{call_text, meta};
+use crate::harness::{Agent, Options, PermissionReply};
 
 /// A command that is over in ten minutes, and the text that follows it.
 fn long() -> [Value; 3] {
@@ -14,7 +14,7 @@ fn long() -> [Value; 3] {
 }
 
 /// Starts the long command in the first session; returns the prompt's id.
-async fn started() -> (Agent, Value) {
+async fn start_long_turn() -> (Agent, Value) {
     let mut agent = Agent::ready(long(), Options::default()).await;
     let prompt = agent.prompt("go").await;
     agent.until_shown(&agent.session_id(), "started").await;
@@ -23,7 +23,7 @@ async fn started() -> (Agent, Value) {
 
 #[tokio::test]
 async fn cancel_ends_a_command_and_its_turn() {
-    let (mut agent, prompt) = started().await;
+    let (mut agent, prompt) = start_long_turn().await;
     assert!(!agent.processes().is_empty());
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
@@ -31,7 +31,7 @@ async fn cancel_ends_a_command_and_its_turn() {
     let call = agent.call("terminal");
     assert_eq!(call.status, ToolCallStatus::Failed);
     assert_eq!(meta(&call)["reason"], "turn");
-    assert!(shown(&call).contains("started"), "what was shown stays: {}", shown(&call));
+    assert!(call_text(&call).contains("started"), "what was shown stays: {}", call_text(&call));
     assert_eq!(agent.turn("again").await, "end_turn");
     agent.finish().await;
 }
@@ -42,7 +42,7 @@ async fn cancel_before_anything_changes_nothing() {
     agent.cancel().await;
     agent.cancel().await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "Hello.");
+    assert_eq!(agent.session().message_text(), "Hello.");
     agent.finish().await;
 }
 
@@ -52,7 +52,7 @@ async fn cancel_stops_a_model_that_takes_its_time() {
     let mut agent = Agent::ready(script, Options::default()).await;
     let prompt = agent.prompt("go").await;
     let session = agent.session_id();
-    agent.until(|client| client.session(&session).said() == "Well").await;
+    agent.until(|client| client.session(&session).message_text() == "Well").await;
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     agent.finish().await;
@@ -91,16 +91,16 @@ async fn a_second_prompt_is_held_and_answered_after_the_first() {
     let second = agent.prompt("and then").await;
     agent.scratch.open_fifo("gate").await;
     assert_eq!(agent.stop_reason(&first).await, "end_turn");
-    assert_eq!(agent.session().said(), "One.");
-    assert_eq!(agent.client.answer(&second), None);
+    assert_eq!(agent.session().message_text(), "One.");
+    assert_eq!(agent.client.response(&second), None);
     assert_eq!(agent.stop_reason(&second).await, "end_turn");
-    assert_eq!(agent.session().said(), "One.Two.");
+    assert_eq!(agent.session().message_text(), "One.Two.");
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn cancel_answers_the_prompts_that_are_held() {
-    let (mut agent, first) = started().await;
+    let (mut agent, first) = start_long_turn().await;
     let held = [agent.prompt("and").await, agent.prompt("then").await];
     agent.cancel().await;
     for prompt in [&first, &held[0], &held[1]] {
@@ -112,7 +112,7 @@ async fn cancel_answers_the_prompts_that_are_held() {
 
 #[tokio::test]
 async fn more_prompts_than_can_be_held_are_refused() {
-    let (mut agent, first) = started().await;
+    let (mut agent, first) = start_long_turn().await;
     let mut held = Vec::new();
     for _ in 0..8 {
         held.push(agent.prompt("more").await);
@@ -130,7 +130,7 @@ async fn more_prompts_than_can_be_held_are_refused() {
 
 #[tokio::test]
 async fn a_prompt_is_cancelled_by_its_request_too() {
-    let (mut agent, prompt) = started().await;
+    let (mut agent, prompt) = start_long_turn().await;
     agent.notify("$/cancel_request", json!({ "requestId": prompt })).await;
     match agent.answer(&prompt).await {
         Ok(result) => assert_eq!(result["stopReason"], "cancelled"),
@@ -143,7 +143,7 @@ async fn a_prompt_is_cancelled_by_its_request_too() {
 
 #[tokio::test]
 async fn close_cancels_what_runs_and_frees_the_session() {
-    let (mut agent, prompt) = started().await;
+    let (mut agent, prompt) = start_long_turn().await;
     let held = agent.prompt("and then").await;
     let params = json!({"sessionId": agent.session_id()});
     let close = agent.send("session/close", params.clone()).await;
@@ -181,9 +181,9 @@ async fn cancel_on_the_heels_of_a_prompt_cancels_that_one_alone() {
 async fn cancel_ends_every_call_of_a_reply_and_runs_none_of_the_rest() {
     let write = |name: &str| call("write_file", json!({"path": name, "content": "x"}));
     let script = [write("a"), run("touch b"), write("c"), end(), text("This is never said.")];
-    let mut agent = Agent::ready(script, Permission::Never).await;
+    let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| !client.asked.is_empty()).await;
+    agent.until(|client| !client.permission_requests.is_empty()).await;
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     let calls = agent.session().calls();
@@ -209,7 +209,7 @@ async fn a_held_prompt_is_cancelled_by_its_request() {
     assert_eq!(agent.call("terminal").status, ToolCallStatus::InProgress);
     agent.scratch.open_fifo("gate").await;
     assert_eq!(agent.stop_reason(&first).await, "end_turn");
-    assert_eq!(agent.session().said(), "One.");
+    assert_eq!(agent.session().message_text(), "One.");
     agent.finish().await;
 }
 
@@ -220,7 +220,7 @@ async fn cancel_arrives_though_the_client_does_not_read() {
     let mut agent = Agent::ready([run(flood), end()], Options::default()).await;
     let prompt = agent.prompt("go").await;
     agent.until_shown(&agent.session_id(), "50").await;
-    let stopped = agent.stop_reading().await;
+    let stopped = agent.pause_reading().await;
     for _ in 0..1000 {
         // More answers than a pipe holds.
         agent.send_unchecked("session/dance", json!({})).await;

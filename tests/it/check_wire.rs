@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use acp_conformance::Rule;
+use acp_conformance::ConformanceRule;
 use pretty_assertions::assert_eq;
 
 use crate::harness::script::{end, run, text};
@@ -62,7 +62,7 @@ async fn a_fault_is_named_with_its_line_and_fails() {
 #[test]
 fn every_rule_is_documented() {
     let page = include_str!("../../docs/check-wire.md");
-    for rule in Rule::all() {
+    for rule in ConformanceRule::all() {
         let severity = format!("{:?}", rule.severity()).to_lowercase();
         let row = format!("\n| `{rule}` | {severity} | ");
         assert!(page.contains(&row), "docs/check-wire.md has no row that begins with {row}");

@@ -4,8 +4,8 @@ use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 
 use crate::harness::script::Model;
-use crate::harness::session::shown;
-use crate::harness::{Agent, Options, Permission};
+use crate::harness::session::call_text;
+use crate::harness::{Agent, Options, PermissionReply};
 
 const EDIT: &str = "edit notes.txt\n<<<\ntwo\n===\nzwei\n>>>";
 
@@ -15,8 +15,8 @@ async fn a_prompt_that_says_read_reads() {
     assert_eq!(agent.turn("read README.md").await, "end_turn");
     let call = agent.call("read_file");
     assert_eq!(call.status, ToolCallStatus::Completed);
-    assert!(shown(&call).contains("A folder for one test."), "{}", shown(&call));
-    assert_eq!(agent.session().said(), "Done: 1 call.");
+    assert!(call_text(&call).contains("A folder for one test."), "{}", call_text(&call));
+    assert_eq!(agent.session().message_text(), "Done: 1 call.");
     agent.finish().await;
 }
 
@@ -27,8 +27,8 @@ async fn several_lines_are_several_calls_in_order() {
     let calls = agent.session().calls();
     let names: Vec<_> = calls.iter().map(|call| call.name.clone().unwrap()).collect();
     assert_eq!(names, ["edit_file", "read_file", "terminal", "read_file"]);
-    assert!(shown(calls[1]).contains("zwei"), "{}", shown(calls[1]));
-    let said = agent.session().said();
+    assert!(call_text(calls[1]).contains("zwei"), "{}", call_text(calls[1]));
+    let said = agent.session().message_text();
     assert!(said.starts_with("4 calls, "), "{said}");
     assert!(said.contains("missing.txt"), "{said}");
     agent.finish().await;
@@ -40,7 +40,11 @@ async fn anything_else_is_answered_with_the_help() {
     for prompt in ["What is the time?", "help", "", "read README.md\nplease"] {
         assert_eq!(agent.turn(prompt).await, "end_turn");
     }
-    assert!(agent.session().said().contains("grep REGEX"), "{}", agent.session().said());
+    assert!(
+        agent.session().message_text().contains("grep REGEX"),
+        "{}",
+        agent.session().message_text()
+    );
     assert_eq!(agent.session().calls().len(), 0);
     agent.finish().await;
 }
@@ -62,9 +66,9 @@ async fn an_edit_is_asked_about() {
         (PermissionOptionKind::AllowOnce, "one\nzwei\nthree\n"),
         (PermissionOptionKind::RejectOnce, "one\ntwo\nthree\n"),
     ] {
-        let mut agent = Agent::ready(Model::Direct, Permission::Select(answer)).await;
+        let mut agent = Agent::ready(Model::Direct, PermissionReply::Select(answer)).await;
         assert_eq!(agent.turn(EDIT).await, "end_turn");
-        assert_eq!(agent.client.asked.len(), 1);
+        assert_eq!(agent.client.permission_requests.len(), 1);
         assert_eq!(agent.scratch.read("notes.txt"), notes);
         agent.finish().await;
     }

@@ -32,7 +32,7 @@ fn secrets() -> impl Iterator<Item = (String, String)> {
 
 /// Writes whatever it finds of them to a file, in its own environment and in what the system tells
 /// of every process. It would find the one that it is given.
-fn look() -> String {
+fn find_secrets_command() -> String {
     let tag = tag();
     format!(
         "CONTROL={tag}-control sh -c '{{ env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline \
@@ -49,7 +49,7 @@ async fn check(user: Option<u32>) {
     // Where the program lies, another user may not get.
     let program = folder.path().join("callboard");
     fs::copy(CALLBOARD, &program).unwrap();
-    let model = scratch.model(&[run(&look()), end()].into());
+    let model = scratch.model(&[run(&find_secrets_command()), end()].into());
     user.iter().for_each(|user| scratch.give_to(*user));
     let args = ["acp", "--model", &model];
     let mut agent = Agent::start_program(&program, scratch, &args, Options::default(), |command| {

@@ -8,7 +8,7 @@ use crate::harness::script::Model;
 use crate::harness::{Agent, Options};
 
 /// Checks an error as a stranger would, and returns its reason and its message.
-fn told(error: &Value) -> (String, String) {
+fn check_error(error: &Value) -> (String, String) {
     let message = error["message"].as_str().expect("a message");
     let names = [
         "Parse error",
@@ -70,7 +70,7 @@ async fn every_request_that_cannot_be_done_is_answered_by_a_sentence_and_a_word(
         ("authenticate", json!({"methodId": "magic"}), ("invalid_params", "log in")),
     ] {
         let error = agent.request_unchecked(method, params.clone()).await.unwrap_err();
-        let (reason, message) = told(&error);
+        let (reason, message) = check_error(&error);
         assert_eq!(reason, expected.0, "{method} {params}: {error}");
         assert!(message.contains(expected.1), "{method} {params}: {error}");
     }
@@ -100,7 +100,7 @@ async fn a_session_is_opened_in_folders_that_are_there_only() {
             json!({"cwd": whole, "additionalDirectories": [whole, path], "mcpServers": []}),
         ] {
             let error = agent.request_unchecked("session/new", params.clone()).await.unwrap_err();
-            let (reason, message) = told(&error);
+            let (reason, message) = check_error(&error);
             assert_eq!((&*reason, &error["code"]), ("folder_unusable", &json!(-32602)), "{params}");
             assert!(message.contains(what), "{params}: {error}");
             let shown = error["data"]["path"].as_str().unwrap();
@@ -121,7 +121,7 @@ async fn a_bound_that_is_reached_is_named() {
     }
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
     assert_eq!(
-        told(error),
+        check_error(error),
         ("busy".to_owned(), "This agent has 64 sessions open; close one first".to_owned())
     );
     assert_eq!(error["code"], -32603);

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use callboard_models::mock_server::{Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, MockReply, ModelServer};
 use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -233,13 +233,13 @@ fn progress_of_a_command_is_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_piped_in_is_context_for_the_model() {
-    let replies = ["one", "two", "three"].map(|text| Reply::new().text(text).into());
+    let replies = ["one", "two", "three"].map(|text| MockReply::new().text(text).into());
     let server = ModelServer::start(replies).await.unwrap();
     let url = server.base_url(Dialect::OpenAiChat);
     let env = [("OPENAI_API_KEY", "sk-x"), ("OPENAI_BASE_URL", &*url)];
     let scratch = Scratch::new();
     let args = ["exec", "--model", "openai/m", "explain"];
-    let asked = |at: usize| server.replies()[at].json().to_string();
+    let asked = |at: usize| server.reply_requests()[at].json().to_string();
 
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"+ a line of a diff\n").unwrap();
@@ -377,7 +377,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     agent.initialize().await.unwrap();
     let session = agent.new_session().await;
     drop(open);
-    let has = |client: &crate::harness::Client| {
+    let has = |client: &crate::harness::TestClient| {
         let update =
             client.session(&session).updates.iter().rev().find_map(|update| match update {
                 acp_types::schema::v1::SessionUpdate::ConfigOptionUpdate(update) => Some(update),
@@ -405,7 +405,7 @@ fn plurals_of_one(text: &str) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_counts_one_of_many() {
-    use callboard_models::mock_server::Call;
+    use callboard_models::mock_server::MockToolCall;
     use serde_json::json;
 
     let calls = [
@@ -431,10 +431,10 @@ async fn nothing_counts_one_of_many() {
     ];
     let mut replies: Vec<_> = Vec::new();
     for (name, args) in &calls {
-        let reply = Reply::new().call(Call::new(name, args));
+        let reply = MockReply::new().call(MockToolCall::new(name, args));
         replies.push(reply.into());
     }
-    replies.push(Reply::new().text("Done.").into());
+    replies.push(MockReply::new().text("Done.").into());
     let server = ModelServer::start(replies).await.unwrap();
     let url = server.base_url(Dialect::OpenAiChat);
     let env = [("OPENAI_API_KEY", "sk-x"), ("OPENAI_BASE_URL", &*url)];
@@ -445,7 +445,8 @@ async fn nothing_counts_one_of_many() {
     let args = ["exec", "--approve-all", "--model", "openai/m", "count"];
     let (exit, out, err) = run(&scratch, &env, &args);
     assert_eq!(exit, Some(0), "{out}{err}");
-    let told = server.replies().last().unwrap().json()["messages"].to_string().replace("\\n", " ");
+    let told =
+        server.reply_requests().last().unwrap().json()["messages"].to_string().replace("\\n", " ");
     assert!(told.contains("1 matching line in 1 file"), "{told}");
     assert_eq!(plurals_of_one(&out), Vec::<String>::new(), "{out}");
     assert_eq!(plurals_of_one(&told), Vec::<String>::new(), "{told}");

@@ -14,7 +14,7 @@ use crate::harness::{CALLBOARD, DEADLINE};
 const COLUMNS: u16 = 60;
 
 /// A shell whose controlling terminal is ours.
-pub(crate) struct Terminal {
+pub(crate) struct TestTerminal {
     shell: Box<dyn Child + Send + Sync>,
     keyboard: Box<dyn std::io::Write + Send>,
     pieces: Receiver<Vec<u8>>,
@@ -22,7 +22,7 @@ pub(crate) struct Terminal {
     _master: Box<dyn MasterPty + Send>,
 }
 
-impl Terminal {
+impl TestTerminal {
     /// Runs a line in which `$0` is the program.
     fn run(scratch: &Scratch, line: &str) -> Self {
         Self::wide(scratch, COLUMNS, line)
@@ -98,7 +98,7 @@ fn a_person_is_asked_at_the_terminal_also_where_standard_input_is_a_pipe() {
     for line in [exec, &format!("echo context | {exec}")] {
         for allows in [true, false] {
             let scratch = Scratch::new();
-            let mut terminal = Terminal::run(&scratch, line);
+            let mut terminal = TestTerminal::run(&scratch, line);
             let shown = terminal.until("] ");
             let last = shown.rsplit_once("Which? [1-").unwrap().1;
             let last = last.strip_suffix("] ").unwrap().to_owned();
@@ -116,7 +116,7 @@ fn a_person_is_asked_in_the_language_of_the_locale() {
     let scratch = Scratch::new();
     let write = "write notes.txt\n<<<\neins\n>>>";
     let exec = format!("\"$0\" exec --model direct --locale de '{write}'");
-    let mut terminal = Terminal::run(&scratch, &exec);
+    let mut terminal = TestTerminal::run(&scratch, &exec);
     terminal.until("Welche? [1-");
     terminal.types("1\n");
     let (code, shown) = terminal.end();
@@ -131,7 +131,8 @@ fn a_person_is_asked_in_the_language_of_the_locale() {
 fn nobody_is_waited_for_who_cannot_see_the_question() {
     let scratch = Scratch::new();
     let exec = "\"$0\" exec --model direct 'run touch made'";
-    let terminal = Terminal::run(&scratch, &format!("{{ {exec}; echo code $? >&2; }} | head -c 1"));
+    let terminal =
+        TestTerminal::run(&scratch, &format!("{{ {exec}; echo code $? >&2; }} | head -c 1"));
     let (_, shown) = terminal.end();
     assert!(shown.contains("code 3"), "{shown}");
     assert!(!scratch.path("made").exists());
@@ -141,7 +142,7 @@ fn nobody_is_waited_for_who_cannot_see_the_question() {
 fn a_key_ends_it() {
     let scratch = Scratch::new();
     let exec = "exec \"$0\" exec --approve-all --model direct 'run sleep 60'";
-    let mut terminal = Terminal::run(&scratch, exec);
+    let mut terminal = TestTerminal::run(&scratch, exec);
     terminal.until("sleep 60");
     terminal.types("\u{3}");
     assert_eq!(terminal.end().0, 130);
@@ -154,7 +155,7 @@ fn a_message_is_laid_out_for_the_terminal() {
     let script = format!("{{\"text\":\"{words}\"}}\n{{\"end\":\"end_turn\"}}\n");
     fs::write(scratch.path("script.jsonl"), script).unwrap();
     let (code, shown) =
-        Terminal::run(&scratch, "exec \"$0\" exec --model script:script.jsonl hello").end();
+        TestTerminal::run(&scratch, "exec \"$0\" exec --model script:script.jsonl hello").end();
     assert_eq!(code, 0, "{shown}");
     assert_eq!(shown.matches("\u{1b}[1mbold\u{1b}[0m").count(), 10, "{shown:?}");
     let plain = anstream::adapter::strip_str(&shown).to_string();
@@ -167,7 +168,7 @@ fn a_command_keeps_its_colours_and_draws_its_progress() {
     let scratch = Scratch::new();
     let run = "run printf \"\\033[31mred\\033[0m\\n\"; for i in 1 2 3; do printf \"\\r$i %%\"; sleep 0.3; done";
     let line = format!("exec \"$0\" exec --approve-all --model direct '{run}'");
-    let (code, shown) = Terminal::run(&scratch, &line).end();
+    let (code, shown) = TestTerminal::run(&scratch, &line).end();
     assert_eq!(code, 0, "{shown}");
     assert!(shown.contains("\u{1b}[31mred\u{1b}[0m"), "{shown:?}");
     let plain = anstream::adapter::strip_str(&shown).to_string();

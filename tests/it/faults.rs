@@ -2,80 +2,84 @@
 
 use std::time::Duration;
 
-use acp_conformance::{Cut, Files, MALFORMED_LINES, Service, Terminals, Timing};
+use acp_conformance::{
+    FileService, MALFORMED_LINES, OutputTruncation, ReplyTiming, ServiceBehaviour, TerminalService,
+};
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, end, run, text};
-use crate::harness::{Agent, Options, Permission};
+use crate::harness::{Agent, Options, PermissionReply};
 
 /// A command whose runs can be counted.
-fn count() -> [Value; 3] {
+fn counting_script() -> [Value; 3] {
     [run("echo ran >> runs"), end(), text("Done.")]
 }
 
 /// How often [`count`] was run.
-fn runs(agent: &Agent) -> usize {
+fn count_runs(agent: &Agent) -> usize {
     std::fs::read_to_string(agent.scratch.path("runs")).map_or(0, |runs| runs.lines().count())
 }
 
-fn timing(timing: Timing) -> Options {
+fn timing(timing: ReplyTiming) -> Options {
     Options { timing, ..Options::default() }
 }
 
 #[tokio::test]
 async fn an_answer_that_is_none_runs_nothing() {
     for permission in [
-        Permission::Error,
-        Permission::Malformed,
-        Permission::SelectId("no such option"),
-        Permission::SelectId(""),
-        Permission::Select(PermissionOptionKind::RejectOnce),
+        PermissionReply::Error,
+        PermissionReply::Malformed,
+        PermissionReply::SelectId("no such option"),
+        PermissionReply::SelectId(""),
+        PermissionReply::Select(PermissionOptionKind::RejectOnce),
     ] {
-        let mut agent = Agent::ready(count(), permission).await;
+        let mut agent = Agent::ready(counting_script(), permission).await;
         assert_eq!(agent.turn("go").await, "end_turn", "{permission:?}");
         assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed, "{permission:?}");
-        assert_eq!(runs(&agent), 0, "{permission:?}");
+        assert_eq!(count_runs(&agent), 0, "{permission:?}");
         agent.finish().await;
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_comes_late_is_an_answer() {
-    let mut agent = Agent::ready(count(), timing(Timing::Late(Duration::from_millis(50)))).await;
+    let mut agent =
+        Agent::ready(counting_script(), timing(ReplyTiming::Delayed(Duration::from_millis(50))))
+            .await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(runs(&agent), 1);
+    assert_eq!(count_runs(&agent), 1);
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn an_answer_that_comes_twice_counts_once() {
-    let mut agent = Agent::ready(count(), timing(Timing::Twice)).await;
+    let mut agent = Agent::ready(counting_script(), timing(ReplyTiming::Twice)).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!((runs(&agent), agent.client.asked.len()), (1, 1));
+    assert_eq!((count_runs(&agent), agent.client.permission_requests.len()), (1, 1));
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn an_answer_behind_the_cancel_runs_nothing() {
-    let mut agent = Agent::ready(count(), timing(Timing::AfterCancel)).await;
+    let mut agent = Agent::ready(counting_script(), timing(ReplyTiming::AfterCancel)).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| !client.asked.is_empty()).await;
+    agent.until(|client| !client.permission_requests.is_empty()).await;
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
-    assert_eq!((agent.call("terminal").status, runs(&agent)), (ToolCallStatus::Failed, 0));
+    assert_eq!((agent.call("terminal").status, count_runs(&agent)), (ToolCallStatus::Failed, 0));
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn a_client_that_is_gone_with_a_question_runs_nothing() {
-    let mut agent = Agent::ready(count(), Permission::Never).await;
+    let mut agent = Agent::ready(counting_script(), PermissionReply::NoReply).await;
     agent.prompt("go").await;
-    agent.until(|client| !client.asked.is_empty()).await;
+    agent.until(|client| !client.permission_requests.is_empty()).await;
     agent.close_output();
     agent.finish().await;
-    assert_eq!(runs(&agent), 0);
+    assert_eq!(count_runs(&agent), 0);
 }
 
 #[tokio::test]
@@ -88,11 +92,11 @@ async fn an_agent_that_is_told_to_end_leaves_nothing() {
 
 #[tokio::test]
 async fn a_client_that_reads_slowly_gets_the_whole_call() {
-    let options = Options { pause: Duration::from_millis(20), ..Options::default() };
+    let options = Options { read_delay: Duration::from_millis(20), ..Options::default() };
     let mut agent = Agent::ready([run("seq 1 20000"), end(), text("Done.")], options).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.call("terminal").status, ToolCallStatus::Completed);
-    assert!(agent.session().shows("20000"));
+    assert!(agent.session().shows_line("20000"));
     agent.finish().await;
 }
 
@@ -103,12 +107,12 @@ async fn a_client_that_reads_again_gets_the_end_of_what_it_missed() {
     agent.scratch.fifo("gate");
     let prompt = agent.prompt("go").await;
     agent.until_shown(&agent.session_id(), "started").await;
-    let stopped = agent.stop_reading().await;
+    let stopped = agent.pause_reading().await;
     agent.scratch.open_fifo("gate").await;
     agent.until_alone().await;
     drop(stopped);
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-    assert!(agent.session().shows("20000"));
+    assert!(agent.session().shows_line("20000"));
     agent.finish().await;
 }
 
@@ -135,13 +139,13 @@ async fn a_flood_of_prompts_is_held_or_refused_and_every_one_is_answered() {
 
 #[tokio::test]
 async fn a_flood_of_cancels_and_of_unknown_requests_does_no_harm() {
-    let mut agent = Agent::ready(count(), Options::default()).await;
+    let mut agent = Agent::ready(counting_script(), Options::default()).await;
     for _ in 0..300 {
         agent.cancel().await;
     }
     let pings = agent.flood(300, "_test/ping", &json!({})).await.unwrap();
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(runs(&agent), 1);
+    assert_eq!(count_runs(&agent), 1);
     for ping in &pings {
         assert_eq!(agent.answer(ping).await.unwrap_err()["code"], -32601);
     }
@@ -166,10 +170,13 @@ async fn malformed_lines_in_the_middle_of_a_turn_do_not_touch_it() {
 
 #[tokio::test]
 async fn an_editor_whose_files_fail_costs_no_tool() {
-    for service in [Service::Works, Service::Fails] {
+    for service in [ServiceBehaviour::Works, ServiceBehaviour::Fails] {
         let options = Options {
-            files: Some(Files { service, ..Files::default() }),
-            terminals: Some(Terminals { cut: Cut::End(1), ..Terminals::default() }),
+            files: Some(FileService { reads: service, ..FileService::default() }),
+            terminals: Some(TerminalService {
+                truncation: OutputTruncation::KeepFirstBytes(1),
+                ..TerminalService::default()
+            }),
             ..Options::default()
         };
         let script = [
@@ -183,7 +190,7 @@ async fn an_editor_whose_files_fail_costs_no_tool() {
         assert_eq!(agent.turn("go").await, "end_turn");
         let calls = agent.session().calls();
         assert!(calls.iter().all(|call| call.status == ToolCallStatus::Completed), "{calls:#?}");
-        assert_eq!((runs(&agent), agent.scratch.read("x")), (1, "x".to_owned()));
+        assert_eq!((count_runs(&agent), agent.scratch.read("x")), (1, "x".to_owned()));
         agent.finish().await;
     }
 }

@@ -16,7 +16,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::harness::scratch::Scratch;
-use crate::harness::session::shown;
+use crate::harness::session::call_text;
 use crate::harness::{Agent, Options};
 
 /// Names in one folder. As many calls make a turn.
@@ -58,7 +58,7 @@ async fn calls(agent: &mut Agent, lines: &str) -> Vec<String> {
     assert_eq!(calls.len(), lines.lines().count());
     let shown = calls.iter().map(|call| {
         assert_eq!(call.status, ToolCallStatus::Completed, "{call:?}");
-        unfenced(&shown(call))
+        unfenced(&call_text(call))
     });
     shown.collect()
 }
@@ -180,7 +180,7 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
             assert_eq!(agent.stop_reason(&id).await, "end_turn");
         }
         for call in agent.client.session(&session).calls() {
-            assert!(shown(call).contains("a needle"), "{call:?}");
+            assert!(call_text(call).contains("a needle"), "{call:?}");
         }
     }
     agent.finish().await;

@@ -14,7 +14,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
-use acp_conformance::{Error, Rule, Side};
+use acp_conformance::{ConformanceRule, Error, Side};
 use acp_types::schema::v1::ToolCall;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -23,9 +23,12 @@ use tokio::time::timeout;
 
 use self::scratch::Scratch;
 use self::script::Model;
-use self::session::Session;
+use self::session::ObservedSession;
 
-pub(crate) use acp_conformance::{Answer, Asked, Behaviour as Options, Client, Permission};
+pub(crate) use acp_conformance::{
+    ClientBehaviour as Options, JsonRpcResult, PermissionReply, ReceivedPermissionRequest,
+    TestClient,
+};
 
 /// The longest that any wait may take.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -35,7 +38,7 @@ pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
 /// The running agent and the client that it serves. A test ends with [`Agent::finish`].
 pub(crate) struct Agent {
-    kit: acp_conformance::Agent,
+    kit: acp_conformance::AgentUnderTest,
     is_finished: bool,
     /// Whether the client is one that need not get an answer to everything.
     is_wild: bool,
@@ -45,15 +48,15 @@ pub(crate) struct Agent {
 
 /// What the kit does and holds is this agent's too, `client` among it.
 impl Deref for Agent {
-    type Target = acp_conformance::Agent;
+    type Target = acp_conformance::AgentUnderTest;
 
-    fn deref(&self) -> &acp_conformance::Agent {
+    fn deref(&self) -> &acp_conformance::AgentUnderTest {
         &self.kit
     }
 }
 
 impl DerefMut for Agent {
-    fn deref_mut(&mut self) -> &mut acp_conformance::Agent {
+    fn deref_mut(&mut self) -> &mut acp_conformance::AgentUnderTest {
         &mut self.kit
     }
 }
@@ -100,7 +103,8 @@ impl Agent {
         command.args(args).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env());
         change(&mut command);
-        let kit = acp_conformance::Agent::start(command, options).expect("the binary starts");
+        let kit =
+            acp_conformance::AgentUnderTest::start(command, options).expect("the binary starts");
         Self { kit, is_finished: false, is_wild: false, scratch }
     }
 
@@ -113,7 +117,7 @@ impl Agent {
     }
 
     /// Initializes the agent with the capabilities of the test's options.
-    pub(crate) async fn initialize(&mut self) -> Answer {
+    pub(crate) async fn initialize(&mut self) -> JsonRpcResult {
         answer(self.kit.initialize().await)
     }
 
@@ -124,10 +128,11 @@ impl Agent {
 
     /// Sends a request whose parameters are as the protocol wants them; returns its id.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> Value {
-        let before = self.client.faults_of(Side::Client).len();
+        let before = self.client.violations_by(Side::Client).len();
         let id = self.send_unchecked(method, params).await;
-        let mut faults = self.client.faults_of(Side::Client).split_off(before);
-        let about_shape = [Rule::UnknownMethod, Rule::Schema, Rule::LostField];
+        let mut faults = self.client.violations_by(Side::Client).split_off(before);
+        let about_shape =
+            [ConformanceRule::UnknownMethod, ConformanceRule::Schema, ConformanceRule::LostField];
         faults.retain(|fault| about_shape.contains(&fault.rule));
         assert_eq!(faults, [], "send it unchecked");
         id
@@ -135,17 +140,17 @@ impl Agent {
 
     /// Sends a request whatever its parameters are; returns its id.
     pub(crate) async fn send_unchecked(&mut self, method: &str, params: Value) -> Value {
-        self.kit.send(method, params).await.expect("it reads its input")
+        self.kit.send_request(method, params).await.expect("it reads its input")
     }
 
     /// Sends a request as [`Agent::send`] does, and waits for its answer.
-    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Answer {
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> JsonRpcResult {
         let id = self.send(method, params).await;
         self.answer(&id).await
     }
 
     /// Sends a request as [`Agent::send_unchecked`] does, and waits for its answer.
-    pub(crate) async fn request_unchecked(&mut self, method: &str, params: Value) -> Answer {
+    pub(crate) async fn request_unchecked(&mut self, method: &str, params: Value) -> JsonRpcResult {
         let id = self.send_unchecked(method, params).await;
         self.answer(&id).await
     }
@@ -158,22 +163,22 @@ impl Agent {
     /// Sends a line as it is.
     pub(crate) async fn raw(&mut self, line: impl AsRef<[u8]>) {
         self.is_wild = true;
-        self.kit.raw(line.as_ref()).await.expect("it reads its input");
+        self.kit.send_raw_line(line.as_ref()).await.expect("it reads its input");
     }
 
     /// Waits for the answer to a request.
-    pub(crate) async fn answer(&mut self, id: &Value) -> Answer {
-        answer(self.kit.answer(id).await)
+    pub(crate) async fn answer(&mut self, id: &Value) -> JsonRpcResult {
+        answer(self.kit.wait_for_result(id).await)
     }
 
     /// Takes messages until the client has what the test waits for.
-    pub(crate) async fn until(&mut self, has: impl Fn(&Client) -> bool) {
-        self.kit.until(has).await.expect("what the test waits for");
+    pub(crate) async fn until(&mut self, has: impl Fn(&TestClient) -> bool) {
+        self.kit.wait_until(has).await.expect("what the test waits for");
     }
 
     /// Waits until a call of a session shows a line.
     pub(crate) async fn until_shown(&mut self, session: &str, line: &str) {
-        self.until(|client| client.session(session).shows(line)).await;
+        self.until(|client| client.session(session).shows_line(line)).await;
     }
 
     /// Sends a prompt to a session; returns the request's id.
@@ -195,7 +200,7 @@ impl Agent {
 
     /// Waits for the answer to a prompt; returns its stop reason.
     pub(crate) async fn stop_reason(&mut self, id: &Value) -> String {
-        self.kit.stop_reason(id).await.expect("a turn is not answered by an error")
+        self.kit.wait_for_stop_reason(id).await.expect("a turn is not answered by an error")
     }
 
     /// Cancels the turn of the first session.
@@ -205,28 +210,28 @@ impl Agent {
     }
 
     /// Answers a permission request that was left open.
-    pub(crate) async fn permit(&mut self, asked: usize, permission: Permission) {
-        self.kit.permit(asked, permission).await.expect("it reads its input");
+    pub(crate) async fn permit(&mut self, asked: usize, permission: PermissionReply) {
+        self.kit.answer_permission(asked, permission).await.expect("it reads its input");
     }
 
     /// The id of the session that was opened first.
     pub(crate) fn session_id(&self) -> String {
-        self.client.first.clone().expect("a session")
+        self.client.first_session.clone().expect("a session")
     }
 
     /// What the client holds of the session that was opened first.
-    pub(crate) fn session(&self) -> &Session {
+    pub(crate) fn session(&self) -> &ObservedSession {
         self.client.session(&self.session_id())
     }
 
     /// The only call of a tool in the first session.
     pub(crate) fn call(&self, name: &str) -> ToolCall {
-        self.session().call(name).expect("one call of the tool").clone()
+        self.session().call_of_tool(name).expect("one call of the tool").clone()
     }
 
     /// What runs in the scratch folder beside the agent itself.
     pub(crate) fn processes(&self) -> Vec<String> {
-        self.scratch.processes(self.kit.id())
+        self.scratch.processes(self.kit.process_id())
     }
 
     /// Closes the agent's output.
@@ -238,13 +243,13 @@ impl Agent {
     /// Closes the agent's output, and waits until it has noticed and exited.
     pub(crate) async fn vanish(&mut self) {
         self.close_output();
-        let exited = timeout(DEADLINE, self.kit.exit()).await;
+        let exited = timeout(DEADLINE, self.kit.wait_for_exit()).await;
         exited.expect("it exits in time").expect("it can be waited for");
     }
 
     /// Waits until nothing but the agent runs in the scratch folder.
     pub(crate) async fn until_alone(&self) {
-        self.scratch.until_alone(self.kit.id(), DEADLINE).await;
+        self.scratch.until_alone(self.kit.process_id(), DEADLINE).await;
     }
 
     /// Ends the agent's input: it must say the rest by the rules, exit with 0 in time, and leave
@@ -257,18 +262,18 @@ impl Agent {
     /// Sends SIGTERM to the agent, whose input stays open: it must end as with its input, but with
     /// the code that says so.
     pub(crate) async fn terminate(&mut self) {
-        let id = self.kit.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         kill_process(id.expect("it runs"), Signal::TERM).unwrap();
         self.is_wild = true;
         self.end(128 + 15).await;
     }
 
     async fn end(&mut self, code: i32) {
-        let ended = timeout(DEADLINE, self.kit.ended()).await.expect("it exits in time");
+        let ended = timeout(DEADLINE, self.kit.drain_and_wait()).await.expect("it exits in time");
         let status = ended.expect("its output ends").expect("it is a process");
         assert_eq!(status.code(), Some(code), "{status}");
         self.judge();
-        let log = self.log();
+        let log = self.stderr_log();
         assert!(!log.contains("panicked"), "{log}");
         self.scratch.until_alone(None, DEADLINE).await;
         self.is_finished = true;
@@ -277,8 +282,8 @@ impl Agent {
     /// Judges all that was said, three times: by the wire validator, by the observer, by the JSON
     /// Schema.
     fn judge(&self) {
-        let mut faults = self.client.faults_of(Side::Agent);
-        faults.retain(|fault| !self.is_wild || fault.rule != Rule::NeverAnswered);
+        let mut faults = self.client.violations_by(Side::Agent);
+        faults.retain(|fault| !self.is_wild || fault.rule != ConformanceRule::NeverAnswered);
         assert_eq!(faults, []);
         for (id, session) in self.client.sessions() {
             assert_eq!(session.observer.violations(), [], "in session {id}");
@@ -290,8 +295,8 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}\nstderr:\n{}", self.client.transcript(), self.log());
-            eprintln!("faults: {:#?}", self.client.faults_of(Side::Agent));
+            eprintln!("{}\nstderr:\n{}", self.client.transcript(), self.stderr_log());
+            eprintln!("faults: {:#?}", self.client.violations_by(Side::Agent));
         } else {
             assert!(self.is_finished, "a test ends with finish()");
         }
@@ -299,10 +304,10 @@ impl Drop for Agent {
 }
 
 /// What the agent answered; that it did is not in question here.
-fn answer(answered: Result<Value, Error>) -> Answer {
+fn answer(answered: Result<Value, Error>) -> JsonRpcResult {
     match answered {
         Ok(result) => Ok(result),
-        Err(Error::Refused(error)) => Err(error),
+        Err(Error::ErrorResponse(error)) => Err(error),
         Err(other) => panic!("{other}"),
     }
 }

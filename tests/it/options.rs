@@ -4,40 +4,43 @@ use std::sync::{Arc, Mutex};
 
 use acp_conformance::Side;
 use acp_types::schema::v1::{PermissionOptionKind, SessionUpdate, ToolCallStatus};
-use callboard_models::mock_server::{Asked, Dialect, ModelServer, Reply as Scripted};
-use callboard_models::{Event, Reply, Request, SpecError, Stop, Traits, Usage};
-use callboard_runtime::{Catalogue, Choice, SlashCommand};
+use callboard_models::mock_server::{Dialect, MockReply as Scripted, ModelServer, RecordedRequest};
+use callboard_models::{
+    ModelCapabilities, ModelEvent, ModelRequest, ModelSpecError, ModelStopReason, ReplyStream,
+    TokenUsage,
+};
+use callboard_runtime::{ModelCatalogue, ModelChoice, SlashCommand};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{Model, call, end, run, text};
-use crate::harness::{Agent, Answer, Options, Permission};
+use crate::harness::{Agent, JsonRpcResult, Options, PermissionReply};
 
-const REJECT: Permission = Permission::Select(PermissionOptionKind::RejectOnce);
+const REJECT: PermissionReply = PermissionReply::Select(PermissionOptionKind::RejectOnce);
 
-async fn set_mode(agent: &mut Agent, mode: &str) -> Answer {
+async fn set_mode(agent: &mut Agent, mode: &str) -> JsonRpcResult {
     let params = json!({"sessionId": agent.session_id(), "modeId": mode});
     agent.request("session/set_mode", params).await
 }
 
-async fn set_option(agent: &mut Agent, option: &str, value: &str) -> Answer {
+async fn set_option(agent: &mut Agent, option: &str, value: &str) -> JsonRpcResult {
     let params = json!({"sessionId": agent.session_id(), "configId": option, "value": value});
     agent.request("session/set_config_option", params).await
 }
 
 /// What the agent says about a prompt.
-async fn said(agent: &mut Agent, prompt: &str) -> String {
-    let before = agent.session().said().len();
+async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
+    let before = agent.session().message_text().len();
     assert_eq!(agent.turn(prompt).await, "end_turn");
-    agent.session().said()[before..].to_owned()
+    agent.session().message_text()[before..].to_owned()
 }
 
 /// Both views of the mode, which never disagree.
 fn mode(agent: &Agent) -> String {
     let session = agent.session();
-    assert_eq!(session.mode(), session.option("mode"));
-    session.mode().expect("a mode").to_owned()
+    assert_eq!(session.current_mode(), session.option_value("mode"));
+    session.current_mode().expect("a mode").to_owned()
 }
 
 fn count(agent: &Agent, is: impl Fn(&SessionUpdate) -> bool) -> usize {
@@ -56,8 +59,8 @@ fn commands(agent: &Agent) -> Vec<String> {
 async fn a_session_begins_with_modes_and_options() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     assert_eq!(mode(&agent), "ask");
-    assert_eq!(agent.session().option("model"), Some("direct"));
-    assert_eq!(agent.session().option("thought_level"), None);
+    assert_eq!(agent.session().option_value("model"), Some("direct"));
+    assert_eq!(agent.session().option_value("thought_level"), None);
     agent.finish().await;
 }
 
@@ -65,7 +68,9 @@ async fn a_session_begins_with_modes_and_options() {
 async fn a_mode_that_is_set_in_one_view_is_told_in_the_other() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     assert_eq!(set_mode(&mut agent, "accept-edits").await, Ok(json!({})));
-    agent.until(|client| !client.sessions().all(|(_, it)| it.option("mode") == Some("ask"))).await;
+    agent
+        .until(|client| !client.sessions().all(|(_, it)| it.option_value("mode") == Some("ask")))
+        .await;
     assert_eq!(mode(&agent), "accept-edits");
     let answer = set_option(&mut agent, "mode", "auto").await.unwrap();
     assert_eq!(answer["configOptions"].as_array().map(Vec::len), Some(2), "the whole list");
@@ -116,9 +121,13 @@ async fn each_mode_allows_asks_and_denies_what_it_says() {
         let mut agent = Agent::ready(Model::Direct, REJECT).await;
         set_mode(&mut agent, mode).await.unwrap();
         for (index, prompt) in prompts.iter().enumerate() {
-            let before = agent.client.asked.len();
+            let before = agent.client.permission_requests.len();
             agent.turn(prompt).await;
-            assert_eq!(agent.client.asked.len() - before, asked[index], "{mode}: {prompt}");
+            assert_eq!(
+                agent.client.permission_requests.len() - before,
+                asked[index],
+                "{mode}: {prompt}"
+            );
             let status = agent.session().calls()[index].status;
             let is_completed = status == ToolCallStatus::Completed;
             assert_eq!(is_completed, completed[index], "{mode}: {prompt}");
@@ -129,13 +138,13 @@ async fn each_mode_allows_asks_and_denies_what_it_says() {
 
 #[tokio::test]
 async fn a_rule_that_denies_wins_in_every_mode() {
-    let mut agent = Agent::ready(Model::Direct, Permission::SelectId("reject_always")).await;
+    let mut agent = Agent::ready(Model::Direct, PermissionReply::SelectId("reject_always")).await;
     agent.turn("run touch made").await;
     for mode in ["accept-edits", "auto", "ask-always"] {
         set_mode(&mut agent, mode).await.unwrap();
         agent.turn("run touch made").await;
     }
-    assert_eq!(agent.client.asked.len(), 1);
+    assert_eq!(agent.client.permission_requests.len(), 1);
     assert!(!agent.scratch.path("made").exists());
     agent.finish().await;
 }
@@ -150,25 +159,25 @@ async fn a_mode_set_in_mid_turn_holds_for_the_calls_that_follow() {
         json!({"delay_ms": 1}),
         text("Done."),
     ];
-    let mut agent = Agent::ready(script, Permission::Never).await;
+    let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| client.asked.len() == 1).await;
+    agent.until(|client| client.permission_requests.len() == 1).await;
     set_mode(&mut agent, "auto").await.unwrap();
     // What was asked about still is; what follows is not.
-    agent.permit(0, Permission::Select(PermissionOptionKind::AllowOnce)).await;
+    agent.permit(0, PermissionReply::Select(PermissionOptionKind::AllowOnce)).await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-    assert_eq!(agent.client.asked.len(), 1);
+    assert_eq!(agent.client.permission_requests.len(), 1);
     assert!(agent.scratch.path("first").exists() && agent.scratch.path("second").exists());
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn a_yes_in_a_mode_that_denies_meanwhile_is_a_no() {
-    let mut agent = Agent::ready([run("touch made"), end()], Permission::Never).await;
+    let mut agent = Agent::ready([run("touch made"), end()], PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| client.asked.len() == 1).await;
+    agent.until(|client| client.permission_requests.len() == 1).await;
     set_mode(&mut agent, "read-only").await.unwrap();
-    agent.permit(0, Permission::Select(PermissionOptionKind::AllowOnce)).await;
+    agent.permit(0, PermissionReply::Select(PermissionOptionKind::AllowOnce)).await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
     assert!(!agent.scratch.path("made").exists());
     agent.finish().await;
@@ -177,20 +186,20 @@ async fn a_yes_in_a_mode_that_denies_meanwhile_is_a_no() {
 #[tokio::test]
 async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
     let mut agent = Agent::ready([text("One."), end(), text("Two."), end()], REJECT).await;
-    let script = agent.session().option("model").unwrap().to_owned();
+    let script = agent.session().option_value("model").unwrap().to_owned();
     assert!(script.starts_with("script:"), "{script}");
-    assert_eq!(said(&mut agent, "go").await, "One.");
+    assert_eq!(prompt_and_reply(&mut agent, "go").await, "One.");
     assert!(!commands(&agent).contains(&"read".to_owned()));
 
     assert!(set_option(&mut agent, "model", "direct").await.is_ok());
-    assert_eq!(said(&mut agent, "read notes.txt").await, "Done: 1 call.");
+    assert_eq!(prompt_and_reply(&mut agent, "read notes.txt").await, "Done: 1 call.");
     assert!(commands(&agent).contains(&"read".to_owned()));
     assert_eq!(commands(&agent).iter().filter(|name| *name == "help").count(), 1);
 
     // The session has had it, so it is still offered; taken up again, it begins anew.
     assert!(set_option(&mut agent, "model", &script).await.is_ok());
-    assert_eq!(agent.session().option("model"), Some(&*script));
-    assert_eq!(said(&mut agent, "go").await, "One.");
+    assert_eq!(agent.session().option_value("model"), Some(&*script));
+    assert_eq!(prompt_and_reply(&mut agent, "go").await, "One.");
     assert!(!commands(&agent).contains(&"read".to_owned()));
     agent.finish().await;
 }
@@ -198,105 +207,121 @@ async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
 #[tokio::test]
 async fn another_model_takes_over_in_mid_turn() {
     let script = [call("think", json!({"thought": "Hm."})), run("true"), end(), text("Never.")];
-    let mut agent = Agent::ready(script, Permission::Never).await;
+    let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("say it").await;
-    agent.until(|client| client.asked.len() == 1).await;
+    agent.until(|client| client.permission_requests.len() == 1).await;
     assert!(set_option(&mut agent, "model", "direct").await.is_ok());
-    agent.permit(0, Permission::Select(PermissionOptionKind::AllowOnce)).await;
+    agent.permit(0, PermissionReply::Select(PermissionOptionKind::AllowOnce)).await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-    assert!(agent.session().said().contains("One command a line"), "{}", agent.session().said());
+    assert!(
+        agent.session().message_text().contains("One command a line"),
+        "{}",
+        agent.session().message_text()
+    );
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn a_model_that_cannot_be_had_any_more_is_refused_and_the_old_one_stays() {
     let mut agent = Agent::ready([text("One."), end()], REJECT).await;
-    let script = agent.session().option("model").unwrap().to_owned();
+    let script = agent.session().option_value("model").unwrap().to_owned();
     assert!(set_option(&mut agent, "model", "direct").await.is_ok());
     std::fs::remove_file(script.trim_start_matches("script:")).unwrap();
     let error = set_option(&mut agent, "model", &script).await.unwrap_err();
     assert_eq!(error["code"], -32602);
     assert!(error["message"].as_str().unwrap().to_lowercase().contains("cannot read"), "{error}");
-    assert_eq!(agent.session().option("model"), Some("direct"));
-    assert_eq!(said(&mut agent, "read notes.txt").await, "Done: 1 call.");
+    assert_eq!(agent.session().option_value("model"), Some("direct"));
+    assert_eq!(prompt_and_reply(&mut agent, "read notes.txt").await, "Done: 1 call.");
     agent.finish().await;
 }
 
 /// A model that notes what it is asked, says its name, and can be told how much to think if it is
 /// called so.
 #[derive(Debug)]
-struct Noting {
+struct RecordingModel {
     name: &'static str,
-    heard: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl callboard_models::Model for Noting {
+impl callboard_models::Model for RecordingModel {
     fn name(&self) -> &str {
         self.name
     }
 
-    fn traits(&self) -> Traits {
-        if self.name == "deep" { Traits::new().with_efforts() } else { Traits::new() }
+    fn capabilities(&self) -> ModelCapabilities {
+        if self.name == "deep" {
+            ModelCapabilities::new().with_efforts()
+        } else {
+            ModelCapabilities::new()
+        }
     }
 
-    fn reply(&self, request: Request) -> Reply {
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
         let heard = format!("{} {} {:?}", self.name, request.index, request.effort);
-        self.heard.lock().unwrap().push(heard);
-        let usage = Usage { input_tokens: Some(10), output_tokens: Some(2), ..Usage::default() };
-        let usage = Event::Usage(usage);
-        let events = [Event::Text(self.name.to_owned()), usage, Event::Stop(Stop::EndTurn)];
+        self.requests.lock().unwrap().push(heard);
+        let usage =
+            TokenUsage { input_tokens: Some(10), output_tokens: Some(2), ..TokenUsage::default() };
+        let usage = ModelEvent::Usage(usage);
+        let events = [
+            ModelEvent::Text(self.name.to_owned()),
+            usage,
+            ModelEvent::Stop(ModelStopReason::EndTurn),
+        ];
         Box::pin(futures::stream::iter(events))
     }
 }
 
 #[derive(Debug)]
-struct Two(Arc<Mutex<Vec<String>>>);
+struct TwoModelCatalogue(Arc<Mutex<Vec<String>>>);
 
-impl Catalogue for Two {
-    fn list(&self) -> Vec<Choice> {
-        ["deep", "flat"].map(|name| Choice::new(name, name)).into()
+impl ModelCatalogue for TwoModelCatalogue {
+    fn list(&self) -> Vec<ModelChoice> {
+        ["deep", "flat"].map(|name| ModelChoice::new(name, name)).into()
     }
 
-    fn open(&self, name: &str) -> Result<Arc<dyn callboard_models::Model>, SpecError> {
+    fn open_model(&self, name: &str) -> Result<Arc<dyn callboard_models::Model>, ModelSpecError> {
         let name = if name == "deep" { "deep" } else { "flat" };
-        Ok(Arc::new(Noting { name, heard: self.0.clone() }))
+        Ok(Arc::new(RecordingModel { name, requests: self.0.clone() }))
     }
 }
 
 #[tokio::test]
 async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     let heard = Arc::<Mutex<Vec<String>>>::default();
-    let catalogue = Arc::new(Two(heard.clone()));
-    let agent = callboard_runtime::Agent::new(catalogue.open("deep").unwrap(), std::iter::empty())
-        .with_catalogue(catalogue);
-    let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
+    let catalogue = Arc::new(TwoModelCatalogue(heard.clone()));
+    let agent = callboard_runtime::CodingAgent::new(
+        catalogue.open_model("deep").unwrap(),
+        std::iter::empty(),
+    )
+    .with_catalogue(catalogue);
+    let mut agent = acp_conformance::AgentUnderTest::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
-    let level = |agent: &acp_conformance::Agent| {
-        agent.client.session(&session).option("thought_level").map(str::to_owned)
+    let level = |agent: &acp_conformance::AgentUnderTest| {
+        agent.client.session(&session).option_value("thought_level").map(str::to_owned)
     };
     assert_eq!(level(&agent).as_deref(), Some("default"));
-    agent.turn(&session, "one").await.unwrap();
+    agent.run_turn(&session, "one").await.unwrap();
     let set = |option: &str, value: &str| json!({"sessionId": session, "configId": option, "value": value});
     agent.request("session/set_config_option", set("thought_level", "high")).await.unwrap();
-    agent.turn(&session, "two").await.unwrap();
+    agent.run_turn(&session, "two").await.unwrap();
     agent.request("session/set_config_option", set("model", "flat")).await.unwrap();
     assert_eq!(level(&agent), None);
     agent.request("session/set_config_option", set("thought_level", "low")).await.unwrap_err();
-    agent.turn(&session, "three").await.unwrap();
-    agent.turn(&session, "/model deep").await.unwrap();
+    agent.run_turn(&session, "three").await.unwrap();
+    agent.run_turn(&session, "/model deep").await.unwrap();
     assert_eq!(level(&agent).as_deref(), Some("high"), "kept for models that can be told");
-    agent.turn(&session, "/effort off").await.unwrap();
+    agent.run_turn(&session, "/effort off").await.unwrap();
     assert_eq!(level(&agent).as_deref(), Some("off"));
-    agent.turn(&session, "four").await.unwrap();
+    agent.run_turn(&session, "four").await.unwrap();
     let expected = ["deep 0 None", "deep 1 Some(High)", "flat 0 None", "deep 0 Some(Off)"];
     assert_eq!(*heard.lock().unwrap(), expected);
-    agent.turn(&session, "/usage").await.unwrap();
-    let said = agent.client.session(&session).said();
+    agent.run_turn(&session, "/usage").await.unwrap();
+    let said = agent.client.session(&session).message_text();
     // Of all models together.
     assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
-    agent.end().await.unwrap();
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    agent.close_and_wait().await.unwrap();
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,17 +340,17 @@ async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_le
     let mut agent = Agent::start_in(Scratch::new(), &args, &env, REJECT);
     agent.initialize().await.unwrap();
     agent.new_session().await;
-    assert_eq!(agent.session().option("thought_level"), Some("default"));
-    assert_eq!(said(&mut agent, "first").await, "One.");
+    assert_eq!(agent.session().option_value("thought_level"), Some("default"));
+    assert_eq!(prompt_and_reply(&mut agent, "first").await, "One.");
     set_option(&mut agent, "thought_level", "high").await.unwrap();
-    assert_eq!(said(&mut agent, "second").await, "Two.");
-    let told = said(&mut agent, "/model openai/local-model").await;
+    assert_eq!(prompt_and_reply(&mut agent, "second").await, "Two.");
+    let told = prompt_and_reply(&mut agent, "/model openai/local-model").await;
     assert_eq!(told, "The model is `openai/local-model` now.");
-    assert_eq!(agent.session().option("thought_level"), None);
-    assert_eq!(said(&mut agent, "third").await, "Three.");
+    assert_eq!(agent.session().option_value("thought_level"), None);
+    assert_eq!(prompt_and_reply(&mut agent, "third").await, "Three.");
 
-    let asked = server.replies();
-    let bodies: Vec<_> = asked.iter().map(Asked::json).collect();
+    let asked = server.reply_requests();
+    let bodies: Vec<_> = asked.iter().map(RecordedRequest::json).collect();
     let models: Vec<_> = bodies.iter().map(|body| &body["model"]).collect();
     assert_eq!(models, ["claude-haiku-4-5", "claude-haiku-4-5", "local-model"]);
     let thinks = |body: &Value| body["thinking"]["budget_tokens"].as_u64();
@@ -338,76 +363,79 @@ async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_le
 
 /// A catalogue whose only model takes its time.
 #[derive(Debug)]
-struct Slow(Mutex<std::sync::mpsc::Receiver<()>>);
+struct SlowCatalogue(Mutex<std::sync::mpsc::Receiver<()>>);
 
-impl Catalogue for Slow {
-    fn list(&self) -> Vec<Choice> {
+impl ModelCatalogue for SlowCatalogue {
+    fn list(&self) -> Vec<ModelChoice> {
         let value = "flat".to_owned();
-        vec![Choice::new(value.clone(), value)]
+        vec![ModelChoice::new(value.clone(), value)]
     }
 
-    fn open(&self, _: &str) -> Result<Arc<dyn callboard_models::Model>, SpecError> {
+    fn open_model(&self, _: &str) -> Result<Arc<dyn callboard_models::Model>, ModelSpecError> {
         self.0.lock().unwrap().recv().unwrap();
-        Two(Arc::default()).open("flat")
+        TwoModelCatalogue(Arc::default()).open_model("flat")
     }
 }
 
 #[tokio::test]
 async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_close() {
     let (go, waits) = std::sync::mpsc::channel();
-    let deep = Two(Arc::default()).open("deep").unwrap();
-    let agent = callboard_runtime::Agent::new(deep, std::iter::empty())
-        .with_catalogue(Arc::new(Slow(Mutex::new(waits))));
-    let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
+    let deep = TwoModelCatalogue(Arc::default()).open_model("deep").unwrap();
+    let agent = callboard_runtime::CodingAgent::new(deep, std::iter::empty())
+        .with_catalogue(Arc::new(SlowCatalogue(Mutex::new(waits))));
+    let mut agent = acp_conformance::AgentUnderTest::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     let set = json!({"sessionId": session, "configId": "model", "value": "flat"});
-    let model = agent.send("session/set_config_option", set).await.unwrap();
+    let model = agent.send_request("session/set_config_option", set).await.unwrap();
     let mode = json!({"sessionId": session, "modeId": "auto"});
     agent.request("session/set_mode", mode).await.unwrap();
-    assert_eq!(agent.turn(&session, "go").await.unwrap(), "end_turn");
-    assert_eq!(agent.client.session(&session).said(), "deep");
+    assert_eq!(agent.run_turn(&session, "go").await.unwrap(), "end_turn");
+    assert_eq!(agent.client.session(&session).message_text(), "deep");
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
     // It does not wait for the model, which may never open.
-    assert!(matches!(agent.answer(&model).await, Err(acp_conformance::Error::Refused(_))));
+    assert!(matches!(
+        agent.wait_for_result(&model).await,
+        Err(acp_conformance::Error::ErrorResponse(_))
+    ));
     go.send(()).unwrap();
-    agent.end().await.unwrap();
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    agent.close_and_wait().await.unwrap();
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
 }
 
 #[tokio::test]
 async fn the_command_model_shows_and_changes_the_model() {
     let mut agent = Agent::ready([text("One."), end()], REJECT).await;
-    let script = agent.session().option("model").unwrap().to_owned();
-    let list = said(&mut agent, "/model").await;
+    let script = agent.session().option_value("model").unwrap().to_owned();
+    let list = prompt_and_reply(&mut agent, "/model").await;
     assert!(list.contains("- `direct`: Direct commands"), "{list}");
     assert!(list.contains(&format!("- `{script}` ← now")), "{list}");
-    let told = said(&mut agent, "/model direct").await;
+    let told = prompt_and_reply(&mut agent, "/model direct").await;
     assert_eq!(told, "The model is `direct` now.");
-    assert_eq!(agent.session().option("model"), Some("direct"), "told before the answer");
-    let told = said(&mut agent, "/model gpt").await;
+    assert_eq!(agent.session().option_value("model"), Some("direct"), "told before the answer");
+    let told = prompt_and_reply(&mut agent, "/model gpt").await;
     assert!(told.starts_with("The model is still `direct`: unknown model `gpt`"), "{told}");
-    let told = said(&mut agent, &format!("/model {script}")).await;
+    let told = prompt_and_reply(&mut agent, &format!("/model {script}")).await;
     assert_eq!(told, format!("The model is `{script}` now."));
-    assert_eq!(said(&mut agent, "go").await, "One.");
+    assert_eq!(prompt_and_reply(&mut agent, "go").await, "One.");
     agent.finish().await;
 }
 
 #[tokio::test]
 async fn the_command_mode_shows_and_changes_the_mode() {
     let mut agent = Agent::ready(Model::Direct, REJECT).await;
-    let list = said(&mut agent, "/mode").await;
+    let list = prompt_and_reply(&mut agent, "/mode").await;
     assert!(list.contains("- `ask`: reads inside the roots are allowed"), "{list}");
     assert!(list.lines().any(|line| line.starts_with("- `ask`") && line.ends_with("← now")));
-    let told = said(&mut agent, "/mode auto").await;
+    let told = prompt_and_reply(&mut agent, "/mode auto").await;
     assert!(
         told.starts_with("The mode is `auto` now: everything inside the roots is allowed"),
         "{told}"
     );
     assert_eq!(mode(&agent), "auto", "told before the answer");
     agent.turn("run touch made").await;
-    assert!(agent.scratch.path("made").exists() && agent.client.asked.is_empty());
-    let told = said(&mut agent, "/mode yolo").await;
+    assert!(agent.scratch.path("made").exists() && agent.client.permission_requests.is_empty());
+    let told = prompt_and_reply(&mut agent, "/mode yolo").await;
     assert!(told.starts_with("There is no such mode."), "{told}");
     assert_eq!(mode(&agent), "auto");
     agent.finish().await;
@@ -418,11 +446,11 @@ async fn the_command_help_lists_the_commands_what_is_chosen_and_how_to_connect_a
     for model in [Model::Direct, [text("Never."), end()].into()] {
         let is_direct = matches!(model, Model::Direct);
         let mut agent = Agent::ready(model, REJECT).await;
-        let help = said(&mut agent, "/help").await;
+        let help = prompt_and_reply(&mut agent, "/help").await;
         for form in ["/model [NAME]", "/mode [NAME]", "/permissions", "/undo", "/usage", "/help"] {
             assert!(help.contains(&format!("- `{form}")), "{form}: {help}");
         }
-        let model = agent.session().option("model").unwrap();
+        let model = agent.session().option_value("model").unwrap();
         assert!(help.contains(&format!("Model: `{model}`")), "{help}");
         assert!(help.contains("Mode: `ask`: reads inside"), "{help}");
         assert!(help.contains("--model"), "{help}");
@@ -439,17 +467,17 @@ async fn the_command_undo_takes_the_last_change_back_whatever_the_model_is() {
     let script = script.into_iter().chain([end(), text("Done."), json!({"end": "end_turn"})]);
     let mut agent = Agent::ready(
         script.collect::<Vec<_>>(),
-        Permission::Select(PermissionOptionKind::AllowOnce),
+        PermissionReply::Select(PermissionOptionKind::AllowOnce),
     )
     .await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.scratch.read("notes.txt"), "one\n2\nthree\n");
-    let told = said(&mut agent, "/undo").await;
+    let told = prompt_and_reply(&mut agent, "/undo").await;
     assert_eq!(told, "Took back the last change, of notes.txt.");
     assert_eq!(agent.scratch.read("notes.txt"), "one\ntwo\nthree\n");
     assert_eq!(agent.call("undo").status, ToolCallStatus::Completed);
-    assert_eq!(agent.client.asked.len(), 2, "it is asked about like any call");
-    let told = said(&mut agent, "/undo").await;
+    assert_eq!(agent.client.permission_requests.len(), 2, "it is asked about like any call");
+    let told = prompt_and_reply(&mut agent, "/undo").await;
     assert!(told.contains("othing"), "{told}");
     agent.finish().await;
 }
@@ -458,13 +486,13 @@ async fn the_command_undo_takes_the_last_change_back_whatever_the_model_is() {
 async fn a_command_that_is_not_ours_goes_to_the_model() {
     let mut agent = Agent::ready([text("I am the model."), end()], REJECT).await;
     for prompt in ["/frobnicate", "/models", "a /help in the middle", "//help"] {
-        let before = agent.session().said().len();
+        let before = agent.session().message_text().len();
         agent.turn(prompt).await;
-        let said = &agent.session().said()[before..];
+        let said = &agent.session().message_text()[before..];
         assert!(!said.contains("/usage"), "{prompt}: {said}");
     }
-    assert!(agent.session().said().starts_with("I am the model."));
-    let told = said(&mut agent, "/effort high").await;
+    assert!(agent.session().message_text().starts_with("I am the model."));
+    let told = prompt_and_reply(&mut agent, "/effort high").await;
     assert_eq!(told, "This model cannot be told how much to think.");
     agent.finish().await;
 }
@@ -499,18 +527,19 @@ async fn every_command_is_advertised_with_its_hint() {
 async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
     let count = SlashCommand::new("count", "count the letters of a text", |command| {
         Box::pin(async move {
-            let calls: u64 = command.session.usage().tools.iter().map(|(_, it)| it.calls()).sum();
+            let calls: u64 =
+                command.session.usage().tools.iter().map(|(_, it)| it.ended_calls()).sum();
             format!("{} letters, {calls} calls so far.", command.arguments.len())
         })
     });
     let heard = Arc::<Mutex<Vec<String>>>::default();
-    let model = Two(heard.clone()).open("flat").unwrap();
-    let agent = callboard_runtime::Agent::new(model, std::iter::empty())
+    let model = TwoModelCatalogue(heard.clone()).open_model("flat").unwrap();
+    let agent = callboard_runtime::CodingAgent::new(model, std::iter::empty())
         .with_command(count.with_hint("TEXT"))
         .with_command(SlashCommand::new("model", "name it", |_| Box::pin(async { "Flat.".into() })))
         .without_command("usage");
     assert!(agent.is_command("/count") && !agent.is_command("/usage"));
-    let mut agent = acp_conformance::Agent::in_process(agent, REJECT);
+    let mut agent = acp_conformance::AgentUnderTest::in_process(agent, REJECT);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     for (prompt, answer) in [
@@ -518,13 +547,13 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
         ("/model deep", "Flat."),
         ("/usage", "flat"),
     ] {
-        let before = agent.client.session(&session).said().len();
-        agent.turn(&session, prompt).await.unwrap();
-        assert_eq!(&agent.client.session(&session).said()[before..], answer, "{prompt}");
+        let before = agent.client.session(&session).message_text().len();
+        agent.run_turn(&session, prompt).await.unwrap();
+        assert_eq!(&agent.client.session(&session).message_text()[before..], answer, "{prompt}");
     }
     assert_eq!(*heard.lock().unwrap(), ["flat 0 None"], "a command is no prompt");
-    agent.turn(&session, "/help").await.unwrap();
-    let help = agent.client.session(&session).said();
+    agent.run_turn(&session, "/help").await.unwrap();
+    let help = agent.client.session(&session).message_text();
     assert!(help.contains("- `/count TEXT`: count the letters of a text\n"), "{help}");
     assert!(help.contains("- `/model`: name it\n") && !help.contains("/usage"), "{help}");
     let mut updates = agent.client.session(&session).updates.iter().rev();
@@ -537,6 +566,6 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
         names.collect::<Vec<_>>(),
         ["model", "mode", "permissions", "undo", "help", "count"]
     );
-    agent.end().await.unwrap();
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    agent.close_and_wait().await.unwrap();
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
 }

@@ -5,13 +5,13 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, end, run, text};
-use crate::harness::session::{diff, shown, text_of};
-use crate::harness::{Agent, Asked, Permission};
+use crate::harness::session::{call_text, content_text, diff};
+use crate::harness::{Agent, PermissionReply, ReceivedPermissionRequest};
 
-const ALLOW: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
-const ALLOW_ALWAYS: Permission = Permission::Select(PermissionOptionKind::AllowAlways);
-const REJECT: Permission = Permission::Select(PermissionOptionKind::RejectOnce);
-const REJECT_ALWAYS: Permission = Permission::Select(PermissionOptionKind::RejectAlways);
+const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
+const ALLOW_ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowAlways);
+const REJECT: PermissionReply = PermissionReply::Select(PermissionOptionKind::RejectOnce);
+const REJECT_ALWAYS: PermissionReply = PermissionReply::Select(PermissionOptionKind::RejectAlways);
 
 const NOTES: &str = "one\ntwo\nthree\n";
 
@@ -24,7 +24,7 @@ fn edit() -> Value {
 async fn allowed_once_is_asked_again() {
     let mut agent = Agent::ready([run("echo a"), end(), run("echo a"), end()], ALLOW).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.client.asked.len(), 2);
+    assert_eq!(agent.client.permission_requests.len(), 2);
     assert!(agent.session().calls().iter().all(|call| call.status == ToolCallStatus::Completed));
     agent.finish().await;
 }
@@ -34,8 +34,9 @@ async fn always_allowed_is_not_asked_again_and_covers_nothing_else() {
     let script = [run("echo a"), end(), run("echo a"), end(), run("echo a; echo b"), end()];
     let mut agent = Agent::ready(script, ALLOW_ALWAYS).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    let input = |asked: &Asked| asked.request.tool_call.fields.raw_input.clone();
-    let asked: Vec<_> = agent.client.asked.iter().map(input).collect();
+    let input =
+        |asked: &ReceivedPermissionRequest| asked.request.tool_call.fields.raw_input.clone();
+    let asked: Vec<_> = agent.client.permission_requests.iter().map(input).collect();
     let commands = [json!({"command": "echo a"}), json!({"command": "echo a; echo b"})];
     assert_eq!(asked, commands.map(Some));
     agent.finish().await;
@@ -43,19 +44,21 @@ async fn always_allowed_is_not_asked_again_and_covers_nothing_else() {
 
 #[tokio::test]
 async fn what_is_no_yes_fails_the_call_and_the_turn_goes_on() {
-    for no in [REJECT, REJECT_ALWAYS, Permission::Error, Permission::SelectId("no such option")] {
+    for no in
+        [REJECT, REJECT_ALWAYS, PermissionReply::Error, PermissionReply::SelectId("no such option")]
+    {
         let mut agent = Agent::ready([edit(), end(), text("So be it.")], no).await;
         assert_eq!(agent.turn("go").await, "end_turn", "{no:?}");
-        assert_eq!(agent.session().said(), "So be it.", "{no:?}");
+        assert_eq!(agent.session().message_text(), "So be it.", "{no:?}");
         let call = agent.call("edit_file");
         assert_eq!(call.status, ToolCallStatus::Failed, "{no:?}");
         assert!(!agent.session().observer.has_run(&call.tool_call_id.0), "{no:?}");
         let (words, code) = match no {
-            Permission::Error => ("Not run: no one could be asked", "not_permitted"),
-            Permission::SelectId(_) => ("is none of the options", "not_permitted"),
+            PermissionReply::Error => ("Not run: no one could be asked", "not_permitted"),
+            PermissionReply::SelectId(_) => ("is none of the options", "not_permitted"),
             _ => ("Rejected by the user", "rejected"),
         };
-        assert!(shown(&call).contains(words), "{no:?}: {}", shown(&call));
+        assert!(call_text(&call).contains(words), "{no:?}: {}", call_text(&call));
         assert_eq!(call.raw_output.unwrap()["code"], code, "{no:?}");
         assert_eq!(agent.scratch.read("notes.txt"), NOTES, "{no:?}");
         agent.finish().await;
@@ -67,7 +70,7 @@ async fn always_rejected_is_not_asked_again() {
     let script = [run("touch x"), end(), run("touch x"), end(), run("touch y"), end()];
     let mut agent = Agent::ready(script, REJECT_ALWAYS).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.client.asked.len(), 2);
+    assert_eq!(agent.client.permission_requests.len(), 2);
     let calls = agent.session().calls();
     assert!(calls.iter().all(|call| call.status == ToolCallStatus::Failed));
     assert_eq!(calls[1].raw_output.as_ref().unwrap()["code"], "not_permitted");
@@ -78,9 +81,9 @@ async fn always_rejected_is_not_asked_again() {
 #[tokio::test]
 async fn the_outcome_cancelled_ends_the_turn() {
     let script = [edit(), end(), text("This is never said.")];
-    let mut agent = Agent::ready(script, Permission::Cancelled).await;
+    let mut agent = Agent::ready(script, PermissionReply::Cancelled).await;
     assert_eq!(agent.turn("go").await, "cancelled");
-    assert_eq!(agent.session().said(), "");
+    assert_eq!(agent.session().message_text(), "");
     assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
     assert_eq!(agent.scratch.read("notes.txt"), NOTES);
     agent.finish().await;
@@ -88,13 +91,13 @@ async fn the_outcome_cancelled_ends_the_turn() {
 
 #[tokio::test]
 async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
-    let mut agent = Agent::ready([edit(), end()], Permission::Never).await;
+    let mut agent = Agent::ready([edit(), end()], PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| !client.asked.is_empty()).await;
+    agent.until(|client| !client.permission_requests.is_empty()).await;
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
-    agent.until(|client| !client.withdrawn.is_empty()).await;
-    assert_eq!(agent.client.withdrawn, [agent.client.asked[0].id.clone()]);
+    agent.until(|client| !client.cancelled_requests.is_empty()).await;
+    assert_eq!(agent.client.cancelled_requests, [agent.client.permission_requests[0].id.clone()]);
     // An answer that comes too late does nothing.
     agent.permit(0, ALLOW).await;
     agent.turn("again").await;
@@ -108,7 +111,7 @@ async fn a_question_shows_all_that_would_happen() {
     let command = "echo one &&\n  echo two # to the end";
     let mut agent = Agent::ready([edit(), end(), run(command), end()], ALLOW).await;
     agent.turn("go").await;
-    let [edit, run] = &agent.client.asked[..] else { panic!("two questions") };
+    let [edit, run] = &agent.client.permission_requests[..] else { panic!("two questions") };
 
     let fields = &edit.request.tool_call.fields;
     let path = agent.scratch.path("notes.txt");
@@ -139,9 +142,9 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         let args = json!({"command": command, "cwd": cwd});
         let mut agent = Agent::ready([call("terminal", args), end()], REJECT).await;
         agent.turn("go").await;
-        let fields = &agent.client.asked[0].request.tool_call.fields;
+        let fields = &agent.client.permission_requests[0].request.tool_call.fields;
         let content = fields.content.as_ref().unwrap();
-        let asked: String = content.iter().filter_map(text_of).collect();
+        let asked: String = content.iter().filter_map(content_text).collect();
         let folder = match cwd {
             "." => agent.scratch.cwd(),
             other => agent.scratch.path(other),
@@ -150,7 +153,7 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         assert!(asked.contains(&expected), "{cwd}: {asked}");
         assert!(asked.contains("This is asked about each time: "), "{asked}");
         // What was asked is over.
-        let after = shown(&agent.call("terminal"));
+        let after = call_text(&agent.call("terminal"));
         assert!(!after.contains("[in "), "{after}");
         agent.finish().await;
     }
@@ -160,8 +163,12 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
 async fn a_question_offers_to_allow_and_reject_once_and_always() {
     let mut agent = Agent::ready([run("true"), end()], ALLOW).await;
     agent.turn("go").await;
-    let kinds: Vec<_> =
-        agent.client.asked[0].request.options.iter().map(|option| option.kind).collect();
+    let kinds: Vec<_> = agent.client.permission_requests[0]
+        .request
+        .options
+        .iter()
+        .map(|option| option.kind)
+        .collect();
     let all = [
         PermissionOptionKind::AllowOnce,
         PermissionOptionKind::AllowAlways,
@@ -183,7 +190,7 @@ async fn what_only_reads_or_thinks_is_not_asked_about() {
     ];
     let mut agent = Agent::ready(script, REJECT).await;
     agent.turn("go").await;
-    assert_eq!(agent.client.asked.len(), 0);
+    assert_eq!(agent.client.permission_requests.len(), 0);
     assert!(agent.session().calls().iter().all(|call| call.status == ToolCallStatus::Completed));
     agent.finish().await;
 }
@@ -196,22 +203,22 @@ async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
         ("a\nb\nC\ntwo\n", Some(ALLOW), "a\nb\nC\n2\n"),
         ("a\nb\nC\ntwo\n", Some(REJECT), "a\nb\nC\ntwo\n"),
     ] {
-        let mut agent = Agent::ready([edit(), end()], Permission::Never).await;
+        let mut agent = Agent::ready([edit(), end()], PermissionReply::NoReply).await;
         std::fs::write(agent.scratch.path("notes.txt"), "a\nb\nc\ntwo\n").unwrap();
         let prompt = agent.prompt("go").await;
-        agent.until(|client| !client.asked.is_empty()).await;
+        agent.until(|client| !client.permission_requests.is_empty()).await;
         std::fs::write(agent.scratch.path("notes.txt"), now).unwrap();
         agent.permit(0, ALLOW).await;
         if let Some(answer) = again {
-            agent.until(|client| client.asked.len() > 1).await;
-            let asked = &agent.client.asked[1].request.tool_call.fields;
+            agent.until(|client| client.permission_requests.len() > 1).await;
+            let asked = &agent.client.permission_requests[1].request.tool_call.fields;
             let diff = diff(asked.content.as_ref().unwrap());
             assert_eq!((diff.old_text.as_deref(), &*diff.new_text), (Some(now), "a\nb\nC\n2\n"));
             assert_eq!(agent.scratch.read("notes.txt"), now);
             agent.permit(1, answer).await;
         }
         assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
-        assert_eq!(agent.client.asked.len(), 1 + usize::from(again.is_some()));
+        assert_eq!(agent.client.permission_requests.len(), 1 + usize::from(again.is_some()));
         assert_eq!(agent.scratch.read("notes.txt"), text);
         let is_done = agent.call("edit_file").status == ToolCallStatus::Completed;
         assert_eq!(is_done, text != now);
@@ -222,11 +229,13 @@ async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
 #[tokio::test]
 async fn questions_of_calls_that_run_side_by_side_are_answered_apart() {
     let script = [run("echo a > a"), run("echo b > b"), end(), text("Done.")];
-    let mut agent = Agent::ready(script, Permission::Never).await;
+    let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| client.asked.len() == 2).await;
-    let title = |asked: &Asked| asked.request.tool_call.fields.title.clone().unwrap();
-    let a = agent.client.asked.iter().position(|asked| title(asked).contains("echo a"));
+    agent.until(|client| client.permission_requests.len() == 2).await;
+    let title =
+        |asked: &ReceivedPermissionRequest| asked.request.tool_call.fields.title.clone().unwrap();
+    let a =
+        agent.client.permission_requests.iter().position(|asked| title(asked).contains("echo a"));
     let a = a.expect("a question about a");
     agent.permit(1 - a, ALLOW).await;
     agent.permit(a, REJECT).await;
@@ -242,7 +251,7 @@ async fn what_would_hide_or_reorder_is_shown_as_it_is_written() {
     let command = "echo \u{202e}txt.exe\u{200b}; echo 'a\tb'";
     let mut agent = Agent::ready([run(command), end()], REJECT).await;
     agent.turn("go").await;
-    let title = agent.client.asked[0].request.tool_call.fields.title.clone().unwrap();
+    let title = agent.client.permission_requests[0].request.tool_call.fields.title.clone().unwrap();
     assert!(title.contains("echo \\u{202e}txt.exe\\u{200b}; echo 'a\\tb'"), "{title}");
     agent.finish().await;
 }
@@ -253,8 +262,12 @@ async fn a_change_that_is_too_large_to_be_shown_whole_is_allowed_only_once() {
     let write = call("write_file", json!({"path": "large.txt", "content": content}));
     let mut agent = Agent::ready([write, end()], ALLOW).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    let kinds: Vec<_> =
-        agent.client.asked[0].request.options.iter().map(|option| option.kind).collect();
+    let kinds: Vec<_> = agent.client.permission_requests[0]
+        .request
+        .options
+        .iter()
+        .map(|option| option.kind)
+        .collect();
     assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
     assert_eq!(agent.scratch.read("large.txt"), content);
     agent.finish().await;
@@ -263,10 +276,10 @@ async fn a_change_that_is_too_large_to_be_shown_whole_is_allowed_only_once() {
 #[tokio::test]
 async fn an_outcome_cancelled_ends_the_calls_beside_it() {
     let script = [run("sleep 600"), run("sleep 601"), end()];
-    let mut agent = Agent::ready(script, Permission::Never).await;
+    let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| client.asked.len() == 2).await;
-    agent.permit(1, Permission::Cancelled).await;
+    agent.until(|client| client.permission_requests.len() == 2).await;
+    agent.permit(1, PermissionReply::Cancelled).await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     agent.finish().await;
 }
@@ -275,13 +288,13 @@ async fn an_outcome_cancelled_ends_the_calls_beside_it() {
 struct Misbehaviour {
     name: &'static str,
     /// Its answers, in order.
-    answers: &'static [Permission],
+    answers: &'static [PermissionReply],
     /// After how many of them it cancels the turn.
     cancels_after: Option<usize>,
     stop: &'static str,
 }
 
-const ALLOW_FIRST: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
+const ALLOW_FIRST: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
 const MISBEHAVIOURS: [Misbehaviour; 9] = [
     Misbehaviour { name: "never", answers: &[], cancels_after: Some(0), stop: "cancelled" },
@@ -305,31 +318,31 @@ const MISBEHAVIOURS: [Misbehaviour; 9] = [
     },
     Misbehaviour {
         name: "an error, then yes",
-        answers: &[Permission::Error, ALLOW_FIRST],
+        answers: &[PermissionReply::Error, ALLOW_FIRST],
         cancels_after: None,
         stop: "end_turn",
     },
     Misbehaviour {
         name: "an error",
-        answers: &[Permission::Error],
+        answers: &[PermissionReply::Error],
         cancels_after: None,
         stop: "end_turn",
     },
     Misbehaviour {
         name: "an unknown option, then yes",
-        answers: &[Permission::SelectId("yes"), ALLOW_FIRST],
+        answers: &[PermissionReply::SelectId("yes"), ALLOW_FIRST],
         cancels_after: None,
         stop: "end_turn",
     },
     Misbehaviour {
         name: "an option of another agent",
-        answers: &[Permission::SelectId("allow_once")],
+        answers: &[PermissionReply::SelectId("allow_once")],
         cancels_after: None,
         stop: "end_turn",
     },
     Misbehaviour {
         name: "cancelled, then yes",
-        answers: &[Permission::Cancelled, ALLOW_FIRST],
+        answers: &[PermissionReply::Cancelled, ALLOW_FIRST],
         cancels_after: None,
         stop: "cancelled",
     },
@@ -339,9 +352,9 @@ const MISBEHAVIOURS: [Misbehaviour; 9] = [
 async fn a_client_that_does_not_plainly_say_yes_runs_nothing() {
     for Misbehaviour { name, answers, cancels_after, stop } in MISBEHAVIOURS {
         let script = [run("touch ran"), end(), text("So be it.")];
-        let mut agent = Agent::ready(script, Permission::Never).await;
+        let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
         let prompt = agent.prompt("go").await;
-        agent.until(|client| !client.asked.is_empty()).await;
+        agent.until(|client| !client.permission_requests.is_empty()).await;
         for sent in 0..=answers.len() {
             if cancels_after == Some(sent) {
                 agent.cancel().await;

@@ -6,7 +6,7 @@ use std::fs;
 use anstyle_svg::{Term, WIN10_CONSOLE};
 use pretty_assertions::assert_eq;
 
-use crate::exec_terminal::Terminal;
+use crate::exec_terminal::TestTerminal;
 use crate::harness::scratch::Scratch;
 
 const PICTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/turn.svg");
@@ -61,7 +61,7 @@ fn play() -> String {
         fs::write(scratch.path(name), text).unwrap();
     }
     let line = format!("CALLBOARD_MODEL=script:script.jsonl exec \"$0\" {COMMAND}");
-    let mut terminal = Terminal::wide(&scratch, COLUMNS, &line);
+    let mut terminal = TestTerminal::wide(&scratch, COLUMNS, &line);
     for question in 1..=2 {
         terminal.until_times("Which? [1-5] ", question);
         terminal.types("1\n");

@@ -75,7 +75,7 @@ fn a_handshake_with_the_id_of_another_request_holds_nothing_back() {
 
 /// One line of a client that has sessions open.
 #[derive(Debug, Clone)]
-enum Line {
+enum ClientLine {
     /// A request with this method, about one of the sessions.
     Ask(&'static str, usize, Value),
     /// `session/cancel`.
@@ -87,7 +87,7 @@ enum Line {
 /// How many sessions there are; a number behind them names one that there is not.
 const SESSIONS: usize = 3;
 
-fn line() -> impl Strategy<Value = Line> {
+fn line() -> impl Strategy<Value = ClientLine> {
     let session = 0..SESSIONS + 1;
     let prompts = prop::sample::select(vec![
         "read notes.txt",
@@ -121,15 +121,15 @@ fn line() -> impl Strategy<Value = Line> {
         ("none", json!({})),
     ]);
     prop_oneof![
-        4 => (session.clone(), prompt).prop_map(|(at, it)| Line::Ask("session/prompt", at, it)),
+        4 => (session.clone(), prompt).prop_map(|(at, it)| ClientLine::Ask("session/prompt", at, it)),
         2 => (session.clone(), mode)
-            .prop_map(|(at, mode)| Line::Ask("session/set_mode", at, json!({ "modeId": mode }))),
+            .prop_map(|(at, mode)| ClientLine::Ask("session/set_mode", at, json!({ "modeId": mode }))),
         3 => (session.clone(), set_option)
-            .prop_map(|(at, it)| Line::Ask("session/set_config_option", at, it)),
-        2 => session.clone().prop_map(|at| Line::Ask("session/close", at, json!({}))),
-        2 => (session.clone(), other).prop_map(|(at, (method, it))| Line::Ask(method, at, it)),
-        1 => session.prop_map(Line::Cancel),
-        1 => (0..30_usize).prop_map(Line::CancelRequest),
+            .prop_map(|(at, it)| ClientLine::Ask("session/set_config_option", at, it)),
+        2 => session.clone().prop_map(|at| ClientLine::Ask("session/close", at, json!({}))),
+        2 => (session.clone(), other).prop_map(|(at, (method, it))| ClientLine::Ask(method, at, it)),
+        1 => session.prop_map(ClientLine::Cancel),
+        1 => (0..30_usize).prop_map(ClientLine::CancelRequest),
     ]
 }
 
@@ -148,7 +148,7 @@ fn answers(lines: impl Iterator<Item = String>) -> BTreeMap<String, Vec<Value>> 
 
 /// Sends the lines to an agent in one piece, and ends its input behind them or once all requests
 /// are answered.
-fn check(lines: &[Line], disconnects: bool) {
+fn check(lines: &[ClientLine], disconnects: bool) {
     let mut agent = Raw::start(&["--model", "direct", "--mode", "auto"]);
     agent.initialize();
     let sessions: Vec<_> = (0..SESSIONS).map(|_| agent.new_session()).collect();
@@ -157,17 +157,17 @@ fn check(lines: &[Line], disconnects: bool) {
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
         text += &match line {
-            Line::Ask(method, of, params) => {
+            ClientLine::Ask(method, of, params) => {
                 let mut params = params.clone();
                 params["sessionId"] = session(of).into();
                 asked.push(format!("r{at}"));
                 request(&format!("r{at}"), method, &params)
             }
-            Line::Cancel(of) => json!({
+            ClientLine::Cancel(of) => json!({
                 "jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session(of)},
             })
             .to_string(),
-            Line::CancelRequest(of) => json!({
+            ClientLine::CancelRequest(of) => json!({
                 "jsonrpc": "2.0", "method": "$/cancel_request",
                 "params": {"requestId": format!("r{of}")},
             })
@@ -223,8 +223,8 @@ proptest! {
 fn a_change_of_the_model_is_answered_although_its_session_closes() {
     let set = json!({ "configId": "model", "value": "direct" });
     let pairs = (0..SESSIONS).flat_map(|at| {
-        let set = Line::Ask("session/set_config_option", at, set.clone());
-        [set, Line::Ask("session/close", at, json!({}))]
+        let set = ClientLine::Ask("session/set_config_option", at, set.clone());
+        [set, ClientLine::Ask("session/close", at, json!({}))]
     });
     let lines: Vec<_> = pairs.collect();
     for _ in 0..10 {

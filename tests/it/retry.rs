@@ -15,8 +15,8 @@ fn fails(status: u16) -> Value {
 async fn a_busy_model_is_asked_again_and_the_client_is_told() {
     let mut agent = Agent::ready([fails(529), text("Hello.")], Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "Hello.");
-    let thought = agent.session().thought();
+    assert_eq!(agent.session().message_text(), "Hello.");
+    let thought = agent.session().thought_text();
     assert!(thought.starts_with("The model failed: slow down (status 529). "), "{thought}");
     assert!(thought.contains("asked again in "), "{thought}");
     agent.finish().await;
@@ -28,7 +28,7 @@ async fn a_reply_that_broke_off_is_said_again_and_its_calls_are_run_once() {
     let script = [text("We"), run(once), fails(500), text("Well."), run(once), end(), text("So.")];
     let mut agent = Agent::ready(script, Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "WeWell.So.");
+    assert_eq!(agent.session().message_text(), "WeWell.So.");
     assert_eq!(agent.session().calls().len(), 2);
     assert_eq!(agent.scratch.read("ran"), "once\n");
     agent.finish().await;
@@ -41,7 +41,9 @@ async fn cancel_ends_the_wait_for_a_busy_model_at_once() {
     let prompt = agent.prompt("go").await;
     let session = agent.session_id();
     // The third pause is 2 s at least.
-    agent.until(|client| client.session(&session).thought().matches("again in").count() == 3).await;
+    agent
+        .until(|client| client.session(&session).thought_text().matches("again in").count() == 3)
+        .await;
     let before = Instant::now();
     agent.cancel().await;
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
@@ -56,7 +58,7 @@ async fn a_model_without_a_key_asks_for_a_login() {
     let error = agent.answer(&prompt).await.unwrap_err();
     assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32000), &json!("model_auth")));
     assert_eq!(agent.turn("again").await, "end_turn");
-    assert_eq!(agent.session().said(), "Hello.");
+    assert_eq!(agent.session().message_text(), "Hello.");
     agent.finish().await;
 }
 
@@ -66,7 +68,7 @@ async fn a_fault_that_stays_ends_the_turn_at_once() {
     let prompt = agent.prompt("go").await;
     let error = agent.answer(&prompt).await.unwrap_err();
     assert_eq!(error["message"], "The model failed: slow down (status 404)");
-    assert_eq!(agent.session().said(), "");
+    assert_eq!(agent.session().message_text(), "");
     agent.finish().await;
 }
 
@@ -84,7 +86,7 @@ async fn changes_of_one_file_follow_each_other_and_a_command_sees_them_all() {
     let cat = agent.call("terminal");
     assert_eq!(cat.raw_output.unwrap()["exitCode"], 0);
     for line in ["3", "three", "new"] {
-        assert!(agent.session().shows(line), "{line}");
+        assert!(agent.session().shows_line(line), "{line}");
     }
     agent.finish().await;
 }

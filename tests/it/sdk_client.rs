@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use acp_types::observe::v1::Observer;
+use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::ToolCallStatus;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
@@ -23,10 +23,10 @@ async fn turn(
     scratch: &Scratch,
     prompt: &str,
     kind: PermissionOptionKind,
-) -> (StopReason, Observer) {
+) -> (StopReason, V1Observer) {
     let config = AcpAgentConfig::new(CALLBOARD).args(["acp", "--model", "direct"]);
     let agent = AcpAgent::new(config.envs(scratch.env()));
-    let observer = Arc::<Mutex<Observer>>::default();
+    let observer = Arc::<Mutex<V1Observer>>::default();
     let (updates, permissions) = (Arc::clone(&observer), Arc::clone(&observer));
     let (cwd, prompt) = (scratch.cwd(), prompt.to_owned());
     let client = Client
@@ -40,7 +40,7 @@ async fn turn(
         )
         .on_receive_request(
             async move |request: RequestPermissionRequest, responder, _| {
-                permissions.lock().unwrap().permission(&request);
+                permissions.lock().unwrap().permission_request(&request);
                 responder.respond(select(&request, kind))
             },
             agent_client_protocol::on_receive_request!(),
@@ -48,7 +48,7 @@ async fn turn(
         .connect_with(agent, async |agent| one_turn(&agent, cwd, prompt).await);
     let response = timeout(DEADLINE, client).await.expect("it ends in time").unwrap();
     let mut observer = observer.lock().unwrap().clone();
-    observer.turn_answered();
+    observer.end_turn();
     (response.stop_reason, observer)
 }
 

@@ -6,17 +6,17 @@ use serde_json::json;
 
 use crate::harness::scratch::SECRET;
 use crate::harness::script::{call, end, run, text};
-use crate::harness::session::{meta, shown};
-use crate::harness::{Agent, Options, Permission};
+use crate::harness::session::{call_text, meta};
+use crate::harness::{Agent, Options, PermissionReply};
 
-const ALLOW: Permission = Permission::Select(PermissionOptionKind::AllowOnce);
+const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
 /// Ends a test in which the secret was said but never shown.
 async fn finish(mut agent: Agent) {
     agent.finish().await;
     let said = agent.client.transcript();
     assert!(said.contains("[redacted]") && !said.contains(SECRET), "{said}");
-    assert!(!agent.log().contains(SECRET), "{}", agent.log());
+    assert!(!agent.stderr_log().contains(SECRET), "{}", agent.stderr_log());
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_secret_in_a_message_is_hidden_wherever_its_pieces_end() {
     let script = [text("It is "), text(first), text(rest), text(". It was "), text(first)];
     let mut agent = Agent::ready(script, Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "It is [redacted]. It was [redacted]");
+    assert_eq!(agent.session().message_text(), "It is [redacted]. It was [redacted]");
     finish(agent).await;
 }
 
@@ -39,8 +39,8 @@ async fn a_command_with_a_secret_runs_as_it_is_and_is_allowed_only_once() {
     let mut agent = Agent::ready([run(&command), end(), run(&command), end()], ALLOW).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.scratch.read("out.txt"), format!("{SECRET}\n"));
-    assert_eq!(agent.client.asked.len(), 2);
-    let asked = &agent.client.asked[0].request;
+    assert_eq!(agent.client.permission_requests.len(), 2);
+    let asked = &agent.client.permission_requests[0].request;
     let kinds: Vec<_> = asked.options.iter().map(|option| option.kind).collect();
     assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
     let note = serde_json::to_string(&asked.tool_call.fields.content).unwrap();
@@ -65,6 +65,6 @@ async fn arguments_are_shown_without_secrets_and_files_keep_every_byte() {
     assert_eq!(meta(&written)["dropped"]["redacted"], 1);
     // What will be applied is shown as it is.
     assert!(serde_json::to_string(&written.content).unwrap().contains(SECRET));
-    assert!(shown(&agent.call("read_file")).contains("one [redacted]"));
+    assert!(call_text(&agent.call("read_file")).contains("one [redacted]"));
     agent.finish().await;
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::script::{end, run, text};
 use crate::harness::session::meta;
-use crate::harness::{Agent, Asked, Options, Permission};
+use crate::harness::{Agent, Options, PermissionReply, ReceivedPermissionRequest};
 
 /// Starts a command that says that it has started.
 async fn started(command: &str) -> Agent {
@@ -53,9 +53,9 @@ async fn commands_of_many_sessions_end_with_the_input() {
 
 #[tokio::test]
 async fn a_turn_that_waits_for_permission_ends_with_the_input() {
-    let mut agent = Agent::ready([run("true"), end()], Permission::Never).await;
+    let mut agent = Agent::ready([run("true"), end()], PermissionReply::NoReply).await;
     agent.prompt("go").await;
-    agent.until(|client| !client.asked.is_empty()).await;
+    agent.until(|client| !client.permission_requests.is_empty()).await;
     agent.finish().await;
     assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
 }
@@ -66,7 +66,7 @@ async fn a_turn_whose_model_takes_its_time_ends_with_the_input() {
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.prompt("go").await;
     let session = agent.session_id();
-    agent.until(|client| client.session(&session).said() == "Well").await;
+    agent.until(|client| client.session(&session).message_text() == "Well").await;
     agent.finish().await;
 }
 
@@ -88,20 +88,23 @@ async fn a_client_that_takes_nothing_more_ends_it_too() {
 /// A command runs, and another waits for permission. Returns the prompt's id, too.
 async fn busy() -> (Agent, Value) {
     let script = [run("echo started; sleep 600"), run("true"), end()];
-    let mut agent = Agent::ready(script, Permission::Never).await;
+    let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
-    agent.until(|client| client.asked.len() == 2).await;
+    agent.until(|client| client.permission_requests.len() == 2).await;
     // Calls of one reply are looked at side by side: either may be asked about first.
-    let says = |asked: &Asked| format!("{:?}", asked.request.tool_call).contains("started");
-    let sleeper = agent.client.asked.iter().position(says).expect("it is asked about");
-    agent.permit(sleeper, Permission::default()).await;
+    let says = |asked: &ReceivedPermissionRequest| {
+        format!("{:?}", asked.request.tool_call).contains("started")
+    };
+    let sleeper =
+        agent.client.permission_requests.iter().position(says).expect("it is asked about");
+    agent.permit(sleeper, PermissionReply::default()).await;
     agent.until_shown(&agent.session_id(), "started").await;
     (agent, prompt)
 }
 
 /// Every call has ended and says why, the one that ran with what it showed; the turn is answered.
-fn assert_all_told(agent: &Agent, prompt: &Value) {
-    let answer = agent.client.answer(prompt).expect("the turn is answered");
+fn assert_all_ended(agent: &Agent, prompt: &Value) {
+    let answer = agent.client.response(prompt).expect("the turn is answered");
     assert_eq!(answer, &Ok(json!({"stopReason": "cancelled"})));
     let calls = agent.session().calls();
     assert_eq!(calls.len(), 2);
@@ -111,21 +114,21 @@ fn assert_all_told(agent: &Agent, prompt: &Value) {
             (ToolCallStatus::Failed, &json!("shutdown"))
         );
     }
-    assert!(agent.session().shows("started"));
+    assert!(agent.session().shows_line("started"));
 }
 
 #[tokio::test]
 async fn everything_is_told_when_the_input_ends() {
     let (mut agent, prompt) = busy().await;
     agent.finish().await;
-    assert_all_told(&agent, &prompt);
+    assert_all_ended(&agent, &prompt);
 }
 
 #[tokio::test]
 async fn everything_is_told_when_a_signal_ends_it() {
     let (mut agent, prompt) = busy().await;
     agent.terminate().await;
-    assert_all_told(&agent, &prompt);
+    assert_all_ended(&agent, &prompt);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, run, text};
-use crate::harness::{Agent, Options, Permission};
+use crate::harness::{Agent, Options, PermissionReply};
 
 #[tokio::test]
 async fn init_001_002_004_the_first_version_and_who_the_agent_is() {
@@ -222,7 +222,7 @@ async fn adddirs_001_a_folder_that_was_added_is_a_root() {
     let (inside, outside) = (Scratch::new(), Scratch::new());
     let path = |scratch: &Scratch| json!({"path": scratch.path("notes.txt")});
     let script = [call("read_file", path(&inside)), call("read_file", path(&outside)), end()];
-    let mut agent = Agent::start(script, Permission::Select(PermissionOptionKind::RejectOnce));
+    let mut agent = Agent::start(script, PermissionReply::Select(PermissionOptionKind::RejectOnce));
     agent.initialize().await.unwrap();
     let params = json!({
         "cwd": agent.scratch.cwd(),
@@ -233,7 +233,7 @@ async fn adddirs_001_a_folder_that_was_added_is_a_root() {
     agent.turn("go").await;
     let statuses: Vec<_> = agent.session().calls().iter().map(|call| call.status).collect();
     assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Failed]);
-    assert_eq!(agent.client.asked.len(), 1);
+    assert_eq!(agent.client.permission_requests.len(), 1);
     agent.finish().await;
 }
 
@@ -242,7 +242,7 @@ async fn the_standard_output_stays_clean_and_nothing_is_logged() {
     let mut agent = Agent::ready([text("Hello.")], Options::default()).await;
     agent.turn("go").await;
     agent.finish().await;
-    let log = agent.log();
+    let log = agent.stderr_log();
     assert_eq!(log, "");
-    assert_eq!(agent.client.strays, [Value::Null; 0]);
+    assert_eq!(agent.client.unmatched_errors, [Value::Null; 0]);
 }

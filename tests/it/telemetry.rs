@@ -38,11 +38,11 @@ async fn the_trace_of_a_prompt_is_told_with_its_calls() {
 async fn usage_sums_up_the_session() {
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     agent.turn("/usage").await;
-    assert!(agent.session().said().starts_with("No call has ended yet."));
+    assert!(agent.session().message_text().starts_with("No call has ended yet."));
     agent.turn("read notes.txt\nread missing.txt\nlist").await;
-    let before = agent.session().said().len();
+    let before = agent.session().message_text().len();
     agent.turn("/usage ").await;
-    let said = agent.session().said().split_off(before);
+    let said = agent.session().message_text().split_off(before);
     let row = |tool: &str| said.lines().find(|line| line.starts_with(&format!("| {tool} |")));
     assert!(row("list_directory").is_some_and(|row| row.contains("| 1 | 1 | 0 | 0 |")), "{said}");
     let reads = row("read_file").expect("a row");

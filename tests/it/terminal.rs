@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, end, run};
-use crate::harness::session::{meta, shown, terminal_id};
+use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
 /// A client that shows terminals which the agent runs itself.
@@ -14,7 +14,7 @@ fn with_terminals() -> Options {
 }
 
 /// Runs one command to its end.
-async fn ran(args: Value, options: Options) -> (Agent, ToolCall) {
+async fn run_command(args: Value, options: Options) -> (Agent, ToolCall) {
     let mut agent = Agent::ready([call("terminal", args), end()], options).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     let call = agent.call("terminal");
@@ -44,7 +44,7 @@ async fn output_goes_to_the_terminal_of_a_client_that_has_one() {
     agent.scratch.open_fifo("gate").await;
     agent.stop_reason(&prompt).await;
     let call = agent.call("terminal");
-    let id = terminal_id(&call).expect("a terminal");
+    let id = shown_terminal_id(&call).expect("a terminal");
     let terminal = agent.session().observer.terminal(&id).unwrap();
     assert_eq!(terminal.output, "live\r\n");
     let exit = json!({"terminal_id": id, "exit_code": 3, "signal": null});
@@ -55,13 +55,13 @@ async fn output_goes_to_the_terminal_of_a_client_that_has_one() {
 #[tokio::test]
 async fn the_exit_code_is_told_in_words_and_in_the_metadata() {
     for options in [Options::default(), with_terminals()] {
-        let (mut agent, call) = ran(json!({"command": "echo so; exit 3"}), options).await;
+        let (mut agent, call) = run_command(json!({"command": "echo so; exit 3"}), options).await;
         assert_eq!(call.status, ToolCallStatus::Failed);
         assert_eq!(meta(&call)["exitCode"], 3);
         let exit = agent.session().observer.terminal(&call.tool_call_id.0);
         match exit.and_then(|terminal| terminal.exit.as_ref()) {
             Some(exit) => assert_eq!(exit["exit_code"], 3),
-            None => assert!(shown(&call).contains("exit code 3"), "{}", shown(&call)),
+            None => assert!(call_text(&call).contains("exit code 3"), "{}", call_text(&call)),
         }
         agent.finish().await;
     }
@@ -75,10 +75,10 @@ async fn a_command_has_a_terminal_where_somebody_sees_one_or_where_it_asks_for_o
         (true, Options::default(), "out\nin\ndone"),
         (false, with_terminals(), "out\r\ndone"),
     ] {
-        let (mut agent, call) = ran(json!({"command": command, "tty": tty}), options).await;
-        let shown = match terminal_id(&call) {
+        let (mut agent, call) = run_command(json!({"command": command, "tty": tty}), options).await;
+        let shown = match shown_terminal_id(&call) {
             Some(id) => agent.session().observer.terminal(&id).unwrap().output.clone(),
-            None => shown(&call),
+            None => call_text(&call),
         };
         assert!(shown.contains(expected), "{expected:?}: {shown:?}");
         assert_eq!(shown.contains("out"), expected.contains("out"), "{shown:?}");
@@ -88,7 +88,7 @@ async fn a_command_has_a_terminal_where_somebody_sees_one_or_where_it_asks_for_o
 
 #[tokio::test]
 async fn what_a_command_used_is_told_in_the_metadata() {
-    let (mut agent, call) = ran(json!({"command": "true"}), Options::default()).await;
+    let (mut agent, call) = run_command(json!({"command": "true"}), Options::default()).await;
     let used = &meta(&call)["usage"];
     assert!(used["peakBytes"].as_u64().is_some_and(|bytes| bytes > 500_000), "{used}");
     assert!(used["cpuMs"].is_number(), "{used}");
@@ -98,10 +98,10 @@ async fn what_a_command_used_is_told_in_the_metadata() {
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended() {
     let args = json!({"command": "echo started; sleep 600", "timeout_ms": 3000});
-    let (mut agent, call) = ran(args, Options::default()).await;
+    let (mut agent, call) = run_command(args, Options::default()).await;
     assert_eq!(call.status, ToolCallStatus::Failed);
     assert_eq!(meta(&call)["reason"], "timeout");
-    assert!(shown(&call).contains("started"), "{}", shown(&call));
+    assert!(call_text(&call).contains("started"), "{}", call_text(&call));
     assert_eq!(agent.processes(), [""; 0]);
     agent.finish().await;
 }
@@ -109,7 +109,7 @@ async fn a_command_that_takes_too_long_is_ended() {
 #[tokio::test]
 async fn what_a_command_leaves_running_is_ended() {
     let args = json!({"command": "setsid sleep 600 & sleep 601 & echo done"});
-    let (mut agent, call) = ran(args, Options::default()).await;
+    let (mut agent, call) = run_command(args, Options::default()).await;
     assert_eq!(call.status, ToolCallStatus::Completed);
     assert_eq!(agent.processes(), [""; 0]);
     agent.finish().await;
@@ -117,10 +117,11 @@ async fn what_a_command_leaves_running_is_ended() {
 
 #[tokio::test]
 async fn a_command_runs_in_the_folder_it_names() {
-    let (mut agent, call) = ran(json!({"command": "pwd", "cwd": "src"}), Options::default()).await;
+    let (mut agent, call) =
+        run_command(json!({"command": "pwd", "cwd": "src"}), Options::default()).await;
     let folder = agent.scratch.path("src");
     let folder = folder.to_str().unwrap();
-    assert!(shown(&call).lines().any(|line| line == folder), "{}", shown(&call));
+    assert!(call_text(&call).lines().any(|line| line == folder), "{}", call_text(&call));
     agent.finish().await;
 }
 
@@ -128,7 +129,7 @@ async fn a_command_runs_in_the_folder_it_names() {
 async fn a_command_reads_nothing_and_cannot_write_to_the_protocol() {
     let command = "cat; echo '{\"jsonrpc\":\"2.0\"}'; echo '{}' >&2";
     for options in [Options::default(), with_terminals()] {
-        let (mut agent, call) = ran(json!({ "command": command }), options).await;
+        let (mut agent, call) = run_command(json!({ "command": command }), options).await;
         assert_eq!(call.status, ToolCallStatus::Completed);
         agent.finish().await;
     }
@@ -145,12 +146,12 @@ async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
     let surfaces = [Options::default(), with_terminals()];
     for (flood, options) in floods.iter().flat_map(|flood| surfaces.clone().map(|o| (flood, o))) {
         let command = format!("echo first; {flood}; echo last");
-        let (mut agent, call) = ran(json!({ "command": command }), options).await;
+        let (mut agent, call) = run_command(json!({ "command": command }), options).await;
         assert_eq!(call.status, ToolCallStatus::Completed);
         let session = agent.session();
-        let output = match terminal_id(&call) {
+        let output = match shown_terminal_id(&call) {
             Some(id) => session.observer.terminal(&id).unwrap().output.clone(),
-            None => shown(&call),
+            None => call_text(&call),
         };
         assert!(output.contains("first") && output.contains("last"), "{output}");
         assert!(session.updates.len() < 500, "{} updates", session.updates.len());
@@ -161,7 +162,7 @@ async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
 #[tokio::test]
 async fn control_sequences_are_no_part_of_the_text() {
     let args = json!({"command": "printf '\\033[31mred\\033[0m\\n'"});
-    let (mut agent, call) = ran(args, Options::default()).await;
-    assert!(shown(&call).lines().any(|line| line == "red"), "{:?}", shown(&call));
+    let (mut agent, call) = run_command(args, Options::default()).await;
+    assert!(call_text(&call).lines().any(|line| line == "red"), "{:?}", call_text(&call));
     agent.finish().await;
 }

@@ -1,12 +1,12 @@
 //! Whole turns: what a client is told of every tool, of several calls and of several sessions.
 
-use acp_types::observe::v1::Observer;
+use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{PlanEntryStatus, SessionUpdate, ToolCallStatus, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{Model, call, end, run, text};
-use crate::harness::session::{diff, meta, shown, text_of};
+use crate::harness::session::{call_text, content_text, diff, meta};
 use crate::harness::{Agent, Options};
 
 /// A call and what a client is to see of it.
@@ -24,7 +24,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    [looking(), changing(), others()].concat()
+    [reading_cases(), changing_cases(), other_cases()].concat()
 }
 
 fn case(
@@ -38,7 +38,7 @@ fn case(
     Case { tool, args, kind, title, location, shows }
 }
 
-fn looking() -> Vec<Case> {
+fn reading_cases() -> Vec<Case> {
     vec![
         case(
             "read_file",
@@ -68,7 +68,7 @@ fn looking() -> Vec<Case> {
     ]
 }
 
-fn changing() -> Vec<Case> {
+fn changing_cases() -> Vec<Case> {
     vec![
         case(
             "write_file",
@@ -106,7 +106,7 @@ fn changing() -> Vec<Case> {
     ]
 }
 
-fn others() -> Vec<Case> {
+fn other_cases() -> Vec<Case> {
     vec![
         case(
             "terminal",
@@ -134,7 +134,7 @@ async fn every_tool_shows_its_whole_life() {
     let script: Vec<_> = calls.chain([text("Done.")]).collect();
     let mut agent = Agent::ready(script, Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "Done.");
+    assert_eq!(agent.session().message_text(), "Done.");
     for case in cases() {
         check(&agent, &case);
     }
@@ -152,7 +152,7 @@ fn check(agent: &Agent, case: &Case) {
     assert_eq!(call.raw_input.as_ref(), Some(&case.args), "{tool}");
     // A thought has no result.
     assert_eq!(call.raw_output.is_some(), tool != "think", "{tool}");
-    assert!(shown(&call).contains(case.shows), "{tool}: {}", shown(&call));
+    assert!(call_text(&call).contains(case.shows), "{tool}: {}", call_text(&call));
     if let Some((path, line)) = case.location {
         let location = call.locations.first().expect(tool);
         assert_eq!(location.path, agent.scratch.path(path), "{tool}");
@@ -245,8 +245,8 @@ async fn text_and_thoughts_arrive_in_order() {
         [json!({"thought": "Let me "}), json!({"thought": "see."}), text("It "), text("is so.")];
     let mut agent = Agent::ready(script, Options::default()).await;
     agent.turn("go").await;
-    assert_eq!(agent.session().thought(), "Let me see.");
-    assert_eq!(agent.session().said(), "It is so.");
+    assert_eq!(agent.session().thought_text(), "Let me see.");
+    assert_eq!(agent.session().message_text(), "It is so.");
     let is_thought = |update: &SessionUpdate| matches!(update, SessionUpdate::AgentThoughtChunk(_));
     let is_message = |update: &SessionUpdate| matches!(update, SessionUpdate::AgentMessageChunk(_));
     let updates = &agent.session().updates;
@@ -269,7 +269,7 @@ async fn a_call_has_its_title_and_its_input_before_it_runs() {
     let args = json!({"pattern": "**/*.rs"});
     let mut agent = Agent::ready(Model::Direct, Options::default()).await;
     agent.turn(&"find **/*.rs\n".repeat(100)).await;
-    let mut observer = Observer::new();
+    let mut observer = V1Observer::new();
     for update in &agent.session().updates {
         observer.update(update);
         for call in observer.tool_calls() {
@@ -295,7 +295,7 @@ async fn a_call_never_shows_an_empty_text() {
             }
             _ => &[],
         };
-        assert!(content.iter().all(|content| text_of(content) != Some("")), "{update:?}");
+        assert!(content.iter().all(|content| content_text(content) != Some("")), "{update:?}");
     }
     agent.finish().await;
 }
@@ -307,7 +307,9 @@ async fn calls_of_a_reply_that_was_broken_off_are_not_run() {
             Agent::ready([run("touch made"), json!({"end": stop})], Options::default()).await;
         assert_eq!(agent.turn("go").await, stop);
         assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
-        assert!(agent.client.asked.is_empty() && !agent.scratch.path("made").exists());
+        assert!(
+            agent.client.permission_requests.is_empty() && !agent.scratch.path("made").exists()
+        );
         agent.finish().await;
     }
 }
@@ -347,6 +349,6 @@ async fn a_prompt_may_hold_all_that_is_said_to_be_taken() {
         agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
     assert_eq!(answer.unwrap()["stopReason"], "end_turn");
     // The direct model takes one command a line, and what is attached is none.
-    assert!(agent.session().said().starts_with("Line 2 is not a command"));
+    assert!(agent.session().message_text().starts_with("Line 2 is not a command"));
     agent.finish().await;
 }

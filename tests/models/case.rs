@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::{Value, json};
 
 use crate::it::harness::scratch::Scratch;
@@ -18,7 +18,7 @@ pub(crate) const STREAMING: &[Dialect] =
 
 /// How a turn is to end.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum ExpectedEnd {
     Stop(&'static str),
     /// By an error whose message holds this.
     Error(&'static str),
@@ -26,10 +26,10 @@ enum End {
 
 /// A turn, and all that is to come of it.
 #[derive(Clone)]
-pub(crate) struct Case {
-    answers: Vec<Answer>,
+pub(crate) struct DialectCase {
+    answers: Vec<MockResponse>,
     dialects: &'static [Dialect],
-    end: End,
+    end: ExpectedEnd,
     said: &'static str,
     runs: usize,
     requests: usize,
@@ -37,51 +37,51 @@ pub(crate) struct Case {
 
 /// A case in all dialects: the turn ends by itself, without a word or a call, and asks once for
 /// each answer.
-pub(crate) fn case(answers: impl IntoIterator<Item = Answer>) -> Case {
+pub(crate) fn in_all_dialects(answers: impl IntoIterator<Item = MockResponse>) -> DialectCase {
     let answers: Vec<_> = answers.into_iter().collect();
-    Case {
+    DialectCase {
         requests: answers.len(),
         answers,
         dialects: &Dialect::ALL,
-        end: End::Stop("end_turn"),
+        end: ExpectedEnd::Stop("end_turn"),
         said: "",
         runs: 0,
     }
 }
 
-impl Case {
+impl DialectCase {
     /// Only some dialects can say this.
-    pub(crate) fn only(mut self, dialects: &'static [Dialect]) -> Self {
+    pub(crate) fn only_in(mut self, dialects: &'static [Dialect]) -> Self {
         self.dialects = dialects;
         self
     }
 
     /// The turn ends for this reason.
-    pub(crate) fn stops(mut self, reason: &'static str) -> Self {
-        self.end = End::Stop(reason);
+    pub(crate) fn expect_stop_reason(mut self, reason: &'static str) -> Self {
+        self.end = ExpectedEnd::Stop(reason);
         self
     }
 
     /// The turn ends by an error whose message holds this.
-    pub(crate) fn fails(mut self, message: &'static str) -> Self {
-        self.end = End::Error(message);
+    pub(crate) fn expect_error(mut self, message: &'static str) -> Self {
+        self.end = ExpectedEnd::Error(message);
         self
     }
 
     /// What the user reads holds this.
-    pub(crate) fn says(mut self, text: &'static str) -> Self {
+    pub(crate) fn expect_text(mut self, text: &'static str) -> Self {
         self.said = text;
         self
     }
 
     /// The command of [`run`] runs so often.
-    pub(crate) fn runs(mut self, times: usize) -> Self {
+    pub(crate) fn expect_runs(mut self, times: usize) -> Self {
         self.runs = times;
         self
     }
 
     /// The model is asked so often.
-    pub(crate) fn asks(mut self, requests: usize) -> Self {
+    pub(crate) fn expect_requests(mut self, requests: usize) -> Self {
         self.requests = requests;
         self
     }
@@ -99,18 +99,18 @@ impl Case {
         let mut agent = ready(&server, dialect).await;
         let prompt = agent.prompt("go").await;
         match (agent.answer(&prompt).await, self.end) {
-            (Ok(answer), End::Stop(reason)) => assert_eq!(answer["stopReason"], reason),
-            (Err(error), End::Error(message)) => {
+            (Ok(answer), ExpectedEnd::Stop(reason)) => assert_eq!(answer["stopReason"], reason),
+            (Err(error), ExpectedEnd::Error(message)) => {
                 let told = error["message"].as_str().unwrap_or_default();
                 assert!(told.contains(message), "{error}");
                 assert!(told.len() < 1024 && !told.contains(char::is_control), "{error}");
             }
             (answer, end) => panic!("{end:?} was to come, and not {answer:?}"),
         }
-        let said = agent.session().said();
+        let said = agent.session().message_text();
         assert!(said.contains(self.said), "{said}");
-        assert_eq!(runs(&agent), self.runs, "runs of the command");
-        let asked = server.replies();
+        assert_eq!(count_runs(&agent), self.runs, "runs of the command");
+        let asked = server.reply_requests();
         assert_eq!(asked.len(), self.requests, "requests");
         assert!(asked.iter().all(|asked| asked.dialect == Some(dialect)));
         agent.finish().await;
@@ -118,24 +118,24 @@ impl Case {
 }
 
 /// A call that leaves a line in a file each time that it is run.
-pub(crate) fn run() -> Call {
-    Call::new("terminal", &json!({"command": "echo ran >> ran.txt"}))
+pub(crate) fn run_call() -> MockToolCall {
+    MockToolCall::new("terminal", &json!({"command": "echo ran >> ran.txt"}))
 }
 
 /// A reply with that call.
-pub(crate) fn runs_once() -> Reply {
-    Reply::new().call(run())
+pub(crate) fn runs_once() -> MockReply {
+    MockReply::new().call(run_call())
 }
 
 /// How often it was run.
-pub(crate) fn runs(agent: &Agent) -> usize {
+pub(crate) fn count_runs(agent: &Agent) -> usize {
     let text = fs::read_to_string(agent.scratch.path("ran.txt")).unwrap_or_default();
     text.lines().count()
 }
 
 /// A last reply.
-pub(crate) fn done() -> Answer {
-    Reply::new().text("Done.").into()
+pub(crate) fn final_answer() -> MockResponse {
+    MockReply::new().text("Done.").into()
 }
 
 /// Starts the agent with the server as the provider of its model, and further variables.
@@ -154,7 +154,7 @@ pub(crate) fn start_for(
 }
 
 /// Starts it with lines of the configuration of its provider, initializes it and opens a session.
-pub(crate) async fn configured(server: &ModelServer, dialect: Dialect, lines: &str) -> Agent {
+pub(crate) async fn start_configured(server: &ModelServer, dialect: Dialect, lines: &str) -> Agent {
     let scratch = Scratch::new();
     let folder = Path::new(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
     let config = format!("[providers.{}]\n{lines}\n", provider(dialect));

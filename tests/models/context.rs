@@ -5,25 +5,27 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use acp_types::schema::v1::SessionUpdate;
-use callboard_models::mock_server::{Answer, Asked, Call, Dialect, ModelServer, Reply, Step};
+use callboard_models::mock_server::{
+    Dialect, MockReply, MockReplyStep, MockResponse, MockToolCall, ModelServer, RecordedRequest,
+};
 use serde_json::{Value, json};
 
-use crate::case::{done, ready, start_for, strings};
+use crate::case::{final_answer, ready, start_for, strings};
 use crate::it::harness::{Agent, Options};
 
 /// All texts of the request with this number.
-fn told(server: &ModelServer, request: usize) -> String {
-    strings(&server.replies()[request].json()).join("\n")
+fn request_text(server: &ModelServer, request: usize) -> String {
+    strings(&server.reply_requests()[request].json()).join("\n")
 }
 
-fn read(path: &str) -> Answer {
-    Reply::new().call(Call::new("read_file", &json!({"path": path})).id(None)).into()
+fn read(path: &str) -> MockResponse {
+    MockReply::new().call(MockToolCall::new("read_file", &json!({"path": path})).id(None)).into()
 }
 
 #[tokio::test]
 async fn instructions_of_ours_and_of_the_project() {
     for dialect in Dialect::ALL {
-        let answers = [read("notes.txt"), read("src/lib.rs"), done(), done()];
+        let answers = [read("notes.txt"), read("src/lib.rs"), final_answer(), final_answer()];
         let server = ModelServer::start(answers).await.unwrap();
         let mut agent = ready(&server, dialect).await;
         fs::write(agent.scratch.path("AGENTS.md"), "Use tabs.").unwrap();
@@ -36,28 +38,29 @@ async fn instructions_of_ours_and_of_the_project() {
         for (request, root, src, changed) in
             [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1)]
         {
-            let told = told(&server, request);
+            let told = request_text(&server, request);
             let times = ["Use tabs.", "In src, spaces.", "Use spaces."]
                 .map(|text| told.matches(text).count());
             assert_eq!(times, [root, src, changed], "{dialect:?} {request}: {told}");
             assert_eq!(told.matches("You are Callboard, a coding agent").count(), 1);
             assert!(told.contains("The user is shown every change"), "{dialect:?}: the mode");
         }
-        let bodies: Vec<_> = server.replies().iter().map(|asked| asked.body.to_vec()).collect();
+        let bodies: Vec<_> =
+            server.reply_requests().iter().map(|asked| asked.body.to_vec()).collect();
         assert!(bodies.iter().all(|body| !body.is_empty()));
     }
 }
 
 #[tokio::test]
 async fn the_mode_that_is_chosen() {
-    let server = ModelServer::start([done(), done()]).await.unwrap();
+    let server = ModelServer::start([final_answer(), final_answer()]).await.unwrap();
     let mut agent = ready(&server, Dialect::Anthropic).await;
     agent.turn("go").await;
     agent.turn("/mode read-only").await;
     agent.turn("go").await;
     agent.finish().await;
-    assert!(told(&server, 1).contains("Only reading inside the roots is possible"));
-    assert!(!told(&server, 1).contains("The user is shown every change"));
+    assert!(request_text(&server, 1).contains("Only reading inside the roots is possible"));
+    assert!(!request_text(&server, 1).contains("The user is shown every change"));
 }
 
 #[tokio::test]
@@ -66,12 +69,12 @@ async fn files_that_changed() {
     let run = json!({"command": "echo four >> notes.txt"});
     let answers = [
         read("notes.txt"),
-        Reply::new().call(Call::new("edit_file", &edit)).into(),
+        MockReply::new().call(MockToolCall::new("edit_file", &edit)).into(),
         read("README.md"),
-        Reply::new().call(Call::new("terminal", &run)).into(),
-        done(),
-        done(),
-        done(),
+        MockReply::new().call(MockToolCall::new("terminal", &run)).into(),
+        final_answer(),
+        final_answer(),
+        final_answer(),
     ];
     let server = ModelServer::start(answers).await.unwrap();
     let mut agent = ready(&server, Dialect::OpenAiChat).await;
@@ -82,18 +85,18 @@ async fn files_that_changed() {
     agent.turn("and now?").await;
     agent.finish().await;
     let changed = "were changed by somebody else, or by a command";
-    let times = |request| told(&server, request).matches(changed).count();
+    let times = |request| request_text(&server, request).matches(changed).count();
     // Our own edit is none; a command's is; each is told once.
     assert_eq!([0, 1, 2, 3, 4, 5, 6].map(times), [0, 0, 0, 0, 1, 2, 2]);
-    assert!(told(&server, 4).contains("rely on them:\n- notes.txt"));
-    let last = told(&server, 6);
+    assert!(request_text(&server, 4).contains("rely on them:\n- notes.txt"));
+    let last = request_text(&server, 6);
     assert!(last.contains("rely on them:\n- README.md"), "{last}");
     assert!(last.contains("are gone:\n- src/lib.rs"), "{last}");
 }
 
 #[tokio::test]
 async fn files_that_the_prompt_links_to() {
-    let server = ModelServer::start([done(), done()]).await.unwrap();
+    let server = ModelServer::start([final_answer(), final_answer()]).await.unwrap();
     let mut agent = ready(&server, Dialect::OpenAiChat).await;
     fs::write(agent.scratch.path("src/AGENTS.md"), "In src, spaces.").unwrap();
     let file = agent.scratch.path("src/lib.rs");
@@ -104,7 +107,7 @@ async fn files_that_the_prompt_links_to() {
     let params = json!({"sessionId": agent.session_id(), "prompt": prompt});
     let answer = agent.request("session/prompt", params).await.unwrap();
     assert_eq!(answer["stopReason"], "end_turn");
-    let first = told(&server, 0);
+    let first = request_text(&server, 0);
     let text = fs::read_to_string(&file).unwrap();
     // What lies in its folder counts at once, as if it had been read by a tool.
     for part in ["In src, spaces.", "Files that the prompt links to:", text.lines().next().unwrap()]
@@ -117,12 +120,12 @@ async fn files_that_the_prompt_links_to() {
     fs::write(&file, "changed").unwrap();
     assert_eq!(agent.turn("and now?").await, "end_turn");
     agent.finish().await;
-    let second = told(&server, 1);
+    let second = request_text(&server, 1);
     assert!(second.contains("rely on them:\n- src/lib.rs"), "{second}");
 }
 
 /// A file of which one reading fills about half of what a model is taken to take.
-fn big(agent: &Agent) {
+fn write_big_file(agent: &Agent) {
     let text = (0..4_000).fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{line:05} {}", "x".repeat(100));
         text
@@ -131,16 +134,16 @@ fn big(agent: &Agent) {
 }
 
 /// How many readings fill a session: Ollama's default window is small.
-fn readings(dialect: Dialect) -> usize {
+fn reads_that_fill(dialect: Dialect) -> usize {
     if dialect == Dialect::Ollama { 1 } else { 2 }
 }
 
 /// A plan, as many readings as fill the session, then the request for the summary, and the end.
-fn full(dialect: Dialect, summary: impl Into<Answer>) -> Vec<Answer> {
+fn filling_answers(dialect: Dialect, summary: impl Into<MockResponse>) -> Vec<MockResponse> {
     let todo = json!({"todos": [{"content": "Mend the roof", "status": "in_progress"}]});
-    let mut answers = vec![Reply::new().call(Call::new("todo_write", &todo)).into()];
-    answers.extend((0..readings(dialect)).map(|_| read("big.txt")));
-    answers.extend([summary.into(), done()]);
+    let mut answers = vec![MockReply::new().call(MockToolCall::new("todo_write", &todo)).into()];
+    answers.extend((0..reads_that_fill(dialect)).map(|_| read("big.txt")));
+    answers.extend([summary.into(), final_answer()]);
     answers
 }
 
@@ -149,7 +152,7 @@ async fn open(server: &ModelServer, dialect: Dialect, capabilities: Value) -> Ag
     let mut agent = start_for(server, dialect, &[], options);
     agent.initialize().await.expect("it initializes");
     agent.new_session().await;
-    big(&agent);
+    write_big_file(&agent);
     fs::write(agent.scratch.path("AGENTS.md"), "Use tabs.").unwrap();
     agent
 }
@@ -162,8 +165,8 @@ pub(crate) fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_full_session_goes_on_with_a_summary() {
     for dialect in Dialect::ALL {
-        let summary = Reply::new().text("The roof leaks at the north.");
-        let server = ModelServer::start(full(dialect, summary)).await.unwrap();
+        let summary = MockReply::new().text("The roof leaks at the north.");
+        let server = ModelServer::start(filling_answers(dialect, summary)).await.unwrap();
         let mut agent = open(&server, dialect, json!({"session": {"compaction": {}}})).await;
         assert_eq!(agent.turn("please mend the roof").await, "end_turn");
         let compactions = updates(&agent, "compaction_update");
@@ -175,12 +178,12 @@ async fn a_full_session_goes_on_with_a_summary() {
         );
         assert_eq!(updates(&agent, "agent_thought_chunk"), Vec::<Value>::new());
         agent.finish().await;
-        let summary = 1 + readings(dialect);
-        let asked = told(&server, summary);
+        let summary = 1 + reads_that_fill(dialect);
+        let asked = request_text(&server, summary);
         assert!(asked.contains("You write down the state"), "{dialect:?}: {asked}");
         assert!(!asked.contains("Use tabs.") && asked.contains("USER: please mend the roof"));
         // What goes on: the summary, the plan, the project's instructions, the whole prompt.
-        let after = told(&server, summary + 1);
+        let after = request_text(&server, summary + 1);
         for text in [
             "The roof leaks at the north.",
             "[in_progress] Mend the roof",
@@ -198,9 +201,12 @@ async fn a_client_that_knows_no_compactions_is_told_in_words() {
     for (capabilities, kind) in
         [(json!({}), "agent_thought_chunk"), (json!({"session": {"notices": {}}}), "notice")]
     {
-        let server = ModelServer::start(full(Dialect::OpenAiChat, Reply::new().text("So far.")))
-            .await
-            .unwrap();
+        let server = ModelServer::start(filling_answers(
+            Dialect::OpenAiChat,
+            MockReply::new().text("So far."),
+        ))
+        .await
+        .unwrap();
         let mut agent = open(&server, Dialect::OpenAiChat, capabilities).await;
         assert_eq!(agent.turn("go").await, "end_turn");
         let told = updates(&agent, kind);
@@ -214,7 +220,9 @@ async fn a_client_that_knows_no_compactions_is_told_in_words() {
 #[tokio::test]
 async fn without_a_summary_a_full_session_goes_on_all_the_same() {
     let server =
-        ModelServer::start(full(Dialect::Anthropic, Answer::error(400, "no"))).await.unwrap();
+        ModelServer::start(filling_answers(Dialect::Anthropic, MockResponse::error(400, "no")))
+            .await
+            .unwrap();
     let mut agent = open(&server, Dialect::Anthropic, json!({})).await;
     assert_eq!(agent.turn("please mend the roof").await, "end_turn");
     let told = updates(&agent, "agent_thought_chunk").pop().unwrap().to_string();
@@ -226,31 +234,32 @@ async fn without_a_summary_a_full_session_goes_on_all_the_same() {
 async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
     let too_long = "This model's maximum context length is 8192 tokens, however you requested more";
     let answers = [
-        Reply::new().text(&"Long ago. ".repeat(5_000)).into(),
-        Answer::error(400, too_long),
-        Reply::new().text("It was long ago.").into(),
-        done(),
+        MockReply::new().text(&"Long ago. ".repeat(5_000)).into(),
+        MockResponse::error(400, too_long),
+        MockReply::new().text("It was long ago.").into(),
+        final_answer(),
     ];
     let server = ModelServer::start(answers).await.unwrap();
     let mut agent = ready(&server, Dialect::OpenAiChat).await;
     assert_eq!(agent.turn("tell me").await, "end_turn");
     assert_eq!(agent.turn("and now?").await, "end_turn");
-    assert!(agent.session().said().ends_with("Done."));
+    assert!(agent.session().message_text().ends_with("Done."));
     agent.finish().await;
-    let [refused, after] = [1, 3].map(|request| told(&server, request));
+    let [refused, after] = [1, 3].map(|request| request_text(&server, request));
     assert!(after.contains("It was long ago.") && after.contains("and now?"));
     assert!(after.len() < refused.len() / 2, "{} {}", after.len(), refused.len());
 }
 
 #[tokio::test]
 async fn a_cancel_ends_the_wait_for_a_summary() {
-    let hangs = Reply::new().text("The roof").step(Step::Hang);
-    let server = ModelServer::start(full(Dialect::OpenAiChat, hangs)).await.unwrap();
+    let hangs = MockReply::new().text("The roof").step(MockReplyStep::Hang);
+    let server = ModelServer::start(filling_answers(Dialect::OpenAiChat, hangs)).await.unwrap();
     let mut agent =
         open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
     let prompt = agent.prompt("go").await;
-    let replies = |asked: &[Asked]| asked.iter().filter(|asked| asked.dialect.is_some()).count();
-    assert!(server.until(|asked| replies(asked) == 4).await);
+    let replies =
+        |asked: &[RecordedRequest]| asked.iter().filter(|asked| asked.dialect.is_some()).count();
+    assert!(server.wait_until(|asked| replies(asked) == 4).await);
     let cancelled = Instant::now();
     agent.cancel().await;
     assert_eq!(agent.answer(&prompt).await.unwrap()["stopReason"], "cancelled");

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::json;
 
-use crate::case::{KEY, done, provider, start, start_logged_in};
+use crate::case::{KEY, final_answer, provider, start, start_logged_in};
 use crate::it::harness::scratch::Scratch;
 use crate::it::harness::{Agent, CALLBOARD};
 
@@ -16,7 +16,7 @@ const TRACE: [(&str, &str); 2] = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trac
 #[tokio::test]
 async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
     for dialect in Dialect::ALL {
-        let server = repeating().await;
+        let server = repeating_server().await;
         let agent = start(&server, dialect, &TRACE);
         check(dialect, &server, agent).await;
     }
@@ -25,7 +25,7 @@ async fn a_key_is_told_to_its_provider_and_to_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_a_login_stored_is_told_to_nobody_else_either() {
     for dialect in Dialect::ALL {
-        let server = repeating().await;
+        let server = repeating_server().await;
         let scratch = Scratch::new();
         log_in(&scratch, dialect, &server.base_url(dialect));
         let agent = start_logged_in(scratch, dialect, &TRACE);
@@ -51,13 +51,13 @@ fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
 
 /// A server that repeats the key, as some do in what they say of it, behind a command that shows
 /// what it was given.
-async fn repeating() -> ModelServer {
+async fn repeating_server() -> ModelServer {
     let env = "env; tr '\\0' '\\n' < /proc/self/environ; cat \"$XDG_STATE_HOME\"/callboard/keys/*";
     let answers = [
-        Reply::new().call(Call::new("terminal", &json!({"command": env}))).into(),
-        Reply::new().text(&format!("It is {KEY}.")).into(),
-        Answer::error(401, &format!("Incorrect API key provided: {KEY}")),
-        done(),
+        MockReply::new().call(MockToolCall::new("terminal", &json!({"command": env}))).into(),
+        MockReply::new().text(&format!("It is {KEY}.")).into(),
+        MockResponse::error(401, &format!("Incorrect API key provided: {KEY}")),
+        final_answer(),
     ];
     ModelServer::start(answers).await.unwrap()
 }
@@ -70,7 +70,7 @@ async fn check(dialect: Dialect, server: &ModelServer, mut agent: Agent) {
     agent.answer(&prompt).await.unwrap_err();
     agent.finish().await;
 
-    let asked = server.replies();
+    let asked = server.reply_requests();
     let carries = |text: &str| text.contains(KEY);
     let header = asked[0].headers.iter().any(|(_, value)| carries(value));
     assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
@@ -79,7 +79,7 @@ async fn check(dialect: Dialect, server: &ModelServer, mut agent: Agent) {
     assert!(shown.contains("XDG_STATE_HOME"), "{dialect:?}: {shown}");
     assert!(!carries(&shown), "{dialect:?}: what a command could see");
     assert!(!carries(&agent.client.transcript()), "{dialect:?}: what the client was told");
-    let log = agent.log();
+    let log = agent.stderr_log();
     assert!(log.len() > 1000, "the log is on: {log}");
     let at = log.find(KEY).map(|at| log[at.saturating_sub(200)..at].to_owned());
     assert_eq!(at, None, "{dialect:?}: the log");

@@ -17,13 +17,13 @@ mod it {
     pub(crate) mod harness;
 }
 
-mod broken;
 mod case;
-mod clean;
 mod context;
 mod keys;
-mod refused;
+mod malformed_streams;
+mod provider_requests;
+mod refused_requests;
 mod schema;
 mod session;
 mod tls;
-mod told;
+mod well_formed_streams;

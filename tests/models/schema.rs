@@ -1,9 +1,9 @@
 //! Models without tool calling, which write JSON by a schema.
 
-use callboard_models::mock_server::{Asked, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, MockReply, ModelServer, RecordedRequest};
 use serde_json::json;
 
-use crate::case::{configured, runs, strings};
+use crate::case::{count_runs, start_configured, strings};
 
 #[tokio::test]
 async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
@@ -12,17 +12,21 @@ async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
         let call = call.to_string();
         let said = |text: &str| {
             let pieces = text.as_bytes().chunks(5).map(|piece| str::from_utf8(piece).unwrap());
-            pieces.fold(Reply::new(), Reply::text).into()
+            pieces.fold(MockReply::new(), MockReply::text).into()
         };
         let server = ModelServer::start([said(&call), said("{\"text\": \"It is \\\"done\\\".\"}")])
             .await
             .unwrap();
-        let mut agent = configured(&server, dialect, "tools = 'json_schema'").await;
+        let mut agent = start_configured(&server, dialect, "tools = 'json_schema'").await;
         assert_eq!(agent.turn("go").await, "end_turn");
-        assert_eq!((&*agent.session().said(), runs(&agent)), ("It is \"done\".", 1), "{dialect:?}");
+        assert_eq!(
+            (&*agent.session().message_text(), count_runs(&agent)),
+            ("It is \"done\".", 1),
+            "{dialect:?}"
+        );
         agent.finish().await;
 
-        let bodies: Vec<_> = server.replies().iter().map(Asked::json).collect();
+        let bodies: Vec<_> = server.reply_requests().iter().map(RecordedRequest::json).collect();
         assert!(bodies[0]["tools"].is_null(), "{dialect:?}: {}", bodies[0]["tools"]);
         let schema =
             ["/response_format", "/text/format", "/output_config", "/generationConfig", "/format"];
@@ -36,10 +40,10 @@ async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
 
 #[tokio::test]
 async fn what_is_not_in_the_form_is_text() {
-    let reply = Reply::new().text("I would rather ").text("talk.").into();
+    let reply = MockReply::new().text("I would rather ").text("talk.").into();
     let server = ModelServer::start([reply]).await.unwrap();
-    let mut agent = configured(&server, Dialect::OpenAiChat, "tools = 'json_schema'").await;
+    let mut agent = start_configured(&server, Dialect::OpenAiChat, "tools = 'json_schema'").await;
     assert_eq!(agent.turn("go").await, "end_turn");
-    assert_eq!(agent.session().said(), "I would rather talk.");
+    assert_eq!(agent.session().message_text(), "I would rather talk.");
     agent.finish().await;
 }

@@ -1,11 +1,13 @@
 //! Sessions with a model behind HTTP: the modes, changes of one file, the commands of ours.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
-use callboard_models::mock_server::{Asked, Call, Dialect, ModelServer, Reply, Usage};
+use callboard_models::mock_server::{
+    Dialect, MockReply, MockToolCall, MockUsage, ModelServer, RecordedRequest,
+};
 use serde_json::{Value, json};
 
-use crate::case::{done, ready, start_for, strings};
-use crate::it::harness::{Agent, Permission};
+use crate::case::{final_answer, ready, start_for, strings};
+use crate::it::harness::{Agent, PermissionReply};
 
 async fn set_mode(agent: &mut Agent, mode: &str) {
     let params = json!({"sessionId": agent.session_id(), "modeId": mode});
@@ -23,25 +25,28 @@ async fn each_mode_decides_over_the_calls_of_a_model_which_is_told_what_became_o
         (Dialect::Gemini, "accept-edits", 1, [true, true, false], Some(REJECTED)),
         (Dialect::Ollama, "auto", 0, [true; 3], None),
     ] {
-        let reply = Reply::new()
-            .call(Call::new("read_file", &json!({"path": "notes.txt"})).id(Some("a")))
-            .call(Call::new("write_file", &json!({"path": "made", "content": "x"})).id(Some("b")))
-            .call(Call::new("terminal", &json!({"command": "touch ran"})).id(Some("c")));
-        let server = ModelServer::start([reply.into(), done()]).await.unwrap();
-        let reject = Permission::Select(PermissionOptionKind::RejectOnce);
+        let reply = MockReply::new()
+            .call(MockToolCall::new("read_file", &json!({"path": "notes.txt"})).id(Some("a")))
+            .call(
+                MockToolCall::new("write_file", &json!({"path": "made", "content": "x"}))
+                    .id(Some("b")),
+            )
+            .call(MockToolCall::new("terminal", &json!({"command": "touch ran"})).id(Some("c")));
+        let server = ModelServer::start([reply.into(), final_answer()]).await.unwrap();
+        let reject = PermissionReply::Select(PermissionOptionKind::RejectOnce);
         let mut agent = start_for(&server, dialect, &[], reject.into());
         agent.initialize().await.unwrap();
         agent.new_session().await;
         set_mode(&mut agent, mode).await;
         assert_eq!(agent.turn("go").await, "end_turn");
-        assert_eq!(agent.client.asked.len(), asked, "{mode}");
+        assert_eq!(agent.client.permission_requests.len(), asked, "{mode}");
         let calls = agent.session().calls();
         let are = calls.iter().map(|call| call.status == ToolCallStatus::Completed);
         assert_eq!(are.collect::<Vec<_>>(), completed, "{mode}");
         let made = ["made", "ran"].map(|name| agent.scratch.path(name).exists());
         assert_eq!(made, completed[1..], "{mode}");
         agent.finish().await;
-        let bodies = strings(&server.replies()[1].json()).join("\n");
+        let bodies = strings(&server.reply_requests()[1].json()).join("\n");
         for text in [REJECTED, DENIED] {
             let times = completed.iter().filter(|is| !**is && told == Some(text)).count();
             assert_eq!(bodies.matches(text).count(), times, "{mode}: {bodies}");
@@ -54,11 +59,11 @@ async fn changes_of_one_file_follow_each_other() {
     for dialect in Dialect::ALL {
         let edit = |id, old: &str, new: &str| {
             let args = json!({"path": "notes.txt", "old_text": old, "new_text": new});
-            Call::new("edit_file", &args).id(Some(id))
+            MockToolCall::new("edit_file", &args).id(Some(id))
         };
-        let reply = Reply::new().call(edit("a", "one", "1")).call(edit("b", "two", "2"));
+        let reply = MockReply::new().call(edit("a", "one", "1")).call(edit("b", "two", "2"));
         let reply = reply.call(edit("c", "1\n2", "3"));
-        let server = ModelServer::start([reply.into(), done()]).await.unwrap();
+        let server = ModelServer::start([reply.into(), final_answer()]).await.unwrap();
         let mut agent = ready(&server, dialect).await;
         set_mode(&mut agent, "accept-edits").await;
         assert_eq!(agent.turn("go").await, "end_turn");
@@ -71,11 +76,11 @@ async fn changes_of_one_file_follow_each_other() {
 async fn the_commands_of_ours_are_answered_without_the_model() {
     for dialect in Dialect::ALL {
         let edit = json!({"path": "notes.txt", "old_text": "one", "new_text": "1"});
-        let usage = Usage { input: 1234, cached: 0, output: 56, thought: 0 };
-        let edit = Reply::new().call(Call::new("edit_file", &edit)).usage(usage);
-        let server = ModelServer::start([edit.into(), done()]).await.unwrap();
+        let usage = MockUsage { input: 1234, cached: 0, output: 56, thought: 0 };
+        let edit = MockReply::new().call(MockToolCall::new("edit_file", &edit)).usage(usage);
+        let server = ModelServer::start([edit.into(), final_answer()]).await.unwrap();
         let mut agent = ready(&server, dialect).await;
-        let model = agent.session().option("model").unwrap().to_owned();
+        let model = agent.session().option_value("model").unwrap().to_owned();
         for (prompt, expected) in [
             ("/mode", "- `ask`: "),
             ("/mode auto", "The mode is `auto` now"),
@@ -90,14 +95,14 @@ async fn the_commands_of_ours_are_answered_without_the_model() {
             ("/model direct", "The model is `direct` now."),
             ("read notes.txt", "Done: 1 call."),
         ] {
-            let before = agent.session().said().len();
+            let before = agent.session().message_text().len();
             assert_eq!(agent.turn(prompt).await, "end_turn");
-            let said = agent.session().said()[before..].to_owned();
+            let said = agent.session().message_text()[before..].to_owned();
             assert!(said.contains(expected), "{dialect:?}: {prompt}: {said}");
         }
         assert_eq!(agent.scratch.read("notes.txt"), "one\ntwo\nthree\n");
         agent.finish().await;
-        let asked: Vec<Value> = server.replies().iter().map(Asked::json).collect();
+        let asked: Vec<Value> = server.reply_requests().iter().map(RecordedRequest::json).collect();
         assert_eq!(asked.len(), 2, "{dialect:?}");
         let told = asked.iter().map(|body| strings(body).join("\n")).collect::<String>();
         assert!(!told.contains("/usage") && told.contains("please edit it"), "{dialect:?}: {told}");

@@ -3,14 +3,14 @@
 use std::fs;
 use std::sync::Arc;
 
-use callboard_models::mock_server::{Answer, Dialect, ModelServer, Reply};
+use callboard_models::mock_server::{Dialect, MockReply, MockResponse, ModelServer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::case::configured;
+use crate::case::start_configured;
 
 /// A server with a certificate for a name, and the file with that of its authority.
 async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {
@@ -27,8 +27,8 @@ async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {
     let config = ServerConfig::builder().with_no_client_auth();
     let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let answer = |_: &_| Answer::from(Reply::new().text("In confidence: yes."));
-    let server = ModelServer::start_over(move |stream| acceptor.accept(stream), answer).await;
+    let answer = |_: &_| MockResponse::from(MockReply::new().text("In confidence: yes."));
+    let server = ModelServer::start_with_tls(move |stream| acceptor.accept(stream), answer).await;
     (server.unwrap(), format!("ca_file = '{}'", file.display()))
 }
 
@@ -37,9 +37,9 @@ async fn an_authority_of_the_configuration_is_trusted() {
     for dialect in Dialect::ALL {
         let folder = tempfile::tempdir().unwrap();
         let (server, ca_file) = server("localhost", &folder).await;
-        let mut agent = configured(&server, dialect, &ca_file).await;
+        let mut agent = start_configured(&server, dialect, &ca_file).await;
         assert_eq!(agent.turn("go").await, "end_turn");
-        assert_eq!(agent.session().said(), "In confidence: yes.", "{dialect:?}");
+        assert_eq!(agent.session().message_text(), "In confidence: yes.", "{dialect:?}");
         agent.finish().await;
     }
 }
@@ -50,13 +50,13 @@ async fn nobody_else_is_trusted_and_the_user_is_told_why() {
         let folder = tempfile::tempdir().unwrap();
         let (server, ca_file) = server(name, &folder).await;
         let lines = if is_known { &*ca_file } else { "" };
-        let mut agent = configured(&server, Dialect::Anthropic, lines).await;
+        let mut agent = start_configured(&server, Dialect::Anthropic, lines).await;
         let prompt = agent.prompt("go").await;
         let error = agent.answer(&prompt).await.unwrap_err();
         let told = error["message"].as_str().unwrap();
         assert!(told.contains("localhost") && told.contains("not trusted"), "{told}");
         assert!(told.contains("`ca_file`"), "{told}");
-        assert_eq!(server.replies().len(), 0);
+        assert_eq!(server.reply_requests().len(), 0);
         agent.finish().await;
     }
 }

@@ -18,7 +18,7 @@ mod model_server;
 mod models;
 mod mutants;
 mod output;
-mod raw;
+mod raw_agent;
 mod ripgrep;
 mod rows;
 mod run;
@@ -34,16 +34,16 @@ use std::time::Instant;
 use serde_json::json;
 
 use self::rows::{BENCHES, ROWS};
-use self::run::Run;
+use self::run::RowRun;
 use self::seed::Seed;
-use crate::process::{self, Outcome, Stop};
+use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-pub(crate) use sabotage::stale;
+pub(crate) use sabotage::stale_patches;
 
 /// One promise and how it is measured.
-struct Row {
+struct AcceptanceRow {
     name: &'static str,
     what: &'static str,
     /// How much is measured, unless `--n` says otherwise.
@@ -56,17 +56,17 @@ struct Row {
 /// What a row's value is, and where it comes from.
 enum Measure {
     /// Drives the release programs, which are built first.
-    Programs(fn(&Built, u32) -> Result<f64, Stop>),
+    Programs(fn(&ReleasePrograms, u32) -> Result<f64, TaskError>),
     /// The tests that fail of a cargo command line, as [`Run::command`] reads it.
     Failed(&'static str),
     /// The largest `value` of as many figures as a cargo command line prints at least.
     Figures(usize, &'static str),
     /// Whatever needs more than one command line.
-    Code(fn(&mut Run<'_>, &Ui<'_>) -> Result<f64, Stop>),
+    Code(fn(&mut RowRun<'_>, &Ui<'_>) -> Result<f64, TaskError>),
 }
 
 /// The programs of the release build, and the randomness to measure them with.
-struct Built {
+struct ReleasePrograms {
     callboard: PathBuf,
     /// The least an agent made with the SDK can be: `crates/agent/examples/echo_agent.rs`.
     echo: PathBuf,
@@ -80,32 +80,32 @@ struct Built {
 }
 
 /// Runs the named row, or all of them: `NAME|all [--n N] [--seed S]`.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
-    let is_asked_for = |row: &Row, name: &str| name == "all" || name == row.name;
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+    let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
     let asked = parse("accept NAME|all [--n N] [--seed S]", ROWS, args, is_asked_for);
-    asked.map_err(Stop::Usage)?.run(workspace, ui)
+    asked.map_err(TaskError::Usage)?.run(workspace, ui)
 }
 
 /// Runs the named bench, and those whose names begin with that name: `NAME [--n N]`.
-pub(crate) fn bench(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
-    let is_asked_for = |row: &Row, name: &str| row.name.starts_with(name);
+pub(crate) fn bench(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+    let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
     let asked = parse("bench NAME [--n N]", BENCHES, args, is_asked_for);
-    asked.map_err(Stop::Usage)?.run(workspace, ui)
+    asked.map_err(TaskError::Usage)?.run(workspace, ui)
 }
 
 /// Which rows to run, how much of each, and with which seed.
-struct Asked<'a> {
-    rows: Vec<&'a Row>,
+struct RowSelection<'a> {
+    rows: Vec<&'a AcceptanceRow>,
     n: Option<u32>,
     seed: Option<u64>,
 }
 
 fn parse<'a>(
     usage: &str,
-    rows: &'a [Row],
+    rows: &'a [AcceptanceRow],
     args: &[String],
-    is_asked_for: fn(&Row, &str) -> bool,
-) -> Result<Asked<'a>, String> {
+    is_asked_for: fn(&AcceptanceRow, &str) -> bool,
+) -> Result<RowSelection<'a>, String> {
     let names = || {
         let rows = rows.iter().map(|row| format!("\n  {:18} {}", row.name, row.what));
         rows.collect::<String>()
@@ -131,51 +131,58 @@ fn parse<'a>(
     if rows.is_empty() {
         Err(format!("no row `{name}`{}", names()))
     } else {
-        Ok(Asked { rows, n, seed })
+        Ok(RowSelection { rows, n, seed })
     }
 }
 
-impl Asked<'_> {
+impl RowSelection<'_> {
     /// Runs all of the rows, though one fails.
-    fn run(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
-        let built = Built::new(workspace, Seed::new(self.seed));
+    fn run(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
+        let built = ReleasePrograms::new(workspace, Seed::new(self.seed));
         if self.rows.iter().any(|row| matches!(row.measure, Measure::Programs(_))) {
             build(workspace, ui)?;
         }
-        let passes = |row: &&&Row| row.passes(self.n.unwrap_or(row.n), workspace, &built, ui);
+        let passes =
+            |row: &&&AcceptanceRow| row.passes(self.n.unwrap_or(row.n), workspace, &built, ui);
         let (count, passed) = (self.rows.len(), self.rows.iter().filter(passes).count());
         match count - passed {
             0 => Ok(()),
-            failed => Err(Stop::Failed(format!("{failed} of {count} rows failed"))),
+            failed => Err(TaskError::Failed(format!("{failed} of {count} rows failed"))),
         }
     }
 }
 
-impl Row {
+impl AcceptanceRow {
     /// Measures, prints the row's line, and returns whether it passed.
-    fn passes(&self, n: u32, workspace: &Workspace, built: &Built, ui: &mut Ui<'_>) -> bool {
+    fn passes(
+        &self,
+        n: u32,
+        workspace: &Workspace,
+        built: &ReleasePrograms,
+        ui: &mut Ui<'_>,
+    ) -> bool {
         let Self { name, what, target, .. } = self;
         ui.note(format_args!("{name}: {what} (n = {n}, seed {})", built.seed.value));
         let start = Instant::now();
-        let mut run = Run::new(workspace, n, &built.seed);
+        let mut run = RowRun::new(workspace, n, &built.seed);
         let measured = match self.measure {
             Measure::Programs(measure) => measure(built, n),
-            Measure::Failed(line) => run.failed(line),
-            Measure::Figures(least, line) => run.figures(least, &mut run.command(line)),
+            Measure::Failed(line) => run.count_failed_tests(line),
+            Measure::Figures(least, line) => run.largest_figure(least, &mut run.command(line)),
             Measure::Code(measure) => measure(&mut run, ui),
         };
         let secs = start.elapsed().as_secs_f64();
-        if let Some(why) = measured.as_ref().err().and_then(Stop::why) {
+        if let Some(why) = measured.as_ref().err().and_then(TaskError::why) {
             ui.note(format_args!("{name}: {why}"));
         }
         let value = measured.ok();
         let pass = value.is_some_and(|value| target.is_none_or(|target| value <= target));
         let mut line = json!({
             "id": name, "pass": pass, "value": value.map(rounded), "target": target, "n": run.n,
-            "seed": built.seed.taken(), "secs": rounded(secs),
+            "seed": built.seed.value_if_taken(), "secs": rounded(secs),
         });
         if let Some(line) = line.as_object_mut() {
-            line.extend(run.more);
+            line.extend(run.extra_figures);
         }
         ui.line(line);
         pass
@@ -187,7 +194,7 @@ fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-impl Built {
+impl ReleasePrograms {
     fn new(workspace: &Workspace, seed: Seed) -> Self {
         let release = workspace.target.join("release");
         let example = |name: &str| release.join("examples").join(name);
@@ -203,7 +210,7 @@ impl Built {
 }
 
 /// Builds the release programs.
-fn build(workspace: &Workspace, ui: &Ui<'_>) -> Outcome {
+fn build(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
     // Several builds: one of all would give the measured program the features of the others.
     for words in [
         "build --release -p callboard --bins",
@@ -227,25 +234,34 @@ mod tests {
     use super::Measure::Code;
     use super::*;
 
-    const FINE: Row =
-        Row { name: "fine", what: "", n: 7, target: Some(2.0), measure: Code(|_, _| Ok(1.23456)) };
-    const SLOW: Row = Row { name: "slow", measure: Code(|run, _| Ok(f64::from(run.n))), ..FINE };
-    const TOLD: Row = Row { name: "told", target: None, ..SLOW };
-    const RANDOM: Row = Row {
+    const FINE: AcceptanceRow = AcceptanceRow {
+        name: "fine",
+        what: "",
+        n: 7,
+        target: Some(2.0),
+        measure: Code(|_, _| Ok(1.23456)),
+    };
+    const SLOW: AcceptanceRow =
+        AcceptanceRow { name: "slow", measure: Code(|run, _| Ok(f64::from(run.n))), ..FINE };
+    const TOLD: AcceptanceRow = AcceptanceRow { name: "told", target: None, ..SLOW };
+    const RANDOM: AcceptanceRow = AcceptanceRow {
         name: "random",
         measure: Code(|run, _| {
-            run.more.insert("note".to_owned(), run.seed.number().into());
+            run.extra_figures.insert("note".to_owned(), run.seed.take_value().into());
             Ok(1.0)
         }),
         ..TOLD
     };
-    const BROKEN: Row =
-        Row { name: "broken", measure: Code(|_, _| Err(Stop::Failed("x".to_owned()))), ..TOLD };
+    const BROKEN: AcceptanceRow = AcceptanceRow {
+        name: "broken",
+        measure: Code(|_, _| Err(TaskError::Failed("x".to_owned()))),
+        ..TOLD
+    };
 
-    fn lines(rows: &[&Row], n: Option<u32>) -> (Outcome, Vec<Value>) {
+    fn lines(rows: &[&AcceptanceRow], n: Option<u32>) -> (TaskResult, Vec<Value>) {
         let workspace = Workspace { root: "".into(), target: "".into(), metadata: Value::Null };
         let mut out = Vec::new();
-        let asked = Asked { rows: rows.to_vec(), n, seed: Some(7) };
+        let asked = RowSelection { rows: rows.to_vec(), n, seed: Some(7) };
         let outcome = asked.run(&workspace, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();
         (outcome, lines.map(|line| serde_json::from_str(line).unwrap()).collect())
@@ -254,7 +270,7 @@ mod tests {
     #[test]
     fn the_page_of_results_has_every_row() {
         let page = include_str!("../../docs/acceptance.md");
-        for Row { name, what, target, .. } in ROWS {
+        for AcceptanceRow { name, what, target, .. } in ROWS {
             let target = target.map_or("–".to_owned(), |target| target.to_string());
             let row = format!("\n| `{name}` | {what} | {target} | ");
             assert!(page.contains(&row), "docs/acceptance.md has no row that begins with {row}");

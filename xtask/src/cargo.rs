@@ -6,18 +6,18 @@
 use std::io;
 use std::process::Stdio;
 
-use crate::process::{Outcome, run};
+use crate::process::{TaskResult, run};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-pub(crate) fn fmt(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn fmt(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
     run(&mut workspace.cargo("fmt --all --check"))
 }
 
 /// Lints everything with all features, then checks the libraries with fewer than their default
 /// features: in the workspace build, their neighbours enable what they lack. The step `package`
 /// checks each with its default features.
-pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
     run(&mut workspace.cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
     for alone in [
         "check -p acp-types --no-default-features",
@@ -30,7 +30,7 @@ pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Out
     Ok(())
 }
 
-pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
     let mut command = workspace.cargo("doc --workspace --no-deps --all-features");
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
@@ -49,7 +49,7 @@ const CASES: &str = "2000";
 /// The doc tests come first because a crate without any closes with "0 passed", which a reader of
 /// the last lines would take for the whole. A selection is asked for by someone in a hurry, so it
 /// leaves them out.
-pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Outcome {
+pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     if args.is_empty() {
         run(&mut workspace.cargo("test --doc --workspace --all-features"))?;
         for tests in LAWS {

@@ -3,23 +3,23 @@
 use std::path;
 use std::process::Command;
 
-use crate::process::{self, Outcome, Stop};
+use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// Runs the demonstration in a folder, by default the repository, and passes its exit code on.
-pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Outcome {
+pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let folder = match args {
         [] => Ok(workspace.root.clone()),
         [folder] => path::absolute(folder).map_err(|error| format!("{folder}: {error}")),
         _ => Err("`demo` takes one PATH".to_owned()),
     };
-    let folder = folder.map_err(Stop::Usage)?;
+    let folder = folder.map_err(TaskError::Usage)?;
     // `--workspace`, though only callboard has the two: the features of shared dependencies are
     // then those of the `test` step, and nothing is built twice.
     let build = "build --workspace --all-features --bins --example demo";
     process::run(&mut workspace.cargo(build))?;
     let built = workspace.target.join("debug");
     let mut demo = Command::new(built.join("examples/demo"));
-    process::run_as_ours(demo.arg("--agent").arg(built.join("callboard")).arg(folder))
+    process::run_passing_exit_code(demo.arg("--agent").arg(built.join("callboard")).arg(folder))
 }

@@ -6,7 +6,7 @@
 
 mod modules;
 mod surface;
-mod words;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,12 +14,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Outcome, Stop, capture};
+use crate::process::{TaskError, TaskResult, capture};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// What one workspace member may have below it.
-struct Row {
+struct LayerRule {
     member: &'static str,
     /// Members it may depend on, as normal, build and dev-dependencies.
     may_use: &'static [&'static str],
@@ -30,14 +30,14 @@ struct Row {
     features: &'static str,
 }
 
-const TABLE: &[Row] = &[
-    Row {
+const TABLE: &[LayerRule] = &[
+    LayerRule {
         member: "callboard-text",
         may_use: &[],
         never: &["futures", "memchr", "rustix", "serde", "tokio"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "acp-types",
         may_use: &["callboard-text"],
         never: &[
@@ -55,13 +55,13 @@ const TABLE: &[Row] = &[
         ],
         features: "v2",
     },
-    Row {
+    LayerRule {
         member: "callboard-shell",
         may_use: &["callboard-text"],
         never: &["acp-types", "futures", "globset", "rustix", "serde", "tokio"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "acp-lifecycle",
         may_use: &["callboard-text", "acp-types", "callboard-shell"],
         never: &[
@@ -75,13 +75,13 @@ const TABLE: &[Row] = &[
         ],
         features: "v2",
     },
-    Row {
+    LayerRule {
         member: "callboard-process",
         may_use: &["callboard-text"],
         never: &["acp-types", "agent-client-protocol", "clap", "schemars"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "acp-tools",
         may_use: &[
             "callboard-text",
@@ -93,31 +93,31 @@ const TABLE: &[Row] = &[
         never: &["agent-client-protocol", "clap"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "acp-transport",
         may_use: &["callboard-text"],
         never: &["acp-types", "clap", "ignore", "portable-pty", "reqwest", "rig-core"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "callboard-models",
         may_use: &["callboard-text"],
         never: &["agent-client-protocol-schema", "clap", "reqwest", "rig-core"],
         features: "mock-server",
     },
-    Row {
+    LayerRule {
         member: "acp-cards",
         may_use: &["callboard-text", "acp-types"],
         never: &["agent-client-protocol", "fluent-bundle", "futures", "rustix", "tokio"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "acp-conformance",
         may_use: &["callboard-text", "acp-types", "acp-transport"],
         never: &["clap", "ignore", "portable-pty", "reqwest", "rig-core"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "acp-connection",
         may_use: &[
             "callboard-text",
@@ -129,7 +129,7 @@ const TABLE: &[Row] = &[
         never: &["clap", "ignore", "portable-pty", "reqwest", "rig-core", "schemars", "similar"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "callboard-runtime",
         may_use: &[
             "callboard-text",
@@ -145,7 +145,7 @@ const TABLE: &[Row] = &[
         never: &["anstream", "clap", "keyring", "rpassword", "toml", "tracing-subscriber"],
         features: "",
     },
-    Row {
+    LayerRule {
         member: "callboard",
         may_use: &[
             "callboard-text",
@@ -163,11 +163,16 @@ const TABLE: &[Row] = &[
         never: &[],
         features: "",
     },
-    Row { member: "xtask", may_use: &[], never: &["clap", "serde", "syn", "tokio"], features: "" },
+    LayerRule {
+        member: "xtask",
+        may_use: &[],
+        never: &["clap", "serde", "syn", "tokio"],
+        features: "",
+    },
 ];
 
 /// How many crates a member may bring along.
-struct Bound {
+struct CrateCountLimit {
     member: &'static str,
     /// The features that are on; the default ones are not.
     features: &'static str,
@@ -175,21 +180,21 @@ struct Bound {
     crates: usize,
 }
 
-const BOUNDS: &[Bound] = &[
-    Bound { member: "callboard-text", features: "", crates: 1 },
-    Bound { member: "acp-types", features: "", crates: 40 },
-    Bound { member: "callboard-shell", features: "", crates: 2 },
-    Bound { member: "acp-lifecycle", features: "", crates: 45 },
-    Bound { member: "callboard-process", features: "", crates: 58 },
-    Bound { member: "acp-transport", features: "", crates: 75 },
-    Bound { member: "callboard-models", features: "mock-server", crates: 33 },
-    Bound { member: "acp-cards", features: "", crates: 54 },
-    Bound { member: "acp-conformance", features: "", crates: 80 },
-    Bound { member: "acp-connection", features: "", crates: 90 },
+const BOUNDS: &[CrateCountLimit] = &[
+    CrateCountLimit { member: "callboard-text", features: "", crates: 1 },
+    CrateCountLimit { member: "acp-types", features: "", crates: 40 },
+    CrateCountLimit { member: "callboard-shell", features: "", crates: 2 },
+    CrateCountLimit { member: "acp-lifecycle", features: "", crates: 45 },
+    CrateCountLimit { member: "callboard-process", features: "", crates: 58 },
+    CrateCountLimit { member: "acp-transport", features: "", crates: 75 },
+    CrateCountLimit { member: "callboard-models", features: "mock-server", crates: 33 },
+    CrateCountLimit { member: "acp-cards", features: "", crates: 54 },
+    CrateCountLimit { member: "acp-conformance", features: "", crates: 80 },
+    CrateCountLimit { member: "acp-connection", features: "", crates: 90 },
 ];
 
 /// Members whose `rust-version` is a promise: no dependency of theirs needs a newer one.
-const PROMISED: &[&str] = &[
+const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "callboard-text",
     "acp-types",
     "callboard-shell",
@@ -201,10 +206,10 @@ const PROMISED: &[&str] = &[
 ];
 
 /// The crate of wire types: two versions of it would be two incompatible sets of them.
-const ONE_VERSION: &str = "agent-client-protocol-schema";
+const SINGLE_VERSION_CRATE: &str = "agent-client-protocol-schema";
 
 /// The document that holds the graph of the crates.
-const MAP: &str = "ARCHITECTURE.md";
+const GRAPH_DOCUMENT: &str = "ARCHITECTURE.md";
 
 /// A workspace member, as far as its edges go.
 struct Member {
@@ -216,11 +221,11 @@ struct Member {
 /// Checks the table against cargo's view of the workspace.
 ///
 /// With `--surface` it prints instead which public items nothing outside of their crate uses.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Outcome {
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     match args {
         [] => {}
-        [only] if only == "--surface" => return surfaces(workspace, ui),
-        _ => return Err(Stop::Usage("`layers` takes `--surface` or nothing".to_owned())),
+        [only] if only == "--surface" => return print_surfaces(workspace, ui),
+        _ => return Err(TaskError::Usage("`layers` takes `--surface` or nothing".to_owned())),
     }
     let members = members(&workspace.metadata);
     let mut closures = BTreeMap::new();
@@ -230,11 +235,11 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ou
         closures.insert(row.member, capture(&mut tree)?);
     }
     let whole = capture(&mut workspace.cargo("tree --workspace --all-features --prefix depth"))?;
-    let mut violations = judge(TABLE, &members, &closures, &whole);
+    let mut violations = find_violations(TABLE, &members, &closures, &whole);
     for bound in BOUNDS {
         let mut tree = workspace.cargo("tree --no-default-features -e normal --prefix depth");
         tree.args(["-p", bound.member, "--features", bound.features]);
-        let (line, violation) = counted(bound, &capture(&mut tree)?);
+        let (line, violation) = check_crate_count(bound, &capture(&mut tree)?);
         ui.line(line);
         violations.extend(violation);
     }
@@ -244,24 +249,26 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ou
     let mut all = workspace.cargo("metadata --format-version 1 --all-features --filter-platform");
     let all = capture(all.arg(host))?;
     let all: Value = serde_json::from_str(&all)
-        .map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
-    for member in PROMISED {
+        .map_err(|error| TaskError::Failed(format!("cargo metadata: {error}")))?;
+    for member in MEMBERS_WITH_PROMISED_MSRV {
         let mut tree = workspace.cargo("tree --all-features -e normal,build --prefix depth");
         let tree = capture(tree.args(["-p", member]))?;
-        violations.extend(too_new(&tree, &rust_versions(&all)));
+        violations.extend(dependencies_with_newer_msrv(&tree, &rust_versions(&all)));
     }
     let graph = graph(TABLE, &members);
     ui.line(&graph);
-    let map = fs::read_to_string(workspace.root.join(MAP))
-        .map_err(|error| Stop::Failed(format!("{MAP}: {error}")))?;
+    let map = fs::read_to_string(workspace.root.join(GRAPH_DOCUMENT))
+        .map_err(|error| TaskError::Failed(format!("{GRAPH_DOCUMENT}: {error}")))?;
     if !map.contains(&graph) {
-        violations.push(format!("{MAP}: the graph of the crates is another one by now; copy it"));
+        violations.push(format!(
+            "{GRAPH_DOCUMENT}: the graph of the crates is another one by now; copy it"
+        ));
     }
     for folder in folders(&workspace.metadata) {
         let mut files = Vec::new();
         sources(&Path::new(&folder).join("src"), "", &mut files)?;
         let name = Path::new(&folder).strip_prefix(&workspace.root).unwrap_or(Path::new(&folder));
-        let found = modules::circles(&files).into_iter();
+        let found = modules::dependency_cycles(&files).into_iter();
         violations.extend(found.map(|circle| format!("{}: {circle}", name.display())));
     }
     for violation in &violations {
@@ -269,12 +276,12 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ou
     }
     match violations.len() {
         0 => Ok(()),
-        count => Err(Stop::Failed(format!("{count} edges against the layers"))),
+        count => Err(TaskError::Failed(format!("{count} edges against the layers"))),
     }
 }
 
 /// Prints how many public items each library has, and those that nothing outside of it uses.
-fn surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
+fn print_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut files = Vec::new();
     for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
         sources(&workspace.root.join(part), &format!("{part}/"), &mut files)?;
@@ -296,10 +303,10 @@ fn surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
 }
 
 /// Draws which member uses which, those that use nothing first.
-fn graph(table: &[Row], members: &[Member]) -> String {
+fn graph(table: &[LayerRule], members: &[Member]) -> String {
     let is_row = |name: &str| table.iter().any(|row| row.member == name);
     let widest = table.iter().map(|row| row.member.len()).max().unwrap_or_default();
-    let line = |row: &Row| {
+    let line = |row: &LayerRule| {
         let member = members.iter().find(|member| member.name == row.member);
         let uses = member.into_iter().flat_map(|member| &member.uses);
         let uses = uses.filter(|(name, kind)| kind == "normal" && is_row(name));
@@ -318,8 +325,12 @@ fn folders(metadata: &Value) -> Vec<String> {
 }
 
 /// Reads all Rust and Markdown files beneath a folder, each with its path there.
-fn sources(folder: &Path, before: &str, found: &mut Vec<(String, String)>) -> Result<(), Stop> {
-    let failed = |error| Stop::Failed(format!("{}: {error}", folder.display()));
+fn sources(
+    folder: &Path,
+    before: &str,
+    found: &mut Vec<(String, String)>,
+) -> Result<(), TaskError> {
+    let failed = |error| TaskError::Failed(format!("{}: {error}", folder.display()));
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -337,8 +348,8 @@ fn sources(folder: &Path, before: &str, found: &mut Vec<(String, String)>) -> Re
 ///
 /// `closures` and `whole` are outputs of `cargo tree --prefix depth`: for each member with a
 /// `never`, and for the workspace with all features.
-fn judge(
-    table: &[Row],
+fn find_violations(
+    table: &[LayerRule],
     members: &[Member],
     closures: &BTreeMap<&str, String>,
     whole: &str,
@@ -346,7 +357,7 @@ fn judge(
     let mut found = Vec::new();
     for member in members {
         match table.iter().find(|row| row.member == member.name) {
-            Some(row) => found.extend(edges_against(row, member, members)),
+            Some(row) => found.extend(forbidden_edges(row, member, members)),
             None => found.push(format!("{}: no row in the table; add one", member.name)),
         }
     }
@@ -355,13 +366,13 @@ fn judge(
             found.push(format!("{}: a row without a member; remove it", row.member));
         }
         let tree = closures.get(row.member).map_or("", String::as_str);
-        found.extend(forbidden(row, tree));
+        found.extend(forbidden_crates(row, tree));
     }
-    found.extend(versions(ONE_VERSION, whole));
+    found.extend(check_single_version(SINGLE_VERSION_CRATE, whole));
     found
 }
 
-fn edges_against(row: &Row, member: &Member, members: &[Member]) -> Vec<String> {
+fn forbidden_edges(row: &LayerRule, member: &Member, members: &[Member]) -> Vec<String> {
     let is_member = |name: &str| members.iter().any(|other| other.name == name);
     let is_against = |name: &str| name != row.member && !row.may_use.contains(&name);
     let against = member.uses.iter().filter(|(name, _)| is_member(name) && is_against(name));
@@ -372,7 +383,7 @@ fn edges_against(row: &Row, member: &Member, members: &[Member]) -> Vec<String> 
         .collect()
 }
 
-fn forbidden(row: &Row, tree: &str) -> Vec<String> {
+fn forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
     // A crate is shown once for each that uses it; the first way to it will do.
     let mut seen = BTreeSet::new();
     packages(tree)
@@ -383,8 +394,8 @@ fn forbidden(row: &Row, tree: &str) -> Vec<String> {
 }
 
 /// Tells how many crates a member brings along, and whether that is too many.
-fn counted(bound: &Bound, tree: &str) -> (String, Option<String>) {
-    let Bound { member, features, crates: most } = bound;
+fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<String>) {
+    let CrateCountLimit { member, features, crates: most } = bound;
     let found: BTreeSet<_> =
         packages(tree).into_iter().map(|package| (package.name, package.version)).collect();
     let crates = found.len();
@@ -405,7 +416,7 @@ fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
 }
 
 /// Lists what of a tree needs a newer Rust than its root.
-fn too_new(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
+fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
     let number = |text: &str| -> [u32; 3] {
         let mut parts = text.split('.').map(|part| part.parse().unwrap_or_default());
         [(); 3].map(|()| parts.next().unwrap_or_default())
@@ -423,7 +434,7 @@ fn too_new(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
         .collect()
 }
 
-fn versions(name: &str, whole: &str) -> Vec<String> {
+fn check_single_version(name: &str, whole: &str) -> Vec<String> {
     let all = packages(whole).into_iter().filter(|package| package.name == name);
     let by_version: BTreeMap<_, _> = all.map(|found| (found.version, found.path)).collect();
     if by_version.len() == 1 {
@@ -463,7 +474,7 @@ fn packages(tree: &str) -> Vec<Package<'_>> {
     found
 }
 
-fn has_closure(row: &Row, members: &[Member]) -> bool {
+fn has_closure(row: &LayerRule, members: &[Member]) -> bool {
     !row.never.is_empty() && members.iter().any(|member| member.name == row.member)
 }
 
@@ -488,9 +499,9 @@ mod tests {
 
     use super::*;
 
-    const ROWS: &[Row] = &[
-        Row { member: "low", may_use: &[], never: &["tokio"], features: "" },
-        Row { member: "high", may_use: &["low"], never: &[], features: "" },
+    const ROWS: &[LayerRule] = &[
+        LayerRule { member: "low", may_use: &[], never: &["tokio"], features: "" },
+        LayerRule { member: "high", may_use: &["low"], never: &[], features: "" },
     ];
     const CLEAN: &str = "0low v0.1.0 (/x)\n1serde v1.0.0\n";
     const WHOLE: &str = "0low v0.1.0\n1agent-client-protocol-schema v1.15.1\n\n\
@@ -511,7 +522,7 @@ mod tests {
     #[track_caller]
     fn check(members: &[Member], closure: &str, whole: &str, expected: &[&str]) {
         let closures = BTreeMap::from([("low", closure.to_owned())]);
-        assert_eq!(judge(ROWS, members, &closures, whole), expected);
+        assert_eq!(find_violations(ROWS, members, &closures, whole), expected);
     }
 
     #[test]
@@ -538,7 +549,7 @@ mod tests {
         let mut members: Vec<_> = TABLE.iter().map(|row| member(row.member, &[])).collect();
         let types = members.iter_mut().find(|it| it.name == "acp-types").unwrap();
         types.uses.push(("acp-tools".to_owned(), "normal".to_owned()));
-        let found = judge(TABLE, &members, &BTreeMap::new(), WHOLE);
+        let found = find_violations(TABLE, &members, &BTreeMap::new(), WHOLE);
         let against = "acp-types → acp-tools (normal dependency): it may use [\"callboard-text\"]";
         assert_eq!(found, [against]);
     }
@@ -553,10 +564,10 @@ mod tests {
     #[test]
     fn the_crates_of_a_tree_are_counted_once() {
         let tree = "0low v0.1.0 (/x)\n1a v1.0.0\n2b v1.0.0\n1b v1.0.0 (*)\n1b v2.0.0\n";
-        let bound = |crates| Bound { member: "low", features: "v2", crates };
+        let bound = |crates| CrateCountLimit { member: "low", features: "v2", crates };
         let line = "low with v2: 4 crates, at most 4".to_owned();
-        assert_eq!(counted(&bound(4), tree), (line, None));
-        assert!(counted(&bound(3), tree).1.is_some());
+        assert_eq!(check_crate_count(&bound(4), tree), (line, None));
+        assert!(check_crate_count(&bound(3), tree).1.is_some());
     }
 
     #[test]
@@ -569,7 +580,7 @@ mod tests {
             {"name": "d", "version": "1.0.0", "rust_version": null},
         ]});
         let tree = "0low v0.1.0 (/x)\n1a v1.0.0\n2b v1.0.0\n1b v1.0.0 (*)\n1c v1.0.0\n1d v1.0.0\n";
-        let found = too_new(tree, &rust_versions(&metadata));
+        let found = dependencies_with_newer_msrv(tree, &rust_versions(&metadata));
         assert_eq!(found, ["low → a → b: needs Rust 1.90, and 1.88 is promised"]);
     }
 

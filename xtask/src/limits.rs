@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::process::{Outcome, Stop};
+use crate::process::{TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -20,7 +20,7 @@ configuration; `SessionConfig` of `acp-lifecycle` lowers or raises what people w
 ";
 
 /// One constant of a `limits.rs`.
-struct Bound {
+struct LimitConstant {
     /// The comment above its group; empty before the first.
     group: String,
     name: String,
@@ -30,23 +30,23 @@ struct Bound {
 }
 
 /// Writes the page.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
     let path = workspace.root.join(PAGE);
     let text = page(&crates(&workspace.root)?);
-    fs::write(&path, text).map_err(|error| Stop::Failed(format!("{PAGE}: {error}")))?;
+    fs::write(&path, text).map_err(|error| TaskError::Failed(format!("{PAGE}: {error}")))?;
     ui.line(PAGE);
     Ok(())
 }
 
 /// Returns the page's path if it is not what [`run`] would write.
-pub(crate) fn stale(root: &Path) -> Result<Option<&'static str>, Stop> {
+pub(crate) fn outdated_page(root: &Path) -> Result<Option<&'static str>, TaskError> {
     let crates = crates(root)?;
     let written = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     Ok((!crates.is_empty() && written != page(&crates)).then_some(PAGE))
 }
 
 /// Reads the bounds of each crate that has some, by the crate's name.
-fn crates(root: &Path) -> Result<BTreeMap<String, Vec<Bound>>, Stop> {
+fn crates(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
         let folder = entry.path();
@@ -54,7 +54,7 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Vec<Bound>>, Stop> {
         let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
         let name = name.unwrap_or_default().trim_matches('"').to_owned();
         let mut texts = Vec::new();
-        gather(&folder.join("src"), &mut texts)?;
+        collect_limits_files(&folder.join("src"), &mut texts)?;
         let bounds: Vec<_> = texts.iter().flat_map(|text| bounds(text)).collect();
         if !bounds.is_empty() {
             found.insert(name, bounds);
@@ -64,7 +64,7 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Vec<Bound>>, Stop> {
 }
 
 /// Reads every `limits.rs` beneath a folder, the outer ones first.
-fn gather(folder: &Path, texts: &mut Vec<String>) -> Result<(), Stop> {
+fn collect_limits_files(folder: &Path, texts: &mut Vec<String>) -> Result<(), TaskError> {
     let own = folder.join("limits.rs");
     if own.is_file() {
         texts.push(read(&own)?);
@@ -72,15 +72,16 @@ fn gather(folder: &Path, texts: &mut Vec<String>) -> Result<(), Stop> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut folders: Vec<_> = entries.map(|entry| entry.path()).filter(|it| it.is_dir()).collect();
     folders.sort();
-    folders.iter().try_for_each(|folder| gather(folder, texts))
+    folders.iter().try_for_each(|folder| collect_limits_files(folder, texts))
 }
 
-fn read(path: &Path) -> Result<String, Stop> {
-    fs::read_to_string(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+fn read(path: &Path) -> Result<String, TaskError> {
+    fs::read_to_string(path)
+        .map_err(|error| TaskError::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Reads the constants of one file.
-fn bounds(text: &str) -> Vec<Bound> {
+fn bounds(text: &str) -> Vec<LimitConstant> {
     let (mut group, mut doc) = (String::new(), String::new());
     let mut found = Vec::new();
     let mut lines = text.lines().peekable();
@@ -100,7 +101,7 @@ fn bounds(text: &str) -> Vec<Bound> {
             }
             let (name, rest) = item.split_once(": ").unwrap_or((&item, ""));
             let (kind, value) = rest.split_once('=').unwrap_or((rest, ""));
-            found.push(Bound {
+            found.push(LimitConstant {
                 group: group.clone(),
                 name: name.to_owned(),
                 doc: std::mem::take(&mut doc),
@@ -112,7 +113,7 @@ fn bounds(text: &str) -> Vec<Bound> {
     found
 }
 
-fn page(crates: &BTreeMap<String, Vec<Bound>>) -> String {
+fn page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
     let everywhere = crates.values().flatten().map(|bound| (&*bound.name, &*bound.value));
     let everywhere: BTreeMap<_, _> = everywhere.collect();
     let mut page = HEAD.to_owned();
@@ -129,7 +130,7 @@ fn page(crates: &BTreeMap<String, Vec<Bound>>) -> String {
                 page.push_str("\n| limit | value | constant |\n|---|---|---|\n");
             }
             group = Some(&bound.group);
-            let (said, value) = (sentence(&bound.doc), shown(bound, &values));
+            let (said, value) = (doc_cell(&bound.doc), value_cell(bound, &values));
             page.push_str(&format!("| {said} | {value} | `{}` |\n", bound.name));
         }
     }
@@ -137,7 +138,7 @@ fn page(crates: &BTreeMap<String, Vec<Bound>>) -> String {
 }
 
 /// Returns a doc comment for a cell of a table, without the targets of its links.
-fn sentence(doc: &str) -> String {
+fn doc_cell(doc: &str) -> String {
     let mut text = String::new();
     let mut rest = doc;
     while let Some((before, after)) = rest.split_once("[`") {
@@ -150,18 +151,18 @@ fn sentence(doc: &str) -> String {
 }
 
 /// Returns a value in the unit that a reader wants; one that cannot be computed, as it is written.
-fn shown(bound: &Bound, values: &BTreeMap<&str, &str>) -> String {
+fn value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> String {
     let verbatim = || format!("`{}`", bound.value);
     let written = &*bound.value;
     if bound.is_duration {
         let of = |unit: &str| written.strip_prefix(unit)?.strip_suffix(')');
-        let seconds = of("Duration::from_secs(").and_then(|it| Some(1_000 * compute(it, values)?));
-        let millis = || compute(of("Duration::from_millis(")?, values);
+        let seconds = of("Duration::from_secs(").and_then(|it| Some(1_000 * evaluate(it, values)?));
+        let millis = || evaluate(of("Duration::from_millis(")?, values);
         return seconds.or_else(millis).map_or_else(verbatim, time);
     }
     let counted = bound.doc.split(' ').take(2).any(|word| word.eq_ignore_ascii_case("bytes"));
     let is_bytes = counted || bound.name.contains("BYTES");
-    match compute(written, values) {
+    match evaluate(written, values) {
         Some(number) if is_bytes => bytes(number),
         Some(number) => grouped(number),
         None => verbatim(),
@@ -194,14 +195,14 @@ fn grouped(number: u64) -> String {
 }
 
 /// Computes sums, products and shifts of numbers and constants, as far as the files use them.
-fn compute(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
+fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
     // What the tests have instead is no limit of the program.
     let released = expression.rsplit_once("else {").map(|(_, rest)| rest.trim_matches([' ', '}']));
     let expression = released.unwrap_or(expression);
     let expression = expression.strip_suffix(" as u64").unwrap_or(expression).trim();
     let parts = |operator| {
         let (left, right) = split(expression, operator)?;
-        Some((compute(left, values)?, compute(right, values)?))
+        Some((evaluate(left, values)?, evaluate(right, values)?))
     };
     if let Some((left, right)) = parts(" << ") {
         return Some(left << right);
@@ -216,10 +217,10 @@ fn compute(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
         return Some(left * right);
     }
     if let Some(inner) = expression.strip_prefix('(').and_then(|it| it.strip_suffix(')')) {
-        return compute(inner, values);
+        return evaluate(inner, values);
     }
     let number = expression.replace('_', "").parse().ok();
-    number.or_else(|| compute(values.get(expression).filter(|it| **it != expression)?, values))
+    number.or_else(|| evaluate(values.get(expression).filter(|it| **it != expression)?, values))
 }
 
 /// Splits at the last operator of this kind that stands outside of parentheses.
@@ -283,18 +284,18 @@ const COUNT: u32 = 12_000;
     fn a_page_is_stale_until_it_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        assert_eq!(stale(root).unwrap(), None);
+        assert_eq!(outdated_page(root).unwrap(), None);
         fs::create_dir_all(root.join("crates/a/src")).unwrap();
         fs::create_dir_all(root.join("docs")).unwrap();
         fs::write(root.join("crates/a/Cargo.toml"), "[package]\nname = \"a\"\n").unwrap();
         fs::write(root.join("crates/a/src/limits.rs"), FILE).unwrap();
-        assert_eq!(stale(root).unwrap(), Some(PAGE));
+        assert_eq!(outdated_page(root).unwrap(), Some(PAGE));
         let target = root.join("target");
         let workspace =
             Workspace { root: root.to_owned(), target, metadata: serde_json::Value::Null };
         run(&workspace, &mut Ui::new(&mut Vec::new()), &[]).unwrap();
-        assert_eq!(stale(root).unwrap(), None);
+        assert_eq!(outdated_page(root).unwrap(), None);
         fs::write(root.join("crates/a/src/limits.rs"), FILE.replace("16 <<", "8 <<")).unwrap();
-        assert_eq!(stale(root).unwrap(), Some(PAGE));
+        assert_eq!(outdated_page(root).unwrap(), Some(PAGE));
     }
 }

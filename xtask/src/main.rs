@@ -20,7 +20,7 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use process::{Outcome, Stop};
+use process::{TaskError, TaskResult};
 use step::Step;
 use ui::Ui;
 use workspace::Workspace;
@@ -106,12 +106,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(ui: &mut Ui<'_>) -> Outcome {
+fn dispatch(ui: &mut Ui<'_>) -> TaskResult {
     let args = env::args_os()
         .skip(1)
         .map(OsString::into_string)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|arg| Stop::Usage(format!("{} is not UTF-8", arg.display())))?;
+        .map_err(|arg| TaskError::Usage(format!("{} is not UTF-8", arg.display())))?;
     let is_help = |name: &str| ["help", "--help", "-h"].contains(&name);
     let Some((name, rest)) = args.split_first().filter(|(name, _)| !is_help(name)) else {
         help(ui);
@@ -120,10 +120,12 @@ fn dispatch(ui: &mut Ui<'_>) -> Outcome {
     let named = |step: &&Step| step.name == name;
     let step = STEPS.iter().find(named);
     let Some(command) = step.or_else(|| COMMANDS.iter().find(named)) else {
-        return Err(Stop::Usage(format!("no command `{name}`; `cargo xtask help` lists them")));
+        return Err(TaskError::Usage(format!(
+            "no command `{name}`; `cargo xtask help` lists them"
+        )));
     };
     if command.args.is_empty() && !rest.is_empty() {
-        return Err(Stop::Usage(format!("`{name}` takes no arguments")));
+        return Err(TaskError::Usage(format!("`{name}` takes no arguments")));
     }
     let workspace = Workspace::load()?;
     match step {
@@ -132,7 +134,7 @@ fn dispatch(ui: &mut Ui<'_>) -> Outcome {
     }
 }
 
-fn ci(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+fn ci(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
     step::run_all(&STEPS, workspace, ui)
 }
 

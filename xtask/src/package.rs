@@ -11,7 +11,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{self, Outcome, Stop};
+use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -28,7 +28,7 @@ impl Published {
     }
 }
 
-pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
     let all = published(&workspace.metadata);
     let mut package = workspace.cargo("package --no-verify --allow-dirty");
     package.args(all.iter().flat_map(|one| ["-p", &one.name]));
@@ -36,8 +36,8 @@ pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Outcom
 
     let packages = workspace.target.join("package");
     let unpacked = packages.join("unpacked");
-    fresh(&unpacked, &all, &workspace.root)
-        .map_err(|error| Stop::Failed(format!("{}: {error}", unpacked.display())))?;
+    recreate_folder(&unpacked, &all, &workspace.root)
+        .map_err(|error| TaskError::Failed(format!("{}: {error}", unpacked.display())))?;
     for one in &all {
         let mut tar = Command::new("tar");
         // With today's time on each file: cargo tells changes by it.
@@ -66,7 +66,7 @@ fn published(metadata: &Value) -> Vec<Published> {
 }
 
 /// Makes the folder anew, with a workspace manifest and the versions of the real one.
-fn fresh(folder: &Path, all: &[Published], root: &Path) -> std::io::Result<()> {
+fn recreate_folder(folder: &Path, all: &[Published], root: &Path) -> std::io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }

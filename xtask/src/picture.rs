@@ -1,11 +1,11 @@
 //! `picture`: draws the picture of the README anew.
 
-use crate::process::{self, Outcome};
+use crate::process::{self, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// Runs the test that holds the picture to what is printed, in the mode in which it writes it.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
     // `--workspace`, as in the `test` step: nothing is built twice.
     let mut test = workspace.cargo("test --workspace --all-features --test it picture::");
     process::run(test.env("CALLBOARD_PICTURE", "write"))?;

@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 /// What a command comes to.
-pub(crate) type Outcome = Result<(), Stop>;
+pub(crate) type TaskResult = Result<(), TaskError>;
 
 /// Why a command ends before its end.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum TaskError {
     /// A check says no, or a program failed: exit code 1.
     Failed(String),
     /// The command line makes no sense: exit code 2.
@@ -17,7 +17,7 @@ pub(crate) enum Stop {
     Exit(u8),
 }
 
-impl Stop {
+impl TaskError {
     /// Says what a person is to be told, if anything.
     pub(crate) fn why(&self) -> Option<&str> {
         match self {
@@ -36,31 +36,31 @@ impl Stop {
 }
 
 /// Runs a program on our own streams and expects it to succeed.
-pub(crate) fn run(command: &mut Command) -> Outcome {
+pub(crate) fn run(command: &mut Command) -> TaskResult {
     let status = command.status();
     expect_success(command, status)
 }
 
 /// Runs a program on our own streams and passes its exit code on, 1 where a signal ended it.
-pub(crate) fn run_as_ours(command: &mut Command) -> Outcome {
+pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
     let status = command.status().map_err(|error| cannot_run(command, &error))?;
     match status.code() {
         Some(0) => Ok(()),
-        code => Err(Stop::Exit(code.and_then(|code| code.try_into().ok()).unwrap_or(1))),
+        code => Err(TaskError::Exit(code.and_then(|code| code.try_into().ok()).unwrap_or(1))),
     }
 }
 
 /// Runs a program that is expected to succeed and returns its stdout; its stderr stays ours.
-pub(crate) fn capture(command: &mut Command) -> Result<String, Stop> {
+pub(crate) fn capture(command: &mut Command) -> Result<String, TaskError> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|error| cannot_run(command, &error))?;
     expect_success(command, Ok(output.status))?;
     String::from_utf8(output.stdout)
-        .map_err(|error| Stop::Failed(format!("`{}`: {error}", shown(command))))
+        .map_err(|error| TaskError::Failed(format!("`{}`: {error}", command_text(command))))
 }
 
 /// Runs a program, passes its stdout on to stderr, and returns it with how the program ended.
-pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), Stop> {
+pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), TaskError> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| cannot_run(command, &error))?;
     io::stderr().write_all(&output.stdout).ok();
@@ -68,9 +68,9 @@ pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), Stop> {
 }
 
 /// A running program, which is ended when this is dropped.
-pub(crate) struct KilledOnDrop(pub(crate) Child);
+pub(crate) struct KillOnDrop(pub(crate) Child);
 
-impl Drop for KilledOnDrop {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // It may be gone already; either way nothing of it stays.
         self.0.kill().ok();
@@ -78,20 +78,22 @@ impl Drop for KilledOnDrop {
     }
 }
 
-fn expect_success(command: &Command, status: io::Result<ExitStatus>) -> Outcome {
+fn expect_success(command: &Command, status: io::Result<ExitStatus>) -> TaskResult {
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Stop::Failed(format!("`{}` ended with {status}", shown(command)))),
+        Ok(status) => {
+            Err(TaskError::Failed(format!("`{}` ended with {status}", command_text(command))))
+        }
         Err(error) => Err(cannot_run(command, &error)),
     }
 }
 
-fn cannot_run(command: &Command, error: &io::Error) -> Stop {
-    Stop::Failed(format!("cannot run `{}`: {error}", shown(command)))
+fn cannot_run(command: &Command, error: &io::Error) -> TaskError {
+    TaskError::Failed(format!("cannot run `{}`: {error}", command_text(command)))
 }
 
 /// The command line, for a person to read.
-fn shown(command: &Command) -> String {
+fn command_text(command: &Command) -> String {
     let program = command.get_program().display().to_string();
     command.get_args().fold(program, |line, arg| line + " " + &arg.display().to_string())
 }
@@ -116,10 +118,13 @@ mod tests {
 
     #[test]
     fn the_exit_code_of_a_program_that_speaks_for_us_is_passed_on() {
-        let stop = run_as_ours(&mut shell("exit 7")).unwrap_err();
+        let stop = run_passing_exit_code(&mut shell("exit 7")).unwrap_err();
         assert_eq!((stop.why(), stop.code()), (None, ExitCode::from(7)));
-        assert_eq!(run_as_ours(&mut shell("kill -9 $$")).unwrap_err().code(), ExitCode::FAILURE);
-        run_as_ours(&mut shell("exit 0")).unwrap();
+        assert_eq!(
+            run_passing_exit_code(&mut shell("kill -9 $$")).unwrap_err().code(),
+            ExitCode::FAILURE
+        );
+        run_passing_exit_code(&mut shell("exit 0")).unwrap();
     }
 
     #[test]

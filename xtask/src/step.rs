@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use crate::process::{Outcome, Stop};
+use crate::process::{TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -15,7 +15,7 @@ pub(crate) struct Step {
     pub(crate) args: &'static str,
     /// What it does, in half a line.
     pub(crate) what: &'static str,
-    pub(crate) run: fn(&Workspace, &mut Ui<'_>, &[String]) -> Outcome,
+    pub(crate) run: fn(&Workspace, &mut Ui<'_>, &[String]) -> TaskResult,
 }
 
 /// Runs one step between two lines that name it, and returns the seconds it took.
@@ -24,7 +24,7 @@ pub(crate) fn run(
     workspace: &Workspace,
     ui: &mut Ui<'_>,
     args: &[String],
-) -> Result<f64, Stop> {
+) -> Result<f64, TaskError> {
     let name = step.name;
     ui.line(format_args!("== {name}"));
     let start = Instant::now();
@@ -36,14 +36,14 @@ pub(crate) fn run(
 }
 
 /// Runs the steps in order, up to the first that fails, and closes with a table of seconds.
-pub(crate) fn run_all(steps: &[Step], workspace: &Workspace, ui: &mut Ui<'_>) -> Outcome {
+pub(crate) fn run_all(steps: &[Step], workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut table = Vec::new();
     for step in steps {
         let name = step.name;
         let seconds = run(step, workspace, ui, &[]).map_err(|stop| {
             let why = stop.why().unwrap_or("its program failed");
             let rerun = format!("run just this step with: cargo xtask {name}");
-            Stop::Failed(format!("step `{name}` failed: {why}\n{rerun}"))
+            TaskError::Failed(format!("step `{name}` failed: {why}\n{rerun}"))
         })?;
         table.push((name, seconds));
     }
@@ -64,10 +64,10 @@ mod tests {
         name: "bad",
         args: "",
         what: "",
-        run: |_, _, _| Err(Stop::Failed("a reason".to_owned())),
+        run: |_, _, _| Err(TaskError::Failed("a reason".to_owned())),
     };
 
-    fn all(steps: &[Step]) -> (Outcome, String) {
+    fn all(steps: &[Step]) -> (TaskResult, String) {
         let workspace =
             Workspace { root: "".into(), target: "".into(), metadata: serde_json::Value::Null };
         let mut out = Vec::new();

@@ -12,7 +12,7 @@ mod text;
 use std::fmt::{self, Display};
 use std::fs;
 
-use crate::process::{Outcome, Stop, capture};
+use crate::process::{TaskError, TaskResult, capture};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -22,21 +22,21 @@ struct Violation {
     /// Counted from 1.
     line: usize,
     what: String,
-    weight: Weight,
+    level: ViolationLevel,
 }
 
 /// Whether a violation stops the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weight {
+enum ViolationLevel {
     Error,
     Warning,
 }
 
 impl Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let weight = match self.weight {
-            Weight::Error => "",
-            Weight::Warning => "warning: ",
+        let weight = match self.level {
+            ViolationLevel::Error => "",
+            ViolationLevel::Warning => "warning: ",
         };
         write!(f, "{}:{}: {weight}{}", self.path, self.line, self.what)
     }
@@ -59,12 +59,17 @@ impl<'a> File<'a> {
     }
 
     /// Reports at a line, counted from 0 as `lines` is.
-    fn at(&self, index: usize, what: impl Into<String>) -> Violation {
-        self.weighed(index, what, Weight::Error)
+    fn error_at(&self, index: usize, what: impl Into<String>) -> Violation {
+        self.violation_at(index, what, ViolationLevel::Error)
     }
 
-    fn weighed(&self, index: usize, what: impl Into<String>, weight: Weight) -> Violation {
-        Violation { path: self.path.to_owned(), line: index + 1, what: what.into(), weight }
+    fn violation_at(
+        &self,
+        index: usize,
+        what: impl Into<String>,
+        weight: ViolationLevel,
+    ) -> Violation {
+        Violation { path: self.path.to_owned(), line: index + 1, what: what.into(), level: weight }
     }
 }
 
@@ -72,7 +77,7 @@ impl<'a> File<'a> {
 type Rule = fn(&File<'_>) -> Vec<Violation>;
 
 /// Checks every file that git tracks, or would if it were added.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outcome {
+pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
     let mut git = std::process::Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture(git.current_dir(&workspace.root))?;
@@ -83,7 +88,7 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
     let mut documents = Vec::new();
     for path in &paths {
         let bytes = fs::read(workspace.root.join(path))
-            .map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+            .map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
         if let Ok(text) = String::from_utf8(bytes) {
             found.extend(check_file(path, &text));
             if path.ends_with(".md") {
@@ -92,17 +97,17 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> Outco
         }
     }
     found.extend(links::broken(&documents, &paths));
-    if let Some(page) = crate::limits::stale(&workspace.root)? {
-        found.push(File::new(page, "").at(0, "is out of date; run `cargo xtask limits`"));
+    if let Some(page) = crate::limits::outdated_page(&workspace.root)? {
+        found.push(File::new(page, "").error_at(0, "is out of date; run `cargo xtask limits`"));
     }
-    let stale = crate::accept::stale(&workspace.root);
-    found.extend(stale.iter().map(|(path, what)| File::new(path, "").at(0, what)));
+    let stale = crate::accept::stale_patches(&workspace.root);
+    found.extend(stale.iter().map(|(path, what)| File::new(path, "").error_at(0, what)));
     for violation in &found {
         ui.line(violation);
     }
-    match found.iter().filter(|violation| violation.weight == Weight::Error).count() {
+    match found.iter().filter(|violation| violation.level == ViolationLevel::Error).count() {
         0 => Ok(()),
-        count => Err(Stop::Failed(format!("{count} untidy places"))),
+        count => Err(TaskError::Failed(format!("{count} untidy places"))),
     }
 }
 
@@ -114,7 +119,7 @@ fn check_tree(paths: &[&str]) -> Vec<Violation> {
     let missing = root.into_iter().chain(readmes.filter(|path| path != "README.md"));
     missing
         .filter(|path| !paths.contains(&path.as_str()))
-        .map(|path| File::new(&path, "").at(0, "is missing; write it"))
+        .map(|path| File::new(&path, "").error_at(0, "is missing; write it"))
         .collect()
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{self, Stop};
+use crate::process::{self, TaskError};
 
 /// The workspace this xtask belongs to.
 pub(crate) struct Workspace {
@@ -20,7 +20,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    pub(crate) fn load() -> Result<Self, Stop> {
+    pub(crate) fn load() -> Result<Self, TaskError> {
         let mut command = Command::new(cargo_program());
         command.args(["metadata", "--format-version", "1", "--no-deps"]);
         // Set by `cargo run`, whatever folder the alias was called in.
@@ -29,7 +29,7 @@ impl Workspace {
         }
         let text = process::capture(&mut command)?;
         let metadata: Value = serde_json::from_str(&text)
-            .map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
+            .map_err(|error| TaskError::Failed(format!("cargo metadata: {error}")))?;
         let path = |key: &str| PathBuf::from(metadata[key].as_str().unwrap_or("."));
         Ok(Self { root: path("workspace_root"), target: path("target_directory"), metadata })
     }

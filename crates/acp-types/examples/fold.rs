@@ -7,18 +7,18 @@ use std::error::Error;
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
 
-use acp_types::observe::v1::Observer;
+use acp_types::observe::v1::V1Observer;
 use serde_json::{Value, from_str, from_value};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let mut observer = Observer::new();
+    let mut observer = V1Observer::new();
     for line in io::stdin().lock().lines() {
         let mut message: Value = from_str(&line?)?;
         let params = message["params"].take();
         match message["method"].as_str() {
             Some("session/update") => observer.update(&from_value(params["update"].clone())?),
-            Some("session/request_permission") => observer.permission(&from_value(params)?),
-            None if message["result"]["stopReason"].is_string() => observer.turn_answered(),
+            Some("session/request_permission") => observer.permission_request(&from_value(params)?),
+            None if message["result"]["stopReason"].is_string() => observer.end_turn(),
             _ => {}
         }
     }

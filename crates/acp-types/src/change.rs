@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use callboard_text::path_text;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::HUNK_JSON_BYTES;
+use crate::limits::HUNK_JSON_OVERHEAD_BYTES;
 use crate::{json, path};
 
 /// What git writes behind a line that has no line end.
-const NO_LINE_END: &str = "\\ No newline at end of file";
+const NO_NEWLINE_MARKER: &str = "\\ No newline at end of file";
 
 /// A change of one file, as the tool that made it knows it.
 ///
@@ -132,9 +132,9 @@ impl FileChange {
     /// Returns the bytes that its texts take in a message at most, whole or as hunks.
     #[must_use]
     pub fn json_len(&self) -> usize {
-        let frame = self.hunk_json_len();
+        let frame = self.hunk_overhead_json_len();
         // As one hunk in draft v2, each line of a text has a sign.
-        let text = |text: &String| frame + json::string_len(text) + text.lines().count();
+        let text = |text: &String| frame + json::escaped_string_len(text) + text.lines().count();
         let hunk = |hunk: &Hunk| {
             let lines = hunk.lines.iter().map(|line| line_json_len(line.tag, &line.text));
             frame + lines.sum::<usize>()
@@ -144,23 +144,23 @@ impl FileChange {
     }
 
     /// The bytes that a hunk takes beside its lines at most: a whole diff in v1.
-    pub(crate) fn hunk_json_len(&self) -> usize {
+    pub(crate) fn hunk_overhead_json_len(&self) -> usize {
         let from = match &self.operation {
             Operation::Move { from } | Operation::Copy { from } => Some(from),
             _ => None,
         };
-        let path = |path: &PathBuf| json::string_len(&path_text(path));
-        HUNK_JSON_BYTES + path(&self.path) + from.map_or(0, path)
+        let path = |path: &PathBuf| json::escaped_string_len(&path_text(path));
+        HUNK_JSON_OVERHEAD_BYTES + path(&self.path) + from.map_or(0, path)
     }
 
     /// The bytes that it takes beside them at most: in v1 a note, in draft v2 each path six times.
-    pub(crate) fn frame_json_len(&self) -> usize {
-        6 * self.hunk_json_len()
+    pub(crate) fn overhead_json_len(&self) -> usize {
+        6 * self.hunk_overhead_json_len()
     }
 
     /// Returns how many lines come and go, as far as the hunks or the texts tell.
     #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
+    pub fn line_counts(&self) -> (usize, usize) {
         let (added, removed) = self.unlisted;
         if self.hunks.is_empty() && self.unlisted == (0, 0) {
             let lines =
@@ -179,7 +179,7 @@ impl FileChange {
     /// Returns the change with as many lines of its first hunks as fit into `max` bytes.
     ///
     /// A change without hunks keeps its texts.
-    pub(crate) fn within(&self, max: usize) -> Self {
+    pub(crate) fn truncated_to(&self, max: usize) -> Self {
         let mut room = max;
         let mut hunks = Vec::new();
         for hunk in &self.hunks {
@@ -207,8 +207,9 @@ impl FileChange {
     }
 
     /// Returns how many lines that come and that go `shown`, a part of this change, leaves out.
-    pub(crate) fn left_out_of(&self, shown: &Self) -> (usize, usize) {
-        let ((added, removed), (shown_added, shown_removed)) = (self.counts(), shown.counts());
+    pub(crate) fn omitted_line_counts(&self, shown: &Self) -> (usize, usize) {
+        let ((added, removed), (shown_added, shown_removed)) =
+            (self.line_counts(), shown.line_counts());
         (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
     }
 
@@ -222,9 +223,9 @@ impl FileChange {
     /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
     #[must_use]
     pub fn git_patch(&self) -> String {
-        let new = quoted(&self.path);
+        let new = git_quoted_path(&self.path);
         let old = match &self.operation {
-            Operation::Move { from } | Operation::Copy { from } => quoted(from),
+            Operation::Move { from } | Operation::Copy { from } => git_quoted_path(from),
             _ => new.clone(),
         };
         let mut patch = format!("diff --git {old} {new}\n");
@@ -237,7 +238,7 @@ impl FileChange {
             Operation::Copy { .. } => patch.push_str(&format!("copy from {old}\ncopy to {new}\n")),
             Operation::Modify => {}
         }
-        let hunks = self.hunks_or_whole();
+        let hunks = self.hunks_or_whole_file();
         if hunks.iter().any(|hunk| !hunk.lines.is_empty()) {
             let (old, new) = match self.operation {
                 Operation::Add => ("/dev/null".to_owned(), new),
@@ -251,7 +252,7 @@ impl FileChange {
     }
 
     /// Returns the hunks, or one that replaces the whole old text by the whole new text.
-    fn hunks_or_whole(&self) -> Vec<Hunk> {
+    fn hunks_or_whole_file(&self) -> Vec<Hunk> {
         if !self.hunks.is_empty() || self.old_text == self.new_text {
             return self.hunks.clone();
         }
@@ -275,13 +276,13 @@ impl Hunk {
     /// Returns the lines that were there, context included.
     #[must_use]
     pub fn old_text(&self) -> String {
-        self.text_without(LineTag::Added)
+        self.text_without_tag(LineTag::Added)
     }
 
     /// Returns the lines that are there now, context included.
     #[must_use]
     pub fn new_text(&self) -> String {
-        self.text_without(LineTag::Removed)
+        self.text_without_tag(LineTag::Removed)
     }
 
     /// Returns the bytes of its lines.
@@ -289,7 +290,7 @@ impl Hunk {
         self.lines.iter().map(|line| line.text.len()).sum()
     }
 
-    fn text_without(&self, tag: LineTag) -> String {
+    fn text_without_tag(&self, tag: LineTag) -> String {
         self.lines.iter().filter(|line| line.tag != tag).map(|line| line.text.as_str()).collect()
     }
 
@@ -298,12 +299,13 @@ impl Hunk {
         self.new_start.max(1).saturating_add(u32::try_from(context).unwrap_or(u32::MAX))
     }
 
-    fn count_without(&self, tag: LineTag) -> usize {
+    fn count_without_tag(&self, tag: LineTag) -> usize {
         self.lines.iter().filter(|line| line.tag != tag).count()
     }
 
     fn write_patch(&self, patch: &mut String) {
-        let (old, new) = (self.count_without(LineTag::Added), self.count_without(LineTag::Removed));
+        let (old, new) =
+            (self.count_without_tag(LineTag::Added), self.count_without_tag(LineTag::Removed));
         let (old_start, new_start) = (self.old_start, self.new_start);
         // Writing to a String cannot fail.
         let _ = writeln!(patch, "@@ -{old_start},{old} +{new_start},{new} @@");
@@ -315,7 +317,7 @@ impl Hunk {
             });
             patch.push_str(&line.text);
             if !line.text.ends_with('\n') {
-                patch.push_str(&format!("\n{NO_LINE_END}\n"));
+                patch.push_str(&format!("\n{NO_NEWLINE_MARKER}\n"));
             }
         }
     }
@@ -324,14 +326,14 @@ impl Hunk {
 /// The bytes that a line of a hunk takes at most: in v1, context is in both texts; in draft v2, a line has
 /// a sign and one without an end a note.
 pub(crate) fn line_json_len(tag: LineTag, text: &str) -> usize {
-    let note = if text.ends_with('\n') { 0 } else { NO_LINE_END.len() + "\\n\\\\n".len() };
-    let len = "+".len() + json::string_len(text) + note;
+    let note = if text.ends_with('\n') { 0 } else { NO_NEWLINE_MARKER.len() + "\\n\\\\n".len() };
+    let len = "+".len() + json::escaped_string_len(text) + note;
     if tag == LineTag::Context { 2 * len } else { len }
 }
 
 /// Quotes a path as git does when it holds a quote, a backslash, a control character or a byte
 /// that is not UTF-8.
-fn quoted(path: &Path) -> String {
+fn git_quoted_path(path: &Path) -> String {
     let is_plain =
         |path: &&str| !path.contains(|letter: char| letter.is_control() || "\"\\".contains(letter));
     if let Some(plain) = path.to_str().filter(is_plain) {
@@ -389,7 +391,7 @@ mod tests {
         assert_eq!(hunk().new_text(), "a\nc");
         let change = FileChange { hunks: vec![hunk()], ..FileChange::new(Operation::Modify, "/f") };
         assert_eq!(change.changed_lines().collect::<Vec<_>>(), [5]);
-        assert_eq!(change.counts(), (1, 1));
+        assert_eq!(change.line_counts(), (1, 1));
     }
 
     #[test]
@@ -437,10 +439,10 @@ mod tests {
         for (max, lines) in [(0, vec![]), (2, vec![1]), (4, vec![2]), (5, vec![3]), (9, vec![3, 2])]
         {
             let shown: Vec<_> =
-                change.within(max).hunks.iter().map(|hunk| hunk.lines.len()).collect();
+                change.truncated_to(max).hunks.iter().map(|hunk| hunk.lines.len()).collect();
             assert_eq!(shown, lines, "{max}");
         }
-        assert_eq!(change.within(10), change);
+        assert_eq!(change.truncated_to(10), change);
     }
 
     #[test]
@@ -450,9 +452,9 @@ mod tests {
             unlisted: (7, 9),
             ..FileChange::new(Operation::Modify, "/f")
         };
-        assert_eq!(change.counts(), (8, 10));
-        assert_eq!(change.left_out_of(&change.within(10)), (7, 9));
-        assert_eq!(change.left_out_of(&change.within(0)), (8, 10));
+        assert_eq!(change.line_counts(), (8, 10));
+        assert_eq!(change.omitted_line_counts(&change.truncated_to(10)), (7, 9));
+        assert_eq!(change.omitted_line_counts(&change.truncated_to(0)), (8, 10));
     }
 
     #[test]

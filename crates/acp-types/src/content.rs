@@ -1,6 +1,6 @@
 //! One item of what a call shows: a block, a file change or a terminal by its id; an image.
 
-use callboard_text::fenced;
+use callboard_text::code_fence;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::v1::ImageContent;
@@ -30,7 +30,7 @@ impl Content {
     /// as Markdown.
     #[must_use]
     pub fn code(language: &str, text: &str) -> Self {
-        Self::text(fenced(language, text))
+        Self::text(code_fence(language, text))
     }
 
     /// Returns the image that it is, if it is one.
@@ -48,7 +48,9 @@ impl Content {
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match self {
-            Self::Block(ContentBlock::Text(text)) => "\"\"".len() + json::string_len(&text.text),
+            Self::Block(ContentBlock::Text(text)) => {
+                "\"\"".len() + json::escaped_string_len(&text.text)
+            }
             Self::Block(block) => json::serialized_len(block),
             Self::Change(change) => change.json_len(),
             Self::Terminal(id) => id.0.len(),

@@ -1,28 +1,28 @@
 //! Finds the change of a file: its hunks, from two texts or from what was replaced, and those of them
 //! that fit into a message.
 
-mod anchored;
-mod listed;
+mod edit_hunks;
+mod hunk_builder;
 #[cfg(feature = "diff")]
-mod smallest;
-mod spliced;
+mod minimal;
+mod patience;
 
 use std::ops::Range;
 use std::path::PathBuf;
 
-use crate::limits::WHOLE_CHANGE_BYTES;
+use crate::limits::MAX_WHOLE_FILE_DIFF_BYTES;
 use crate::{FileChange, Operation};
 
-use self::listed::Listed;
+use self::hunk_builder::HunkBuilder;
 #[cfg(feature = "diff")]
-pub use self::smallest::change;
+pub use self::minimal::diff_texts;
 
 /// Lines that stay, shown on each side of a change, as most tools do.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// A part of a text that is replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Splice {
+pub struct TextEdit {
     /// The replaced bytes, in the text before any change.
     pub old: Range<usize>,
     /// What stands there now.
@@ -32,10 +32,15 @@ pub struct Splice {
 /// Makes the change of a file from what was replaced in it, however large it is, without a search
 /// for differences. `new` is `old` with all `splices` replaced.
 #[must_use]
-pub fn spliced(path: impl Into<PathBuf>, old: &str, new: &str, splices: &[Splice]) -> FileChange {
-    let mut listed = Listed::in_memory();
-    spliced::hunks(old, splices, &mut listed);
-    with_hunks(path, Operation::Modify, old, new, listed)
+pub fn change_from_edits(
+    path: impl Into<PathBuf>,
+    old: &str,
+    new: &str,
+    splices: &[TextEdit],
+) -> FileChange {
+    let mut listed = HunkBuilder::for_memory();
+    edit_hunks::build_hunks(old, splices, &mut listed);
+    change_with_hunks(path, Operation::Modify, old, new, listed)
 }
 
 /// Shortens a change to `max` bytes of JSON: to the first of its hunks, and a count of the lines that
@@ -45,7 +50,7 @@ pub fn spliced(path: impl Into<PathBuf>, old: &str, new: &str, splices: &[Splice
 /// that occur once in both texts stay where their order allows it. The smallest difference has to
 /// be looked for before, by `diff::change` (feature `diff`).
 #[must_use]
-pub fn shortened(change: &FileChange, max: usize) -> Option<FileChange> {
+pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     shortened_beside(change, max, 0)
 }
 
@@ -55,20 +60,20 @@ pub(crate) fn shortened_beside(
     max: usize,
     extra: usize,
 ) -> Option<FileChange> {
-    let room = max.saturating_sub(change.frame_json_len() + 6 * extra);
+    let room = max.saturating_sub(change.overhead_json_len() + 6 * extra);
     // Whole texts take two diffs at most.
     if change.json_len() + extra * change.hunks.len().max(2) <= room {
         return None;
     }
-    let mut listed = Listed::in_message(change, room, extra);
+    let mut listed = HunkBuilder::for_message(change, room, extra);
     if change.hunks.is_empty() && change.unlisted == (0, 0) {
         let old = change.old_text.as_deref().unwrap_or_default();
         let new = change.new_text.as_deref().unwrap_or_default();
-        spliced::hunks(old, &anchored::splices(old, new), &mut listed);
+        edit_hunks::build_hunks(old, &patience::edits_between_unique_lines(old, new), &mut listed);
     }
     for hunk in &change.hunks {
-        listed.open(hunk.old_start, hunk.new_start);
-        hunk.lines.iter().for_each(|line| listed.push(line.tag, &line.text));
+        listed.start_hunk(hunk.old_start, hunk.new_start);
+        hunk.lines.iter().for_each(|line| listed.push_lines(line.tag, &line.text));
     }
     let (hunks, (added, removed)) = listed.finish();
     Some(FileChange {
@@ -82,14 +87,14 @@ pub(crate) fn shortened_beside(
     })
 }
 
-fn with_hunks(
+fn change_with_hunks(
     path: impl Into<PathBuf>,
     operation: Operation,
     old: &str,
     new: &str,
-    listed: Listed,
+    listed: HunkBuilder,
 ) -> FileChange {
-    let keep = old.len() + new.len() <= WHOLE_CHANGE_BYTES;
+    let keep = old.len() + new.len() <= MAX_WHOLE_FILE_DIFF_BYTES;
     let old_text = (keep && operation != Operation::Add).then(|| old.to_owned());
     let new_text = (keep && operation != Operation::Delete).then(|| new.to_owned());
     let (hunks, unlisted) = listed.finish();
@@ -98,13 +103,13 @@ fn with_hunks(
 
 #[cfg(test)]
 mod tests {
-    use super::{Splice, anchored, shortened, spliced};
+    use super::{TextEdit, change_from_edits, patience, shorten_change};
     use crate::{FileChange, HunkLine, LineTag, Operation};
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
     /// Applies the hunks as a patch program does: by their line numbers.
-    pub(super) fn patched(old: &str, change: &FileChange) -> String {
+    pub(super) fn apply_hunks(old: &str, change: &FileChange) -> String {
         let old: Vec<_> = old.split_inclusive('\n').collect();
         let mut new = Vec::new();
         let mut at = 0;
@@ -150,7 +155,7 @@ mod tests {
             for (kept, replaced, new) in steps {
                 let start = whole(at + kept);
                 let end = whole(start + replaced);
-                splices.push(Splice { old: start..end, new });
+                splices.push(TextEdit { old: start..end, new });
                 at = end + 1;
                 if at > old.len() {
                     break;
@@ -160,8 +165,8 @@ mod tests {
             for splice in splices.iter().rev() {
                 new.replace_range(splice.old.clone(), &splice.new);
             }
-            let change = spliced("/f", &old, &new, &splices);
-            prop_assert_eq!(patched(&old, &change), new);
+            let change = change_from_edits("/f", &old, &new, &splices);
+            prop_assert_eq!(apply_hunks(&old, &change), new);
             let is_context = |line: &&HunkLine| line.tag == LineTag::Context;
             for hunk in &change.hunks {
                 prop_assert!(hunk.lines.iter().take_while(is_context).count() <= 3);
@@ -171,8 +176,8 @@ mod tests {
 
         #[test]
         fn splices_between_lines_that_occur_once_make_the_new_text(old in text(), new in text()) {
-            let change = spliced("/f", &old, &new, &anchored::splices(&old, &new));
-            prop_assert_eq!(patched(&old, &change), new);
+            let change = change_from_edits("/f", &old, &new, &patience::edits_between_unique_lines(&old, &new));
+            prop_assert_eq!(apply_hunks(&old, &change), new);
         }
 
         #[test]
@@ -182,14 +187,14 @@ mod tests {
             let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
             let whole =
                 FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
-            let listed = spliced("/f", &old, &new, &anchored::splices(&old, &new));
+            let listed = change_from_edits("/f", &old, &new, &patience::edits_between_unique_lines(&old, &new));
             let no_texts = FileChange { old_text: None, new_text: None, ..listed.clone() };
-            let counts = no_texts.counts();
+            let counts = no_texts.line_counts();
             for change in [whole, listed, no_texts] {
-                let Some(short) = shortened(&change, max) else { continue };
+                let Some(short) = shorten_change(&change, max) else { continue };
                 prop_assert!(short.json_len() <= max);
-                prop_assert!(shortened(&short, max).is_none_or(|again| again == short));
-                prop_assert_eq!(short.counts(), counts);
+                prop_assert!(shorten_change(&short, max).is_none_or(|again| again == short));
+                prop_assert_eq!(short.line_counts(), counts);
             }
         }
     }
@@ -200,9 +205,9 @@ mod tests {
         let new = old.replace("line 10\n", "ten\n").replace("line 1900\n", "more\nlines\n");
         let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
         let change = FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
-        let short = shortened(&change, 8_000).unwrap();
+        let short = shorten_change(&change, 8_000).unwrap();
         assert_eq!(short.changed_lines().collect::<Vec<_>>(), [10, 1900]);
-        assert_eq!((short.counts(), short.unlisted), ((3, 2), (0, 0)));
-        assert_eq!(patched(&old, &short), new);
+        assert_eq!((short.line_counts(), short.unlisted), ((3, 2), (0, 0)));
+        assert_eq!(apply_hunks(&old, &short), new);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{ToolCallId, limits::MODEL_ID_CHARS};
+use crate::{ToolCallId, limits::MAX_MODEL_CALL_ID_CHARS};
 
 /// The name of a turn, which no other turn of its session has. Cheap to clone.
 ///
@@ -59,7 +59,7 @@ pub fn tool_call_id(
 }
 
 fn is_safe(model_id: &str) -> bool {
-    (1..=MODEL_ID_CHARS).contains(&model_id.len())
+    (1..=MAX_MODEL_CALL_ID_CHARS).contains(&model_id.len())
         && model_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
 }
 

@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 
 /// Returns the bytes that `text` takes inside a JSON string, without the quotes.
 #[must_use]
-pub fn string_len(text: &str) -> usize {
+pub fn escaped_string_len(text: &str) -> usize {
     // Few enough at once that their sum fits a byte, which makes it fast.
-    let more = |bytes: &[u8]| bytes.iter().copied().map(escape_len).sum::<u8>();
+    let more = |bytes: &[u8]| bytes.iter().copied().map(escape_extra_len).sum::<u8>();
     text.len() + text.as_bytes().chunks(32).map(|bytes| usize::from(more(bytes))).sum::<usize>()
 }
 
 /// Returns the longest beginning of `text` that takes at most `max` bytes inside a JSON string.
 #[must_use]
-pub fn string_head(text: &str, max: usize) -> &str {
+pub fn escaped_string_head(text: &str, max: usize) -> &str {
     let mut used = 0;
     for (at, byte) in text.bytes().enumerate() {
         used += json_byte_len(byte);
@@ -30,7 +30,7 @@ pub fn string_head(text: &str, max: usize) -> &str {
 /// Returns the bytes that a value takes as JSON; 0 for one that JSON cannot hold.
 #[must_use]
 pub fn serialized_len(value: &impl Serialize) -> usize {
-    let mut bytes = Bytes(0);
+    let mut bytes = ByteCounter(0);
     serde_json::to_writer(&mut bytes, value).map_or(0, |()| bytes.0)
 }
 
@@ -38,12 +38,12 @@ pub fn serialized_len(value: &impl Serialize) -> usize {
 #[must_use]
 pub fn value_len(value: &Value) -> usize {
     match value {
-        Value::String(text) => "\"\"".len() + string_len(text),
-        Value::Array(items) => listed_len(items.iter().map(value_len)),
+        Value::String(text) => "\"\"".len() + escaped_string_len(text),
+        Value::Array(items) => joined_len(items.iter().map(value_len)),
         Value::Object(fields) => object_len(fields),
         Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(number), _) => digits(number),
-            (None, Some(negative)) => "-".len() + digits(negative.unsigned_abs()),
+            (Some(number), _) => digit_count(number),
+            (None, Some(negative)) => "-".len() + digit_count(negative.unsigned_abs()),
             (None, None) => serialized_len(number),
         },
         Value::Null | Value::Bool(true) => "true".len(),
@@ -51,26 +51,27 @@ pub fn value_len(value: &Value) -> usize {
     }
 }
 
-fn digits(number: u64) -> usize {
+fn digit_count(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |power| power as usize + 1)
 }
 
 /// Returns the bytes that an object takes as JSON.
 #[must_use]
 pub fn object_len(fields: &Map<String, Value>) -> usize {
-    let field = |(key, value): (&String, _)| "\"\":".len() + string_len(key) + value_len(value);
-    listed_len(fields.iter().map(field))
+    let field =
+        |(key, value): (&String, _)| "\"\":".len() + escaped_string_len(key) + value_len(value);
+    joined_len(fields.iter().map(field))
 }
 
 /// The bytes of parts in brackets, with commas between them.
-fn listed_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
+fn joined_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
     "[]".len() + parts.len().saturating_sub(1) + parts.sum::<usize>()
 }
 
 /// Counts what is written and keeps none of it.
-struct Bytes(usize);
+struct ByteCounter(usize);
 
-impl Write for Bytes {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -82,12 +83,12 @@ impl Write for Bytes {
 }
 
 fn json_byte_len(byte: u8) -> usize {
-    1 + usize::from(escape_len(byte))
+    1 + usize::from(escape_extra_len(byte))
 }
 
 /// The bytes that a byte takes inside a JSON string beyond itself, found without a branch:
 /// one for `\n` and its like, five for `\u001b` and its like.
-fn escape_len(byte: u8) -> u8 {
+fn escape_extra_len(byte: u8) -> u8 {
     let is = |other| u8::from(byte == other);
     let short = is(b'\n') + is(b'\r') + is(b'\t') + is(0x08) + is(0x0c);
     is(b'"') + is(b'\\') + u8::from(byte < 0x20) * 5 - short * 4
@@ -95,7 +96,7 @@ fn escape_len(byte: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{serialized_len, string_head, string_len, value_len};
+    use super::{escaped_string_head, escaped_string_len, serialized_len, value_len};
     use serde_json::json;
 
     #[test]
@@ -104,7 +105,7 @@ mod tests {
         for text in ["", "abc", "\"\\\n\r\t\u{8}\u{c}", "\u{1b}[0m\u{0}", "äß€😀\u{7f}", &controls]
         {
             let whole = serde_json::to_string(text).unwrap();
-            assert_eq!(string_len(text), whole.len() - 2, "{text:?}");
+            assert_eq!(escaped_string_len(text), whole.len() - 2, "{text:?}");
         }
         for value in [
             json!(null),
@@ -116,8 +117,8 @@ mod tests {
         ] {
             assert_eq!(value_len(&value), serialized_len(&value), "{value}");
         }
-        assert_eq!(string_head("a\u{1b}b", 6), "a");
-        assert_eq!(string_head("a\u{1b}b", 7), "a\u{1b}");
-        assert_eq!(string_head("ää", 3), "ä");
+        assert_eq!(escaped_string_head("a\u{1b}b", 6), "a");
+        assert_eq!(escaped_string_head("a\u{1b}b", 7), "a\u{1b}");
+        assert_eq!(escaped_string_head("ää", 3), "ä");
     }
 }

@@ -29,7 +29,6 @@ pub mod content;
 pub mod diff;
 pub mod id;
 pub mod json;
-pub mod kind;
 pub mod limits;
 pub mod location;
 pub mod message;
@@ -43,6 +42,7 @@ pub mod report;
 pub mod session;
 pub mod status;
 pub mod terminal;
+pub mod tool_kind;
 pub mod trace;
 pub mod wire;
 
@@ -59,19 +59,19 @@ pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
 pub use content::{Content, Image};
 pub use id::TurnId;
 pub use location::{Location, LocationError};
-pub use message::{Chunk, Role};
-pub use meta::{CallMeta, Dropped, Progress, Reason};
+pub use message::{MessageChunk, Role};
+pub use meta::{CallEndReason, CallMeta, OmittedCounts, Progress};
 pub use patch::{ContentPatch, TerminalPatch, ToolCallPatch};
 pub use permission::{PermissionOption, PermissionOptionKind};
 pub use plan::{Plan, PlanEntry, PlanPriority, PlanStatus};
-pub use report::{Capabilities, ToolCallReport};
+pub use report::{CallCapabilities, ToolCallReport};
 pub use session::{
     AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ConfigValue,
     ContextUsage, Cost, SessionInfo, SessionMode, SessionModes, SessionState,
 };
 pub use status::Status;
-pub use terminal::{Exit, Output, TerminalReport, TerminalSize};
-pub use trace::Trace;
+pub use terminal::{TerminalExit, TerminalOutput, TerminalReport, TerminalSize};
+pub use trace::TraceContext;
 
 // The examples of the README are tested like those of the documentation.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunk {
+pub struct MessageChunk {
     /// Whose message it is.
     pub role: Role,
     /// The message it belongs to; the same for all pieces of one message.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::json;
-use crate::limits::META_BYTES;
+use crate::limits::MAX_META_BYTES;
 use crate::schema::v1::Meta;
-use crate::trace::Trace;
+use crate::trace::TraceContext;
 
 /// The key under which the object lies; an embedder puts its own in its place.
 pub const DEFAULT_KEY: &str = "callboard";
@@ -48,7 +48,7 @@ pub struct CallMeta {
     pub retry_of: Option<String>,
     /// Why it ended otherwise than by completing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<CallEndReason>,
     /// Whether it may have changed something, although it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub may_have_acted: Option<bool>,
@@ -67,13 +67,13 @@ pub struct CallMeta {
     pub output_bytes: Option<u64>,
     /// What was left out of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<OmittedCounts>,
     /// The message key of its title and the arguments, for clients that render their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Value>,
     /// The trace that it belongs to. Its keys go to the root of `_meta`, where they are reserved.
-    #[serde(skip_serializing_if = "Trace::is_empty")]
-    pub trace: Trace,
+    #[serde(skip_serializing_if = "TraceContext::is_empty")]
+    pub trace: TraceContext,
     /// What the tool adds under keys of its own. A field above wins over a key of its name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub custom: Map<String, Value>,
@@ -140,7 +140,7 @@ impl Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Reason {
+pub enum CallEndReason {
     /// The user rejected it or stopped it alone.
     User,
     /// Its turn was cancelled.
@@ -158,10 +158,10 @@ pub enum Reason {
     Dropped,
 }
 
-impl Reason {
+impl CallEndReason {
     /// Returns one sentence for people, used where the protocol has no word for the reason.
     #[must_use]
-    pub fn sentence(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Self::User => "Cancelled by the user.",
             Self::Turn => "Cancelled with its turn.",
@@ -178,7 +178,7 @@ impl Reason {
 /// resource link to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Dropped {
+pub struct OmittedCounts {
     /// Bytes left out of raw input and raw output.
     #[serde(skip_serializing_if = "is_zero")]
     pub raw_bytes: u64,
@@ -211,9 +211,9 @@ impl CallMeta {
     /// the progress, what arrives. The rest always fits, unless a caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
-        let mut object = self.object();
-        if json::object_len(&object) > META_BYTES {
-            object = self.shrunk();
+        let mut object = self.to_object();
+        if json::object_len(&object) > MAX_META_BYTES {
+            object = self.to_bounded_object();
         }
         let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
         if !self.trace.is_empty()
@@ -224,20 +224,20 @@ impl CallMeta {
         meta
     }
 
-    fn shrunk(&self) -> Map<String, Value> {
+    fn to_bounded_object(&self) -> Map<String, Value> {
         let mut fitting = self.clone();
         for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
             shrink(&mut fitting);
-            let object = fitting.object();
-            if json::object_len(&object) <= META_BYTES {
+            let object = fitting.to_object();
+            if json::object_len(&object) <= MAX_META_BYTES {
                 return object;
             }
         }
         fitting.drop_arriving();
-        fitting.object()
+        fitting.to_object()
     }
 
-    fn object(&self) -> Map<String, Value> {
+    fn to_object(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut object)) = serde_json::to_value(self) else {
             return Map::new();
         };
@@ -280,8 +280,8 @@ impl CallMeta {
     /// Says for people why a call ended and what that means for the world, where the protocol
     /// has no word for it: the text that v1 shows of a cancelled call.
     #[must_use]
-    pub fn ending(&self) -> String {
-        let why = self.reason.unwrap_or(Reason::Dropped).sentence();
+    pub fn end_message(&self) -> String {
+        let why = self.reason.unwrap_or(CallEndReason::Dropped).description();
         match self.may_have_acted {
             Some(true) => format!("{why} It may have had effects already."),
             _ => why.to_owned(),
@@ -316,7 +316,7 @@ mod epoch_ms {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallMeta, META_BYTES, Progress, Reason, Trace, json};
+    use super::{CallEndReason, CallMeta, MAX_META_BYTES, Progress, TraceContext, json};
     use serde_json::{Value, json};
     use std::time::{Duration, SystemTime};
 
@@ -325,8 +325,11 @@ mod tests {
         let meta = CallMeta {
             started_at: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_500)),
             duration_ms: Some(3),
-            reason: Some(Reason::Timeout),
-            trace: Trace { traceparent: Some("00-1-2-01".to_owned()), ..Trace::default() },
+            reason: Some(CallEndReason::Timeout),
+            trace: TraceContext {
+                traceparent: Some("00-1-2-01".to_owned()),
+                ..TraceContext::default()
+            },
             custom: json!({"mine": 1, "durationMs": "not mine"}).as_object().unwrap().clone(),
             ..CallMeta::default()
         };
@@ -341,7 +344,7 @@ mod tests {
 
     #[test]
     fn it_stays_under_its_bound() {
-        let long = "x".repeat(META_BYTES);
+        let long = "x".repeat(MAX_META_BYTES);
         let meta = CallMeta {
             duration_ms: Some(1),
             progress: Some(Progress { current: 1.0, total: None, message: Some(long.clone()) }),
@@ -350,7 +353,7 @@ mod tests {
             ..CallMeta::default()
         };
         let Value::Object(object) = meta.to_meta("k")["k"].clone() else { panic!("no object") };
-        assert!(json::serialized_len(&object) <= META_BYTES);
+        assert!(json::serialized_len(&object) <= MAX_META_BYTES);
         assert_eq!(object["durationMs"], 1);
         assert_eq!(object["progress"], json!({"current": 1.0}));
     }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::limits::VIOLATIONS;
+use crate::limits::MAX_VIOLATIONS;
 
 pub mod v1;
 #[cfg(feature = "v2")]
@@ -15,7 +15,7 @@ pub mod v2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// What is wrong.
-    pub rule: Rule,
+    pub rule: OrderRule,
     /// The id that the message is about.
     pub id: String,
 }
@@ -23,7 +23,7 @@ pub struct Violation {
 /// What can be wrong with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Rule {
+pub enum OrderRule {
     /// An update of a call that was not announced (G1).
     Unannounced,
     /// A second `tool_call` for the same id.
@@ -31,28 +31,30 @@ pub enum Rule {
     /// Something about a call that has ended (G2).
     AfterEnd,
     /// A status that cannot follow the one before.
-    IllegalStep,
+    IllegalTransition,
     /// An update that says nothing.
-    Empty,
+    EmptyUpdate,
     /// A turn was answered while a call of it was open (G3).
-    OpenAtEnd,
+    OpenAtTurnEnd,
     /// A title is empty.
-    NoTitle,
+    EmptyTitle,
     /// Output or exit of a terminal that was not opened, or after its exit.
-    Terminal,
+    TerminalNotOpen,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.rule {
-            Rule::Unannounced => "was not announced",
-            Rule::AnnouncedTwice => "was announced twice",
-            Rule::AfterEnd => "was changed after its end",
-            Rule::IllegalStep => "took a step that its status does not allow",
-            Rule::Empty => "got an update that says nothing",
-            Rule::OpenAtEnd => "was open when its turn was answered",
-            Rule::NoTitle => "has no title",
-            Rule::Terminal => "got terminal output before it was opened or after it exited",
+            OrderRule::Unannounced => "was not announced",
+            OrderRule::AnnouncedTwice => "was announced twice",
+            OrderRule::AfterEnd => "was changed after its end",
+            OrderRule::IllegalTransition => "took a step that its status does not allow",
+            OrderRule::EmptyUpdate => "got an update that says nothing",
+            OrderRule::OpenAtTurnEnd => "was open when its turn was answered",
+            OrderRule::EmptyTitle => "has no title",
+            OrderRule::TerminalNotOpen => {
+                "got terminal output before it was opened or after it exited"
+            }
         };
         write!(formatter, "{} {what}", self.id)
     }
@@ -63,8 +65,8 @@ impl fmt::Display for Violation {
 struct Violations(Vec<Violation>);
 
 impl Violations {
-    fn add(&mut self, rule: Rule, id: &str) {
-        if self.0.len() < VIOLATIONS {
+    fn add(&mut self, rule: OrderRule, id: &str) {
+        if self.0.len() < MAX_VIOLATIONS {
             self.0.push(Violation { rule, id: id.to_owned() });
         }
     }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::{
-    CallMeta, Capabilities, Content, Exit, Location, Output, Status, TerminalId, TerminalReport,
-    TerminalSize, ToolCallReport, ToolKind,
+    CallCapabilities, CallMeta, Content, Location, Status, TerminalExit, TerminalId,
+    TerminalOutput, TerminalReport, TerminalSize, ToolCallReport, ToolKind,
 };
 
 /// A change of a [`ToolCallReport`]: each field is kept or set; content can also grow.
@@ -35,7 +35,7 @@ pub struct ToolCallPatch {
     /// The whole metadata, if any of it changes.
     pub meta: Option<Box<CallMeta>>,
     /// The capabilities, if they change.
-    pub capabilities: Option<Capabilities>,
+    pub capabilities: Option<CallCapabilities>,
 }
 
 /// What a patch does to a call's content.
@@ -128,7 +128,7 @@ impl ToolCallPatch {
 
     /// Sets the capabilities.
     #[must_use]
-    pub fn capabilities(mut self, capabilities: Capabilities) -> Self {
+    pub fn capabilities(mut self, capabilities: CallCapabilities) -> Self {
         self.capabilities = Some(capabilities);
         self
     }
@@ -212,9 +212,9 @@ pub struct TerminalPatch {
     /// The size, if it changes.
     pub size: Option<TerminalSize>,
     /// What it has written since.
-    pub output: Output,
+    pub output: TerminalOutput,
     /// How it ended, if it has.
-    pub exit: Option<Exit>,
+    pub exit: Option<TerminalExit>,
     /// What the client calls it, from when the client runs it.
     pub client_id: Option<TerminalId>,
 }
@@ -229,18 +229,18 @@ impl TerminalPatch {
     /// Makes a patch that appends output.
     #[must_use]
     pub fn output(bytes: &[u8]) -> Self {
-        Self { output: Output::new(bytes), ..Self::default() }
+        Self { output: TerminalOutput::new(bytes), ..Self::default() }
     }
 
     /// Makes a patch that ends a terminal.
     #[must_use]
-    pub fn exit(exit: Exit) -> Self {
+    pub fn exit(exit: TerminalExit) -> Self {
         Self { exit: Some(exit), ..Self::default() }
     }
 
     /// Makes a patch of a terminal that the client runs, and knows by this id.
     #[must_use]
-    pub fn at_client(id: TerminalId) -> Self {
+    pub fn for_client_terminal(id: TerminalId) -> Self {
         Self { client_id: Some(id), ..Self::default() }
     }
 
@@ -285,8 +285,8 @@ fn set<T>(field: &mut T, value: Option<T>) {
 mod tests {
     use super::{ContentPatch, TerminalPatch, ToolCallPatch};
     use crate::{
-        CallMeta, Capabilities, Content, Exit, Location, Output, Status, TerminalReport,
-        ToolCallReport, ToolKind,
+        CallCapabilities, CallMeta, Content, Location, Status, TerminalExit, TerminalOutput,
+        TerminalReport, ToolCallReport, ToolKind,
     };
     use pretty_assertions::assert_eq;
     use serde_json::json;
@@ -311,7 +311,7 @@ mod tests {
             raw_input: Some(json!(1)),
             raw_output: Some(json!(2)),
             meta: Some(Box::new(meta.clone())),
-            capabilities: Some(Capabilities { cancel: true }),
+            capabilities: Some(CallCapabilities { cancel: true }),
             ..announced.clone()
         };
         let built = announced
@@ -323,7 +323,7 @@ mod tests {
             .raw_input(json!(1))
             .raw_output(json!(2))
             .meta(meta.clone())
-            .capabilities(Capabilities { cancel: true });
+            .capabilities(CallCapabilities { cancel: true });
         assert_eq!(built, whole);
         assert!(ToolCallPatch::new().is_empty() && !built.is_empty());
         let mut report = ToolCallReport::new("c".into());
@@ -333,19 +333,20 @@ mod tests {
 
     #[test]
     fn each_step_of_a_terminals_patch_sets_what_it_says() {
-        let exit = Exit { code: Some(1), signal: None };
+        let exit = TerminalExit { code: Some(1), signal: None };
         let opened = TerminalPatch {
             command: Some("ls".to_owned()),
             cwd: Some("/p".into()),
             ..TerminalPatch::default()
         };
         assert_eq!(TerminalPatch::open("ls", "/p"), opened);
-        let written = TerminalPatch { output: Output::new(b"a"), ..TerminalPatch::default() };
+        let written =
+            TerminalPatch { output: TerminalOutput::new(b"a"), ..TerminalPatch::default() };
         assert_eq!(TerminalPatch::output(b"a"), written);
         let ended = TerminalPatch { exit: Some(exit.clone()), ..TerminalPatch::default() };
         assert_eq!(TerminalPatch::exit(exit.clone()), ended);
         let theirs = TerminalPatch { client_id: Some("t".into()), ..TerminalPatch::default() };
-        assert_eq!(TerminalPatch::at_client("t".into()), theirs);
+        assert_eq!(TerminalPatch::for_client_terminal("t".into()), theirs);
         assert!(TerminalPatch::default().is_empty() && !ended.is_empty());
         let mut report = TerminalReport::new("c".into());
         opened.then(theirs).then(written).then(ended).apply(&mut report);

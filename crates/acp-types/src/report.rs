@@ -30,12 +30,12 @@ pub struct ToolCallReport {
     /// What it tells beside the protocol's own fields.
     pub meta: CallMeta,
     /// What a client may ask of it. Draft v2 only.
-    pub capabilities: Capabilities,
+    pub capabilities: CallCapabilities,
 }
 
 /// What a client may ask of a call while it is not final.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capabilities {
+pub struct CallCapabilities {
     /// It can be cancelled alone, by `tool_call/cancel`.
     pub cancel: bool,
 }
@@ -55,7 +55,7 @@ impl ToolCallReport {
             raw_input: None,
             raw_output: None,
             meta: CallMeta::default(),
-            capabilities: Capabilities::default(),
+            capabilities: CallCapabilities::default(),
         }
     }
 }

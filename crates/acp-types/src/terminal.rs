@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use callboard_text::counted;
+use callboard_text::count_with_noun;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{OUTPUT_HEAD, OUTPUT_TAIL};
+use crate::limits::{OUTPUT_HEAD_BYTES, OUTPUT_TAIL_BYTES};
 use crate::{TerminalId, path};
 
 /// What a client may know of a terminal. It may outlive the call that made it.
@@ -21,9 +21,9 @@ pub struct TerminalReport {
     /// Its size, where it has one.
     pub size: Option<TerminalSize>,
     /// What it has written.
-    pub output: Output,
+    pub output: TerminalOutput,
     /// How it ended, once it has.
-    pub exit: Option<Exit>,
+    pub exit: Option<TerminalExit>,
     /// What the client calls it, where the client runs the command itself; v1 only
     /// (<https://agentclientprotocol.com/protocol/v1/terminals>).
     pub client_id: Option<TerminalId>,
@@ -40,14 +40,14 @@ pub struct TerminalSize {
 
 /// How a command ended: by itself with a code, or by a signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
+pub struct TerminalExit {
     /// The exit code; none if a signal ended it.
     pub code: Option<i32>,
     /// The signal's name, such as `SIGKILL`.
     pub signal: Option<String>,
 }
 
-impl Exit {
+impl TerminalExit {
     /// Returns whether the command did what it was asked to: it exited with 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
@@ -64,7 +64,7 @@ impl TerminalReport {
             command: None,
             cwd: None,
             size: None,
-            output: Output::default(),
+            output: TerminalOutput::default(),
             exit: None,
             client_id: None,
         }
@@ -77,13 +77,13 @@ impl TerminalReport {
 /// [`append`](Self::append) is associative, so bytes may be joined in any grouping before they
 /// are shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Output {
+pub struct TerminalOutput {
     total: u64,
     head: Vec<u8>,
     tail: Vec<u8>,
 }
 
-impl Output {
+impl TerminalOutput {
     /// Keeps the head and the tail of `bytes`.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
@@ -94,7 +94,7 @@ impl Output {
 
     /// Returns how many bytes there were in all.
     #[must_use]
-    pub fn total(&self) -> u64 {
+    pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
@@ -112,7 +112,7 @@ impl Output {
 
     /// Returns how many bytes are left out between head and tail.
     #[must_use]
-    pub fn left_out(&self) -> u64 {
+    pub fn omitted_bytes(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
@@ -125,20 +125,20 @@ impl Output {
     /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         // Nothing that comes behind what is left out belongs to the head.
-        let room = if self.left_out() > 0 { 0 } else { OUTPUT_HEAD - self.head.len() };
+        let room = if self.omitted_bytes() > 0 { 0 } else { OUTPUT_HEAD_BYTES - self.head.len() };
         self.total += bytes.len() as u64;
         let (to_head, to_tail) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(to_head);
-        self.tail.extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL)..]);
+        self.tail.extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL_BYTES)..]);
         // Trim by halves of the bound, so that a byte at a time costs no move each.
-        if self.tail.len() > OUTPUT_TAIL {
-            self.tail.drain(..self.tail.len() - OUTPUT_TAIL);
+        if self.tail.len() > OUTPUT_TAIL_BYTES {
+            self.tail.drain(..self.tail.len() - OUTPUT_TAIL_BYTES);
         }
     }
 
     /// Notes that so many bytes come here that nobody kept. There is one gap in an output: what
     /// stands between it and an earlier one is left out too.
-    pub fn skip(&mut self, bytes: u64) {
+    pub fn skip_bytes(&mut self, bytes: u64) {
         if bytes > 0 {
             self.tail.clear();
             self.total += bytes;
@@ -148,7 +148,7 @@ impl Output {
     /// Appends what was kept of later bytes. Associative: the grouping does not matter.
     pub fn append(&mut self, later: &Self) {
         self.push(&later.head);
-        self.skip(later.left_out());
+        self.skip_bytes(later.omitted_bytes());
         self.push(&later.tail);
     }
 
@@ -156,8 +156,8 @@ impl Output {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
-        if self.left_out() > 0 {
-            bytes.extend_from_slice(gap_line(self.left_out()).as_bytes());
+        if self.omitted_bytes() > 0 {
+            bytes.extend_from_slice(omission_line(self.omitted_bytes()).as_bytes());
         }
         bytes.extend_from_slice(&self.tail);
         bytes
@@ -166,19 +166,19 @@ impl Output {
 
 /// Returns the line shown in the place of `bytes` bytes that are left out.
 #[must_use]
-pub fn gap_line(bytes: u64) -> String {
-    format!("\n[… {} left out …]\n", counted(bytes, "byte", "bytes"))
+pub fn omission_line(bytes: u64) -> String {
+    format!("\n[… {} left out …]\n", count_with_noun(bytes, "byte", "bytes"))
 }
 
 /// Returns the same line for a terminal: what stands before it may leave a colour, or be cut within
 /// a sequence.
-pub(crate) fn terminal_gap(bytes: u64) -> String {
-    format!("\x1b[0m{}", gap_line(bytes))
+pub(crate) fn terminal_omission_line(bytes: u64) -> String {
+    format!("\x1b[0m{}", omission_line(bytes))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{OUTPUT_HEAD, OUTPUT_TAIL, Output};
+    use super::{OUTPUT_HEAD_BYTES, OUTPUT_TAIL_BYTES, TerminalOutput};
     use proptest::prelude::{Just, Strategy, any, prop_oneof};
     use proptest::{collection::vec, proptest};
 
@@ -186,10 +186,10 @@ mod tests {
     fn chunk() -> impl Strategy<Value = Vec<u8>> {
         let sizes = prop_oneof![
             0..20_usize,
-            Just(OUTPUT_HEAD),
-            Just(OUTPUT_TAIL),
-            OUTPUT_HEAD - 3..OUTPUT_HEAD + 3,
-            Just(OUTPUT_HEAD + OUTPUT_TAIL + 7),
+            Just(OUTPUT_HEAD_BYTES),
+            Just(OUTPUT_TAIL_BYTES),
+            OUTPUT_HEAD_BYTES - 3..OUTPUT_HEAD_BYTES + 3,
+            Just(OUTPUT_HEAD_BYTES + OUTPUT_TAIL_BYTES + 7),
         ];
         (sizes, any::<u8>()).prop_map(|(size, first)| {
             (0..size).map(|at| first.wrapping_add((at % 251) as u8)).collect()
@@ -197,13 +197,13 @@ mod tests {
     }
 
     /// What is written, and gaps within it.
-    fn output() -> impl Strategy<Value = Output> {
+    fn output() -> impl Strategy<Value = TerminalOutput> {
         let step = (chunk(), prop_oneof![3 => Just(0_u64), 1 => 1..100_000_u64]);
         vec(step, 0..3).prop_map(|steps| {
-            let mut output = Output::default();
+            let mut output = TerminalOutput::default();
             for (bytes, gap) in steps {
                 output.push(&bytes);
-                output.skip(gap);
+                output.skip_bytes(gap);
             }
             output
         })
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn what_is_skipped_is_counted_in_its_place() {
-        let mut output = Output::new(b"begin");
-        output.push(&[b'x'; OUTPUT_HEAD]);
-        output.skip(1_000_000);
+        let mut output = TerminalOutput::new(b"begin");
+        output.push(&[b'x'; OUTPUT_HEAD_BYTES]);
+        output.skip_bytes(1_000_000);
         output.push(b"end");
-        assert_eq!((output.total(), output.head().len()), (1_008_200, OUTPUT_HEAD));
-        assert_eq!((output.tail(), output.left_out()), (&b"end"[..], 1_000_005));
-        let mut short = Output::new(b"begin");
-        short.skip(7);
+        assert_eq!((output.total_bytes(), output.head().len()), (1_008_200, OUTPUT_HEAD_BYTES));
+        assert_eq!((output.tail(), output.omitted_bytes()), (&b"end"[..], 1_000_005));
+        let mut short = TerminalOutput::new(b"begin");
+        short.skip_bytes(7);
         short.push(b"end");
         assert_eq!((short.head(), short.tail()), (&b"begin"[..], &b"end"[..]));
         assert_eq!(short.to_bytes(), "begin\n[… 7 bytes left out …]\nend".as_bytes());
@@ -228,18 +228,18 @@ mod tests {
         #[test]
         fn head_and_tail_are_those_of_the_whole(chunks in vec(chunk(), 0..6)) {
             let whole = chunks.concat();
-            let mut output = Output::default();
+            let mut output = TerminalOutput::default();
             chunks.iter().for_each(|chunk| output.push(chunk));
-            let head = &whole[..OUTPUT_HEAD.min(whole.len())];
+            let head = &whole[..OUTPUT_HEAD_BYTES.min(whole.len())];
             let rest = &whole[head.len()..];
-            assert_eq!(output.total(), whole.len() as u64);
+            assert_eq!(output.total_bytes(), whole.len() as u64);
             assert_eq!(output.head(), head);
-            assert_eq!(output.tail(), &rest[rest.len().saturating_sub(OUTPUT_TAIL)..]);
+            assert_eq!(output.tail(), &rest[rest.len().saturating_sub(OUTPUT_TAIL_BYTES)..]);
         }
 
         #[test]
         fn append_is_associative(a in output(), b in output(), c in output()) {
-            assert!(a.head().len() as u64 + a.tail().len() as u64 <= a.total());
+            assert!(a.head().len() as u64 + a.tail().len() as u64 <= a.total_bytes());
             let mut left = a.clone();
             left.append(&b);
             left.append(&c);

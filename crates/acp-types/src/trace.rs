@@ -5,7 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{BAGGAGE_BYTES, TRACEPARENT_BYTES, TRACESTATE_BYTES, TRACESTATE_MEMBERS};
+use crate::limits::{
+    MAX_BAGGAGE_BYTES, MAX_TRACEPARENT_BYTES, MAX_TRACESTATE_BYTES, MAX_TRACESTATE_MEMBERS,
+};
 use crate::schema::v1::Meta;
 
 /// W3C trace context (<https://www.w3.org/TR/trace-context/>,
@@ -15,7 +17,7 @@ use crate::schema::v1::Meta;
 /// (<https://agentclientprotocol.com/protocol/v1/extensibility#the-_meta-field>).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Trace {
+pub struct TraceContext {
     /// The trace and the span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -27,7 +29,7 @@ pub struct Trace {
     pub baggage: Option<String>,
 }
 
-impl Trace {
+impl TraceContext {
     /// Reads the trace context of a request. What is malformed or over its bound is left out, and
     /// a `tracestate` without its `traceparent` too.
     #[must_use]
@@ -53,26 +55,26 @@ fn is_traceparent(text: &str) -> bool {
     let parts: Vec<_> = text.splitn(5, '-').collect();
     let [version, trace, parent, flags, more @ ..] = parts.as_slice() else { return false };
     let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
-    text.len() <= TRACEPARENT_BYTES
+    text.len() <= MAX_TRACEPARENT_BYTES
         && text.bytes().all(|byte| byte.is_ascii_graphic())
         && [(version, 2), (trace, 32), (parent, 16), (flags, 2)]
             .iter()
-            .all(|(part, len)| part.len() == *len && part.bytes().all(is_small_hex))
+            .all(|(part, len)| part.len() == *len && part.bytes().all(is_lowercase_hex))
         && !is_zero(trace)
         && !is_zero(parent)
         && *version != "ff"
         && (more.is_empty() || *version != "00")
 }
 
-fn is_small_hex(byte: u8) -> bool {
+fn is_lowercase_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
 /// `key=value` members with commas between them; empty ones are allowed.
 fn is_tracestate(text: &str) -> bool {
     let members = || text.split(',').map(str::trim).filter(|member| !member.is_empty());
-    text.len() <= TRACESTATE_BYTES
-        && members().count() <= TRACESTATE_MEMBERS
+    text.len() <= MAX_TRACESTATE_BYTES
+        && members().count() <= MAX_TRACESTATE_MEMBERS
         && members().next().is_some()
         && members().all(|member| {
             member.split_once('=').is_some_and(|(key, value)| {
@@ -92,7 +94,7 @@ fn is_tracestate(text: &str) -> bool {
 /// `key=value` members with commas between them, properties behind semicolons. Their characters
 /// are those of a header: printable ASCII.
 fn is_baggage(text: &str) -> bool {
-    text.len() <= BAGGAGE_BYTES
+    text.len() <= MAX_BAGGAGE_BYTES
         && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
         && text.split(',').all(|member| {
             member.split_once('=').is_some_and(|(key, _)| {
@@ -104,14 +106,14 @@ fn is_baggage(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Trace;
-    use crate::limits::BAGGAGE_BYTES;
+    use super::TraceContext;
+    use crate::limits::MAX_BAGGAGE_BYTES;
     use serde_json::{Map, Value, json};
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-    fn trace(meta: &Value) -> Trace {
-        Trace::from_meta(meta.as_object())
+    fn trace(meta: &Value) -> TraceContext {
+        TraceContext::from_meta(meta.as_object())
     }
 
     #[test]
@@ -122,14 +124,14 @@ mod tests {
             "baggage": "userId=alice, isProduction=false;a=b",
             "other": 1,
         });
-        let expected = Trace {
+        let expected = TraceContext {
             traceparent: Some(PARENT.to_owned()),
             tracestate: Some("congo=t61rcWkgMzE,rojo@x=00f067aa, ".to_owned()),
             baggage: Some("userId=alice, isProduction=false;a=b".to_owned()),
         };
         assert_eq!(trace(&meta), expected);
-        assert!(Trace::from_meta(None).is_empty());
-        assert!(Trace::from_meta(Some(&Map::new())).is_empty());
+        assert!(TraceContext::from_meta(None).is_empty());
+        assert!(TraceContext::from_meta(Some(&Map::new())).is_empty());
     }
 
     #[test]
@@ -168,7 +170,7 @@ mod tests {
             let found = trace(&meta);
             assert_eq!((found.traceparent.is_some(), found.tracestate), (true, None), "{state}");
         }
-        let long = format!("a={}", "x".repeat(BAGGAGE_BYTES));
+        let long = format!("a={}", "x".repeat(MAX_BAGGAGE_BYTES));
         for baggage in ["", "a", "a=1,", "=1", "a b=1", "a=\u{202e}", "a=\n", &long] {
             assert!(trace(&json!({ "baggage": baggage })).is_empty(), "{baggage}");
         }

@@ -8,7 +8,10 @@ use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 
-use crate::limits::{ENDED_CALLS, REPEATED_BYTES, RUNNING_TEXT, STREAMED_BYTES};
+use crate::limits::{
+    MAX_REMEMBERED_ENDED_CALLS, MAX_RESENT_BYTES, MAX_RUNNING_OUTPUT_BYTES,
+    MAX_STREAMED_UPDATE_BYTES,
+};
 use crate::schema::MaybeUndefined;
 use crate::schema::v1::Meta;
 use crate::{Compaction, PlanEntry, ToolCallId, ToolCallPatch};
@@ -29,11 +32,11 @@ pub trait Message {
     fn params(&self) -> serde_json::Result<Value>;
 }
 
-const UPDATE: &str = "session/update";
+const SESSION_UPDATE: &str = "session/update";
 const REQUEST_PERMISSION: &str = "session/request_permission";
 
 /// Returns the `_meta` of a plan's step: the model's own id, for which no protocol has a place.
-fn plan_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
+fn plan_entry_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
     let id = entry.id.as_ref()?;
     Some(Meta::from_iter([(meta_key.to_owned(), serde_json::json!({ "id": id }))]))
 }
@@ -51,20 +54,21 @@ fn compaction_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
     is_any.then(|| Meta::from_iter([(meta_key.to_owned(), object)]))
 }
 
-fn maybe<T>(value: Option<T>) -> MaybeUndefined<T> {
+fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
     value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value)
 }
 
 /// Returns whether a streamed update may hold what is large of a call: its line has to fit, and
 /// what is sent again and again has to stay in proportion to what there is. `streamed` counts it.
 fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) -> bool {
-    if line <= RUNNING_TEXT {
+    if line <= MAX_RUNNING_OUTPUT_BYTES {
         return true;
     }
     let large = large();
-    let fits = large <= RUNNING_TEXT
-        || (line <= STREAMED_BYTES && *streamed <= REPEATED_BYTES.saturating_add(large));
-    if fits && large > RUNNING_TEXT {
+    let fits = large <= MAX_RUNNING_OUTPUT_BYTES
+        || (line <= MAX_STREAMED_UPDATE_BYTES
+            && *streamed <= MAX_RESENT_BYTES.saturating_add(large));
+    if fits && large > MAX_RUNNING_OUTPUT_BYTES {
         *streamed = streamed.saturating_add(large);
     }
     fits
@@ -72,24 +76,24 @@ fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) 
 
 /// The calls whose end a connection was told, the newest of them, so that nothing follows it.
 #[derive(Debug, Default)]
-struct Ended {
+struct EndedCalls {
     ids: HashSet<ToolCallId>,
     order: VecDeque<ToolCallId>,
     /// Patches that were not told.
-    dropped: u64,
+    dropped_patches: u64,
 }
 
-impl Ended {
+impl EndedCalls {
     /// Returns whether a patch is told: of a call that the client was told of, or the announcement
     /// of one that it was not. Protocols know no call without a title.
-    fn admits(&mut self, id: &ToolCallId, patch: &ToolCallPatch, is_open: bool) -> bool {
+    fn admits_patch(&mut self, id: &ToolCallId, patch: &ToolCallPatch, is_open: bool) -> bool {
         let admits = is_open || (patch.title.is_some() && !self.ids.contains(id));
-        self.dropped += u64::from(!admits);
+        self.dropped_patches += u64::from(!admits);
         admits
     }
 
     fn insert(&mut self, id: ToolCallId) {
-        if self.order.len() >= ENDED_CALLS
+        if self.order.len() >= MAX_REMEMBERED_ENDED_CALLS
             && let Some(oldest) = self.order.pop_front()
         {
             self.ids.remove(&oldest);

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use acp_cards::Cards;
-use acp_types::observe::v1::Observer;
+use acp_cards::CardRenderer;
+use acp_types::observe::v1::V1Observer;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -31,7 +31,7 @@ use terminal_size::{Width, terminal_size};
 const MAX_FILES: usize = 2_000;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-type Failure = Box<dyn Error + Send + Sync>;
+type DemoError = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -45,9 +45,9 @@ async fn main() -> ExitCode {
 }
 
 /// What is printed, and the oracle that judges it.
-struct Stage {
-    cards: Cards,
-    observer: Observer,
+struct DemoClient {
+    cards: CardRenderer,
+    observer: V1Observer,
 }
 
 /// Prints with colours where they are wanted. A reader that goes away is no failure.
@@ -56,11 +56,11 @@ fn print(text: &str) {
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
 }
 
-async fn demo() -> Result<(), Failure> {
+async fn demo() -> Result<(), DemoError> {
     let Args { agent, source } = Args::parse(std::env::args_os().skip(1))?;
     let scratch = tempfile::tempdir()?;
     let project = scratch.path().join("project");
-    let copied = copy(&source, &project)?;
+    let copied = copy_project(&source, &project)?;
     let script = scratch.path().join("script.jsonl");
     fs::write(&script, script_for(&project)?)?;
     print(&format!("A scratch copy of {} ({copied} files).\n\n", source.display()));
@@ -69,9 +69,9 @@ async fn demo() -> Result<(), Failure> {
     let command = [agent.as_os_str(), "acp".as_ref(), "--model".as_ref(), model.as_ref()];
     let agent = AcpAgent::from_args(command.map(|word| word.to_string_lossy().into_owned()))?;
     let width = terminal_size().map_or(100, |(Width(columns), _)| usize::from(columns).max(40));
-    let stage = Arc::new(Mutex::new(Stage {
-        cards: Cards::new(&project, width).coloured(),
-        observer: Observer::new(),
+    let stage = Arc::new(Mutex::new(DemoClient {
+        cards: CardRenderer::new(&project, width).with_colours(),
+        observer: V1Observer::new(),
     }));
     let (shown, asked) = (stage.clone(), stage.clone());
     let stop = Client
@@ -94,7 +94,7 @@ async fn demo() -> Result<(), Failure> {
         .connect_with(agent, async |agent: ConnectionTo<Agent>| turn(&agent, project).await)
         .await?;
     let mut stage = stage.lock().unwrap_or_else(PoisonError::into_inner);
-    stage.judge(stop)
+    stage.check_result(stop)
 }
 
 async fn turn(
@@ -108,16 +108,16 @@ async fn turn(
     Ok(agent.send_request(request).block_task().await?.stop_reason)
 }
 
-impl Stage {
+impl DemoClient {
     fn update(&mut self, notification: &SessionNotification) {
         self.observer.update(&notification.update);
-        let text = self.cards.update(&notification.update, bytes(notification));
+        let text = self.cards.render_update(&notification.update, serialized_len(notification));
         print(&text);
     }
 
     fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
-        self.observer.permission(request);
-        let text = self.cards.decided(request, bytes(request));
+        self.observer.permission_request(request);
+        let text = self.cards.render_decided_request(request, serialized_len(request));
         print(&text);
         let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
             option.kind == PermissionOptionKind::AllowOnce
@@ -133,10 +133,10 @@ impl Stage {
     }
 
     /// Prints the table, and fails if a promise was broken or a call ended otherwise than meant.
-    fn judge(&mut self, stop: StopReason) -> Result<(), Failure> {
-        self.observer.turn_answered();
-        let end = self.cards.end_line();
-        let table = self.cards.table();
+    fn check_result(&mut self, stop: StopReason) -> Result<(), DemoError> {
+        self.observer.end_turn();
+        let end = self.cards.take_line_end();
+        let table = self.cards.render_table();
         print(&format!("{end}\n{table}\n"));
         let violations = self.observer.violations();
         if let Some(first) = violations.first() {
@@ -145,8 +145,9 @@ impl Stage {
         let calls = self.observer.tool_calls();
         let failed = calls.filter(|call| call.status == ToolCallStatus::Failed).count();
         let all = self.observer.tool_calls().count();
-        if (all, failed, stop) != (CALLS, FAILING, StopReason::EndTurn) {
-            let meant = format!("{CALLS} calls, {FAILING} failed, the end of the turn");
+        if (all, failed, stop) != (EXPECTED_CALLS, EXPECTED_FAILURES, StopReason::EndTurn) {
+            let meant =
+                format!("{EXPECTED_CALLS} calls, {EXPECTED_FAILURES} failed, the end of the turn");
             return Err(
                 format!("{all} calls, {failed} failed, {stop:?}; meant were {meant}").into()
             );
@@ -160,11 +161,11 @@ impl Stage {
 }
 
 /// How many calls the script makes, and how many of them are meant to fail.
-const CALLS: usize = 9;
-const FAILING: usize = 1;
+const EXPECTED_CALLS: usize = 9;
+const EXPECTED_FAILURES: usize = 1;
 
 /// The conversation that the script model plays.
-fn script_for(project: &Path) -> Result<String, Failure> {
+fn script_for(project: &Path) -> Result<String, DemoError> {
     let (file, line) = first_line(project)?;
     let word = line.split(|letter: char| !letter.is_alphanumeric()).find(|word| word.len() > 2);
     let command = format!(
@@ -210,7 +211,7 @@ fn script_for(project: &Path) -> Result<String, Failure> {
 }
 
 /// Finds a text file at the top of the project, or makes one, and its first line.
-fn first_line(project: &Path) -> Result<(String, String), Failure> {
+fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     let readme = project.join("README.md");
     if !readme.is_file() {
         fs::write(&readme, "# A folder without a README\n")?;
@@ -224,7 +225,7 @@ fn first_line(project: &Path) -> Result<(String, String), Failure> {
 }
 
 /// Copies what git would keep of a folder, up to a bound. Returns how many files that were.
-fn copy(source: &Path, target: &Path) -> Result<usize, Failure> {
+fn copy_project(source: &Path, target: &Path) -> Result<usize, DemoError> {
     fs::create_dir_all(target)?;
     let mut copied = 0;
     for entry in WalkBuilder::new(source).hidden(false).require_git(false).build() {
@@ -245,7 +246,7 @@ fn copy(source: &Path, target: &Path) -> Result<usize, Failure> {
     Ok(copied)
 }
 
-fn bytes(message: &impl serde::Serialize) -> usize {
+fn serialized_len(message: &impl serde::Serialize) -> usize {
     serde_json::to_vec(message).map_or(0, |bytes| bytes.len())
 }
 
@@ -256,7 +257,7 @@ struct Args {
 }
 
 impl Args {
-    fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Failure> {
+    fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, DemoError> {
         let (mut agent, mut source) = (None, PathBuf::from("."));
         while let Some(word) = words.next() {
             if word == "--agent" {

@@ -33,7 +33,7 @@ async fn main() -> Result<()> {
         )
         .on_receive_request(
             async |request: PromptRequest, responder, client| {
-                for text in request.prompt.iter().filter_map(text) {
+                for text in request.prompt.iter().filter_map(block_text) {
                     let update = SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()));
                     let session = request.session_id.clone();
                     client.send_notification(SessionNotification::new(session, update))?;
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
         .await
 }
 
-fn text(block: &ContentBlock) -> Option<&str> {
+fn block_text(block: &ContentBlock) -> Option<&str> {
     match block {
         ContentBlock::Text(text) => Some(&text.text),
         _ => None,

@@ -5,24 +5,24 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use acp_conformance::{Severity, Transcript};
-use callboard_text::{counted, visible};
+use acp_conformance::{Severity, TranscriptJudge};
+use callboard_text::{count_with_noun, visible};
 
-use crate::limits::MAX_SHOWN_FAULTS;
-use crate::ui::Ui;
+use crate::limits::MAX_PRINTED_VIOLATIONS;
+use crate::output::OutputStream;
 
 /// Judges each file, `-` being standard input, and prints every fault and a line for each file.
 ///
 /// Ends with 0 if there is no error, with 1 if there is one or a file cannot be read.
 pub(crate) fn run(files: &[PathBuf]) -> ExitCode {
-    let mut ui = Ui::stdout();
+    let mut ui = OutputStream::stdout();
     let mut is_good = true;
     for file in files {
         let name = visible(&file.to_string_lossy());
-        match open(file).and_then(|input| judge(input, &name, &mut ui)) {
+        match open_input(file).and_then(|input| check_file(input, &name, &mut ui)) {
             Ok(errors) => is_good &= errors == 0,
             Err(error) => {
-                Ui::stderr().line(&format!("callboard: {name}: {error}"));
+                OutputStream::stderr().line(&format!("callboard: {name}: {error}"));
                 is_good = false;
             }
         }
@@ -30,7 +30,7 @@ pub(crate) fn run(files: &[PathBuf]) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
+fn open_input(file: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(if file == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
@@ -39,10 +39,10 @@ fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
 }
 
 /// Judges a file; returns how many errors are in it. Faults are printed while they are not too many.
-fn judge(input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<u64> {
+fn check_file(input: impl BufRead, name: &str, ui: &mut OutputStream) -> io::Result<u64> {
     let (mut errors, mut warnings) = (0, 0);
-    let lines = Transcript::new().read(input, |fault| {
-        if errors + warnings < MAX_SHOWN_FAULTS {
+    let lines = TranscriptJudge::new().judge_reader(input, |fault| {
+        if errors + warnings < MAX_PRINTED_VIOLATIONS {
             ui.line(&format!("{name}:{fault}"));
         }
         match fault.rule.severity() {
@@ -50,15 +50,15 @@ fn judge(input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<u64> {
             Severity::Warning => warnings += 1,
         }
     })?;
-    let hidden = (errors + warnings).saturating_sub(MAX_SHOWN_FAULTS);
+    let hidden = (errors + warnings).saturating_sub(MAX_PRINTED_VIOLATIONS);
     if hidden > 0 {
-        ui.line(&format!("{name}: {}", counted(hidden, "more fault", "more faults")));
+        ui.line(&format!("{name}: {}", count_with_noun(hidden, "more fault", "more faults")));
     }
     ui.line(&format!(
         "{name}: {}, {}, {}",
-        counted(lines, "line", "lines"),
-        counted(errors, "error", "errors"),
-        counted(warnings, "warning", "warnings"),
+        count_with_noun(lines, "line", "lines"),
+        count_with_noun(errors, "error", "errors"),
+        count_with_noun(warnings, "warning", "warnings"),
     ));
     Ok(errors)
 }
@@ -67,17 +67,17 @@ fn judge(input: impl BufRead, name: &str, ui: &mut Ui) -> io::Result<u64> {
 mod tests {
     use std::io::{self, BufReader, Read as _};
 
-    use super::judge;
-    use crate::limits::MAX_SHOWN_FAULTS;
-    use crate::ui::Ui;
+    use super::check_file;
+    use crate::limits::MAX_PRINTED_VIOLATIONS;
+    use crate::output::OutputStream;
 
     #[test]
     fn faults_and_lines_are_bounded_and_all_are_counted() {
-        let mut ui = Ui::new(io::sink());
-        let faults = MAX_SHOWN_FAULTS + 7;
+        let mut ui = OutputStream::new(io::sink());
+        let faults = MAX_PRINTED_VIOLATIONS + 7;
         let bad = "no JSON\n".repeat(faults as usize);
-        assert_eq!(judge(bad.as_bytes(), "x", &mut ui).unwrap(), faults);
+        assert_eq!(check_file(bad.as_bytes(), "x", &mut ui).unwrap(), faults);
         let endless = io::repeat(b'a').take(64 << 20).chain(&b"\n\n"[..]);
-        assert_eq!(judge(BufReader::new(endless), "x", &mut ui).unwrap(), 1);
+        assert_eq!(check_file(BufReader::new(endless), "x", &mut ui).unwrap(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! The command line: what to run, with which model, and how the process ends.
 
 mod args;
-mod chosen;
+mod subcommands;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -11,59 +11,61 @@ use std::time::Duration;
 
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
-use callboard_runtime::Agent;
+use callboard_runtime::CodingAgent;
 use callboard_text::visible;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::exec::piped::{self, Context, Note};
-use crate::exec::{self, Approval, Job};
-use crate::ui::Ui;
-use crate::{check_wire, limits, secrets, telemetry, ui};
+use crate::exec::piped_input::{self, PipedContext, PipedInputNote};
+use crate::exec::{self, Approval, ExecJob};
+use crate::output::OutputStream;
+use crate::{check_wire, limits, output, secrets, telemetry};
 use args::{Cli, Command, ExecArgs, ServeArgs};
 
 /// Runs the command line of this process, and returns how it ends.
 #[must_use]
 pub fn main() -> ExitCode {
-    ui::ended(match Cli::try_parse() {
+    output::exit_code(match Cli::try_parse() {
         Ok(cli) => run_command(cli),
-        Err(error) => not_parsed(&error),
+        Err(error) => report_parse_error(&error),
     })
 }
 
 fn run_command(cli: Cli) -> ExitCode {
     match cli.command {
-        Some(Command::Acp(args)) => acp(args),
-        Some(Command::Exec(args)) => logging(|| exec(args)),
-        Some(Command::Models { json }) => logging(|| chosen::models(json)),
-        Some(Command::Login(arg)) => logging(|| chosen::login(arg.provider)),
-        Some(Command::Logout(arg)) => logging(|| chosen::logout(arg.provider)),
-        Some(Command::Config(command)) => logging(|| chosen::config(command)),
-        Some(Command::CheckWire { files }) => logging(|| check_wire::run(&files)),
-        None if !cli.serve.setup && std::io::stdin().is_terminal() => help(),
-        None => acp(cli.serve),
+        Some(Command::Acp(args)) => run_acp(args),
+        Some(Command::Exec(args)) => with_logging(|| run_exec(args)),
+        Some(Command::Models { json }) => with_logging(|| subcommands::models(json)),
+        Some(Command::Login(arg)) => with_logging(|| subcommands::login(arg.provider)),
+        Some(Command::Logout(arg)) => with_logging(|| subcommands::logout(arg.provider)),
+        Some(Command::Config(command)) => with_logging(|| subcommands::config(command)),
+        Some(Command::CheckWire { files }) => with_logging(|| check_wire::run(&files)),
+        None if !cli.serve.setup && std::io::stdin().is_terminal() => print_help(),
+        None => run_acp(cli.serve),
     }
 }
 
 /// Serves a client until it is gone, or logs in, where that is what it is started for.
-fn acp(args: ServeArgs) -> ExitCode {
+fn run_acp(args: ServeArgs) -> ExitCode {
     if args.setup {
-        return logging(|| chosen::login(None));
+        return with_logging(|| subcommands::login(None));
     }
     // First of all: the client's first line is read while the rest is made. And before any other
     // thread starts: nothing may write to the protocol's stream by accident.
     let transport = acp_transport::stdio();
-    logging(|| match transport.map(|transport| (chosen::serving_agent(args.flags), transport)) {
-        Ok((Ok(agent), transport)) => run(serve(agent, transport)),
-        Ok((Err(why), _)) => fail(&why),
-        Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
+    with_logging(|| {
+        match transport.map(|transport| (subcommands::serving_agent(args.flags), transport)) {
+            Ok((Ok(agent), transport)) => block_on(serve(agent, transport)),
+            Ok((Err(why), _)) => fail(&why),
+            Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
+        }
     })
 }
 
 /// Serves a client until it is gone, or until a signal ends the connection in the same way: what
 /// runs is cancelled, and the client is told. A second signal, or [`limits::EXIT_DEADLINE`], ends
 /// it as it is.
-async fn serve(agent: Agent, transport: Transport) -> ExitCode {
+async fn serve(agent: CodingAgent, transport: Transport) -> ExitCode {
     let ended = transport.ended();
     let mut connection = pin!(callboard_runtime::serve(agent, transport));
     let mut out_of_time = pin!(async {
@@ -75,12 +77,12 @@ async fn serve(agent: Agent, transport: Transport) -> ExitCode {
     tokio::select! {
         // Signals are listened to before anybody can know that it runs.
         biased;
-        signal = interrupted() => {
+        signal = wait_for_signal() => {
             ended.cancel();
             tokio::select! {
                 _ = connection => {}
                 () = out_of_time => {}
-                _ = interrupted() => {}
+                _ = wait_for_signal() => {}
             }
             ExitCode::from(128 + signal)
         }
@@ -92,12 +94,12 @@ async fn serve(agent: Agent, transport: Transport) -> ExitCode {
     }
 }
 
-fn exec(args: ExecArgs) -> ExitCode {
-    run(async {
-        let mut interrupted = pin!(first_interrupt());
+fn run_exec(args: ExecArgs) -> ExitCode {
+    block_on(async {
+        let mut interrupted = pin!(first_signal());
         let job = tokio::select! {
             signal = &mut interrupted => return ExitCode::from(128 + signal),
-            job = prepare(args) => job,
+            job = prepare_job(args) => job,
         };
         match job {
             Ok(job) => exec::run(job, interrupted).await,
@@ -108,40 +110,41 @@ fn exec(args: ExecArgs) -> ExitCode {
 
 /// Finds the model before anything is read from standard input, and the prompt before anything is
 /// started.
-async fn prepare(args: ExecArgs) -> Result<Job<Agent>, ExitCode> {
+async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
     let cwd = cwd.map_err(|error| fail(&format!("cannot find the working directory: {error}")))?;
-    let (agent, model) = chosen::exec_agent(args.flags).await?;
-    let agent = agent.offering_project_answers();
+    let (agent, model) = subcommands::exec_agent(args.flags).await?;
+    let agent = agent.with_project_scope();
     let is_piped = args.prompt == "-";
     let prompt = if is_piped {
-        let read = tokio::task::spawn_blocking(piped::prompt).await;
+        let read = tokio::task::spawn_blocking(piped_input::read_prompt).await;
         let read = read.unwrap_or_else(|error| Err(error.into()));
         read.map_err(|error| fail(&format!("cannot read the prompt: {error}")))?
     } else {
         args.prompt
     };
     if !agent.is_command(&prompt)
-        && let Some(why) = model.misunderstood(&prompt)
+        && let Some(why) = model.prompt_error(&prompt)
     {
         let name = model.name();
         let all = format!("`callboard exec --model {name} help` shows them all.");
-        return Err(unusable(&format!("{why} {all}")));
+        return Err(fail_unusable(&format!("{why} {all}")));
     }
-    let is_commands = model.traits().commands;
+    let is_commands = model.capabilities().commands;
     let mut prompt = vec![ContentBlock::from(prompt)];
     if !is_piped && !is_commands {
-        let tell = |note: Note| Ui::stderr().line(&format!("callboard: {note}"));
-        match tokio::task::spawn_blocking(move || piped::context(tell)).await {
-            Ok(Context::Text(text)) => prompt.push(ContentBlock::from(text)),
-            Ok(Context::Silent) => {
-                let minutes = limits::STDIN_PATIENCE.as_secs() / 60;
-                return Err(unusable(&format!(
+        let tell =
+            |note: PipedInputNote| OutputStream::stderr().line(&format!("callboard: {note}"));
+        match tokio::task::spawn_blocking(move || piped_input::read_context(tell)).await {
+            Ok(PipedContext::Text(text)) => prompt.push(ContentBlock::from(text)),
+            Ok(PipedContext::TimedOut) => {
+                let minutes = limits::STDIN_IDLE_TIMEOUT.as_secs() / 60;
+                return Err(fail_unusable(&format!(
                     "nothing came from standard input within {minutes} minutes. If it holds \
                      nothing, use `</dev/null`; if it takes longer, write it to a file first."
                 )));
             }
-            Ok(Context::None) | Err(_) => {}
+            Ok(PipedContext::None) | Err(_) => {}
         }
     }
     let approval = match (args.approve_all, args.deny_all) {
@@ -150,22 +153,22 @@ async fn prepare(args: ExecArgs) -> Result<Job<Agent>, ExitCode> {
         _ => Approval::Ask,
     };
     let locale = agent.locale();
-    Ok(Job { agent, prompt, cwd, approval, is_commands, locale })
+    Ok(ExecJob { agent, prompt, cwd, approval, is_commands, locale })
 }
 
 /// Prints what is wrong with the command line, or its help; names `exec` to a user who wrote a
 /// prompt where a subcommand belongs.
-fn not_parsed(error: &clap::Error) -> ExitCode {
-    let mut ui = if error.use_stderr() { Ui::stderr() } else { Ui::stdout() };
+fn report_parse_error(error: &clap::Error) -> ExitCode {
+    let mut ui = if error.use_stderr() { OutputStream::stderr() } else { OutputStream::stdout() };
     ui.print(&error.render().ansi().to_string());
-    if let Some(prompt) = meant_prompt(error) {
+    if let Some(prompt) = as_quoted_prompt(error) {
         ui.line(&format!("\nTo run a prompt in the terminal: callboard exec {prompt}"));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
 /// Returns the words of the command line, quoted for a shell, if they are likely to be a prompt.
-fn meant_prompt(error: &clap::Error) -> Option<String> {
+fn as_quoted_prompt(error: &clap::Error) -> Option<String> {
     let words = std::env::args_os().skip(1).map(OsString::into_string);
     let words = words.collect::<Result<Vec<_>, _>>().ok()?;
     let prompt = match (error.kind(), &*words) {
@@ -180,12 +183,12 @@ fn meant_prompt(error: &clap::Error) -> Option<String> {
     if prompt.iter().any(|word| word.starts_with('-')) {
         return None;
     }
-    quoted(&prompt.join(" "))
+    shell_quoted(&prompt.join(" "))
 }
 
 /// Quotes a text for a shell; returns none if that takes more than a pair of quotes, or if the text
 /// cannot be shown as it is.
-fn quoted(text: &str) -> Option<String> {
+fn shell_quoted(text: &str) -> Option<String> {
     let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
     let is_plain = !text.contains(quote) && visible(text) == text;
     is_plain.then(|| format!("{quote}{text}{quote}"))
@@ -194,21 +197,21 @@ fn quoted(text: &str) -> Option<String> {
 /// Works with a log. Not inlined: who serves a client would touch the stack of every other command
 /// before the first answer.
 #[inline(never)]
-fn logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
+fn with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let telemetry = telemetry::start();
     let code = work();
     telemetry.finish();
     code
 }
 
-fn help() -> ExitCode {
-    Ui::stdout().print(&Cli::command().render_long_help().ansi().to_string());
+fn print_help() -> ExitCode {
+    OutputStream::stdout().print(&Cli::command().render_long_help().ansi().to_string());
     ExitCode::SUCCESS
 }
 
 /// Runs a future to its end, then leaves without waiting for threads that may never end: the one
 /// that reads standard input, or one that a dead disk holds.
-fn run(future: impl Future<Output = ExitCode>) -> ExitCode {
+fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
@@ -221,7 +224,7 @@ fn run(future: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Waits for a signal that asks this process to end, and returns its number.
 #[cfg(unix)]
-async fn interrupted() -> u8 {
+async fn wait_for_signal() -> u8 {
     use tokio::signal::unix::{SignalKind, signal};
     let wait = async |kind: SignalKind| match signal(kind) {
         Ok(mut signal) => signal.recv().await,
@@ -248,13 +251,13 @@ async fn interrupted() -> u8 {
 ///
 /// A thread of its own waits for them, because the runtime's stands still while nobody reads
 /// standard output. Commands do not outlive this process, however it ends.
-async fn first_interrupt() -> u8 {
+async fn first_signal() -> u8 {
     let (sender, first) = tokio::sync::oneshot::channel();
     let watch = async move {
-        let signal = interrupted().await;
+        let signal = wait_for_signal().await;
         // Nobody waits for it once the prompt has ended.
         let _is_awaited = sender.send(signal).is_ok();
-        drop(tokio::time::timeout(limits::EXIT_DEADLINE, interrupted()).await);
+        drop(tokio::time::timeout(limits::EXIT_DEADLINE, wait_for_signal()).await);
         signal
     };
     #[expect(clippy::exit, clippy::disallowed_methods, reason = "main may never return")]
@@ -268,30 +271,30 @@ async fn first_interrupt() -> u8 {
     drop(watching);
     match first.await {
         Ok(signal) => signal,
-        Err(_) => interrupted().await,
+        Err(_) => wait_for_signal().await,
     }
 }
 
 fn fail(what: &str) -> ExitCode {
-    say_error(what);
+    print_error(what);
     ExitCode::FAILURE
 }
 
 /// Says why there is nothing to run: the command line makes no sense, or there is no model.
-fn unusable(what: &str) -> ExitCode {
-    say_error(what);
+fn fail_unusable(what: &str) -> ExitCode {
+    print_error(what);
     ExitCode::from(2)
 }
 
-fn say_error(what: &str) {
-    Ui::stderr().line(&format!("callboard: {}", secrets::of_process().redact(what)));
+fn print_error(what: &str) {
+    OutputStream::stderr().line(&format!("callboard: {}", secrets::current().redact(what)));
 }
 
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
 
-    use super::quoted;
+    use super::shell_quoted;
 
     #[test]
     fn a_shell_reads_a_quoted_text_as_it_is() {
@@ -304,7 +307,7 @@ mod tests {
             ("two\nlines", None),
             ("\u{202e}x", None),
         ] {
-            assert_eq!(quoted(text).as_deref(), expected);
+            assert_eq!(shell_quoted(text).as_deref(), expected);
         }
     }
 }

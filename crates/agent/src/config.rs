@@ -3,37 +3,37 @@
 //! It knows nothing of stored keys, and nothing of what a model does. Nothing in a workspace is
 //! configuration.
 
+mod env_vars;
 mod file;
-mod show;
-mod variables;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use callboard_models::check_spec;
-use callboard_models::provider::{Key, Provider, ToolCalling};
+use callboard_models::check_model_spec;
+use callboard_models::provider::{ApiKey, Provider, ToolCalling};
 use callboard_process::env::is_secret;
-use callboard_runtime::{Mode, private_files as private};
+use callboard_runtime::{PermissionMode, private_files as private};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Deserialize;
 
-use crate::folders;
-use crate::limits::MAX_CONFIG_BYTES;
+use crate::limits::MAX_CONFIG_FILE_BYTES;
+use crate::user_folders;
 
-use file::File;
-pub(crate) use show::Row;
+use file::ConfigFile;
+pub(crate) use rows::ConfigRow;
 
 /// A value, and where it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Value<T> {
+pub(crate) struct SourcedValue<T> {
     pub(crate) value: T,
-    pub(crate) source: Source,
+    pub(crate) source: ValueSource,
 }
 
 /// Where a value is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ValueSource {
     Default,
     /// The file, from this byte on.
     File(usize),
@@ -55,24 +55,24 @@ pub(crate) struct Flags {
     /// What is done about calls that no rule speaks of; else that of CALLBOARD_MODE or the
     /// configuration.
     #[arg(long, value_parser = modes(), value_name = "MODE")]
-    pub(crate) mode: Option<Mode>,
+    pub(crate) mode: Option<PermissionMode>,
 }
 
-fn modes() -> impl TypedValueParser<Value = Mode> {
-    let value = |mode: &Mode| PossibleValue::new(mode.id()).help(mode.description());
-    PossibleValuesParser::new(Mode::all().iter().map(value))
-        .try_map(|id| Mode::parse(&id).ok_or("there is no such mode"))
+fn modes() -> impl TypedValueParser<Value = PermissionMode> {
+    let value = |mode: &PermissionMode| PossibleValue::new(mode.id()).help(mode.description());
+    PossibleValuesParser::new(PermissionMode::all().iter().map(value))
+        .try_map(|id| PermissionMode::parse(&id).ok_or("there is no such mode"))
 }
 
 /// Everything that is configured. What nobody chose is none, where there is no default.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) file: File,
-    pub(crate) model: Option<Value<String>>,
-    pub(crate) mode: Value<Mode>,
-    pub(crate) locale: Option<Value<String>>,
+    pub(crate) file: ConfigFile,
+    pub(crate) model: Option<SourcedValue<String>>,
+    pub(crate) mode: SourcedValue<PermissionMode>,
+    pub(crate) locale: Option<SourcedValue<String>>,
     /// Variables that commands get beside the usual ones.
-    pub(crate) env_pass: Option<Value<Vec<String>>>,
+    pub(crate) env_pass: Option<SourcedValue<Vec<String>>>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -80,17 +80,17 @@ pub(crate) struct Config {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
-    pub(crate) base_url: Option<Value<String>>,
+    pub(crate) base_url: Option<SourcedValue<String>>,
     /// The variable that holds the key, in the place of the provider's own.
-    pub(crate) key_env: Option<Value<String>>,
+    pub(crate) key_env: Option<SourcedValue<String>>,
     /// Never in the file.
     #[serde(skip)]
-    pub(crate) key: Option<Value<Key>>,
-    pub(crate) ca_file: Option<Value<PathBuf>>,
-    pub(crate) tools: Option<Value<ToolCalling>>,
-    pub(crate) context_tokens: Option<Value<NonZeroU64>>,
+    pub(crate) key: Option<SourcedValue<ApiKey>>,
+    pub(crate) ca_file: Option<SourcedValue<PathBuf>>,
+    pub(crate) tools: Option<SourcedValue<ToolCalling>>,
+    pub(crate) context_tokens: Option<SourcedValue<NonZeroU64>>,
     /// Names of models to choose among; the first is what this provider's default is.
-    pub(crate) models: Option<Value<Vec<String>>>,
+    pub(crate) models: Option<SourcedValue<Vec<String>>>,
 }
 
 /// A value that cannot be used. The text says where it stands, and never what it was if it may
@@ -104,7 +104,7 @@ pub(crate) struct ConfigError {
 
 impl ConfigError {
     /// Whether it is the command line that is wrong.
-    pub(crate) fn is_of_flag(&self) -> bool {
+    pub(crate) fn is_flag_error(&self) -> bool {
         self.place.starts_with("--")
     }
 }
@@ -117,56 +117,60 @@ impl Config {
     ///
     /// If the file cannot be read, or others can change it; the first value that makes no sense.
     pub(crate) fn load(env: &[(String, String)], flags: Flags) -> Result<Self, ConfigError> {
-        let path = path(env);
+        let path = config_file_path(env);
         let text = path.as_ref().map(|path| {
-            let text = private::read_linked(path, MAX_CONFIG_BYTES).and_then(|bytes| {
-                let text = bytes.map(String::from_utf8).transpose();
-                text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
-            });
+            let text =
+                private::read_following_links(path, MAX_CONFIG_FILE_BYTES).and_then(|bytes| {
+                    let text = bytes.map(String::from_utf8).transpose();
+                    text.map_err(|_bytes| std::io::Error::other("it is not UTF-8"))
+                });
             let place = || path.display().to_string();
             text.map_err(|error| ConfigError { place: place(), what: error.to_string() })
         });
-        Self::of(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
+        Self::from_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
     }
 
     /// Lays environment and flags over the text of the file; reads nothing else.
-    pub(crate) fn of(
+    pub(crate) fn from_sources(
         path: Option<PathBuf>,
         text: &str,
         env: &[(String, String)],
         flags: Flags,
     ) -> Result<Self, ConfigError> {
-        let file = File::new(path, text);
+        let file = ConfigFile::new(path, text);
         let written = file.parse(text)?;
-        let variable = |name: &str| variables::value(env, name);
+        let variable = |name: &str| env_vars::env_value(env, name);
         let mode = match (flags.mode, variable("CALLBOARD_MODE").or(written.mode)) {
-            (Some(value), _) => Value { value, source: Source::Flag("--mode") },
-            (None, Some(Value { value, source })) => match Mode::parse(&value) {
-                Some(value) => Value { value, source },
-                None => return Err(file.error(&source, no_mode())),
+            (Some(value), _) => SourcedValue { value, source: ValueSource::Flag("--mode") },
+            (None, Some(SourcedValue { value, source })) => match PermissionMode::parse(&value) {
+                Some(value) => SourcedValue { value, source },
+                None => return Err(file.error(&source, unknown_mode_message())),
             },
-            (None, None) => Value { value: Mode::default(), source: Source::Default },
+            (None, None) => {
+                SourcedValue { value: PermissionMode::default(), source: ValueSource::Default }
+            }
         };
-        let model = flag(flags.model, "--model").or(variable("CALLBOARD_MODEL")).or(written.model);
-        let locale = flag(flags.locale, "--locale").or(variable("CALLBOARD_LOCALE"));
+        let model =
+            flag_value(flags.model, "--model").or(variable("CALLBOARD_MODEL")).or(written.model);
+        let locale = flag_value(flags.locale, "--locale").or(variable("CALLBOARD_LOCALE"));
         let mut providers = written.providers;
         for provider in Provider::ALL {
-            variables::lay_url_over(provider, providers.entry(provider).or_default(), env);
+            env_vars::override_base_url(provider, providers.entry(provider).or_default(), env);
         }
-        inherit(&mut providers);
+        inherit_openai(&mut providers);
         for (provider, of) in &mut providers {
-            file.check(of.base_url.as_ref(), |url| check_base_url(url))?;
-            file.check(of.key_env.as_ref(), |name| check_variable(name))?;
-            file.check(of.models.as_ref(), |names| check_models(names))?;
+            file.check_value(of.base_url.as_ref(), |url| check_base_url(url))?;
+            file.check_value(of.key_env.as_ref(), |name| check_variable_name(name))?;
+            file.check_value(of.models.as_ref(), |names| check_model_names(names))?;
             if let Some(ca_file) = &mut of.ca_file {
                 ca_file.value = file.folder().join(&ca_file.value);
             }
-            of.key = variables::key(*provider, of, env);
+            of.key = env_vars::provider_key(*provider, of, env);
         }
-        let check_spec = |name: &String| check_spec(name).map_err(|error| error.to_string());
-        file.check(model.as_ref(), check_spec)?;
+        let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
+        file.check_value(model.as_ref(), check_spec)?;
         let env_pass = written.terminal.env_pass;
-        file.check(env_pass.as_ref(), |names| check_passed(names))?;
+        file.check_value(env_pass.as_ref(), |names| check_env_pass(names))?;
         Ok(Self { model, mode, locale: locale.or(written.locale), env_pass, providers, file })
     }
 
@@ -179,12 +183,12 @@ impl Config {
 
 /// Gives the second dialect of OpenAI what is configured of the first, where it has none of its own:
 /// they are one account at one server. A server of its own has a key and an authority of its own.
-fn inherit(providers: &mut BTreeMap<Provider, ProviderConfig>) {
+fn inherit_openai(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     let openai = providers.entry(Provider::OpenAi).or_default();
     let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
     let ca_file = openai.ca_file.clone();
     let responses = providers.entry(Provider::OpenAiResponses).or_default();
-    let address = |url: &Option<Value<String>>| url.as_ref().map(|url| url.value.clone());
+    let address = |url: &Option<SourcedValue<String>>| url.as_ref().map(|url| url.value.clone());
     if responses.base_url.is_none() || address(&responses.base_url) == address(&base_url) {
         responses.base_url = responses.base_url.take().or(base_url);
         responses.key_env = responses.key_env.take().or(key_env);
@@ -194,16 +198,17 @@ fn inherit(providers: &mut BTreeMap<Provider, ProviderConfig>) {
 
 /// `$XDG_CONFIG_HOME/callboard/config.toml`, or that below `~/.config`; none where neither is an
 /// absolute path (<https://specifications.freedesktop.org/basedir-spec/latest/>).
-pub(crate) fn path(env: &[(String, String)]) -> Option<PathBuf> {
-    Some(folders::of_user(env, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
+pub(crate) fn config_file_path(env: &[(String, String)]) -> Option<PathBuf> {
+    Some(user_folders::user_folder(env, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
 }
 
-fn flag(value: Option<String>, name: &'static str) -> Option<Value<String>> {
-    value.map(|value| Value { value, source: Source::Flag(name) })
+fn flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<String>> {
+    value.map(|value| SourcedValue { value, source: ValueSource::Flag(name) })
 }
 
-fn no_mode() -> String {
-    let names: Vec<_> = Mode::all().iter().map(|mode| format!("`{}`", mode.id())).collect();
+fn unknown_mode_message() -> String {
+    let names: Vec<_> =
+        PermissionMode::all().iter().map(|mode| format!("`{}`", mode.id())).collect();
     format!("mode has to be one of {}", names.join(", "))
 }
 
@@ -215,7 +220,7 @@ pub(crate) fn check_base_url(url: &str) -> Result<(), String> {
 }
 
 /// Who writes the key itself here must not find it in an error.
-fn check_variable(name: &str) -> Result<(), String> {
+fn check_variable_name(name: &str) -> Result<(), String> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let starts_well = name.starts_with(|first: char| !first.is_ascii_digit());
     if starts_well && name.chars().all(is_word) {
@@ -224,12 +229,12 @@ fn check_variable(name: &str) -> Result<(), String> {
     Err("key_env has to name a variable, such as OPENAI_API_KEY, and not to be a key".to_owned())
 }
 
-fn check_passed(names: &[String]) -> Result<(), String> {
+fn check_env_pass(names: &[String]) -> Result<(), String> {
     let named = |name| format!("env_pass: {name} is named like a secret, which no command gets");
     names.iter().find(|name| is_secret(name, "")).map_or(Ok(()), |name| Err(named(name)))
 }
 
-fn check_models(names: &[String]) -> Result<(), String> {
+fn check_model_names(names: &[String]) -> Result<(), String> {
     let is_named = !names.is_empty() && names.iter().all(|name| !name.is_empty());
     if is_named { Ok(()) } else { Err("models has to hold names of models".to_owned()) }
 }

@@ -3,8 +3,8 @@
 //! It is an ACP client like any other and knows nothing of the agent's inside.
 
 mod keyboard;
-pub(crate) mod piped;
-mod words;
+pub(crate) mod piped_input;
+mod translations;
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acp_cards::Cards;
+use acp_cards::CardRenderer;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
@@ -28,12 +28,12 @@ use agent_client_protocol::{
 use callboard_text::path_text;
 use serde_json::{Map, Value};
 
-use crate::ui::Ui;
+use crate::output::OutputStream;
 use keyboard::Keyboard;
-use words::{ENGLISH, Words};
+use translations::{ENGLISH, Translations};
 
 /// What is run.
-pub(crate) struct Job<A> {
+pub(crate) struct ExecJob<A> {
     pub(crate) agent: A,
     pub(crate) prompt: Vec<ContentBlock>,
     pub(crate) cwd: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) enum Approval {
 }
 
 /// How a turn came to its end.
-enum Ending {
+enum ExecOutcome {
     Turn(Result<StopReason>),
     Signal(u8),
 }
@@ -65,16 +65,16 @@ enum Ending {
 ///
 /// The exit codes are those of `docs/terminal.md`.
 pub(crate) async fn run(
-    job: Job<impl ConnectTo<Client> + 'static>,
+    job: ExecJob<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
-    let Job { agent, prompt, cwd, approval, is_commands, locale } = job;
-    let ui = Ui::stdout();
+    let ExecJob { agent, prompt, cwd, approval, is_commands, locale } = job;
+    let ui = OutputStream::stdout();
     let is_terminal = ui.is_terminal();
-    let words = Arc::new(Words::in_locale(&locale));
-    let cards = Cards::new(&cwd, ui.width()).coloured().with_catalogue(words.clone());
-    let cards = if is_terminal { cards.on_terminal() } else { cards };
-    let printed = Mutex::new(Printed { ui, cards, was_refused: false });
+    let words = Arc::new(Translations::in_locale(&locale));
+    let cards = CardRenderer::new(&cwd, ui.width()).with_colours().with_catalogue(words.clone());
+    let cards = if is_terminal { cards.for_terminal() } else { cards };
+    let printed = Mutex::new(ScreenState { ui, cards, was_refused: false });
     let screen = Arc::new(Screen { printed, words });
     let (shown, asked) = (screen.clone(), screen.clone());
     // One question at a time, from its card to its answer: nobody must answer another one.
@@ -84,7 +84,7 @@ pub(crate) async fn run(
         .name("callboard-exec")
         .on_receive_notification(
             async move |notification: SessionNotification, _| {
-                shown.show(|cards| cards.update(&notification.update, 0));
+                shown.render(|cards| cards.render_update(&notification.update, 0));
                 Ok(())
             },
             on_receive_notification!(),
@@ -95,7 +95,7 @@ pub(crate) async fn run(
                 client.spawn(async move {
                     let answered = tokio::task::spawn_blocking(move || {
                         let _one = asking.lock().unwrap_or_else(PoisonError::into_inner);
-                        asked.answer(&request, approval)
+                        asked.answer_permission(&request, approval)
                     });
                     match answered.await.unwrap_or(Ok(RequestPermissionOutcome::Cancelled)) {
                         Ok(outcome) => responder.respond(RequestPermissionResponse::new(outcome)),
@@ -108,16 +108,16 @@ pub(crate) async fn run(
             on_receive_request!(),
         )
         .connect_with(agent, async |client: ConnectionTo<_>| {
-            turn(&client, prompt, cwd, is_terminal).await
+            run_turn(&client, prompt, cwd, is_terminal).await
         });
     let ending = tokio::select! {
-        signal = interrupted => Ending::Signal(signal),
-        result = turn => Ending::Turn(result),
+        signal = interrupted => ExecOutcome::Signal(signal),
+        result = turn => ExecOutcome::Turn(result),
     };
     screen.finish(ending, is_commands)
 }
 
-async fn turn(
+async fn run_turn(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
@@ -137,68 +137,70 @@ async fn turn(
 
 /// Where everything is printed, in the words of the user.
 struct Screen {
-    printed: Mutex<Printed>,
-    words: Arc<Words>,
+    printed: Mutex<ScreenState>,
+    words: Arc<Translations>,
 }
 
 /// What is printed, and what happened.
-struct Printed {
-    ui: Ui,
-    cards: Cards,
+struct ScreenState {
+    ui: OutputStream,
+    cards: CardRenderer,
     was_refused: bool,
 }
 
 impl Screen {
-    fn printed(&self) -> MutexGuard<'_, Printed> {
+    fn lock_state(&self) -> MutexGuard<'_, ScreenState> {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn show(&self, render: impl FnOnce(&mut Cards) -> String) {
-        let Printed { ui, cards, .. } = &mut *self.printed();
+    fn render(&self, render: impl FnOnce(&mut CardRenderer) -> String) {
+        let ScreenState { ui, cards, .. } = &mut *self.lock_state();
         cards.set_width(ui.width());
         ui.print(&render(cards));
     }
 
-    fn finish(&self, ending: Ending, is_commands: bool) -> ExitCode {
+    fn finish(&self, ending: ExecOutcome, is_commands: bool) -> ExitCode {
         let mut printed = match ending {
-            Ending::Turn(_) => self.printed(),
-            Ending::Signal(signal) => match self.printed_soon() {
+            ExecOutcome::Turn(_) => self.lock_state(),
+            ExecOutcome::Signal(signal) => match self.try_lock_state() {
                 Some(printed) => printed,
                 None => return ExitCode::from(128 + signal),
             },
         };
-        let Printed { ui, cards, was_refused } = &mut *printed;
-        ui.print(&cards.end_line());
-        let background = cards.background().collect::<Vec<_>>();
+        let ScreenState { ui, cards, was_refused } = &mut *printed;
+        ui.print(&cards.take_line_end());
+        let background = cards.background_commands().collect::<Vec<_>>();
         if !background.is_empty() {
-            ui.line(&self.words.say_with("background", "commands", background.join(", ")));
+            ui.line(&self.words.message_with("background", "commands", background.join(", ")));
         }
         match ending {
-            Ending::Signal(signal) => ExitCode::from(128 + signal),
-            Ending::Turn(Ok(_)) if *was_refused => {
-                ui.line(&self.words.say("nobody-asked"));
+            ExecOutcome::Signal(signal) => ExitCode::from(128 + signal),
+            ExecOutcome::Turn(Ok(_)) if *was_refused => {
+                ui.line(&self.words.message("nobody-asked"));
                 ExitCode::from(3)
             }
-            Ending::Turn(Ok(StopReason::EndTurn)) => match cards.failure() {
-                Some(failure) if is_commands => failed(failure),
+            ExecOutcome::Turn(Ok(StopReason::EndTurn)) => match cards.first_failure() {
+                Some(failure) if is_commands => print_failure(failure),
                 _ => ExitCode::SUCCESS,
             },
-            Ending::Turn(Ok(stop)) => {
-                ui.line(&self.words.say(early(stop)));
+            ExecOutcome::Turn(Ok(stop)) => {
+                ui.line(&self.words.message(early_stop_key(stop)));
                 ExitCode::from(4)
             }
-            Ending::Turn(Err(error)) => failed(&error.message),
+            ExecOutcome::Turn(Err(error)) => print_failure(&error.message),
         }
     }
 
     /// Waits a moment for what is being printed: its reader may not read.
-    fn printed_soon(&self) -> Option<MutexGuard<'_, Printed>> {
+    fn try_lock_state(&self) -> Option<MutexGuard<'_, ScreenState>> {
         let begun = Instant::now();
         loop {
             match self.printed.try_lock() {
                 Ok(printed) => return Some(printed),
                 Err(TryLockError::Poisoned(printed)) => return Some(printed.into_inner()),
-                Err(TryLockError::WouldBlock) if begun.elapsed() > LAST_PRINT => return None,
+                Err(TryLockError::WouldBlock) if begun.elapsed() > FINAL_PRINT_TIMEOUT => {
+                    return None;
+                }
                 Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
             }
         }
@@ -209,14 +211,14 @@ impl Screen {
     /// # Errors
     ///
     /// Why no question was put, in English: the request is rejected, but not by the user.
-    fn answer(
+    fn answer_permission(
         &self,
         request: &RequestPermissionRequest,
         approval: Approval,
     ) -> Result<RequestPermissionOutcome, String> {
         let decided = |key: &str| {
-            let line = format!("  ▸ {}\n", self.words.say(key));
-            self.show(|cards| cards.decided(request, 0) + &line);
+            let line = format!("  ▸ {}\n", self.words.message(key));
+            self.render(|cards| cards.render_decided_request(request, 0) + &line);
         };
         let chosen = match approval {
             Approval::All => {
@@ -225,18 +227,18 @@ impl Screen {
             }
             Approval::None => {
                 decided("rejected-all");
-                return Err(ENGLISH.say("sent-rejected-all"));
+                return Err(ENGLISH.message("sent-rejected-all"));
             }
             Approval::Ask => {
-                let keyboard = Keyboard::open(&self.printed().ui);
+                let keyboard = Keyboard::open(&self.lock_state().ui);
                 let asked = keyboard.and_then(|keyboard| {
-                    self.show(|cards| cards.permission(request, 0));
-                    self.ask(&request.options, keyboard).ok()
+                    self.render(|cards| cards.render_permission_request(request, 0));
+                    self.ask_option(&request.options, keyboard).ok()
                 });
                 let Some(chosen) = asked else {
                     decided("rejected-unasked");
-                    self.printed().was_refused = true;
-                    return Err(ENGLISH.say("sent-unasked"));
+                    self.lock_state().was_refused = true;
+                    return Err(ENGLISH.message("sent-unasked"));
                 };
                 chosen
             }
@@ -248,15 +250,15 @@ impl Screen {
     }
 
     /// Asks for a number until there is one; the end of input cancels the turn.
-    fn ask<'a>(
+    fn ask_option<'a>(
         &self,
         options: &'a [PermissionOption],
         mut keyboard: Keyboard,
     ) -> io::Result<Option<&'a PermissionOption>> {
-        for _ in 0..MAX_QUESTIONS {
-            let question = self.words.say_with("which", "last", options.len().to_string());
-            self.show(|_| format!("  {question} "));
-            let line = keyboard.line()?;
+        for _ in 0..MAX_QUESTION_ATTEMPTS {
+            let question = self.words.message_with("which", "last", options.len().to_string());
+            self.render(|_| format!("  {question} "));
+            let line = keyboard.read_line()?;
             if line.is_empty() {
                 return Ok(None);
             }
@@ -269,13 +271,13 @@ impl Screen {
     }
 }
 
-fn failed(why: &str) -> ExitCode {
-    Ui::stderr().line(&format!("callboard: {why}"));
+fn print_failure(why: &str) -> ExitCode {
+    OutputStream::stderr().line(&format!("callboard: {why}"));
     ExitCode::FAILURE
 }
 
 /// Returns the key of why a turn ended early.
-fn early(stop: StopReason) -> &'static str {
+fn early_stop_key(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Cancelled => "early-cancelled",
         StopReason::Refusal => "early-refusal",
@@ -286,7 +288,7 @@ fn early(stop: StopReason) -> &'static str {
 }
 
 /// How long the end after a signal waits for what is being printed.
-const LAST_PRINT: Duration = Duration::from_millis(200);
+const FINAL_PRINT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How often a question is repeated that gets no answer.
-const MAX_QUESTIONS: usize = 5;
+const MAX_QUESTION_ATTEMPTS: usize = 5;

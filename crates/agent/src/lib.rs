@@ -4,18 +4,18 @@
 //! To embed the agent, use `callboard-runtime`.
 
 mod check_wire;
-mod choose;
 mod cli;
 mod config;
 mod exec;
-mod folders;
-mod keys;
+mod key_store;
 mod limits;
 mod log;
 mod login;
+mod model_selection;
+mod output;
 mod secrets;
 mod telemetry;
-mod ui;
+mod user_folders;
 
 pub use cli::main;
 

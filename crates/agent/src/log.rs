@@ -9,28 +9,28 @@ use acp_lifecycle::Secrets;
 use crate::secrets;
 
 /// Where lines of the log go, each as a whole.
-pub(crate) fn lines() -> Redacting<io::Stderr> {
-    Redacting { to: io::stderr(), secrets: secrets::of_process() }
+pub(crate) fn stderr_writer() -> RedactingWriter<io::Stderr> {
+    RedactingWriter { to: io::stderr(), secrets: secrets::current() }
 }
 
 /// Lets panics be told there too.
-pub(crate) fn take_panics() {
+pub(crate) fn install_panic_hook() {
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
         let text = format!("{panic}\n{}", trace.unwrap_or_default());
         // Where standard error is gone there is nobody to tell.
-        drop(lines().write_all(text.as_bytes()));
+        drop(stderr_writer().write_all(text.as_bytes()));
     }));
 }
 
 /// Writes what it is given at once, as the subscriber gives a line, without secrets.
-pub(crate) struct Redacting<W> {
+pub(crate) struct RedactingWriter<W> {
     to: W,
     secrets: Secrets,
 }
 
-impl<W: Write> Write for Redacting<W> {
+impl<W: Write> Write for RedactingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         self.to.write_all(self.secrets.redact(&text).as_bytes())?;
@@ -44,7 +44,7 @@ impl<W: Write> Write for Redacting<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::Redacting;
+    use super::RedactingWriter;
     use acp_lifecycle::Secrets;
     use std::sync::{Arc, Mutex};
 
@@ -55,7 +55,10 @@ mod tests {
         let to = lines.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(true)
-            .with_writer(move || Redacting { to: Shared(to.clone()), secrets: secrets.clone() })
+            .with_writer(move || RedactingWriter {
+                to: SharedBuffer(to.clone()),
+                secrets: secrets.clone(),
+            })
             .finish();
         tracing::subscriber::with_default(subscriber, || {
             let text = "it is pass\"word\n1, is it not?";
@@ -67,9 +70,9 @@ mod tests {
         assert_eq!(lines.matches("[redacted]").count(), 5, "{lines}");
     }
 
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl std::io::Write for Shared {
+    impl std::io::Write for SharedBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }

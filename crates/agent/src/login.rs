@@ -7,57 +7,61 @@ mod acp;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
-use callboard_models::provider::{Key, Provider};
-use callboard_models::{Fault, ModelError};
+use callboard_models::provider::{ApiKey, Provider};
+use callboard_models::{ModelError, ModelErrorKind};
 
-use crate::choose::Choices;
-use crate::keys::{LOGINS, Place};
-use crate::limits::MAX_ANSWER_BYTES;
-use crate::ui::Ui;
+use crate::key_store::{KeyLocation, LOGIN_PROVIDERS};
+use crate::limits::MAX_LOGIN_ANSWER_BYTES;
+use crate::model_selection::ConfiguredModels;
+use crate::output::OutputStream;
 
-pub(crate) use acp::UserLogins;
+pub(crate) use acp::LoginAuthenticator;
 
 /// Logs in to a provider; asks for it if it is none. Returns what to say of it.
 ///
 /// # Errors
 ///
 /// Why nothing is stored.
-pub(crate) async fn run(choices: &Choices, provider: Option<Provider>) -> Result<String, String> {
+pub(crate) async fn run(
+    choices: &ConfiguredModels,
+    provider: Option<Provider>,
+) -> Result<String, String> {
     let provider = match provider {
         Some(provider) => provider,
         None => ask_provider()?,
     };
     let configured = choices.base_url(provider);
     let own = configured.as_deref().unwrap_or("the provider's own");
-    let answer = ask(&format!("Address of the server [{own}]: "))?;
+    let answer = ask_line(&format!("Address of the server [{own}]: "))?;
     let base_url = Some(answer).filter(|answer| !answer.is_empty()).or(configured);
     if let Some(url) = &base_url {
         crate::config::check_base_url(url)?;
     }
-    let key = Key::new(&ask_hidden("Key: ")?).ok_or(NO_KEY)?;
-    crate::secrets::learn(&key);
-    let tried = choices.models(provider, base_url.clone(), Some(key.clone())).await;
+    let key = ApiKey::new(&ask_hidden("Key: ")?).ok_or(NO_KEY)?;
+    crate::secrets::add_key(&key);
+    let tried = choices.list_models(provider, base_url.clone(), Some(key.clone())).await;
     let said = match tried {
         Ok(models) => {
             // A list that anyone is given proves nothing about the key.
-            let without_key = choices.models(provider, base_url.clone(), None).await;
-            told(&models, without_key.map(drop).map_err(|error| error.fault))
+            let without_key = choices.list_models(provider, base_url.clone(), None).await;
+            key_verdict(&models, without_key.map(drop).map_err(|error| error.kind))
         }
-        Err(ModelError { fault: Fault::Auth, message, .. }) => {
+        Err(ModelError { kind: ModelErrorKind::Auth, message, .. }) => {
             return Err(format!("the key is refused, and not stored: {message}"));
         }
         Err(error) => {
-            say(&format!("The key cannot be tried: {error}"));
-            match ask("Store it all the same? [y/N] ")?.to_ascii_lowercase().as_str() {
+            print_line(&format!("The key cannot be tried: {error}"));
+            match ask_line("Store it all the same? [y/N] ")?.to_ascii_lowercase().as_str() {
                 "y" | "yes" => "The key was not tried.".to_owned(),
                 _ => return Err("the key is not stored".to_owned()),
             }
         }
     };
-    let stored = choices.store(provider, base_url, key).await.map_err(|error| error.to_string())?;
+    let stored =
+        choices.store_key(provider, base_url, key).await.map_err(|error| error.to_string())?;
     let place = match stored {
-        Place::Keyring => "the system's keyring".to_owned(),
-        Place::File(path) => {
+        KeyLocation::Keyring => "the system's keyring".to_owned(),
+        KeyLocation::File(path) => {
             format!("{}, which you alone can read; no keyring answered", path.display())
         }
     };
@@ -66,14 +70,14 @@ pub(crate) async fn run(choices: &Choices, provider: Option<Provider>) -> Result
 
 /// Says what the list of models that a key was given tells of the key, compared with what came
 /// `without_key`.
-fn told(models: &[String], without_key: Result<(), Fault>) -> String {
+fn key_verdict(models: &[String], without_key: Result<(), ModelErrorKind>) -> String {
     let models = match models {
         [] => String::new(),
         [only] => format!(": 1 model, {only}"),
         [first, ..] => format!(": {} models, such as {first}", models.len()),
     };
     match without_key {
-        Err(Fault::Auth) => format!("The key works{models}."),
+        Err(ModelErrorKind::Auth) => format!("The key works{models}."),
         Ok(()) => format!(
             "The server answers{models}. It gives that list without a key too, so the key is not \
              verified; the first prompt shows whether it works."
@@ -83,19 +87,19 @@ fn told(models: &[String], without_key: Result<(), Fault>) -> String {
 }
 
 fn ask_provider() -> Result<Provider, String> {
-    for (number, provider) in (1..).zip(LOGINS) {
-        say(&format!("{number}  {}", provider.name()));
+    for (number, provider) in (1..).zip(LOGIN_PROVIDERS) {
+        print_line(&format!("{number}  {}", provider.name()));
     }
-    let answer = ask(&format!("Which provider? [1-{}] ", LOGINS.len()))?;
+    let answer = ask_line(&format!("Which provider? [1-{}] ", LOGIN_PROVIDERS.len()))?;
     let number = answer.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    let numbered = number.and_then(|number| LOGINS.get(number)).copied();
-    let named = || LOGINS.into_iter().find(|provider| provider.name() == answer);
+    let numbered = number.and_then(|number| LOGIN_PROVIDERS.get(number)).copied();
+    let named = || LOGIN_PROVIDERS.into_iter().find(|provider| provider.name() == answer);
     numbered.or_else(named).ok_or_else(|| "there is no such provider".to_owned())
 }
 
 /// Asks for one line, without the white space around it; the end of input is an empty one.
-fn ask(question: &str) -> Result<String, String> {
-    Ui::stdout().print(question);
+fn ask_line(question: &str) -> Result<String, String> {
+    OutputStream::stdout().print(question);
     let answer = read_line().map_err(|error| format!("cannot read the answer: {error}"))?;
     Ok(answer.trim().to_owned())
 }
@@ -103,19 +107,19 @@ fn ask(question: &str) -> Result<String, String> {
 /// Asks for one line that nobody sees, where there is a terminal to hide it in.
 fn ask_hidden(question: &str) -> Result<String, String> {
     if !io::stdin().is_terminal() {
-        return ask(question);
+        return ask_line(question);
     }
     rpassword::prompt_password(question).map_err(|error| format!("cannot read the key: {error}"))
 }
 
 fn read_line() -> io::Result<String> {
     let mut line = String::new();
-    io::stdin().lock().take(MAX_ANSWER_BYTES).read_line(&mut line)?;
+    io::stdin().lock().take(MAX_LOGIN_ANSWER_BYTES).read_line(&mut line)?;
     Ok(line)
 }
 
-fn say(line: &str) {
-    Ui::stdout().line(line);
+fn print_line(line: &str) {
+    OutputStream::stdout().line(line);
 }
 
 const NO_KEY: &str = "there is no key to store; a server that needs none is reached by base_url in \

@@ -5,6 +5,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Does not return where this process only keeps a command.
     callboard_process::init_command_helper();
-    callboard_process::env::conceal();
+    callboard_process::env::hide_own_env();
     callboard::main()
 }

@@ -3,19 +3,19 @@
 use std::sync::LazyLock;
 
 use acp_lifecycle::Secrets;
-use callboard_models::provider::Key;
+use callboard_models::provider::ApiKey;
 use callboard_runtime::LiveSecrets;
 
 /// The secrets of this process.
-pub(crate) static LIVE: LazyLock<LiveSecrets> =
-    LazyLock::new(|| LiveSecrets::of_env(callboard_process::env::parent().collect::<Vec<_>>()));
+pub(crate) static PROCESS_SECRETS: LazyLock<LiveSecrets> =
+    LazyLock::new(|| LiveSecrets::from_env(callboard_process::env::own_env().collect::<Vec<_>>()));
 
 /// Returns the secrets of this process as they are known by now.
-pub(crate) fn of_process() -> Secrets {
-    LIVE.all()
+pub(crate) fn current() -> Secrets {
+    PROCESS_SECRETS.current()
 }
 
 /// Adds a key, which nothing shows from now on.
-pub(crate) fn learn(key: &Key) {
-    LIVE.learn(key.expose());
+pub(crate) fn add_key(key: &ApiKey) {
+    PROCESS_SECRETS.add(key.expose());
 }

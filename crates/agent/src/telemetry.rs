@@ -36,19 +36,19 @@ pub(crate) fn start() -> Telemetry {
     let filter: Box<dyn Filter<Registry> + Send + Sync> =
         match EnvFilter::try_from_env("CALLBOARD_LOG") {
             Ok(filter) => Box::new(filter),
-            Err(_) => Box::new(ours()),
+            Err(_) => Box::new(default_targets()),
         };
     let layer = fmt::layer()
-        .with_writer(log::lines)
+        .with_writer(log::stderr_writer)
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter(filter);
-    log::take_panics();
+    log::install_panic_hook();
     let registry = tracing_subscriber::registry().with(layer);
     #[cfg(feature = "otlp")]
     {
         let (spans, exporter) = otlp::start();
         registry.with(spans).init();
-        Telemetry { exporter: otlp::check(exporter) }
+        Telemetry { exporter: otlp::log_failure(exporter) }
     }
     #[cfg(not(feature = "otlp"))]
     {
@@ -58,7 +58,7 @@ pub(crate) fn start() -> Telemetry {
 }
 
 /// What is logged where nobody says what. Made without a parser: it is made at every start.
-fn ours() -> Targets {
+fn default_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)
 }

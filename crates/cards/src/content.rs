@@ -2,21 +2,21 @@
 
 use std::borrow::Cow;
 
-use crate::words::Words;
+use crate::ui_text::UiText;
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
 
 /// Returns the text of a block, or what stands for one that is none.
-pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &Words) -> Cow<'a, str> {
+pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &UiText) -> Cow<'a, str> {
     match block {
         ContentBlock::Text(text) => Cow::Borrowed(&text.text),
-        ContentBlock::Image(image) => binary(&image.mime_type, image.data.len(), words),
-        ContentBlock::Audio(audio) => binary(&audio.mime_type, audio.data.len(), words),
+        ContentBlock::Image(image) => binary_placeholder(&image.mime_type, image.data.len(), words),
+        ContentBlock::Audio(audio) => binary_placeholder(&audio.mime_type, audio.data.len(), words),
         ContentBlock::ResourceLink(link) => Cow::Owned(format!("[{}]({})", link.name, link.uri)),
         ContentBlock::Resource(resource) => match &resource.resource {
             EmbeddedResourceResource::TextResourceContents(text) => Cow::Borrowed(&text.text),
             EmbeddedResourceResource::BlobResourceContents(blob) => {
                 let kind = blob.mime_type.as_deref().unwrap_or(&blob.uri);
-                binary(kind, blob.blob.len(), words)
+                binary_placeholder(kind, blob.blob.len(), words)
             }
             _ => Cow::Borrowed(""),
         },
@@ -24,7 +24,7 @@ pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &Words) -> Cow<'a, 
     }
 }
 
-fn binary<'a>(kind: &str, base64_len: usize, words: &Words) -> Cow<'a, str> {
+fn binary_placeholder<'a>(kind: &str, base64_len: usize, words: &UiText) -> Cow<'a, str> {
     Cow::Owned(words.binary(kind, base64_len as u64 / 4 * 3))
 }
 

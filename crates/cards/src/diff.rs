@@ -4,33 +4,33 @@
 
 use std::time::Instant;
 
-use acp_types::diff::change;
+use acp_types::diff::diff_texts;
 use acp_types::schema::v1::Diff;
 use acp_types::{FileChange, Hunk, LineTag, Operation};
 use anstyle::Style;
 
-use super::limits::{DIFF_TIME, LINE_CHARS};
+use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_LINE_CHARS};
 use super::page::Page;
-use super::safe;
+use super::sanitise;
 
 /// How much of the diffs of one message is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
+pub(super) enum LineBudget {
     /// Everything, for whoever decides on it.
-    Whole,
+    Unlimited,
     /// So many lines, none of them long.
     AtMost(usize),
 }
 
 /// Prints a diff and takes its lines off `extent`; returns whether all of it was printed.
-pub(super) fn print(diff: &Diff, extent: &mut Extent, page: &mut Page) -> bool {
+pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
     let change = file_change(diff, &page.meta_key);
     print_title(&change, page);
-    let offset = start(diff, &page.meta_key);
+    let offset = start_line_offsets(diff, &page.meta_key);
     let lines: Vec<_> = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset)).collect();
     let (shown, max_chars) = match extent {
-        Extent::Whole => (lines.len(), usize::MAX),
-        Extent::AtMost(left) => (lines.len().min(*left), LINE_CHARS),
+        LineBudget::Unlimited => (lines.len(), usize::MAX),
+        LineBudget::AtMost(left) => (lines.len().min(*left), MAX_LINE_CHARS),
     };
     let mut is_whole = shown == lines.len();
     for (tag, line) in &lines[..shown] {
@@ -40,12 +40,12 @@ pub(super) fn print(diff: &Diff, extent: &mut Extent, page: &mut Page) -> bool {
             Some(LineTag::Context) => Style::new(),
             None => page.palette.dim,
         };
-        let cut = safe::cut(line, max_chars);
+        let cut = sanitise::truncate_line(line, max_chars);
         is_whole &= cut.len() >= line.len();
         page.write(style, &format!("  {cut}"));
-        page.line("");
+        page.write_line("");
     }
-    if let Extent::AtMost(left) = extent {
+    if let LineBudget::AtMost(left) = extent {
         *left -= shown;
     }
     if shown < lines.len() {
@@ -59,23 +59,23 @@ fn file_change(diff: &Diff, meta_key: &str) -> FileChange {
     let old = diff.old_text.as_deref();
     let operation = match old {
         None => Operation::Add,
-        Some(_) if meta(diff, meta_key, "kind").is_some_and(|kind| kind == "delete") => {
+        Some(_) if meta_value(diff, meta_key, "kind").is_some_and(|kind| kind == "delete") => {
             Operation::Delete
         }
         Some(_) => Operation::Modify,
     };
-    let (old, deadline) = (old.unwrap_or_default(), Instant::now() + DIFF_TIME);
-    change(&diff.path, operation, old, &diff.new_text, deadline)
+    let (old, deadline) = (old.unwrap_or_default(), Instant::now() + DIFF_SEARCH_TIMEOUT);
+    diff_texts(&diff.path, operation, old, &diff.new_text, deadline)
 }
 
 fn print_title(change: &FileChange, page: &mut Page) {
-    let (added, removed) = change.counts();
+    let (added, removed) = change.line_counts();
     let what = match change.operation {
-        Operation::Add => page.words.say("diff-new") + ", ",
-        Operation::Delete => page.words.say("diff-deleted") + ", ",
+        Operation::Add => page.words.text("diff-new") + ", ",
+        Operation::Delete => page.words.text("diff-deleted") + ", ",
         _ => String::new(),
     };
-    let path = page.path(&change.path);
+    let path = page.display_path(&change.path);
     page.write(page.palette.bold, &format!("  {path}"));
     page.write(page.palette.dim, &format!("  {what}+{added} −{removed}\n"));
 }
@@ -93,9 +93,11 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
     let lines = hunk.lines.iter().map(|line| {
         let text = line.text.strip_suffix('\n').unwrap_or(&line.text);
         let shown = match line.tag {
-            LineTag::Context => format!("  {}", safe::exact(text.trim_end())).trim_end().to_owned(),
-            LineTag::Removed => format!("- {}", safe::exact(text)),
-            LineTag::Added => format!("+ {}", safe::exact(text)),
+            LineTag::Context => {
+                format!("  {}", sanitise::escape_line(text.trim_end())).trim_end().to_owned()
+            }
+            LineTag::Removed => format!("- {}", sanitise::escape_line(text)),
+            LineTag::Added => format!("+ {}", sanitise::escape_line(text)),
         };
         (Some(line.tag), shown)
     });
@@ -103,14 +105,15 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
 }
 
 /// Returns how many lines of the file lie before the two texts, where the agent says so.
-fn start(diff: &Diff, meta_key: &str) -> (u32, u32) {
+fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
-        let start = meta(diff, meta_key, key).and_then(serde_json::Value::as_u64).unwrap_or(1);
+        let start =
+            meta_value(diff, meta_key, key).and_then(serde_json::Value::as_u64).unwrap_or(1);
         u32::try_from(start.saturating_sub(1)).unwrap_or(u32::MAX)
     };
     (before("oldStart"), before("newStart"))
 }
 
-fn meta<'a>(diff: &'a Diff, meta_key: &str, key: &str) -> Option<&'a serde_json::Value> {
+fn meta_value<'a>(diff: &'a Diff, meta_key: &str, key: &str) -> Option<&'a serde_json::Value> {
     diff.meta.as_ref()?.get(meta_key)?.get(key)
 }

@@ -4,22 +4,22 @@
 
 use std::collections::VecDeque;
 
-use super::limits::LINE_CHARS;
-use super::safe;
-use super::words::Words;
+use super::limits::MAX_LINE_CHARS;
+use super::sanitise;
+use super::ui_text::UiText;
 
 /// The lines of a text that are shown.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Excerpt {
+pub(super) struct TextExcerpt {
     max_head: usize,
     max_tail: usize,
     head: Vec<String>,
     tail: VecDeque<String>,
     total: usize,
-    is_open: bool,
+    is_line_open: bool,
 }
 
-impl Excerpt {
+impl TextExcerpt {
     /// Keeps `head` lines from the beginning and `tail` from the end, at least one.
     pub(super) fn new(head: usize, tail: usize) -> Self {
         Self { max_head: head, max_tail: tail.max(1), ..Self::default() }
@@ -32,17 +32,17 @@ impl Excerpt {
                 Some(line) => (line, false),
                 None => (piece, true),
             };
-            if !self.is_open {
+            if !self.is_line_open {
                 self.begin_line();
             }
             if let Some(last) = self.tail.back_mut().or(self.head.last_mut()) {
-                let room = LINE_CHARS.saturating_sub(last.chars().count());
+                let room = MAX_LINE_CHARS.saturating_sub(last.chars().count());
                 // A line that is cut ends with the mark, and stays as it is.
                 if room > 0 {
-                    last.push_str(&safe::cut(line, room));
+                    last.push_str(&sanitise::truncate_line(line, room));
                 }
             }
-            self.is_open = is_open;
+            self.is_line_open = is_open;
         }
     }
 
@@ -59,17 +59,17 @@ impl Excerpt {
     }
 
     /// Returns the number of lines that it was given.
-    pub(super) fn total(&self) -> usize {
+    pub(super) fn line_count(&self) -> usize {
         self.total
     }
 
     /// Returns the first line, if it is kept.
-    pub(super) fn first(&self) -> Option<&str> {
+    pub(super) fn first_line(&self) -> Option<&str> {
         self.head.first().map(String::as_str)
     }
 
     /// Returns the lines to show; one of them counts those that are not.
-    pub(super) fn lines(&self, words: &Words) -> impl Iterator<Item = String> {
+    pub(super) fn shown_lines(&self, words: &UiText) -> impl Iterator<Item = String> {
         let left = self.total - self.head.len() - self.tail.len();
         let gap = (left > 0).then(|| words.more_lines(left));
         let kept = self.head.iter().cloned().chain(gap);
@@ -79,8 +79,8 @@ impl Excerpt {
 
 #[cfg(test)]
 mod tests {
-    use super::{Excerpt, LINE_CHARS};
-    use crate::words::Words;
+    use super::{MAX_LINE_CHARS, TextExcerpt};
+    use crate::ui_text::UiText;
 
     #[test]
     fn the_middle_is_counted() {
@@ -90,18 +90,21 @@ mod tests {
             (&["a", "a\nb", "\n", "\n", "c\nd\ne"], "aa|… 3 more lines|d|e"),
             (&[], ""),
         ] {
-            let mut excerpt = Excerpt::new(1, 2);
+            let mut excerpt = TextExcerpt::new(1, 2);
             pieces.iter().for_each(|piece| excerpt.push(piece));
-            assert_eq!(excerpt.lines(&Words::default()).collect::<Vec<_>>().join("|"), expected);
+            assert_eq!(
+                excerpt.shown_lines(&UiText::default()).collect::<Vec<_>>().join("|"),
+                expected
+            );
         }
     }
 
     #[test]
     fn a_line_without_end_is_cut() {
-        let mut excerpt = Excerpt::new(1, 0);
-        (0..3).for_each(|_| excerpt.push(&"x".repeat(LINE_CHARS - 1)));
-        let shown = excerpt.first().unwrap();
-        assert_eq!(shown.chars().count(), LINE_CHARS);
+        let mut excerpt = TextExcerpt::new(1, 0);
+        (0..3).for_each(|_| excerpt.push(&"x".repeat(MAX_LINE_CHARS - 1)));
+        let shown = excerpt.first_line().unwrap();
+        assert_eq!(shown.chars().count(), MAX_LINE_CHARS);
         assert!(shown.ends_with('…'));
     }
 }

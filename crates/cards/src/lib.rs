@@ -7,21 +7,21 @@
 #![doc = include_str!("../README.md")]
 
 mod card;
-mod cards;
-mod console;
+mod card_renderer;
 mod content;
 mod diff;
 mod excerpt;
-mod input;
 mod limits;
 mod markdown;
 mod message;
+mod output_printer;
 mod page;
-mod safe;
+mod raw_input;
+mod sanitise;
 mod table;
 #[cfg(test)]
 mod tests;
-mod words;
+mod ui_text;
 
-pub use cards::Cards;
-pub use words::{Catalogue, KEYS};
+pub use card_renderer::CardRenderer;
+pub use ui_text::{CATALOGUE_KEYS, Catalogue};

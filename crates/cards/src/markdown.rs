@@ -6,29 +6,29 @@
 use anstyle::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::limits::BLOCK_BYTES;
+use super::limits::MAX_MARKDOWN_BLOCK_BYTES;
 use super::page::Page;
-use super::safe;
+use super::sanitise;
 
 /// The part of a message that is not printed yet.
 #[derive(Debug, Default)]
-pub(super) struct Markdown {
+pub(super) struct MarkdownPrinter {
     text: String,
-    fence: Option<Fence>,
+    fence: Option<OpenFence>,
     /// The text continues a block of which a part is printed.
-    continues: bool,
+    continues_block: bool,
 }
 
 /// The fence whose lines are printed.
 #[derive(Debug, Clone, Copy)]
-struct Fence {
+struct OpenFence {
     mark: char,
     len: usize,
     /// Spaces before the fence; as many are taken away from its lines.
     indent: usize,
 }
 
-impl Fence {
+impl OpenFence {
     fn opened_by(line: &str, indent: usize) -> Option<Self> {
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let len = line.chars().take_while(|letter| *letter == mark).count();
@@ -45,15 +45,15 @@ impl Fence {
 
     fn print(self, line: &str, page: &mut Page) {
         let spaces = line.len() - line.trim_start_matches(' ').len();
-        code_line(&line[spaces.min(self.indent)..], page);
+        print_code_line(&line[spaces.min(self.indent)..], page);
     }
 }
 
-impl Markdown {
+impl MarkdownPrinter {
     /// Takes the next piece, and prints what it completes.
     pub(super) fn push(&mut self, piece: &str, page: &mut Page) {
         self.text.push_str(piece);
-        if piece.contains('\n') || self.text.len() > BLOCK_BYTES {
+        if piece.contains('\n') || self.text.len() > MAX_MARKDOWN_BLOCK_BYTES {
             while self.print_next(page) {}
         }
     }
@@ -66,13 +66,13 @@ impl Markdown {
                 let lines = rest.lines().filter(|line| !fence.is_closed_by(line));
                 lines.for_each(|line| fence.print(line, page));
             }
-            None => print(&rest, std::mem::take(&mut self.continues), page),
+            None => print_blocks(&rest, std::mem::take(&mut self.continues_block), page),
         }
     }
 
     /// Prints a line of a fence, or the blocks that are complete. Returns whether there may be more.
     fn print_next(&mut self, page: &mut Page) -> bool {
-        let is_full = self.text.len() > BLOCK_BYTES;
+        let is_full = self.text.len() > MAX_MARKDOWN_BLOCK_BYTES;
         if let Some(fence) = self.fence {
             let end = self.text.find('\n').map(|end| end + 1);
             let Some(end) = end.or(is_full.then_some(self.text.len())) else { return false };
@@ -85,7 +85,7 @@ impl Markdown {
             return true;
         }
         let lines = self.text.rfind('\n').map_or(0, |end| end + 1);
-        let (mut complete, fence) = complete(&self.text[..lines]);
+        let (mut complete, fence) = complete_blocks(&self.text[..lines]);
         // A block that does not end is printed in parts: lines, else words.
         let is_part = complete == 0 && fence.is_none() && is_full;
         if is_part {
@@ -94,11 +94,11 @@ impl Markdown {
         }
         let done: String = self.text.drain(..complete).collect();
         if !done.is_empty() {
-            print(&done, std::mem::replace(&mut self.continues, is_part), page);
+            print_blocks(&done, std::mem::replace(&mut self.continues_block, is_part), page);
         }
         if fence.is_some() {
-            self.continues = false;
-            page.blank();
+            self.continues_block = false;
+            page.ensure_blank_line();
             let line = self.text.find('\n').map_or(self.text.len(), |end| end + 1);
             self.text.drain(..line);
             self.fence = fence;
@@ -116,7 +116,7 @@ fn parser(text: &str) -> Parser<'_> {
 
 /// Returns how many bytes of whole lines are blocks that nothing can be added to, and the fence that
 /// begins behind them.
-fn complete(text: &str) -> (usize, Option<Fence>) {
+fn complete_blocks(text: &str) -> (usize, Option<OpenFence>) {
     let mut depth = 0;
     let mut last = None;
     for (event, range) in parser(text).into_offset_iter() {
@@ -140,8 +140,8 @@ fn complete(text: &str) -> (usize, Option<Fence>) {
         Tag::Paragraph | Tag::Table(_) | Tag::HtmlBlock if is_blank_behind => (text.len(), None),
         Tag::CodeBlock(CodeBlockKind::Fenced(_)) => {
             let indent = range.start - text[..range.start].rfind('\n').map_or(0, |end| end + 1);
-            let fence = block.lines().next().and_then(|line| Fence::opened_by(line, indent));
-            let is_closed = |fence: Fence| {
+            let fence = block.lines().next().and_then(|line| OpenFence::opened_by(line, indent));
+            let is_closed = |fence: OpenFence| {
                 block.lines().skip(1).last().is_some_and(|it| fence.is_closed_by(it))
             };
             match fence {
@@ -153,14 +153,14 @@ fn complete(text: &str) -> (usize, Option<Fence>) {
     }
 }
 
-fn code_line(line: &str, page: &mut Page) {
+fn print_code_line(line: &str, page: &mut Page) {
     let code = page.palette.code;
-    page.styled_line(&format!("    {code}{}{code:#}", safe::message(line)));
+    page.write_styled_line(&format!("    {code}{}{code:#}", sanitise::escape_message(line)));
 }
 
 /// Prints whole blocks; the first one may continue one that was printed.
-fn print(text: &str, continues: bool, page: &mut Page) {
-    let mut writer = Writer {
+fn print_blocks(text: &str, continues: bool, page: &mut Page) {
+    let mut writer = BlockPrinter {
         page,
         letters: Vec::new(),
         styles: Vec::new(),
@@ -172,23 +172,23 @@ fn print(text: &str, continues: bool, page: &mut Page) {
         depth: 0,
         continues: continues && !text.starts_with('\n'),
     };
-    parser(text).for_each(|event| writer.event(event));
-    writer.flush();
+    parser(text).for_each(|event| writer.handle_event(event));
+    writer.flush_text();
 }
 
 /// What stands before the lines of a list's item or a quote: the first one, and all others.
-struct Margin {
+struct LinePrefix {
     first: String,
     rest: String,
 }
 
 /// Prints blocks from the parser's events.
-struct Writer<'a> {
+struct BlockPrinter<'a> {
     page: &'a mut Page,
     /// The text of the block, each letter in its style.
     letters: Vec<(Style, char)>,
     styles: Vec<Style>,
-    margins: Vec<Margin>,
+    margins: Vec<LinePrefix>,
     /// The numbers of the next items; none for a list without numbers.
     lists: Vec<Option<u64>>,
     /// The text of a code block.
@@ -201,39 +201,39 @@ struct Writer<'a> {
     continues: bool,
 }
 
-impl Writer<'_> {
-    fn event(&mut self, event: Event<'_>) {
+impl BlockPrinter<'_> {
+    fn handle_event(&mut self, event: Event<'_>) {
         match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(tag) => self.end(tag),
+            Event::Start(tag) => self.start_tag(tag),
+            Event::End(tag) => self.end_tag(tag),
             Event::Text(text) => match &mut self.code {
                 Some(code) => code.push_str(&text),
-                None => self.say(&text),
+                None => self.push_text(&text),
             },
-            Event::Code(text) => self.say_in(self.page.palette.code, &text),
-            Event::Html(text) | Event::InlineHtml(text) => self.say(&text),
+            Event::Code(text) => self.push_styled_text(self.page.palette.code, &text),
+            Event::Html(text) | Event::InlineHtml(text) => self.push_text(&text),
             Event::SoftBreak => self.letters.push((Style::new(), ' ')),
             Event::HardBreak => self.letters.push((Style::new(), '\n')),
             Event::Rule => {
-                self.page.blank();
+                self.page.ensure_blank_line();
                 let (dim, line) = (self.page.palette.dim, "─".repeat(self.page.width.min(40)));
-                self.page.styled_line(&format!("{dim}{line}{dim:#}"));
+                self.page.write_styled_line(&format!("{dim}{line}{dim:#}"));
             }
-            Event::TaskListMarker(is_done) => self.say(if is_done { "[x] " } else { "[ ] " }),
+            Event::TaskListMarker(is_done) => self.push_text(if is_done { "[x] " } else { "[ ] " }),
             _ => {}
         }
     }
 
-    fn start(&mut self, tag: Tag<'_>) {
+    fn start_tag(&mut self, tag: Tag<'_>) {
         let palette = self.page.palette;
         let is_block = !matches!(
             tag,
             Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. }
         );
         if is_block {
-            self.flush();
+            self.flush_text();
             if self.depth == 0 && !std::mem::take(&mut self.continues) {
-                self.page.blank();
+                self.page.ensure_blank_line();
             }
             self.depth += 1;
         }
@@ -249,7 +249,7 @@ impl Writer<'_> {
             }
             Tag::BlockQuote(_) => {
                 let bar = || "│ ".to_owned();
-                self.margins.push(Margin { first: bar(), rest: bar() });
+                self.margins.push(LinePrefix { first: bar(), rest: bar() });
             }
             Tag::List(first) => self.lists.push(first),
             Tag::Item => {
@@ -261,7 +261,7 @@ impl Writer<'_> {
                     _ => "• ".to_owned(),
                 };
                 let rest = " ".repeat(first.chars().count());
-                self.margins.push(Margin { first, rest });
+                self.margins.push(LinePrefix { first, rest });
             }
             Tag::CodeBlock(_) => self.code = Some(String::new()),
             Tag::TableHead | Tag::TableRow => self.rows.push(Vec::new()),
@@ -269,7 +269,7 @@ impl Writer<'_> {
         }
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn end_tag(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => {
                 self.styles.pop();
@@ -279,7 +279,7 @@ impl Writer<'_> {
                 let address = self.links.pop().unwrap_or_default();
                 let said: String = self.letters.iter().map(|(_, letter)| *letter).collect();
                 if !said.ends_with(&address) {
-                    self.say_in(self.page.palette.dim, &format!(" ({address})"));
+                    self.push_styled_text(self.page.palette.dim, &format!(" ({address})"));
                 }
                 return;
             }
@@ -294,12 +294,12 @@ impl Writer<'_> {
                 let code = self.code.take().unwrap_or_default();
                 let style = self.page.palette.code;
                 for line in code.lines() {
-                    let margin = self.margin();
-                    let line = safe::message(line);
-                    self.page.styled_line(&format!("{margin}    {style}{line}{style:#}"));
+                    let margin = self.take_line_prefix();
+                    let line = sanitise::escape_message(line);
+                    self.page.write_styled_line(&format!("{margin}    {style}{line}{style:#}"));
                 }
             }
-            _ => self.flush(),
+            _ => self.flush_text(),
         }
         match tag {
             TagEnd::Heading(_) => drop(self.styles.pop()),
@@ -310,36 +310,36 @@ impl Writer<'_> {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    fn say(&mut self, text: &str) {
-        self.say_in(Style::new(), text);
+    fn push_text(&mut self, text: &str) {
+        self.push_styled_text(Style::new(), text);
     }
 
-    fn say_in(&mut self, style: Style, text: &str) {
+    fn push_styled_text(&mut self, style: Style, text: &str) {
         let style = self
             .styles
             .iter()
             .fold(style, |all, one| all.effects(all.get_effects() | one.get_effects()));
         // The parser has decoded entities.
-        let text = safe::message(text);
+        let text = sanitise::escape_message(text);
         self.letters.extend(text.chars().map(|letter| (style, letter)));
     }
 
     /// Returns what stands before the next line.
-    fn margin(&mut self) -> String {
+    fn take_line_prefix(&mut self) -> String {
         let margins = self.margins.iter_mut();
         margins.map(|it| std::mem::replace(&mut it.first, it.rest.clone())).collect()
     }
 
     /// Prints the text of the block, wrapped at spaces.
-    fn flush(&mut self) {
+    fn flush_text(&mut self) {
         let letters = std::mem::take(&mut self.letters);
         if letters.iter().all(|(_, letter)| letter.is_whitespace()) {
             return;
         }
         let margin: usize = self.margins.iter().map(|it| it.rest.chars().count()).sum();
         for line in wrap(&letters, self.page.width.saturating_sub(margin)) {
-            let margin = self.margin();
-            self.page.styled_line(&format!("{margin}{}", styled(&line)));
+            let margin = self.take_line_prefix();
+            self.page.write_styled_line(&format!("{margin}{}", styled(&line)));
         }
     }
 
@@ -347,31 +347,31 @@ impl Writer<'_> {
         let rows = std::mem::take(&mut self.rows);
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<_> = (0..columns)
-            .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|it| columns_of(it)).max())
+            .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|it| display_width(it)).max())
             .map(Option::unwrap_or_default)
             .collect();
         let is_narrow = widths.iter().map(|width| width + 2).sum::<usize>() <= self.page.width + 2;
         for (at, row) in rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).map(|(cell, width)| {
-                let room = if is_narrow { width - columns_of(cell) } else { 0 };
+                let room = if is_narrow { width - display_width(cell) } else { 0 };
                 format!("{cell}{}", " ".repeat(room))
             });
             let separator = if is_narrow { "  " } else { " | " };
             let line = cells.collect::<Vec<_>>().join(separator);
             let style = if at == 0 { self.page.palette.bold } else { Style::new() };
-            let margin = self.margin();
-            self.page.styled_line(&format!("{margin}{style}{}{style:#}", line.trim_end()));
+            let margin = self.take_line_prefix();
+            self.page.write_styled_line(&format!("{margin}{style}{}{style:#}", line.trim_end()));
         }
     }
 }
 
 /// Returns about how many columns a terminal needs for a text.
-pub(super) fn columns_of(text: &str) -> usize {
-    text.chars().map(columns_of_letter).sum()
+pub(super) fn display_width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
 }
 
 /// Hangul, ideographs and emoji take two.
-fn columns_of_letter(letter: char) -> usize {
+fn char_width(letter: char) -> usize {
     match letter {
         '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => 0,
         '\u{1100}'..='\u{115f}'
@@ -392,7 +392,7 @@ fn wrap(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
     for line in letters.split(|(_, letter)| *letter == '\n') {
         let (mut current, mut used) = (Vec::new(), 0);
         for word in line.split(|(_, letter)| *letter == ' ').filter(|word| !word.is_empty()) {
-            let columns = word.iter().map(|(_, letter)| columns_of_letter(*letter)).sum::<usize>();
+            let columns = word.iter().map(|(_, letter)| char_width(*letter)).sum::<usize>();
             if used > 0 && used + 1 + columns > width {
                 lines.push(std::mem::take(&mut current));
                 used = 0;
@@ -428,16 +428,16 @@ mod tests {
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
-    use super::Markdown;
+    use super::MarkdownPrinter;
     use crate::page::{Page, Palette};
 
     /// Prints a message that comes in pieces.
     fn printed(pieces: &[&str], width: usize) -> String {
         let mut page = Page::new("/p".into(), width);
-        let mut markdown = Markdown::default();
+        let mut markdown = MarkdownPrinter::default();
         pieces.iter().for_each(|piece| markdown.push(piece, &mut page));
         markdown.finish(&mut page);
-        page.take()
+        page.take_text()
     }
 
     #[track_caller]
@@ -481,11 +481,11 @@ end
     #[test]
     fn styles_are_those_of_the_palette() {
         let mut page = Page::new("/p".into(), 80);
-        page.palette = Palette::coloured();
-        let mut markdown = Markdown::default();
+        page.palette = Palette::with_colours();
+        let mut markdown = MarkdownPrinter::default();
         markdown.push("a **b *c*** `d`\n", &mut page);
         markdown.finish(&mut page);
-        let text = page.take();
+        let text = page.take_text();
         assert_eq!(
             text,
             "a \u{1b}[1mb\u{1b}[0m \u{1b}[1m\u{1b}[3mc\u{1b}[0m \u{1b}[36md\u{1b}[0m\n"
@@ -495,10 +495,10 @@ end
     #[test]
     fn a_block_is_printed_as_soon_as_it_is_complete() {
         let mut page = Page::new("/p".into(), 40);
-        let mut markdown = Markdown::default();
+        let mut markdown = MarkdownPrinter::default();
         let mut push = |piece: &str| {
             markdown.push(piece, &mut page);
-            page.take()
+            page.take_text()
         };
         assert_eq!(push("one "), "");
         assert_eq!(push("two\n"), "");
@@ -519,18 +519,18 @@ end
     fn a_block_that_does_not_end_is_printed_in_parts() {
         let line = "- word\n".repeat(5_000);
         let mut page = Page::new("/p".into(), 40);
-        let mut markdown = Markdown::default();
+        let mut markdown = MarkdownPrinter::default();
         markdown.push(&line, &mut page);
-        assert!(markdown.text.len() <= super::BLOCK_BYTES);
+        assert!(markdown.text.len() <= super::MAX_MARKDOWN_BLOCK_BYTES);
         markdown.finish(&mut page);
-        assert_eq!(page.take().matches("• word\n").count(), 5_000);
+        assert_eq!(page.take_text().matches("• word\n").count(), 5_000);
     }
 
     #[test]
     fn a_long_block_is_cut_between_lines_else_between_words() {
         let list = "- word\n".repeat(5_000);
         let whole = "• word\n".repeat(5_000);
-        for cut in [super::BLOCK_BYTES + 1, 20_000, 20_003, 20_006] {
+        for cut in [super::MAX_MARKDOWN_BLOCK_BYTES + 1, 20_000, 20_003, 20_006] {
             let pieces = [&list[..cut], &list[cut..]];
             assert!(printed(&pieces, 40) == whole, "{cut}");
             assert!(printed(&pieces, 40) == printed(&[&list], 40), "{cut}");

@@ -3,26 +3,26 @@
 use acp_types::schema::v1::MessageId;
 use anstyle::Style;
 
-use crate::markdown::Markdown;
-use crate::page::{Owner, Page};
-use crate::safe;
+use crate::markdown::MarkdownPrinter;
+use crate::page::{Page, TextOwner};
+use crate::sanitise;
 
 /// The message that is being printed.
 #[derive(Debug, Default)]
-pub(crate) struct Message {
+pub(crate) struct MessagePrinter {
     /// The part that is not printed yet, where Markdown is laid out; none where it is printed as it is.
-    markdown: Option<Markdown>,
+    markdown: Option<MarkdownPrinter>,
 }
 
-impl Message {
+impl MessagePrinter {
     /// Lays out Markdown from now on.
-    pub(crate) fn lay_out(&mut self) {
-        self.markdown = Some(Markdown::default());
+    pub(crate) fn enable_markdown(&mut self) {
+        self.markdown = Some(MarkdownPrinter::default());
     }
 
     /// Writes a piece of a message.
     pub(crate) fn push(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
-        let text = self.begin(Owner::Message(id.cloned()), text, page);
+        let text = self.begin_text(TextOwner::Message(id.cloned()), text, page);
         match &mut self.markdown {
             Some(markdown) => markdown.push(&text, page),
             None => page.write(Style::new(), &text),
@@ -38,11 +38,11 @@ impl Message {
 
     /// Writes a piece of a thought: dimmed, under its mark.
     pub(crate) fn push_thought(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
-        let owner = Owner::Thought(id.cloned());
+        let owner = TextOwner::Thought(id.cloned());
         let mut mark = if page.owner == owner { "  " } else { "▸ " };
         let dim = page.palette.dim;
-        for piece in self.begin(owner, text, page).split_inclusive('\n') {
-            if page.is_fresh() && piece != "\n" {
+        for piece in self.begin_text(owner, text, page).split_inclusive('\n') {
+            if page.is_at_line_start() && piece != "\n" {
                 page.write(dim, mark);
                 mark = "  ";
             }
@@ -51,15 +51,15 @@ impl Message {
     }
 
     /// Begins the text of `owner`, if it is another one's; returns the text safe to show.
-    fn begin(&mut self, owner: Owner, text: &str, page: &mut Page) -> String {
-        let text = safe::message(text);
+    fn begin_text(&mut self, owner: TextOwner, text: &str, page: &mut Page) -> String {
+        let text = sanitise::escape_message(text);
         if page.owner == owner {
             return text;
         }
         self.end(page);
         let text = text.trim_start_matches('\n').to_owned();
         if !text.is_empty() {
-            page.blank();
+            page.ensure_blank_line();
             page.owner = owner;
         }
         text

@@ -9,9 +9,9 @@ use acp_types::schema::v1::{MessageId, ToolCallId};
 use anstyle::{AnsiColor, Style};
 use callboard_text::path_text;
 
-use super::limits::LINE_CHARS;
-use super::safe;
-use super::words::Words;
+use super::limits::MAX_LINE_CHARS;
+use super::sanitise;
+use super::ui_text::UiText;
 
 /// What is printed now, and how everything looks.
 #[derive(Debug)]
@@ -23,31 +23,31 @@ pub(super) struct Page {
     /// The colours.
     pub(super) palette: Palette,
     /// Its own words.
-    pub(super) words: Words,
+    pub(super) words: UiText,
     /// The key of `_meta` under which the agent sends what the protocol has no place for.
     pub(super) meta_key: String,
     /// Whose text was printed last.
-    pub(super) owner: Owner,
+    pub(super) owner: TextOwner,
     text: String,
     /// Line ends at the end of everything printed so far; two are a blank line.
     line_ends: usize,
     /// Characters of the line that is not ended.
     column: usize,
     /// Columns of that line, if it may be drawn again.
-    drawn: Option<usize>,
+    drawn_columns: Option<usize>,
     /// Whether a line that is not ended can be drawn again.
     is_terminal: bool,
 }
 
 /// Whose text is on the page.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Owner {
+pub(super) enum TextOwner {
     Nobody,
     Message(Option<MessageId>),
     Thought(Option<MessageId>),
     Plan,
     /// A call of which only the head is printed.
-    Head(ToolCallId),
+    CallHead(ToolCallId),
     Call(ToolCallId),
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Palette {
 }
 
 impl Palette {
-    pub(super) fn coloured() -> Self {
+    pub(super) fn with_colours() -> Self {
         Self {
             good: AnsiColor::Green.on_default(),
             bad: AnsiColor::Red.on_default(),
@@ -87,19 +87,19 @@ impl Page {
             cwd,
             width,
             palette: Palette::default(),
-            words: Words::default(),
+            words: UiText::default(),
             meta_key: DEFAULT_KEY.to_owned(),
-            owner: Owner::Nobody,
+            owner: TextOwner::Nobody,
             text: String::new(),
             line_ends: 2,
             column: 0,
-            drawn: None,
+            drawn_columns: None,
             is_terminal: false,
         }
     }
 
     /// Draws again a line that is not ended.
-    pub(super) fn on_terminal(&mut self) {
+    pub(super) fn enable_redraw(&mut self) {
         self.is_terminal = true;
     }
 
@@ -109,7 +109,7 @@ impl Page {
     }
 
     /// Hands over what was written since the last time.
-    pub(super) fn take(&mut self) -> String {
+    pub(super) fn take_text(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
@@ -118,7 +118,7 @@ impl Page {
         if text.is_empty() {
             return;
         }
-        self.drawn = None;
+        self.drawn_columns = None;
         let words = text.trim_end_matches('\n');
         if !words.is_empty() {
             self.text.push_str(&format!("{style}{words}{style:#}"));
@@ -131,89 +131,89 @@ impl Page {
     }
 
     /// Writes a line of plain text.
-    pub(super) fn line(&mut self, text: &str) {
+    pub(super) fn write_line(&mut self, text: &str) {
         self.write(Style::new(), text);
         self.write(Style::new(), "\n");
     }
 
     /// Writes a line that holds colours.
-    pub(super) fn styled_line(&mut self, line: &str) {
-        self.fresh();
+    pub(super) fn write_styled_line(&mut self, line: &str) {
+        self.end_open_line();
         let is_empty = line.is_empty();
         self.text.push_str(line);
         self.text.push('\n');
-        (self.drawn, self.column) = (None, 0);
+        (self.drawn_columns, self.column) = (None, 0);
         self.line_ends = if is_empty { self.line_ends + 1 } else { 1 };
     }
 
     /// Draws a line that holds colours and has so many columns, over the last one if that was drawn.
-    pub(super) fn draw(&mut self, line: &str, columns: usize) {
+    pub(super) fn redraw_line(&mut self, line: &str, columns: usize) {
         let before = self.begin_drawing();
         self.text.push_str(line);
         self.text.push_str(&" ".repeat(before.saturating_sub(columns)));
-        (self.drawn, self.line_ends, self.column) = (Some(columns), 0, columns);
+        (self.drawn_columns, self.line_ends, self.column) = (Some(columns), 0, columns);
     }
 
     /// Writes a line as [`Page::draw`] does, for good.
-    pub(super) fn end_drawing(&mut self, line: &str, columns: usize) {
-        self.draw(line, columns);
+    pub(super) fn finish_drawing(&mut self, line: &str, columns: usize) {
+        self.redraw_line(line, columns);
         self.text.push('\n');
-        (self.drawn, self.line_ends, self.column) = (None, 1, 0);
+        (self.drawn_columns, self.line_ends, self.column) = (None, 1, 0);
     }
 
     /// Goes to the beginning of the line that was drawn, or begins one; returns the columns that are
     /// to be covered.
     fn begin_drawing(&mut self) -> usize {
-        if let Some(columns) = self.drawn {
+        if let Some(columns) = self.drawn_columns {
             self.text.push('\r');
             return columns;
         }
-        self.fresh();
+        self.end_open_line();
         0
     }
 
     /// Returns whether the next text begins a line.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(super) fn is_at_line_start(&self) -> bool {
         self.line_ends > 0
     }
 
     /// Ends the line that is not ended.
-    pub(super) fn fresh(&mut self) {
-        if !self.is_fresh() {
+    pub(super) fn end_open_line(&mut self) {
+        if !self.is_at_line_start() {
             self.write(Style::new(), "\n");
         }
     }
 
     /// Leaves a blank line, unless there is one.
-    pub(super) fn blank(&mut self) {
+    pub(super) fn ensure_blank_line(&mut self) {
         while self.line_ends < 2 {
             self.write(Style::new(), "\n");
         }
     }
 
     /// Writes a piece of a call's text behind a gutter; it may begin and end within a line.
-    pub(super) fn gutter(&mut self, text: &str) {
+    pub(super) fn write_with_gutter(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
             let (line, end) = match piece.strip_suffix('\n') {
                 Some(line) => (line, "\n"),
                 None => (piece, ""),
             };
-            if self.is_fresh() {
+            if self.is_at_line_start() {
                 let gutter = if line.is_empty() { "  │" } else { "  │ " };
                 self.write(self.palette.dim, gutter);
             }
-            let room = LINE_CHARS.saturating_sub(self.column);
+            let room = MAX_LINE_CHARS.saturating_sub(self.column);
             if room > 0 {
-                self.write(Style::new(), &safe::cut(line, room));
+                self.write(Style::new(), &sanitise::truncate_line(line, room));
             }
             self.write(Style::new(), end);
         }
     }
 
     /// Returns a path as it is shown: relative to the directory where it lies beneath.
-    pub(super) fn path(&self, path: &Path) -> String {
+    pub(super) fn display_path(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.cwd).unwrap_or(path);
         let path = if below.as_os_str().is_empty() { path } else { below };
-        safe::exact(&path_text(path))
+        sanitise::escape_line(&path_text(path))
     }
 }

@@ -1,22 +1,22 @@
 //! The table of all calls, with what each of them cost on the wire.
 
 use acp_types::schema::v1::ToolCallStatus;
-use callboard_text::counted;
+use callboard_text::count_with_noun;
 
 use super::card::Card;
-use super::safe;
-use super::words::word_of;
+use super::sanitise;
+use super::ui_text::kind_word;
 
 /// What calls sum up to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Totals {
+pub(super) struct CallTotals {
     calls: usize,
     updates: usize,
     bytes: usize,
     millis: u64,
 }
 
-impl Totals {
+impl CallTotals {
     /// Adds a call.
     pub(super) fn add(&mut self, card: &Card) {
         self.calls += 1;
@@ -27,25 +27,28 @@ impl Totals {
 }
 
 /// Columns of the first column below which it is not made smaller.
-const MIN_TITLE: usize = 12;
+const MIN_TITLE_COLUMNS: usize = 12;
 
-const COLUMNS: usize = 6;
+const COLUMN_COUNT: usize = 6;
 
 /// Returns the table of `cards` and of calls before them of which only the totals are known.
-pub(super) fn table(cards: &[Card], earlier: Totals, width: usize) -> String {
+pub(super) fn render_table(cards: &[Card], earlier: CallTotals, width: usize) -> String {
     let mut totals = earlier;
     cards.iter().for_each(|card| totals.add(card));
     let head = ["call", "kind", "status", "updates", "bytes", "ms"].map(str::to_owned);
     let mut rows = vec![head];
     if earlier.calls > 0 {
-        rows.push(sums(counted(earlier.calls as u64, "earlier call", "earlier calls"), earlier));
+        rows.push(totals_row(
+            count_with_noun(earlier.calls as u64, "earlier call", "earlier calls"),
+            earlier,
+        ));
     }
-    rows.extend(cards.iter().map(row));
-    rows.push(sums(counted(totals.calls as u64, "call", "calls"), totals));
-    lay_out(rows, width)
+    rows.extend(cards.iter().map(call_row));
+    rows.push(totals_row(count_with_noun(totals.calls as u64, "call", "calls"), totals));
+    align_columns(rows, width)
 }
 
-fn row(card: &Card) -> [String; COLUMNS] {
+fn call_row(card: &Card) -> [String; COLUMN_COUNT] {
     let status = match card.status {
         ToolCallStatus::Pending => "pending",
         ToolCallStatus::InProgress => "in_progress",
@@ -56,7 +59,7 @@ fn row(card: &Card) -> [String; COLUMNS] {
     let millis = card.duration_ms.map_or_else(|| "–".to_owned(), |millis| millis.to_string());
     [
         card.title.replace('\t', " "),
-        word_of(card.kind).to_owned(),
+        kind_word(card.kind).to_owned(),
         status.to_owned(),
         card.updates.to_string(),
         card.bytes.to_string(),
@@ -64,21 +67,22 @@ fn row(card: &Card) -> [String; COLUMNS] {
     ]
 }
 
-fn sums(title: String, sums: Totals) -> [String; COLUMNS] {
+fn totals_row(title: String, sums: CallTotals) -> [String; COLUMN_COUNT] {
     let [updates, bytes] = [sums.updates, sums.bytes].map(|sum| sum.to_string());
     [title, String::new(), String::new(), updates, bytes, sums.millis.to_string()]
 }
 
 /// Aligns words to the left and numbers to the right; what is too wide is taken off the titles.
-fn lay_out(mut rows: Vec<[String; COLUMNS]>, width: usize) -> String {
-    let widest = |rows: &[[String; COLUMNS]], column: usize| {
+fn align_columns(mut rows: Vec<[String; COLUMN_COUNT]>, width: usize) -> String {
+    let widest = |rows: &[[String; COLUMN_COUNT]], column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
     };
-    let others: usize = (1..COLUMNS).map(|column| 2 + widest(&rows, column)).sum();
+    let others: usize = (1..COLUMN_COUNT).map(|column| 2 + widest(&rows, column)).sum();
     for row in &mut rows {
-        row[0] = safe::cut(&row[0], width.saturating_sub(others).max(MIN_TITLE));
+        row[0] =
+            sanitise::truncate_line(&row[0], width.saturating_sub(others).max(MIN_TITLE_COLUMNS));
     }
-    let [title, kind, status, updates, bytes, millis]: [usize; COLUMNS] =
+    let [title, kind, status, updates, bytes, millis]: [usize; COLUMN_COUNT] =
         std::array::from_fn(|column| widest(&rows, column));
     let lines = rows.iter().map(|[a, b, c, d, e, f]| {
         format!("{a:title$}  {b:kind$}  {c:status$}  {d:>updates$}  {e:>bytes$}  {f:>millis$}\n")

@@ -1,31 +1,31 @@
 //! Whole stories: the messages of a session, and the text that they leave.
 
-mod asking;
-mod ends;
+mod outcomes;
+mod permission_requests;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::Cards;
-use crate::limits::{CALLS, DIFF_LINES, LIVE_LINES};
+use crate::CardRenderer;
+use crate::limits::{MAX_CALLS, MAX_DIFF_LINES, MAX_LIVE_OUTPUT_LINES};
 
 /// Shows each message: an update, or a permission request if it has options.
-fn shown(messages: &[Value]) -> String {
-    let mut cards = Cards::new("/p", 80);
-    let mut text = tell(&mut cards, messages);
-    text.push_str(&cards.end_line());
+fn render_all(messages: &[Value]) -> String {
+    let mut cards = CardRenderer::new("/p", 80);
+    let mut text = render_messages(&mut cards, messages);
+    text.push_str(&cards.take_line_end());
     text
 }
 
-fn tell(cards: &mut Cards, messages: &[Value]) -> String {
+fn render_messages(cards: &mut CardRenderer, messages: &[Value]) -> String {
     let mut text = String::new();
     for message in messages {
         if message.get("options").is_some() {
             let request = serde_json::from_value(message.clone()).unwrap();
-            text += &cards.permission(&request, message.to_string().len());
+            text += &cards.render_permission_request(&request, message.to_string().len());
         } else {
             let update = serde_json::from_value(message.clone()).unwrap();
-            text += &cards.update(&update, message.to_string().len());
+            text += &cards.render_update(&update, message.to_string().len());
         }
     }
     text
@@ -33,7 +33,7 @@ fn tell(cards: &mut Cards, messages: &[Value]) -> String {
 
 #[track_caller]
 fn check(messages: &[Value], expected: &str) {
-    let text = shown(messages);
+    let text = render_all(messages);
     println!("{text}");
     assert_eq!(text, expected.strip_prefix('\n').unwrap_or(expected));
 }
@@ -212,15 +212,18 @@ Wait.
 
 #[test]
 fn endless_output_stops_and_shows_its_end() {
-    let lines: Vec<_> = (1..=LIVE_LINES + 10).map(|line| line.to_string()).collect();
-    let text = shown(&[
-        with(call("1", "Run", "execute"), console(&lines[..LIVE_LINES].join("\n"))),
+    let lines: Vec<_> = (1..=MAX_LIVE_OUTPUT_LINES + 10).map(|line| line.to_string()).collect();
+    let text = render_all(&[
+        with(call("1", "Run", "execute"), console(&lines[..MAX_LIVE_OUTPUT_LINES].join("\n"))),
         change("1", console(&lines.join("\n"))),
         ended("1", "completed", 1),
     ]);
-    let end = format!("  │ {LIVE_LINES}\n  │ … 4 more lines\n  │ {}\n", LIVE_LINES + 5);
+    let end = format!(
+        "  │ {MAX_LIVE_OUTPUT_LINES}\n  │ … 4 more lines\n  │ {}\n",
+        MAX_LIVE_OUTPUT_LINES + 5
+    );
     assert!(text.contains(&end), "{text}");
-    assert!(text.ends_with(&format!("  │ {}\n✓ 1 ms\n", LIVE_LINES + 10)), "{text}");
+    assert!(text.ends_with(&format!("  │ {}\n✓ 1 ms\n", MAX_LIVE_OUTPUT_LINES + 10)), "{text}");
 }
 
 #[test]
@@ -258,8 +261,8 @@ fn a_display_only_terminal_is_printed_by_lines() {
 
 #[test]
 fn on_a_terminal_a_message_is_laid_out_and_progress_is_drawn_over() {
-    let mut cards = Cards::new("/p", 80).on_terminal();
-    let text = tell(
+    let mut cards = CardRenderer::new("/p", 80).for_terminal();
+    let text = render_messages(
         &mut cards,
         &[
             says("agent_message_chunk", "I will **re"),
@@ -361,9 +364,9 @@ fn an_agent_has_a_key_of_its_own() {
     place["_meta"] = json!({"own": {"oldStart": 40, "newStart": 42}});
     let end = json!({"status": "failed", "_meta": {"own": {"exitCode": 3, "durationMs": 7}}});
     let messages = [with(call("1", "Edit", "edit"), json!({"content": [place]})), change("1", end)];
-    let own = tell(&mut Cards::new("/p", 80).with_meta_key("own"), &messages);
+    let own = render_messages(&mut CardRenderer::new("/p", 80).with_meta_key("own"), &messages);
     assert!(own.contains("@@ -40,1 +42,1 @@") && own.contains("exit code 3"), "{own}");
-    let other = tell(&mut Cards::new("/p", 80), &messages);
+    let other = render_messages(&mut CardRenderer::new("/p", 80), &messages);
     assert!(other.contains("@@ -1,1 +1,1 @@") && !other.contains("exit code 3"), "{other}");
 }
 
@@ -443,9 +446,9 @@ fn nothing_of_others_moves_the_cursor() {
     ];
     // A terminal's line may be drawn again, by us.
     for (mut cards, own) in
-        [(Cards::new("/p", 80), "\n"), (Cards::new("/p", 80).on_terminal(), "\n\r")]
+        [(CardRenderer::new("/p", 80), "\n"), (CardRenderer::new("/p", 80).for_terminal(), "\n\r")]
     {
-        let text = tell(&mut cards, &messages) + &cards.end_line();
+        let text = render_messages(&mut cards, &messages) + &cards.take_line_end();
         println!("{text}");
         let harmful = |c: &char| (c.is_control() && !own.contains(*c)) || *c == '\u{202e}';
         assert_eq!(text.chars().find(harmful), None);
@@ -458,7 +461,7 @@ fn nothing_of_others_moves_the_cursor() {
 #[test]
 fn lines_of_our_own_fit_the_width() {
     let long = "word ".repeat(40);
-    let text = shown(&[
+    let text = render_all(&[
         call("1", &long, "execute"),
         change("1", json!({"status": "failed", "content": [text(&long)]})),
         json!({"sessionUpdate": "plan", "entries": [
@@ -476,18 +479,18 @@ fn colours_are_added_and_can_be_taken_off() {
         with(call("1", "Edit a", "edit"), json!({"content": [diff("a\n", "b\n")]})),
         ended("1", "completed", 1),
     ];
-    let coloured = tell(&mut Cards::new("/p", 80).coloured(), &messages);
+    let coloured = render_messages(&mut CardRenderer::new("/p", 80).with_colours(), &messages);
     assert!(
         coloured.contains("\u{1b}[31m  - a\u{1b}[0m\n\u{1b}[32m  + b\u{1b}[0m\n"),
         "{coloured:?}"
     );
     assert!(coloured.contains("\u{1b}[32m✓ \u{1b}[0m\u{1b}[2m1 ms"), "{coloured:?}");
-    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), shown(&messages));
+    assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), render_all(&messages));
 }
 
 #[test]
 fn the_table_counts_messages_and_bytes() {
-    let mut cards = Cards::new("/p", 72);
+    let mut cards = CardRenderer::new("/p", 72);
     let messages = [
         call("1", "Read src/a.rs", "read"),
         ended("1", "completed", 3),
@@ -504,14 +507,14 @@ fn the_table_counts_messages_and_bytes() {
         change("1", json!({"title": "Late", "status": "completed"})),
         running("3"),
     ];
-    tell(&mut cards, &messages);
-    println!("{}", cards.table());
+    render_messages(&mut cards, &messages);
+    println!("{}", cards.render_table());
     let bytes: Vec<_> = messages.iter().map(|message| message.to_string().len()).collect();
     let [one, two, three] =
         [&bytes[..2], &bytes[2..5], &bytes[5..]].map(|part| part.iter().sum::<usize>());
     let all = one + two + three;
     assert_eq!(
-        cards.table(),
+        cards.render_table(),
         format!(
             "\
 call                         kind     status       updates  bytes     ms
@@ -526,14 +529,14 @@ Tool call                             in_progress        1     {three}      –
 
 #[test]
 fn the_oldest_calls_leave_their_sums() {
-    let mut cards = Cards::new("/p", 80);
+    let mut cards = CardRenderer::new("/p", 80);
     let ended =
         |id: usize| with(call(&id.to_string(), "Do", "other"), json!({"status": "completed"}));
-    tell(&mut cards, &(0..CALLS + 2).map(ended).collect::<Vec<_>>());
-    let table = cards.table();
-    assert_eq!(table.lines().count(), CALLS + 3);
+    render_messages(&mut cards, &(0..MAX_CALLS + 2).map(ended).collect::<Vec<_>>());
+    let table = cards.render_table();
+    assert_eq!(table.lines().count(), MAX_CALLS + 3);
     assert!(table.lines().nth(1).unwrap().starts_with("2 earlier calls "), "{table}");
-    assert!(table.lines().last().unwrap().starts_with(&format!("{} calls ", CALLS + 2)));
+    assert!(table.lines().last().unwrap().starts_with(&format!("{} calls ", MAX_CALLS + 2)));
 }
 
 #[test]

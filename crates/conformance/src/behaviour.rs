@@ -9,34 +9,34 @@ use serde_json::{Value, json};
 
 /// How the client behaves. The default is a good one, without any capability, that allows once.
 #[derive(Debug, Clone)]
-pub struct Behaviour {
+pub struct ClientBehaviour {
     /// What it says of itself in `initialize`; what [`form`](Self::form),
     /// [`files`](Self::files) and [`terminals`](Self::terminals) need is added to it.
     pub capabilities: Value,
     /// What it answers when it is asked for permission.
-    pub permission: Permission,
+    pub permission: PermissionReply,
     /// When it answers that.
-    pub timing: Timing,
+    pub timing: ReplyTiming,
     /// What it answers when it is shown a form, if it shows any.
-    pub form: Option<Form>,
+    pub form: Option<FormReply>,
     /// How long it waits after each line that it reads.
-    pub pause: Duration,
+    pub read_delay: Duration,
     /// The files that it offers, if it does.
-    pub files: Option<Files>,
+    pub files: Option<FileService>,
     /// The terminals that it offers, if it does.
-    pub terminals: Option<Terminals>,
+    pub terminals: Option<TerminalService>,
     /// The longest that any wait may take.
     pub deadline: Duration,
 }
 
-impl Default for Behaviour {
+impl Default for ClientBehaviour {
     fn default() -> Self {
         Self {
             capabilities: json!({}),
-            permission: Permission::default(),
-            timing: Timing::default(),
+            permission: PermissionReply::default(),
+            timing: ReplyTiming::default(),
             form: None,
-            pause: Duration::ZERO,
+            read_delay: Duration::ZERO,
             files: None,
             terminals: None,
             deadline: Duration::from_secs(10),
@@ -44,9 +44,9 @@ impl Default for Behaviour {
     }
 }
 
-impl Behaviour {
+impl ClientBehaviour {
     /// All that the client says of itself in `initialize`.
-    pub(crate) fn advertised(&self) -> Value {
+    pub(crate) fn advertised_capabilities(&self) -> Value {
         let mut advertised = self.capabilities.clone();
         if self.files.is_some() {
             let writes = self.files.as_ref().is_some_and(|files| files.writes.is_some());
@@ -62,8 +62,8 @@ impl Behaviour {
     }
 }
 
-impl From<Permission> for Behaviour {
-    fn from(permission: Permission) -> Self {
+impl From<PermissionReply> for ClientBehaviour {
+    fn from(permission: PermissionReply) -> Self {
         Self { permission, ..Self::default() }
     }
 }
@@ -71,7 +71,7 @@ impl From<Permission> for Behaviour {
 /// What the client answers when it is asked for permission.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Permission {
+pub enum PermissionReply {
     /// The first option of this kind; the outcome `cancelled` if there is none.
     Select(PermissionOptionKind),
     /// An option by its id, which may be none of those offered.
@@ -83,10 +83,10 @@ pub enum Permission {
     /// A result that is none.
     Malformed,
     /// Nothing.
-    Never,
+    NoReply,
 }
 
-impl Default for Permission {
+impl Default for PermissionReply {
     fn default() -> Self {
         Self::Select(PermissionOptionKind::AllowOnce)
     }
@@ -95,7 +95,7 @@ impl Default for Permission {
 /// What the client answers when it is shown a form (`elicitation/create`).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Form {
+pub enum FormReply {
     /// It accepts, with this text in every field.
     Fill(&'static str),
     /// It accepts, with no field filled in.
@@ -107,20 +107,20 @@ pub enum Form {
     /// A JSON-RPC error.
     Error,
     /// Nothing.
-    Never,
+    NoReply,
 }
 
 /// When the client answers a permission request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Timing {
+pub enum ReplyTiming {
     /// As soon as it reads it.
     #[default]
-    AtOnce,
+    Immediately,
     /// At once, and the same again.
     Twice,
     /// After a while. [`Agent::permit`](crate::Agent::permit) answers after any event instead.
-    Late(Duration),
+    Delayed(Duration),
     /// Behind the next `session/cancel`.
     AfterCancel,
 }
@@ -128,33 +128,33 @@ pub enum Timing {
 /// How the client serves what it offers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Service {
+pub enum ServiceBehaviour {
     /// It does.
     #[default]
     Works,
     /// It does, and says so a while after.
-    Late(Duration),
+    Delayed(Duration),
     /// Every request gets a JSON-RPC error.
     Fails,
     /// No request gets an answer.
-    Never,
+    NoReply,
 }
 
 /// The files of an editor: those on the disk, and what is not saved.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct FileService {
     /// The text of files that differ from the disk. A write saves the file.
     pub unsaved: BTreeMap<PathBuf, String>,
     /// Whether reading works, and all else if that does.
-    pub service: Service,
+    pub reads: ServiceBehaviour,
     /// Whether writing works; none if it is not offered.
-    pub writes: Option<Service>,
+    pub writes: Option<ServiceBehaviour>,
 }
 
-impl Default for Files {
+impl Default for FileService {
     fn default() -> Self {
-        let service = Service::default();
-        Self { unsaved: BTreeMap::new(), service, writes: Some(service) }
+        let service = ServiceBehaviour::default();
+        Self { unsaved: BTreeMap::new(), reads: service, writes: Some(service) }
     }
 }
 
@@ -162,20 +162,20 @@ impl Default for Files {
 ///
 /// One that fails in all but `terminal/create` has forgotten its terminals.
 #[derive(Debug, Clone, Default)]
-pub struct Terminals {
+pub struct TerminalService {
     /// What is left out of their output.
-    pub cut: Cut,
+    pub truncation: OutputTruncation,
     /// Whether it works.
-    pub service: Service,
+    pub service: ServiceBehaviour,
     /// Methods that it serves otherwise, such as `terminal/kill`.
-    pub but: BTreeMap<&'static str, Service>,
+    pub method_overrides: BTreeMap<&'static str, ServiceBehaviour>,
     /// What every command comes to, where none is really run.
-    pub scripted: Option<Scripted>,
+    pub scripted_command: Option<ScriptedCommand>,
 }
 
 /// What a command comes to that is not really run.
 #[derive(Debug, Clone, Default)]
-pub struct Scripted {
+pub struct ScriptedCommand {
     /// What it writes, each text a while after the one before it, though it has ended by then.
     pub output: Vec<(Duration, String)>,
     /// When it ends by itself, from its start, and its exit status. Else it ends when it is killed.
@@ -185,12 +185,12 @@ pub struct Scripted {
 /// How output is cut. The protocol wants it cut at its beginning, to `outputByteLimit`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cut {
+pub enum OutputTruncation {
     /// As the agent asked for.
     #[default]
-    AsAsked,
+    ToRequestedLimit,
     /// Down to the last bytes, however many were asked for.
-    Beginning(usize),
+    KeepLastBytes(usize),
     /// Down to the first bytes: what came last is missing.
-    End(usize),
+    KeepFirstBytes(usize),
 }

@@ -12,17 +12,17 @@ use acp_types::schema::v1::{
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use crate::behaviour::{Behaviour, Form, Permission, Timing};
-use crate::limits::{MAX_KEPT, MAX_KEPT_TRANSCRIPT_BYTES};
-use crate::session::Session;
-use crate::{Fault, Side, Transcript};
+use crate::behaviour::{ClientBehaviour, FormReply, PermissionReply, ReplyTiming};
+use crate::limits::{MAX_KEPT_ITEMS, MAX_KEPT_TRANSCRIPT_BYTES};
+use crate::session::ObservedSession;
+use crate::{RuleViolation, Side, TranscriptJudge};
 
 /// A result, or an error object.
-pub type Answer = Result<Value, Value>;
+pub type JsonRpcResult = Result<Value, Value>;
 
 /// A permission request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ReceivedPermissionRequest {
     /// The id of the JSON-RPC request.
     pub id: Value,
     /// What was asked.
@@ -31,9 +31,9 @@ pub struct Asked {
 
 /// What is to be done about a message.
 #[derive(Debug)]
-pub(crate) enum Todo {
-    Say(Value),
-    SayLate(Duration, Value),
+pub(crate) enum ClientAction {
+    Send(Value),
+    SendDelayed(Duration, Value),
     /// A request about the client's files or terminals.
     Serve {
         id: Value,
@@ -44,7 +44,7 @@ pub(crate) enum Todo {
 
 /// A request of the client that is not answered.
 #[derive(Debug)]
-struct Request {
+struct OpenClientRequest {
     method: String,
     session: Option<String>,
     /// What `session/set_mode` asks for.
@@ -53,76 +53,76 @@ struct Request {
 
 /// Everything that the client said and was told.
 #[derive(Debug)]
-pub struct Client {
-    behaviour: Behaviour,
-    judge: Transcript,
-    faults: Vec<Fault>,
-    requests: HashMap<String, Request>,
-    answers: HashMap<String, Answer>,
+pub struct TestClient {
+    behaviour: ClientBehaviour,
+    judge: TranscriptJudge,
+    violations: Vec<RuleViolation>,
+    requests: HashMap<String, OpenClientRequest>,
+    answers: HashMap<String, JsonRpcResult>,
     transcript: VecDeque<String>,
     transcript_bytes: usize,
-    sessions: HashMap<String, Session>,
-    after_cancel: Vec<Value>,
+    sessions: HashMap<String, ObservedSession>,
+    deferred_replies: Vec<Value>,
     /// The session that was opened first.
-    pub first: Option<String>,
+    pub first_session: Option<String>,
     /// What was asked.
-    pub asked: Vec<Asked>,
+    pub permission_requests: Vec<ReceivedPermissionRequest>,
     /// The forms that were shown, as the parameters of their requests.
     pub forms: Vec<Value>,
     /// The ids of requests that the agent took back.
-    pub withdrawn: Vec<Value>,
+    pub cancelled_requests: Vec<Value>,
     /// The errors that answer no request in particular.
-    pub strays: Vec<Value>,
+    pub unmatched_errors: Vec<Value>,
 }
 
-impl Client {
+impl TestClient {
     /// Makes a client that has said nothing.
-    pub(crate) fn new(behaviour: Behaviour) -> Self {
+    pub(crate) fn new(behaviour: ClientBehaviour) -> Self {
         Self {
             behaviour,
-            judge: Transcript::new(),
-            faults: Vec::new(),
+            judge: TranscriptJudge::new(),
+            violations: Vec::new(),
             requests: HashMap::new(),
             answers: HashMap::new(),
             transcript: VecDeque::new(),
             transcript_bytes: 0,
             sessions: HashMap::new(),
-            after_cancel: Vec::new(),
-            first: None,
-            asked: Vec::new(),
+            deferred_replies: Vec::new(),
+            first_session: None,
+            permission_requests: Vec::new(),
             forms: Vec::new(),
-            withdrawn: Vec::new(),
-            strays: Vec::new(),
+            cancelled_requests: Vec::new(),
+            unmatched_errors: Vec::new(),
         }
     }
 
     /// Returns how it behaves.
-    pub(crate) fn behaviour(&self) -> &Behaviour {
+    pub(crate) fn behaviour(&self) -> &ClientBehaviour {
         &self.behaviour
     }
 
     /// Returns the answer to a request, if it came.
     #[must_use]
-    pub fn answer(&self, id: &Value) -> Option<&Answer> {
+    pub fn response(&self, id: &Value) -> Option<&JsonRpcResult> {
         self.answers.get(&id.to_string())
     }
 
     /// Returns what it holds of a session: nothing of one that was not opened.
     #[must_use]
-    pub fn session(&self, id: &str) -> &Session {
-        static NONE: LazyLock<Session> = LazyLock::new(Session::default);
+    pub fn session(&self, id: &str) -> &ObservedSession {
+        static NONE: LazyLock<ObservedSession> = LazyLock::new(ObservedSession::default);
         self.sessions.get(id).unwrap_or(&NONE)
     }
 
     /// Returns every session that was opened, with its id.
-    pub fn sessions(&self) -> impl Iterator<Item = (&str, &Session)> {
+    pub fn sessions(&self) -> impl Iterator<Item = (&str, &ObservedSession)> {
         self.sessions.iter().map(|(id, session)| (id.as_str(), session))
     }
 
     /// Returns every broken rule of a side, the first 100,000 of both.
     #[must_use]
-    pub fn faults_of(&self, side: Side) -> Vec<Fault> {
-        self.faults.iter().filter(|fault| fault.side == side).cloned().collect()
+    pub fn violations_by(&self, side: Side) -> Vec<RuleViolation> {
+        self.violations.iter().filter(|fault| fault.side == side).cloned().collect()
     }
 
     /// Returns what was said, a message a line, as `callboard check-wire` reads it: the last
@@ -133,8 +133,8 @@ impl Client {
     }
 
     /// Notes a line that is sent, whatever it is.
-    pub(crate) fn sent(&mut self, line: &[u8]) {
-        self.note(Side::Client, line);
+    pub(crate) fn record_sent(&mut self, line: &[u8]) {
+        self.record(Side::Client, line);
         let Ok(message) = serde_json::from_slice::<Value>(line) else { return };
         let (id, method) = (&message["id"], message["method"].as_str());
         let Some(method) = method.filter(|_| id.is_string() || id.is_i64()) else { return };
@@ -147,44 +147,44 @@ impl Client {
             }
             // What it was is told before the answer.
             ("session/load" | "session/resume", Some(session)) => {
-                self.sessions.insert(session.clone(), Session::default());
+                self.sessions.insert(session.clone(), ObservedSession::default());
             }
             _ => {}
         }
         let mode = message["params"]["modeId"].as_str().map(str::to_owned);
-        let request = Request { method: method.to_owned(), session, mode };
+        let request = OpenClientRequest { method: method.to_owned(), session, mode };
         self.requests.insert(id.to_string(), request);
     }
 
     /// Takes a line of the agent; returns what to do.
-    pub(crate) fn receive(&mut self, line: &[u8]) -> Vec<Todo> {
-        self.note(Side::Agent, line);
+    pub(crate) fn receive(&mut self, line: &[u8]) -> Vec<ClientAction> {
+        self.record(Side::Agent, line);
         let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
         let id = message.get_mut("id").map(Value::take);
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (message["method"].as_str(), id) {
-            (Some(method), Some(id)) => return self.asked(id, method.to_owned(), params),
-            (Some(method), None) => self.told(method, &params),
-            (None, id) => self.answered(&id.unwrap_or_default(), &message),
+            (Some(method), Some(id)) => return self.handle_request(id, method.to_owned(), params),
+            (Some(method), None) => self.handle_notification(method, &params),
+            (None, id) => self.handle_response(&id.unwrap_or_default(), &message),
         }
         Vec::new()
     }
 
     /// What is to be said behind a `session/cancel`.
-    pub(crate) fn after_cancel(&mut self) -> Vec<Value> {
-        std::mem::take(&mut self.after_cancel)
+    pub(crate) fn take_deferred_replies(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.deferred_replies)
     }
 
     /// Notes that nothing more will be said.
-    pub(crate) fn ended(&mut self) {
-        let faults = self.judge.end();
-        self.blame(faults);
+    pub(crate) fn finish(&mut self) {
+        let faults = self.judge.finish();
+        self.add_violations(faults);
     }
 
-    fn note(&mut self, side: Side, line: &[u8]) {
-        let faults = self.judge.said(side, line);
-        self.blame(faults);
-        let line = wrapped(side, line);
+    fn record(&mut self, side: Side, line: &[u8]) {
+        let faults = self.judge.judge_wire_line(side, line);
+        self.add_violations(faults);
+        let line = with_direction(side, line);
         self.transcript_bytes += line.len();
         self.transcript.push_back(line);
         while self.transcript_bytes > MAX_KEPT_TRANSCRIPT_BYTES
@@ -194,96 +194,100 @@ impl Client {
         }
     }
 
-    fn blame(&mut self, faults: Vec<Fault>) {
-        let room = MAX_KEPT.saturating_sub(self.faults.len());
-        self.faults.extend(faults.into_iter().take(room));
+    fn add_violations(&mut self, faults: Vec<RuleViolation>) {
+        let room = MAX_KEPT_ITEMS.saturating_sub(self.violations.len());
+        self.violations.extend(faults.into_iter().take(room));
     }
 
-    fn asked(&mut self, id: Value, method: String, params: Value) -> Vec<Todo> {
+    fn handle_request(&mut self, id: Value, method: String, params: Value) -> Vec<ClientAction> {
         let is_offered = match method.split('/').next() {
             Some("fs") => self.behaviour.files.is_some(),
             Some("terminal") => self.behaviour.terminals.is_some(),
             _ => false,
         };
         if is_offered {
-            return vec![Todo::Serve { id, method, params }];
+            return vec![ClientAction::Serve { id, method, params }];
         }
         if let ("elicitation/create", Some(form)) = (&*method, self.behaviour.form) {
             let reply = form.reply(&id, &params);
-            keep(&mut self.forms, params);
-            return reply.map(Todo::Say).into_iter().collect();
+            push_bounded(&mut self.forms, params);
+            return reply.map(ClientAction::Send).into_iter().collect();
         }
         if method != "session/request_permission" {
-            return vec![Todo::Say(failure(&id, -32601, "Method not found"))];
+            return vec![ClientAction::Send(error_response(&id, -32601, "Method not found"))];
         }
         let Ok(request) = RequestPermissionRequest::deserialize(&params) else {
-            return vec![Todo::Say(failure(&id, -32602, "Invalid params"))];
+            return vec![ClientAction::Send(error_response(&id, -32602, "Invalid params"))];
         };
         if let Some(session) = self.sessions.get_mut(&*request.session_id.0) {
-            session.observer.permission(&request);
+            session.observer.permission_request(&request);
         }
-        let asked = Asked { id, request };
+        let asked = ReceivedPermissionRequest { id, request };
         let reply = asked.reply(self.behaviour.permission);
-        keep(&mut self.asked, asked);
+        push_bounded(&mut self.permission_requests, asked);
         let Some(reply) = reply else { return Vec::new() };
         match self.behaviour.timing {
-            Timing::AtOnce => vec![Todo::Say(reply)],
-            Timing::Twice => vec![Todo::Say(reply.clone()), Todo::Say(reply)],
-            Timing::Late(after) => vec![Todo::SayLate(after, reply)],
-            Timing::AfterCancel => {
-                keep(&mut self.after_cancel, reply);
+            ReplyTiming::Immediately => vec![ClientAction::Send(reply)],
+            ReplyTiming::Twice => {
+                vec![ClientAction::Send(reply.clone()), ClientAction::Send(reply)]
+            }
+            ReplyTiming::Delayed(after) => vec![ClientAction::SendDelayed(after, reply)],
+            ReplyTiming::AfterCancel => {
+                push_bounded(&mut self.deferred_replies, reply);
                 Vec::new()
             }
         }
     }
 
-    fn told(&mut self, method: &str, params: &Value) {
+    fn handle_notification(&mut self, method: &str, params: &Value) {
         match method {
             "session/update" => {
                 let Ok(told) = SessionNotification::deserialize(params) else { return };
                 if let Some(session) = self.sessions.get_mut(&*told.session_id.0) {
-                    session.update(told.update);
+                    session.apply_update(told.update);
                 }
             }
-            "$/cancel_request" => keep(&mut self.withdrawn, params["requestId"].clone()),
+            "$/cancel_request" => {
+                push_bounded(&mut self.cancelled_requests, params["requestId"].clone())
+            }
             _ => {}
         }
     }
 
-    fn answered(&mut self, id: &Value, message: &Value) {
+    fn handle_response(&mut self, id: &Value, message: &Value) {
         let answer = match message.get("error") {
             Some(error) => Err(error.clone()),
             None => Ok(message["result"].clone()),
         };
         let Some(request) = self.requests.remove(&id.to_string()) else {
-            keep(&mut self.strays, answer.unwrap_or_else(|error| error));
+            push_bounded(&mut self.unmatched_errors, answer.unwrap_or_else(|error| error));
             return;
         };
         if let Ok(result) = &answer {
-            self.noted(&request, result);
+            self.apply_result(&request, result);
         }
         let session = request.session.and_then(|id| self.sessions.get_mut(&id));
         if let ("session/prompt", Some(session)) = (&*request.method, session) {
-            session.answered(id);
+            session.finish_prompt(id);
         }
-        if self.answers.len() < MAX_KEPT {
+        if self.answers.len() < MAX_KEPT_ITEMS {
             self.answers.insert(id.to_string(), answer);
         }
     }
 
-    fn noted(&mut self, request: &Request, result: &Value) {
+    fn apply_result(&mut self, request: &OpenClientRequest, result: &Value) {
         let session = request.session.as_deref();
         match &*request.method {
             "session/new" => {
                 let id = result["sessionId"].as_str().unwrap_or_default().to_owned();
-                self.first.get_or_insert_with(|| id.clone());
-                let mut session = Session::default();
-                session.choices(result);
+                self.first_session.get_or_insert_with(|| id.clone());
+                let mut session = ObservedSession::default();
+                session.apply_choices(result);
                 self.sessions.insert(id, session);
             }
             "session/load" | "session/resume" | "session/set_config_option" => {
                 if let Some(session) = session.and_then(|id| self.sessions.get_mut(id)) {
-                    session.choices(result);
+                    session.apply_choices(result);
                 }
             }
             "session/set_mode" => {
@@ -302,30 +306,32 @@ impl Client {
     }
 }
 
-impl Asked {
+impl ReceivedPermissionRequest {
     /// Returns the client's reply, if it makes one.
     #[must_use]
-    pub fn reply(&self, permission: Permission) -> Option<Value> {
+    pub fn reply(&self, permission: PermissionReply) -> Option<Value> {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
         let cancelled = json!({"outcome": {"outcome": "cancelled"}});
         let result = match permission {
-            Permission::Never => return None,
-            Permission::Error => return Some(failure(&self.id, -32603, "The dialog is broken")),
-            Permission::Malformed => json!({"outcome": "allow"}),
-            Permission::Cancelled => cancelled,
-            Permission::SelectId(id) => selected(id),
-            Permission::Select(kind) => self.option(kind).map_or(cancelled, selected),
+            PermissionReply::NoReply => return None,
+            PermissionReply::Error => {
+                return Some(error_response(&self.id, -32603, "The dialog is broken"));
+            }
+            PermissionReply::Malformed => json!({"outcome": "allow"}),
+            PermissionReply::Cancelled => cancelled,
+            PermissionReply::SelectId(id) => selected(id),
+            PermissionReply::Select(kind) => self.option_id(kind).map_or(cancelled, selected),
         };
-        Some(success(&self.id, &result))
+        Some(success_response(&self.id, &result))
     }
 
-    fn option(&self, kind: PermissionOptionKind) -> Option<&str> {
+    fn option_id(&self, kind: PermissionOptionKind) -> Option<&str> {
         let option = self.request.options.iter().find(|option| option.kind == kind)?;
         Some(&option.option_id.0)
     }
 }
 
-impl Form {
+impl FormReply {
     /// Returns the client's reply to a request with these parameters, if it makes one.
     fn reply(self, id: &Value, params: &Value) -> Option<Value> {
         let filled = |text: &str| {
@@ -334,35 +340,35 @@ impl Form {
             fields.map(|name| (name.clone(), json!(text))).collect::<Map<_, _>>()
         };
         let result = match self {
-            Self::Never => return None,
-            Self::Error => return Some(failure(id, -32603, "The form is broken")),
+            Self::NoReply => return None,
+            Self::Error => return Some(error_response(id, -32603, "The form is broken")),
             Self::Fill(text) => json!({"action": "accept", "content": filled(text)}),
             Self::LeaveEmpty => json!({"action": "accept", "content": {}}),
             Self::Decline => json!({"action": "decline"}),
             Self::Cancel => json!({"action": "cancel"}),
         };
-        Some(success(id, &result))
+        Some(success_response(id, &result))
     }
 }
 
 /// A JSON-RPC answer with a result.
-pub(crate) fn success(id: &Value, result: &Value) -> Value {
+pub(crate) fn success_response(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
 /// A JSON-RPC answer with an error.
-pub(crate) fn failure(id: &Value, code: i64, message: &str) -> Value {
+pub(crate) fn error_response(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-fn keep<T>(kept: &mut Vec<T>, value: T) {
-    if kept.len() < MAX_KEPT {
+fn push_bounded<T>(kept: &mut Vec<T>, value: T) {
+    if kept.len() < MAX_KEPT_ITEMS {
         kept.push(value);
     }
 }
 
 /// A line with its direction, as the agent sees it; one that is no object as a string.
-fn wrapped(side: Side, line: &[u8]) -> String {
+fn with_direction(side: Side, line: &[u8]) -> String {
     let direction = if side == Side::Client { "in" } else { "out" };
     let text = String::from_utf8_lossy(line.trim_ascii());
     let is_object = text.starts_with('{') && serde_json::from_str::<Value>(&text).is_ok();

@@ -19,10 +19,10 @@ mod session;
 mod tests;
 mod transcript;
 
-pub use rule::{Rule, Severity};
-pub use transcript::Transcript;
+pub use rule::{ConformanceRule, Severity};
+pub use transcript::TranscriptJudge;
 
-use crate::limits::MAX_EXCERPT_CHARS;
+use crate::limits::MAX_VIOLATION_EXCERPT_CHARS;
 
 /// Who said a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ pub enum Side {
 
 impl Side {
     /// Returns the side that hears what this one says.
-    fn other(self) -> Self {
+    fn opposite(self) -> Self {
         match self {
             Self::Client => Self::Agent,
             Self::Agent => Self::Client,
@@ -55,11 +55,11 @@ impl fmt::Display for Side {
 /// A broken rule: where, whose fault it is, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Fault {
+pub struct RuleViolation {
     /// The number of the line, from 1; of the last one for what is missing at the end.
     pub line: u64,
     /// The rule. Its name is stable.
-    pub rule: Rule,
+    pub rule: ConformanceRule,
     /// Who broke it. A line of an unknown side that is no message counts as the agent's.
     pub side: Side,
     /// The tool call that it is about, if it is about one.
@@ -68,7 +68,7 @@ pub struct Fault {
     pub text: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, rule, side, tool_call_id, text } = self;
         write!(formatter, "{line}: {rule}: {side}: ")?;
@@ -81,31 +81,31 @@ impl fmt::Display for Fault {
 
 /// The faults of the line that is judged.
 #[derive(Debug)]
-struct Faults {
+struct ViolationLog {
     line: u64,
     side: Side,
-    found: Vec<Fault>,
+    violations: Vec<RuleViolation>,
 }
 
-impl Faults {
-    fn add(&mut self, rule: Rule, text: impl Into<String>) {
+impl ViolationLog {
+    fn add(&mut self, rule: ConformanceRule, text: impl Into<String>) {
         self.push(rule, None, text.into());
     }
 
-    fn add_to_call(&mut self, rule: Rule, id: &str, text: impl Into<String>) {
-        self.push(rule, Some(shown(id)), text.into());
+    fn add_to_call(&mut self, rule: ConformanceRule, id: &str, text: impl Into<String>) {
+        self.push(rule, Some(escaped_excerpt(id)), text.into());
     }
 
-    fn push(&mut self, rule: Rule, tool_call_id: Option<String>, text: String) {
+    fn push(&mut self, rule: ConformanceRule, tool_call_id: Option<String>, text: String) {
         let Self { line, side, .. } = *self;
-        self.found.push(Fault { line, rule, side, tool_call_id, text });
+        self.violations.push(RuleViolation { line, rule, side, tool_call_id, text });
     }
 }
 
 /// A text of the peer, short and safe to show.
-fn shown(text: &str) -> String {
+fn escaped_excerpt(text: &str) -> String {
     let mut shown = visible(text);
-    if let Some((at, _)) = shown.char_indices().nth(MAX_EXCERPT_CHARS) {
+    if let Some((at, _)) = shown.char_indices().nth(MAX_VIOLATION_EXCERPT_CHARS) {
         shown.truncate(at);
         shown.push('…');
     }
@@ -113,6 +113,6 @@ fn shown(text: &str) -> String {
 }
 
 /// A value of the peer, short and safe to show.
-fn excerpt(value: &Value) -> String {
-    shown(&value.to_string())
+fn value_excerpt(value: &Value) -> String {
+    escaped_excerpt(&value.to_string())
 }

@@ -8,23 +8,24 @@
 mod agent;
 mod behaviour;
 mod client;
-mod files;
+mod client_files;
+mod client_terminals;
 mod judge;
 mod limits;
 mod malformed;
-mod served;
+mod service_reply;
 mod services;
 mod session;
 mod streams;
-mod terminals;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{Agent, Error};
+pub use agent::{AgentUnderTest, Error};
 pub use behaviour::{
-    Behaviour, Cut, Files, Form, Permission, Scripted, Service, Terminals, Timing,
+    ClientBehaviour, FileService, FormReply, OutputTruncation, PermissionReply, ReplyTiming,
+    ScriptedCommand, ServiceBehaviour, TerminalService,
 };
-pub use client::{Answer, Asked, Client};
-pub use judge::{Fault, Rule, Severity, Side, Transcript};
+pub use client::{JsonRpcResult, ReceivedPermissionRequest, TestClient};
+pub use judge::{ConformanceRule, RuleViolation, Severity, Side, TranscriptJudge};
 pub use malformed::MALFORMED_LINES;
-pub use session::{Session, shown, terminal_id, text_of};
+pub use session::{ObservedSession, call_text, content_text, shown_terminal_id};

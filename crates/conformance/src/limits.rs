@@ -32,13 +32,13 @@ pub(crate) const MAX_JUDGED_CHOICES: usize = 1024;
 pub(crate) const MAX_KEY_BYTES: usize = 256;
 
 /// Characters of a peer's text that a fault repeats.
-pub(crate) const MAX_EXCERPT_CHARS: usize = 200;
+pub(crate) const MAX_VIOLATION_EXCERPT_CHARS: usize = 200;
 
 // ---- The fault-injecting client ----
 
 /// Updates of a session that the client keeps; likewise faults, answers, questions, errors, and lines
 /// that come while it writes.
-pub(crate) const MAX_KEPT: usize = 100_000;
+pub(crate) const MAX_KEPT_ITEMS: usize = 100_000;
 
 /// Bytes of a transcript that it keeps; the oldest lines go.
 pub(crate) const MAX_KEPT_TRANSCRIPT_BYTES: usize = 64 << 20;
@@ -48,10 +48,10 @@ pub(crate) const MAX_KEPT_LOG_BYTES: usize = 1 << 20;
 
 /// Bytes between the client and an agent in the same process, in each direction: what a pipe holds on
 /// Linux.
-pub(crate) const IN_PROCESS_BYTES: usize = 64 << 10;
+pub(crate) const IN_PROCESS_BUFFER_BYTES: usize = 64 << 10;
 
 /// Lines that it has read and not looked at; then it reads no more.
 pub(crate) const MAX_UNREAD_LINES: usize = 4096;
 
 /// Bytes of output that one of its terminals keeps; the rest is read and dropped.
-pub(crate) const MAX_TERMINAL_BYTES: usize = 16 << 20;
+pub(crate) const MAX_TERMINAL_OUTPUT_BYTES: usize = 16 << 20;

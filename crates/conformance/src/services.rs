@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-use crate::behaviour::{Behaviour, Files, Service, Terminals};
-use crate::files;
-use crate::served::Served;
-use crate::terminals::Running;
+use crate::behaviour::{ClientBehaviour, FileService, ServiceBehaviour, TerminalService};
+use crate::client_files;
+use crate::client_terminals::OpenTerminals;
+use crate::service_reply::ServiceReply;
 
 /// The files and terminals of the client.
 #[derive(Debug)]
-pub(crate) struct Services {
-    files: Option<Files>,
-    terminals: Option<Terminals>,
-    running: Running,
+pub(crate) struct ClientServices {
+    files: Option<FileService>,
+    terminals: Option<TerminalService>,
+    open_terminals: OpenTerminals,
 }
 
-impl Services {
-    pub(crate) fn new(behaviour: &Behaviour) -> Self {
-        let Behaviour { files, terminals, .. } = behaviour.clone();
-        Self { files, terminals, running: Running::default() }
+impl ClientServices {
+    pub(crate) fn new(behaviour: &ClientBehaviour) -> Self {
+        let ClientBehaviour { files, terminals, .. } = behaviour.clone();
+        Self { files, terminals, open_terminals: OpenTerminals::default() }
     }
 
     /// Serves a request.
@@ -26,34 +26,40 @@ impl Services {
     /// # Errors
     ///
     /// What is wrong, as the message of a JSON-RPC error.
-    pub(crate) fn serve(&mut self, method: &str, params: &Value) -> Result<Served, String> {
+    pub(crate) fn serve_request(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<ServiceReply, String> {
         let files = self.files.as_mut().filter(|_| method.starts_with("fs/"));
         let (service, trouble) = match (&files, &self.terminals) {
-            (Some(files), _) => (files.serves(method), "The editor is busy"),
-            (None, Some(terminals)) => (terminals.serves(method), "No terminal can be had"),
+            (Some(files), _) => (files.service_for(method), "The editor is busy"),
+            (None, Some(terminals)) => (terminals.service_for(method), "No terminal can be had"),
             (None, None) => return Err("It is not offered".to_owned()),
         };
         let pause = match service {
-            Service::Works => None,
-            Service::Late(pause) => Some(pause),
-            Service::Fails => return Err(trouble.to_owned()),
-            Service::Never => return Ok(Served::Never),
+            ServiceBehaviour::Works => None,
+            ServiceBehaviour::Delayed(pause) => Some(pause),
+            ServiceBehaviour::Fails => return Err(trouble.to_owned()),
+            ServiceBehaviour::NoReply => return Ok(ServiceReply::Never),
         };
         let served = match (files, &self.terminals) {
-            (Some(files), _) => files::serve(files, method, params).map(Served::Now)?,
+            (Some(files), _) => {
+                client_files::serve_file_request(files, method, params).map(ServiceReply::Now)?
+            }
             (None, terminals) => {
                 let terminals = terminals.clone().unwrap_or_default();
-                self.running.serve(method, params, &terminals)?
+                self.open_terminals.serve_terminal_request(method, params, &terminals)?
             }
         };
         Ok(match pause {
             None => served,
-            Some(pause) => served.after(pause),
+            Some(pause) => served.delayed(pause),
         })
     }
 
     /// Returns how many terminals are not released.
-    pub(crate) fn terminals(&self) -> usize {
-        self.running.count()
+    pub(crate) fn open_terminal_count(&self) -> usize {
+        self.open_terminals.count()
     }
 }

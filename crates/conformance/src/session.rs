@@ -1,6 +1,6 @@
 //! What a client holds of one session.
 
-use acp_types::observe::v1::Observer;
+use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{
     ContentBlock, ContentChunk, SessionConfigKind, SessionConfigOption, SessionModeId,
     SessionModeState, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus,
@@ -8,15 +8,15 @@ use acp_types::schema::v1::{
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::limits::MAX_KEPT;
+use crate::limits::MAX_KEPT_ITEMS;
 
 /// Everything that was told about one session.
 #[derive(Debug, Default)]
-pub struct Session {
+pub struct ObservedSession {
     /// All updates, in order; after 100,000, what they come to is kept and they are not.
     pub updates: Vec<SessionUpdate>,
     /// What they come to.
-    pub observer: Observer,
+    pub observer: V1Observer,
     /// The ids of prompts that are not answered, in order.
     pub prompts: Vec<Value>,
     /// The modes, as they were told last, if there are any.
@@ -27,8 +27,8 @@ pub struct Session {
     pub is_closed: bool,
 }
 
-impl Session {
-    pub(crate) fn update(&mut self, update: SessionUpdate) {
+impl ObservedSession {
+    pub(crate) fn apply_update(&mut self, update: SessionUpdate) {
         self.observer.update(&update);
         match &update {
             SessionUpdate::CurrentModeUpdate(update) => self.set_mode(&update.current_mode_id),
@@ -37,13 +37,13 @@ impl Session {
             }
             _ => {}
         }
-        if self.updates.len() < MAX_KEPT {
+        if self.updates.len() < MAX_KEPT_ITEMS {
             self.updates.push(update);
         }
     }
 
     /// Takes in what is chosen now, as the answer to `session/new` or to a change tells it.
-    pub(crate) fn choices(&mut self, result: &Value) {
+    pub(crate) fn apply_choices(&mut self, result: &Value) {
         if let Ok(modes) = SessionModeState::deserialize(&result["modes"]) {
             self.modes = Some(modes);
         }
@@ -60,13 +60,13 @@ impl Session {
 
     /// Returns the id of the current mode, if there are modes.
     #[must_use]
-    pub fn mode(&self) -> Option<&str> {
+    pub fn current_mode(&self) -> Option<&str> {
         Some(&self.modes.as_ref()?.current_mode_id.0)
     }
 
     /// Returns the current value of an option that is chosen from a list, if there is such a one.
     #[must_use]
-    pub fn option(&self, id: &str) -> Option<&str> {
+    pub fn option_value(&self, id: &str) -> Option<&str> {
         let option = self.options.iter().find(|option| &*option.id.0 == id)?;
         match &option.kind {
             SessionConfigKind::Select(select) => Some(&select.current_value.0),
@@ -75,11 +75,11 @@ impl Session {
     }
 
     /// Takes the answer to a prompt in. Only the one of the first ends a turn.
-    pub(crate) fn answered(&mut self, prompt: &Value) {
+    pub(crate) fn finish_prompt(&mut self, prompt: &Value) {
         let Some(at) = self.prompts.iter().position(|waiting| waiting == prompt) else { return };
         self.prompts.remove(at);
         if at == 0 {
-            self.observer.turn_answered();
+            self.observer.end_turn();
         }
     }
 
@@ -91,7 +91,7 @@ impl Session {
 
     /// Returns the only call of a tool; none if there are several.
     #[must_use]
-    pub fn call(&self, name: &str) -> Option<&ToolCall> {
+    pub fn call_of_tool(&self, name: &str) -> Option<&ToolCall> {
         let is_named = |call: &&ToolCall| call.name.as_deref() == Some(name);
         let mut calls = self.observer.tool_calls().filter(is_named);
         let call = calls.next();
@@ -100,13 +100,13 @@ impl Session {
 
     /// Returns whether a call shows this line, as text or in its terminal.
     #[must_use]
-    pub fn shows(&self, line: &str) -> bool {
+    pub fn shows_line(&self, line: &str) -> bool {
         let in_terminal = |call: &ToolCall| {
-            let terminal = self.observer.terminal(&terminal_id(call)?)?;
+            let terminal = self.observer.terminal(&shown_terminal_id(call)?)?;
             Some(terminal.output.lines().any(|shown| shown == line))
         };
         self.observer.tool_calls().any(|call| {
-            shown(call).lines().any(|shown| shown == line) || in_terminal(call) == Some(true)
+            call_text(call).lines().any(|shown| shown == line) || in_terminal(call) == Some(true)
         })
     }
 
@@ -129,7 +129,7 @@ impl Session {
 
     /// Returns what the agent said.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub fn message_text(&self) -> String {
         let said = |update: &SessionUpdate| match update {
             SessionUpdate::AgentMessageChunk(chunk) => chunk_text(chunk).map(str::to_owned),
             _ => None,
@@ -139,7 +139,7 @@ impl Session {
 
     /// Returns what the agent thought.
     #[must_use]
-    pub fn thought(&self) -> String {
+    pub fn thought_text(&self) -> String {
         let thought = |update: &SessionUpdate| match update {
             SessionUpdate::AgentThoughtChunk(chunk) => chunk_text(chunk).map(str::to_owned),
             _ => None,
@@ -150,13 +150,13 @@ impl Session {
 
 /// Returns all text that a call shows.
 #[must_use]
-pub fn shown(call: &ToolCall) -> String {
-    call.content.iter().filter_map(text_of).collect()
+pub fn call_text(call: &ToolCall) -> String {
+    call.content.iter().filter_map(content_text).collect()
 }
 
 /// Returns the text that an item of content is, if it is one.
 #[must_use]
-pub fn text_of(content: &ToolCallContent) -> Option<&str> {
+pub fn content_text(content: &ToolCallContent) -> Option<&str> {
     match content {
         ToolCallContent::Content(content) => block_text(&content.content),
         _ => None,
@@ -165,7 +165,7 @@ pub fn text_of(content: &ToolCallContent) -> Option<&str> {
 
 /// Returns the id of the terminal that a call shows, if it shows one.
 #[must_use]
-pub fn terminal_id(call: &ToolCall) -> Option<String> {
+pub fn shown_terminal_id(call: &ToolCall) -> Option<String> {
     call.content.iter().find_map(|content| match content {
         ToolCallContent::Terminal(terminal) => Some(terminal.terminal_id.to_string()),
         _ => None,

@@ -12,23 +12,23 @@ use tokio::time::sleep;
 use crate::limits::MAX_KEPT_LOG_BYTES;
 
 /// What the agent reads.
-pub(crate) type Input = Box<dyn AsyncWrite + Send + Unpin>;
+pub(crate) type AgentStdin = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// What the client has to take care of.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum ClientEvent {
     /// The agent said this.
-    Line(Vec<u8>),
+    AgentLine(Vec<u8>),
     /// The client is to say this now.
-    Say(Value),
+    Send(Value),
     /// The agent says nothing more.
-    End,
+    OutputClosed,
 }
 
 /// Reads lines until there are none, with a pause after each; `reading` is held by who stops it.
 pub(crate) async fn read_lines(
     output: impl AsyncRead + Unpin,
-    events: Sender<Event>,
+    events: Sender<ClientEvent>,
     reading: Arc<tokio::sync::Mutex<()>>,
     pause: Duration,
 ) {
@@ -40,7 +40,7 @@ pub(crate) async fn read_lines(
         if !read.is_ok_and(|bytes| bytes > 0) {
             break;
         }
-        if events.send(Event::Line(line)).await.is_err() {
+        if events.send(ClientEvent::AgentLine(line)).await.is_err() {
             return;
         }
         if !pause.is_zero() {
@@ -48,11 +48,11 @@ pub(crate) async fn read_lines(
         }
         drop(reading.lock().await);
     }
-    drop(events.send(Event::End).await);
+    drop(events.send(ClientEvent::OutputClosed).await);
 }
 
 /// Keeps what the agent writes to its standard error.
-pub(crate) async fn read_log(mut stderr: impl AsyncRead + Unpin, log: Arc<Mutex<String>>) {
+pub(crate) async fn read_stderr(mut stderr: impl AsyncRead + Unpin, log: Arc<Mutex<String>>) {
     let mut bytes = vec![0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,71 +10,77 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
 use crate::{
-    Agent, Behaviour, Cut, Error, Files, Form, Permission, Rule, Scripted, Service, Side,
-    Terminals, Timing,
+    AgentUnderTest, ClientBehaviour, ConformanceRule, Error, FileService, FormReply,
+    OutputTruncation, PermissionReply, ReplyTiming, ScriptedCommand, ServiceBehaviour, Side,
+    TerminalService,
 };
 
 /// The agent's end of both streams.
-struct Puppet {
-    says: DuplexStream,
-    hears: BufReader<DuplexStream>,
+struct ScriptedAgent {
+    output: DuplexStream,
+    input: BufReader<DuplexStream>,
 }
 
-impl Puppet {
-    async fn say(&mut self, message: &Value) {
-        self.says.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+impl ScriptedAgent {
+    async fn send(&mut self, message: &Value) {
+        self.output.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn receive(&mut self) -> Value {
         let mut line = String::new();
-        self.hears.read_line(&mut line).await.unwrap();
+        self.input.read_line(&mut line).await.unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
     /// Sends the client a request of the session `s`.
-    async fn ask(&mut self, id: i64, method: &str, mut params: Value) {
+    async fn send_request(&mut self, id: i64, method: &str, mut params: Value) {
         params["sessionId"] = json!("s");
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
     }
 
     /// Tells the client something that it can wait for.
-    async fn withdraw(&mut self, id: i64) {
+    async fn cancel_request(&mut self, id: i64) {
         let params = json!({"requestId": id});
-        self.say(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})).await;
+        self.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})).await;
     }
 }
 
-fn puppet(behaviour: impl Into<Behaviour>) -> (Agent, Puppet) {
+fn start_scripted_agent(behaviour: impl Into<ClientBehaviour>) -> (AgentUnderTest, ScriptedAgent) {
     let (says, output) = duplex(1 << 20);
     let (input, hears) = duplex(1 << 20);
-    let agent = Agent::connect(output, input, behaviour);
-    (agent, Puppet { says, hears: BufReader::new(hears) })
+    let agent = AgentUnderTest::connect(output, input, behaviour);
+    (agent, ScriptedAgent { output: says, input: BufReader::new(hears) })
 }
 
 /// Lets the client take a request in, and returns its answer.
-async fn served(agent: &mut Agent, puppet: &mut Puppet, method: &str, params: Value) -> Value {
-    puppet.ask(1, method, params).await;
-    puppet.withdraw(1).await;
-    let seen = agent.client.withdrawn.len();
-    agent.until(|client| client.withdrawn.len() > seen).await.unwrap();
-    puppet.hear().await
+async fn request_from_client(
+    agent: &mut AgentUnderTest,
+    puppet: &mut ScriptedAgent,
+    method: &str,
+    params: Value,
+) -> Value {
+    puppet.send_request(1, method, params).await;
+    puppet.cancel_request(1).await;
+    let seen = agent.client.cancelled_requests.len();
+    agent.wait_until(|client| client.cancelled_requests.len() > seen).await.unwrap();
+    puppet.receive().await
 }
 
-fn question() -> Value {
+fn permission_params() -> Value {
     let option = json!({"optionId": "yes", "name": "Yes", "kind": "allow_once"});
     json!({"toolCall": {"toolCallId": "c"}, "options": [option]})
 }
 
 /// What the client writes when it is asked for permission, and then cancels.
-async fn answers(behaviour: impl Into<Behaviour>) -> Vec<Value> {
-    let (mut agent, mut puppet) = puppet(behaviour);
-    puppet.ask(1, "session/request_permission", question()).await;
-    agent.until(|client| !client.asked.is_empty()).await.unwrap();
+async fn permission_answers(behaviour: impl Into<ClientBehaviour>) -> Vec<Value> {
+    let (mut agent, mut puppet) = start_scripted_agent(behaviour);
+    puppet.send_request(1, "session/request_permission", permission_params()).await;
+    agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
     agent.cancel("s").await.unwrap();
     agent.close_input();
     let mut heard = Vec::new();
     let mut line = String::new();
-    while puppet.hears.read_line(&mut line).await.unwrap() > 0 {
+    while puppet.input.read_line(&mut line).await.unwrap() > 0 {
         let message: Value = serde_json::from_str(&line).unwrap();
         heard.push(match message["method"].as_str() {
             Some(method) => json!(method),
@@ -89,17 +95,26 @@ async fn answers(behaviour: impl Into<Behaviour>) -> Vec<Value> {
 async fn permission_is_answered_as_it_is_told() {
     let yes = json!({"outcome": "selected", "optionId": "yes"});
     let cancel = json!("session/cancel");
-    let with = |timing| Behaviour { timing, ..Behaviour::default() };
-    assert_eq!(answers(Behaviour::default()).await, [yes.clone(), cancel.clone()]);
-    assert_eq!(answers(with(Timing::Twice)).await, [yes.clone(), yes.clone(), cancel.clone()]);
-    assert_eq!(answers(with(Timing::AfterCancel)).await, [cancel.clone(), yes]);
-    assert_eq!(answers(Permission::Never).await, [json!("session/cancel")]);
-    assert_eq!(answers(Permission::Error).await, [json!(null), cancel.clone()]);
-    assert_eq!(answers(Permission::Malformed).await, [json!("allow"), cancel.clone()]);
+    let with = |timing| ClientBehaviour { timing, ..ClientBehaviour::default() };
+    assert_eq!(permission_answers(ClientBehaviour::default()).await, [yes.clone(), cancel.clone()]);
+    assert_eq!(
+        permission_answers(with(ReplyTiming::Twice)).await,
+        [yes.clone(), yes.clone(), cancel.clone()]
+    );
+    assert_eq!(permission_answers(with(ReplyTiming::AfterCancel)).await, [cancel.clone(), yes]);
+    assert_eq!(permission_answers(PermissionReply::NoReply).await, [json!("session/cancel")]);
+    assert_eq!(permission_answers(PermissionReply::Error).await, [json!(null), cancel.clone()]);
+    assert_eq!(
+        permission_answers(PermissionReply::Malformed).await,
+        [json!("allow"), cancel.clone()]
+    );
     let other = json!({"outcome": "selected", "optionId": "other"});
-    assert_eq!(answers(Permission::SelectId("other")).await, [other, cancel.clone()]);
-    let none = Permission::Select(PermissionOptionKind::AllowAlways);
-    assert_eq!(answers(none).await, [json!({"outcome": "cancelled"}), cancel]);
+    assert_eq!(
+        permission_answers(PermissionReply::SelectId("other")).await,
+        [other, cancel.clone()]
+    );
+    let none = PermissionReply::Select(PermissionOptionKind::AllowAlways);
+    assert_eq!(permission_answers(none).await, [json!({"outcome": "cancelled"}), cancel]);
 }
 
 #[tokio::test]
@@ -107,38 +122,41 @@ async fn forms_are_answered_as_it_is_told() {
     let schema = json!({"type": "object", "properties": {"why": {"type": "string"}}});
     let params = json!({"mode": "form", "message": "Why?", "requestedSchema": schema});
     for (form, expected) in [
-        (Form::Fill("so"), json!({"action": "accept", "content": {"why": "so"}})),
-        (Form::LeaveEmpty, json!({"action": "accept", "content": {}})),
-        (Form::Decline, json!({"action": "decline"})),
-        (Form::Cancel, json!({"action": "cancel"})),
-        (Form::Error, Value::Null),
+        (FormReply::Fill("so"), json!({"action": "accept", "content": {"why": "so"}})),
+        (FormReply::LeaveEmpty, json!({"action": "accept", "content": {}})),
+        (FormReply::Decline, json!({"action": "decline"})),
+        (FormReply::Cancel, json!({"action": "cancel"})),
+        (FormReply::Error, Value::Null),
     ] {
-        let behaviour = Behaviour { form: Some(form), ..Behaviour::default() };
-        assert_eq!(behaviour.advertised(), json!({"elicitation": {"form": {}}}));
-        let (mut agent, mut puppet) = puppet(behaviour);
-        let answer = served(&mut agent, &mut puppet, "elicitation/create", params.clone()).await;
+        let behaviour = ClientBehaviour { form: Some(form), ..ClientBehaviour::default() };
+        assert_eq!(behaviour.advertised_capabilities(), json!({"elicitation": {"form": {}}}));
+        let (mut agent, mut puppet) = start_scripted_agent(behaviour);
+        let answer =
+            request_from_client(&mut agent, &mut puppet, "elicitation/create", params.clone())
+                .await;
         assert_eq!(answer["result"], expected);
         assert_eq!(answer["error"].is_null(), !expected.is_null());
         assert_eq!(agent.client.forms[0]["message"], "Why?");
     }
     // A client that shows none knows no such method.
-    let (mut agent, mut puppet) = puppet(Behaviour::default());
-    let answer = served(&mut agent, &mut puppet, "elicitation/create", params).await;
+    let (mut agent, mut puppet) = start_scripted_agent(ClientBehaviour::default());
+    let answer = request_from_client(&mut agent, &mut puppet, "elicitation/create", params).await;
     assert_eq!((&answer["error"]["code"], agent.client.forms.len()), (&json!(-32601), 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_comes_when_its_time_has_come() {
-    let timing = Timing::Late(Duration::from_secs(5));
-    let (mut agent, mut puppet) = puppet(Behaviour { timing, ..Behaviour::default() });
+    let timing = ReplyTiming::Delayed(Duration::from_secs(5));
+    let (mut agent, mut puppet) =
+        start_scripted_agent(ClientBehaviour { timing, ..ClientBehaviour::default() });
     let asked = tokio::time::Instant::now();
-    puppet.ask(1, "session/request_permission", question()).await;
-    let waiting = agent.until(|_| false);
+    puppet.send_request(1, "session/request_permission", permission_params()).await;
+    let waiting = agent.wait_until(|_| false);
     let (waited, answer) = tokio::join!(waiting, async {
-        let answer = puppet.hear().await;
+        let answer = puppet.receive().await;
         (answer, asked.elapsed())
     });
-    assert!(matches!(waited, Err(Error::Deadline(_))), "{waited:?}");
+    assert!(matches!(waited, Err(Error::TimedOut(_))), "{waited:?}");
     assert_eq!(answer.0["id"], 1);
     assert!(answer.1 >= Duration::from_secs(5), "{:?}", answer.1);
 }
@@ -146,12 +164,13 @@ async fn a_late_answer_comes_when_its_time_has_come() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_slowly_takes_its_time() {
     let pause = Duration::from_secs(1);
-    let (mut agent, mut puppet) = puppet(Behaviour { pause, ..Behaviour::default() });
+    let (mut agent, mut puppet) =
+        start_scripted_agent(ClientBehaviour { read_delay: pause, ..ClientBehaviour::default() });
     let start = tokio::time::Instant::now();
     for id in 0..5 {
-        puppet.withdraw(id).await;
+        puppet.cancel_request(id).await;
     }
-    agent.until(|client| client.withdrawn.len() == 5).await.unwrap();
+    agent.wait_until(|client| client.cancelled_requests.len() == 5).await.unwrap();
     assert!(start.elapsed() >= 4 * pause, "{:?}", start.elapsed());
 }
 
@@ -162,22 +181,26 @@ async fn files_are_those_of_an_editor() {
     std::fs::write(&saved, "one\ntwo\n").unwrap();
     std::fs::write(&open, "old").unwrap();
     let unsaved = BTreeMap::from([(open.clone(), "new".to_owned())]);
-    let files = Some(Files { unsaved, ..Files::default() });
-    let (mut agent, mut puppet) = puppet(Behaviour { files, ..Behaviour::default() });
+    let files = Some(FileService { unsaved, ..FileService::default() });
+    let (mut agent, mut puppet) =
+        start_scripted_agent(ClientBehaviour { files, ..ClientBehaviour::default() });
     let (agent, puppet) = (&mut agent, &mut puppet);
 
-    let read = served(agent, puppet, "fs/read_text_file", json!({"path": saved, "line": 2})).await;
+    let read =
+        request_from_client(agent, puppet, "fs/read_text_file", json!({"path": saved, "line": 2}))
+            .await;
     assert_eq!(read["result"], json!({"content": "two\n"}));
-    let read = served(agent, puppet, "fs/read_text_file", json!({"path": open})).await;
+    let read = request_from_client(agent, puppet, "fs/read_text_file", json!({"path": open})).await;
     assert_eq!(read["result"], json!({"content": "new"}));
     let written = json!({"path": open, "content": "newer"});
-    let written = served(agent, puppet, "fs/write_text_file", written).await;
+    let written = request_from_client(agent, puppet, "fs/write_text_file", written).await;
     assert_eq!(written["result"], json!({}));
     assert_eq!(std::fs::read_to_string(&open).unwrap(), "newer");
     let missing = json!({"path": folder.path().join("missing")});
-    let missing = served(agent, puppet, "fs/read_text_file", missing).await;
+    let missing = request_from_client(agent, puppet, "fs/read_text_file", missing).await;
     assert_eq!(missing["error"]["code"], -32603);
-    let terminal = served(agent, puppet, "terminal/create", json!({"command": "true"})).await;
+    let terminal =
+        request_from_client(agent, puppet, "terminal/create", json!({"command": "true"})).await;
     assert_eq!(terminal["error"]["code"], -32601, "it is not offered");
 }
 
@@ -185,124 +208,138 @@ async fn files_are_those_of_an_editor() {
 #[tokio::test]
 async fn terminals_run_commands_and_lose_what_they_are_told_to_lose() {
     for (cut, limit, expected, truncated) in [
-        (Cut::AsAsked, json!(null), "12345678", false),
-        (Cut::AsAsked, json!(3), "678", true),
-        (Cut::Beginning(2), json!(100), "78", true),
-        (Cut::End(2), json!(100), "12", true),
+        (OutputTruncation::ToRequestedLimit, json!(null), "12345678", false),
+        (OutputTruncation::ToRequestedLimit, json!(3), "678", true),
+        (OutputTruncation::KeepLastBytes(2), json!(100), "78", true),
+        (OutputTruncation::KeepFirstBytes(2), json!(100), "12", true),
     ] {
-        let terminals = Some(Terminals { cut, ..Terminals::default() });
-        let (mut agent, mut puppet) = puppet(Behaviour { terminals, ..Behaviour::default() });
+        let terminals = Some(TerminalService { truncation: cut, ..TerminalService::default() });
+        let (mut agent, mut puppet) =
+            start_scripted_agent(ClientBehaviour { terminals, ..ClientBehaviour::default() });
         let (agent, puppet) = (&mut agent, &mut puppet);
         let command = json!({"command": "sh", "args": ["-c", "printf $X; exit 3"],
             "env": [{"name": "X", "value": "12345678"}], "outputByteLimit": limit});
-        let created = served(agent, puppet, "terminal/create", command).await;
+        let created = request_from_client(agent, puppet, "terminal/create", command).await;
         let terminal = json!({"terminalId": created["result"]["terminalId"]});
-        let exit = exit(agent, puppet, &terminal).await;
+        let exit = wait_for_exit(agent, puppet, &terminal).await;
         assert_eq!(exit["result"]["exitCode"], 3, "{exit}");
-        let output = served(agent, puppet, "terminal/output", terminal.clone()).await;
+        let output = request_from_client(agent, puppet, "terminal/output", terminal.clone()).await;
         assert_eq!(output["result"]["output"], expected, "{cut:?}");
         assert_eq!(output["result"]["truncated"], truncated, "{cut:?}");
         assert_eq!(output["result"]["exitStatus"]["exitCode"], 3);
-        served(agent, puppet, "terminal/release", terminal.clone()).await;
-        let released = served(agent, puppet, "terminal/output", terminal).await;
+        request_from_client(agent, puppet, "terminal/release", terminal.clone()).await;
+        let released = request_from_client(agent, puppet, "terminal/output", terminal).await;
         assert_eq!(released["error"]["code"], -32603);
     }
 }
 
 /// Waits for the exit of a terminal; the answer comes when it comes.
-async fn exit(agent: &mut Agent, puppet: &mut Puppet, terminal: &Value) -> Value {
-    puppet.ask(1, "terminal/wait_for_exit", terminal.clone()).await;
-    said(agent, puppet).await
+async fn wait_for_exit(
+    agent: &mut AgentUnderTest,
+    puppet: &mut ScriptedAgent,
+    terminal: &Value,
+) -> Value {
+    puppet.send_request(1, "terminal/wait_for_exit", terminal.clone()).await;
+    next_message(agent, puppet).await
 }
 
 /// What the client says next.
-async fn said(agent: &mut Agent, puppet: &mut Puppet) -> Value {
+async fn next_message(agent: &mut AgentUnderTest, puppet: &mut ScriptedAgent) -> Value {
     tokio::select! {
-        waited = agent.until(|_| false) => panic!("{waited:?}"),
-        said = puppet.hear() => said,
+        waited = agent.wait_until(|_| false) => panic!("{waited:?}"),
+        said = puppet.receive() => said,
     }
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn a_terminal_is_killed_with_what_it_started() {
-    let terminals = Some(Terminals::default());
-    let (mut agent, mut puppet) = puppet(Behaviour { terminals, ..Behaviour::default() });
+    let terminals = Some(TerminalService::default());
+    let (mut agent, mut puppet) =
+        start_scripted_agent(ClientBehaviour { terminals, ..ClientBehaviour::default() });
     let (agent, puppet) = (&mut agent, &mut puppet);
     let command = json!({"command": "sh", "args": ["-c", "sleep 600 & sleep 601"]});
-    let created = served(agent, puppet, "terminal/create", command).await;
+    let created = request_from_client(agent, puppet, "terminal/create", command).await;
     let terminal = json!({"terminalId": created["result"]["terminalId"]});
-    served(agent, puppet, "terminal/kill", terminal.clone()).await;
-    let exit = exit(agent, puppet, &terminal).await;
+    request_from_client(agent, puppet, "terminal/kill", terminal.clone()).await;
+    let exit = wait_for_exit(agent, puppet, &terminal).await;
     assert_eq!(exit["result"], json!({"exitCode": null, "signal": "9"}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_scripted_command_may_end_before_its_output_and_each_method_may_fail() {
     let second = Duration::from_secs(1);
-    let scripted = Scripted {
+    let scripted = ScriptedCommand {
         output: vec![(second, "a".to_owned()), (second * 3, "b".to_owned())],
         exit: Some((second * 2, json!({"exitCode": 7}))),
     };
     let but = BTreeMap::from([
-        ("terminal/kill", Service::Fails),
-        ("terminal/release", Service::Late(second * 9)),
+        ("terminal/kill", ServiceBehaviour::Fails),
+        ("terminal/release", ServiceBehaviour::Delayed(second * 9)),
     ]);
-    let terminals = Some(Terminals { but, scripted: Some(scripted), ..Terminals::default() });
+    let terminals = Some(TerminalService {
+        method_overrides: but,
+        scripted_command: Some(scripted),
+        ..TerminalService::default()
+    });
     let deadline = Duration::from_secs(100);
-    let (mut agent, mut puppet) = puppet(Behaviour { terminals, deadline, ..Behaviour::default() });
+    let (mut agent, mut puppet) =
+        start_scripted_agent(ClientBehaviour { terminals, deadline, ..ClientBehaviour::default() });
     let (agent, puppet) = (&mut agent, &mut puppet);
-    let created = served(agent, puppet, "terminal/create", json!({"command": "x"})).await;
-    assert_eq!(agent.terminals(), 1);
+    let created =
+        request_from_client(agent, puppet, "terminal/create", json!({"command": "x"})).await;
+    assert_eq!(agent.open_terminal_count(), 1);
     let terminal = json!({"terminalId": created["result"]["terminalId"]});
-    assert_eq!(exit(agent, puppet, &terminal).await["result"], json!({"exitCode": 7}));
-    let output = served(agent, puppet, "terminal/output", terminal.clone()).await;
+    assert_eq!(wait_for_exit(agent, puppet, &terminal).await["result"], json!({"exitCode": 7}));
+    let output = request_from_client(agent, puppet, "terminal/output", terminal.clone()).await;
     assert_eq!(output["result"]["output"], "a");
-    let killed = served(agent, puppet, "terminal/kill", terminal.clone()).await;
+    let killed = request_from_client(agent, puppet, "terminal/kill", terminal.clone()).await;
     assert_eq!(killed["error"]["code"], -32603);
     tokio::time::advance(second * 3).await;
-    let output = served(agent, puppet, "terminal/output", terminal.clone()).await;
+    let output = request_from_client(agent, puppet, "terminal/output", terminal.clone()).await;
     assert_eq!(output["result"]["output"], "ab");
     let begun = tokio::time::Instant::now();
-    puppet.ask(1, "terminal/release", terminal).await;
-    assert_eq!(said(agent, puppet).await["result"], json!({}));
+    puppet.send_request(1, "terminal/release", terminal).await;
+    assert_eq!(next_message(agent, puppet).await["result"], json!({}));
     assert!(begun.elapsed() >= second * 9, "{:?}", begun.elapsed());
-    assert_eq!(agent.terminals(), 0);
+    assert_eq!(agent.open_terminal_count(), 0);
 }
 
 #[tokio::test]
 async fn services_that_fail_and_that_never_answer() {
-    for (service, expected) in [(Service::Fails, Some(-32603)), (Service::Never, None)] {
-        let behaviour = Behaviour {
-            files: Some(Files { service, ..Files::default() }),
-            terminals: Some(Terminals { service, ..Terminals::default() }),
-            ..Behaviour::default()
+    for (service, expected) in
+        [(ServiceBehaviour::Fails, Some(-32603)), (ServiceBehaviour::NoReply, None)]
+    {
+        let behaviour = ClientBehaviour {
+            files: Some(FileService { reads: service, ..FileService::default() }),
+            terminals: Some(TerminalService { service, ..TerminalService::default() }),
+            ..ClientBehaviour::default()
         };
-        let (mut agent, mut puppet) = puppet(behaviour);
-        puppet.ask(1, "fs/read_text_file", json!({"path": "/x"})).await;
-        puppet.ask(2, "terminal/create", json!({"command": "true"})).await;
-        puppet.withdraw(2).await;
-        agent.until(|client| !client.withdrawn.is_empty()).await.unwrap();
+        let (mut agent, mut puppet) = start_scripted_agent(behaviour);
+        puppet.send_request(1, "fs/read_text_file", json!({"path": "/x"})).await;
+        puppet.send_request(2, "terminal/create", json!({"command": "true"})).await;
+        puppet.cancel_request(2).await;
+        agent.wait_until(|client| !client.cancelled_requests.is_empty()).await.unwrap();
         agent.notify("_x/barrier", json!({})).await.unwrap();
         if let Some(code) = expected {
-            assert_eq!(puppet.hear().await["error"]["code"], code);
-            assert_eq!(puppet.hear().await["error"]["code"], code);
+            assert_eq!(puppet.receive().await["error"]["code"], code);
+            assert_eq!(puppet.receive().await["error"]["code"], code);
         }
-        assert_eq!(puppet.hear().await["method"], "_x/barrier");
+        assert_eq!(puppet.receive().await["method"], "_x/barrier");
     }
 }
 
 #[tokio::test]
 async fn faults_of_the_agent_are_kept_with_the_transcript() {
-    let (mut agent, mut puppet) = puppet(Behaviour::default());
-    puppet.say(&json!("hello")).await;
-    puppet.says.write_all(b"\xff no text\n").await.unwrap();
-    drop(puppet.says);
-    let status = agent.end().await.unwrap();
+    let (mut agent, mut puppet) = start_scripted_agent(ClientBehaviour::default());
+    puppet.send(&json!("hello")).await;
+    puppet.output.write_all(b"\xff no text\n").await.unwrap();
+    drop(puppet.output);
+    let status = agent.close_and_wait().await.unwrap();
     assert_eq!(status, None);
     let rules: Vec<_> =
-        agent.client.faults_of(Side::Agent).iter().map(|fault| fault.rule).collect();
-    assert_eq!(rules, [Rule::NotAMessage, Rule::NotUtf8]);
+        agent.client.violations_by(Side::Agent).iter().map(|fault| fault.rule).collect();
+    assert_eq!(rules, [ConformanceRule::NotAMessage, ConformanceRule::NotUtf8]);
     assert_eq!(
         agent.client.transcript(),
         "{\"dir\":\"out\",\"msg\":\"\\\"hello\\\"\"}\n{\"dir\":\"out\",\"msg\":\"\u{fffd} no text\"}\n"
@@ -311,32 +348,32 @@ async fn faults_of_the_agent_are_kept_with_the_transcript() {
 
 #[tokio::test]
 async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
-    let (mut agent, puppet) = puppet(Behaviour::default());
-    let Puppet { mut says, mut hears } = puppet;
+    let (mut agent, puppet) = start_scripted_agent(ClientBehaviour::default());
+    let ScriptedAgent { mut output, mut input } = puppet;
     let echo = tokio::spawn(async move {
         let mut line = String::new();
-        while hears.read_line(&mut line).await.unwrap() > 0 {
+        while input.read_line(&mut line).await.unwrap() > 0 {
             let request: Value = serde_json::from_str(&line).unwrap();
             let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": "x".repeat(500)});
-            says.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
             line.clear();
         }
     });
     // Far more than both pipes and the queue behind them hold.
     let ids = agent.flood(10_000, "_x/ping", &json!({"x": "x".repeat(500)})).await.unwrap();
     for id in &ids {
-        assert!(agent.answer(id).await.is_ok());
+        assert!(agent.wait_for_result(id).await.is_ok());
     }
-    agent.end().await.unwrap();
+    agent.close_and_wait().await.unwrap();
     echo.await.unwrap();
 }
 
 #[tokio::test]
 async fn what_cannot_come_is_an_error_and_no_hang() {
-    let (mut agent, puppet) = puppet(Behaviour::default());
+    let (mut agent, puppet) = start_scripted_agent(ClientBehaviour::default());
     drop(puppet);
-    let ended = agent.until(|client| client.first.is_some()).await;
-    assert!(matches!(ended, Err(Error::Ended)), "{ended:?}");
-    let closed = agent.raw(b"{}").await;
+    let ended = agent.wait_until(|client| client.first_session.is_some()).await;
+    assert!(matches!(ended, Err(Error::OutputClosed)), "{ended:?}");
+    let closed = agent.send_raw_line(b"{}").await;
     assert!(matches!(closed, Err(Error::Io(_))), "{closed:?}");
 }

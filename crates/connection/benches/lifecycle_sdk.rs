@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::time::SystemTime;
 
 use agent_client_protocol::{Agent, Channel, Result, TransportFrame};
-use call::{CALLS, Stage, cpu_ns, median, messages_of_a_round, serialised};
+use call::{CALLS_PER_ROUND, CallBench, cpu_ns, median, serialised, updates_of_round};
 use futures::StreamExt as _;
 use notification::UpdateNotification;
 use serde_json::json;
@@ -23,14 +23,14 @@ use serde_json::json;
 async fn main() -> Result<()> {
     let (ours, mut peer) = Channel::duplex();
     let figures = Agent.v1().name("bench").connect_with(ours, async |client| {
-        let mut stage = Stage::new(SystemTime::now);
-        let messages = messages_of_a_round(&mut stage);
+        let mut stage = CallBench::new(SystemTime::now);
+        let messages = updates_of_round(&mut stage);
         let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..call::rounds() {
+        for _ in 0..call::round_count() {
             let start = cpu_ns();
             let mut sent = 0;
-            stage.round(|update| {
-                let params = update.in_session("sess_1");
+            stage.run_round(|update| {
+                let params = update.into_params("sess_1");
                 client.send_notification(UpdateNotification(params)).expect("the client is there");
                 sent += 1;
             });
@@ -41,8 +41,8 @@ async fn main() -> Result<()> {
             let middle = cpu_ns();
             messages.iter().for_each(|update| drop(black_box(serialised(update))));
             let end = cpu_ns();
-            whole.push((middle - start) / CALLS as f64);
-            alone.push((end - middle) / CALLS as f64);
+            whole.push((middle - start) / CALLS_PER_ROUND as f64);
+            alone.push((end - middle) / CALLS_PER_ROUND as f64);
             ratios.push((middle - start) / (end - middle));
         }
         Ok(json!({

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use acp::v1::schema::{self as v1, ContentBlock, StopReason};
 use acp::{Client, ConnectTo, Error, on_receive_notification, on_receive_request};
 use acp_connection::{ClientSessions, Turn};
-use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Session, progress};
+use acp_lifecycle::{BatchCall, Effect, Effects, Session, ToolMiddleware, report_progress};
 use acp_types::{Content, Operation, ToolCallPatch, diff};
 use agent_client_protocol as acp;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn run_tool(name: &str, args: Value) -> io::Result<String> {
     let path = args["path"].as_str().ok_or(ErrorKind::InvalidInput)?;
     let note = std::fs::read_to_string(path)?;
     let lines = note.lines().count();
-    (1..=lines).for_each(|line| progress(line as f64, lines as f64, "counting"));
+    (1..=lines).for_each(|line| report_progress(line as f64, lines as f64, "counting"));
     match name {
         "count_lines" => Ok(format!("{lines} lines")),
         "add_line" => std::fs::write(path, note + LINE).map(|()| "added".to_owned()),
@@ -46,22 +46,24 @@ fn preview(name: &str, args: &Value) -> Result<ToolCallPatch, String> {
     };
     let note = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let deadline = Instant::now() + Duration::from_millis(500);
-    let change = diff::change(path, Operation::Modify, &note, &(note.clone() + LINE), deadline);
+    let change = diff::diff_texts(path, Operation::Modify, &note, &(note.clone() + LINE), deadline);
     Ok(ToolCallPatch::new().append(Content::Change(change)))
 }
 
 /// One turn. A model would be asked what to call; this one always calls the same two tools.
 async fn run_turn(path: String, turn: Turn) -> acp::Result<StopReason> {
-    let tools = Middleware::new(turn.session).effects(effects);
+    let tools = ToolMiddleware::new(turn.session).effects(effects);
     let tools = tools.previews(|name, args| ready(preview(name, args)));
     let calls = [("a", "count_lines"), ("b", "add_line")];
     let calls = calls.map(|(id, name)| BatchCall::new(id, name, json!({ "path": path })));
-    let _for_the_model = tools.batch(&turn.id, calls.into(), &turn.cancel, run_tool).await;
+    let _for_the_model = tools.call_batch(&turn.id, calls.into(), &turn.cancel, run_tool).await;
     Ok(StopReason::EndTurn)
 }
 
 /// The agent. Its handlers never wait, for the SDK's loop must go on.
-pub(crate) fn agent(counters: Option<Arc<acp_transport::Counters>>) -> impl ConnectTo<Client> {
+pub(crate) fn agent(
+    counters: Option<Arc<acp_transport::TransportCounters>>,
+) -> impl ConnectTo<Client> {
     let (sessions, count) = (ClientSessions::default(), AtomicU32::new(1));
     let [init, new, prompted, cancelled, closed, ended] = [(); 6].map(|()| sessions.clone());
     acp::Agent

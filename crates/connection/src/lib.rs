@@ -7,20 +7,20 @@
 //! `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 
-mod answers;
 mod errors;
 mod limits;
-mod line;
 mod lock;
 mod notification;
+mod paced_connection;
+mod pending_responses;
 mod prompts;
 mod requests;
 mod session;
 mod sessions;
-mod shows;
 mod sink;
+mod update_support;
 
-pub use answers::OpenRequest;
+pub use pending_responses::OpenRequest;
 pub use prompts::{OpenPrompt, Turn};
 pub use requests::{ClientRequestError, ClientRequests};
 pub use session::{ClientSession, ClientSessionBuilder};

@@ -11,7 +11,7 @@ pub(crate) const WAITING_PROMPTS_BOUND: usize = 64;
 
 /// Time for turns that were given up to be dropped. One that blocks its thread takes longer, and is
 /// answered without it.
-pub(crate) const GIVEN_UP: Duration = Duration::from_millis(100);
+pub(crate) const ABORTED_TURN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Time for a session that was given up to send its last items; more than [`GIVEN_UP`].
-pub(crate) const LAST_WORDS: Duration = Duration::from_millis(300);
+pub(crate) const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(300);

@@ -1,13 +1,13 @@
 //! Makes a message of the SDK of an update in the projection's own JSON.
 
 use acp_types::wire::Message as _;
-use acp_types::wire::v1::Notification;
+use acp_types::wire::v1::SessionUpdateParams;
 use agent_client_protocol::{Error, JsonRpcMessage, JsonRpcNotification, Result, UntypedMessage};
 use serde_json::Value;
 
 /// A `session/update` that the SDK can send. The SDK's own type omits a call's default fields.
 #[derive(Debug, Clone)]
-pub(crate) struct UpdateNotification(pub(crate) Notification);
+pub(crate) struct UpdateNotification(pub(crate) SessionUpdateParams);
 
 impl JsonRpcNotification for UpdateNotification {}
 

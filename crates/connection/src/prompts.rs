@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{CancellationToken, SessionHandle};
-use acp_types::{Reason, TurnId};
+use acp_types::{CallEndReason, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{PromptResponse, StopReason};
 use agent_client_protocol::{RequestCancellation, Result};
 use tokio::sync::Notify;
 
-use crate::answers::{AnswerId, Answers, Slot};
 use crate::lock::lock;
+use crate::pending_responses::{PendingResponseId, PendingResponses, ResponseSlot};
 
 /// The turn of a prompt, for your loop.
 #[derive(Debug, Clone)]
@@ -33,25 +33,25 @@ pub struct Turn {
 #[must_use = "dropping it answers the prompt"]
 pub struct OpenPrompt {
     turn: Turn,
-    withdrawn: RequestCancellation,
-    slot: Slot<PromptResponse>,
-    reason: Reason,
+    request_cancellation: RequestCancellation,
+    slot: ResponseSlot<PromptResponse>,
+    reason: CallEndReason,
     turns: Arc<OpenTurns>,
 }
 
 impl OpenPrompt {
     pub(crate) fn new(
         session: SessionHandle,
-        answers: &Answers,
+        answers: &PendingResponses,
         turns: Arc<OpenTurns>,
         responder: Responder<PromptResponse>,
     ) -> Self {
         let (id, cancel) = turns.begin();
         let turn = Turn { id, cancel, session };
-        let withdrawn = responder.cancellation();
-        let id = AnswerId::Turn(turn.id.clone());
-        let slot = answers.keep(id, responder, Ok(cancelled()));
-        Self { turn, withdrawn, slot, reason: Reason::Dropped, turns }
+        let request_cancellation = responder.cancellation();
+        let id = PendingResponseId::Turn(turn.id.clone());
+        let slot = answers.register(id, responder, Ok(cancelled_response()));
+        Self { turn, request_cancellation, slot, reason: CallEndReason::Dropped, turns }
     }
 
     /// Returns its turn.
@@ -65,12 +65,12 @@ impl OpenPrompt {
     ///
     /// (<https://agentclientprotocol.com/protocol/cancellation>)
     #[must_use]
-    pub fn withdrawn(&self) -> &RequestCancellation {
-        &self.withdrawn
+    pub fn request_cancellation(&self) -> &RequestCancellation {
+        &self.request_cancellation
     }
 
     /// Ends what is open of the turn, for this reason, and answers.
-    pub fn end(mut self, answer: Result<PromptResponse>, reason: Reason) {
+    pub fn end(mut self, answer: Result<PromptResponse>, reason: CallEndReason) {
         *lock(&self.slot) = Some(answer);
         self.reason = reason;
     }
@@ -78,7 +78,7 @@ impl OpenPrompt {
 
 impl Drop for OpenPrompt {
     fn drop(&mut self) {
-        lock(&self.slot).get_or_insert_with(|| Ok(cancelled()));
+        lock(&self.slot).get_or_insert_with(|| Ok(cancelled_response()));
         self.turn.session.end_turn(&self.turn.id, self.reason);
         // Nothing of this turn runs on behind its answer.
         self.turn.cancel.cancel();
@@ -92,23 +92,23 @@ impl fmt::Debug for OpenPrompt {
     }
 }
 
-pub(crate) fn cancelled() -> PromptResponse {
+pub(crate) fn cancelled_response() -> PromptResponse {
     PromptResponse::new(StopReason::Cancelled)
 }
 
 /// The turns of a session whose prompts are not answered.
 #[derive(Default)]
 pub(crate) struct OpenTurns {
-    turns: Mutex<Turns>,
+    turns: Mutex<TurnRegistry>,
     /// Notified whenever one ends.
     ended: Notify,
 }
 
 #[derive(Default)]
-struct Turns {
-    open: HashMap<TurnId, CancellationToken>,
+struct TurnRegistry {
+    cancel_tokens: HashMap<TurnId, CancellationToken>,
     /// Prompts taken so far, which name their turns.
-    count: u64,
+    turn_count: u64,
     /// Whether a turn is cancelled before it begins.
     is_closed: bool,
 }
@@ -116,42 +116,42 @@ struct Turns {
 impl OpenTurns {
     fn begin(&self) -> (TurnId, CancellationToken) {
         let mut turns = lock(&self.turns);
-        turns.count += 1;
-        let id = TurnId::from(format!("t{}", turns.count));
+        turns.turn_count += 1;
+        let id = TurnId::from(format!("t{}", turns.turn_count));
         let cancel = CancellationToken::new();
         if turns.is_closed {
             cancel.cancel();
         }
-        turns.open.insert(id.clone(), cancel.clone());
+        turns.cancel_tokens.insert(id.clone(), cancel.clone());
         (id, cancel)
     }
 
     fn end(&self, turn: &TurnId) {
-        lock(&self.turns).open.remove(turn);
+        lock(&self.turns).cancel_tokens.remove(turn);
         self.ended.notify_waiters();
     }
 
     pub(crate) fn count(&self) -> usize {
-        lock(&self.turns).open.len()
+        lock(&self.turns).cancel_tokens.len()
     }
 
     /// Returns the names of the turns.
-    pub(crate) fn names(&self) -> Vec<TurnId> {
-        lock(&self.turns).open.keys().cloned().collect()
+    pub(crate) fn ids(&self) -> Vec<TurnId> {
+        lock(&self.turns).cancel_tokens.keys().cloned().collect()
     }
 
-    pub(crate) fn cancel(&self) {
-        lock(&self.turns).open.values().for_each(CancellationToken::cancel);
+    pub(crate) fn cancel_all(&self) {
+        lock(&self.turns).cancel_tokens.values().for_each(CancellationToken::cancel);
     }
 
     /// Cancels every turn, and each that begins later.
     pub(crate) fn close(&self) {
         lock(&self.turns).is_closed = true;
-        self.cancel();
+        self.cancel_all();
     }
 
     /// Waits until every prompt is answered.
-    pub(crate) async fn all_ended(&self) {
+    pub(crate) async fn wait_until_all_ended(&self) {
         loop {
             let ended = self.ended.notified();
             if self.count() == 0 {

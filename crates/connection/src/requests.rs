@@ -14,8 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::line::Line;
 use crate::lock::lock;
+use crate::paced_connection::PacedConnection;
 
 /// Asks the client of a session for something: a file, a terminal, a form. Cheap to clone.
 ///
@@ -24,28 +24,28 @@ use crate::lock::lock;
 #[derive(Clone)]
 pub struct ClientRequests {
     handle: SessionHandle,
-    line: Arc<Line>,
-    waiting: Arc<Mutex<Waiting>>,
+    line: Arc<PacedConnection>,
+    waiting: Arc<Mutex<QueuedRequests>>,
 }
 
 /// Sends a request, and sees to its answer.
-type SendRequest = Box<dyn FnOnce(&Line) + Send>;
+type SendRequest = Box<dyn FnOnce(&PacedConnection) + Send>;
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedRequests {
     /// By their numbers, and so in their order.
-    send: BTreeMap<ClientRequestId, (Kind, SendRequest)>,
-    last: u64,
+    queued: BTreeMap<ClientRequestId, (RequestKind, SendRequest)>,
+    last_id: u64,
     /// Whether the session is over: then nothing is sent in its turn any more.
-    is_over: bool,
+    is_closed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RequestKind {
     /// Somebody waits for its answer.
-    Asked,
+    AwaitsResult,
     /// It gives back what the client holds for us, and is sent even behind the session's end.
-    Released,
+    Release,
 }
 
 /// Why a request to the client has no result.
@@ -54,21 +54,21 @@ enum Kind {
 pub enum ClientRequestError {
     /// The client answered by an error, with this message.
     #[error("{0}")]
-    Refused(String),
+    ErrorResponse(String),
     /// It did not answer in time. It may have done what it was asked for.
     #[error("the client did not answer within {} s", .0.as_secs())]
-    Late(Duration),
+    TimedOut(Duration),
     /// The session was over before the request was sent, or the connection is gone.
     #[error("the client cannot be reached")]
-    Gone,
+    Disconnected,
 }
 
 impl ClientRequests {
-    pub(crate) fn new(handle: SessionHandle, line: Line) -> Self {
+    pub(crate) fn new(handle: SessionHandle, line: PacedConnection) -> Self {
         Self { handle, line: Arc::new(line), waiting: Arc::default() }
     }
 
-    pub(crate) fn line(&self) -> &Line {
+    pub(crate) fn line(&self) -> &PacedConnection {
         &self.line
     }
 
@@ -84,16 +84,17 @@ impl ClientRequests {
         deadline: Duration,
     ) -> Result<T::Response, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = sending(request, move |asked| async move {
+        let send = send_and_handle(request, move |asked| async move {
             let response = tokio::select! {
-                response = within(deadline, asked.block_task()) => response,
+                response = with_deadline(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
             };
             // Who does not wait any more has no use for it.
             drop(answer.send(response));
         });
-        let _withdraw = self.queue(Kind::Asked, send).map(|number| self.withdrawing(number));
-        answered.await.unwrap_or(Err(ClientRequestError::Gone))
+        let _withdraw =
+            self.enqueue(RequestKind::AwaitsResult, send).map(|number| self.remove_on_drop(number));
+        answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
     /// Sends a request as [`send`](Self::send) does, for something that the client holds from then on.
@@ -112,83 +113,84 @@ impl ClientRequests {
         make: impl FnOnce(T::Response) -> M + Send + 'static,
     ) -> Result<M, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = sending(request, move |asked| async move {
+        let send = send_and_handle(request, move |asked| async move {
             let cancellation = asked.cancellation_handle();
             let mut asked = pin!(asked.block_task());
             tokio::select! {
-                response = within(deadline, &mut asked) => match response {
-                    Err(late @ ClientRequestError::Late(_)) => drop(answer.send(Err(late))),
+                response = with_deadline(deadline, &mut asked) => match response {
+                    Err(late @ ClientRequestError::TimedOut(_)) => drop(answer.send(Err(late))),
                     response => return drop(answer.send(response.map(make))),
                 },
                 () = answer.closed() => {}
             }
             // A client that is gone made nothing.
             drop(cancellation.cancel());
-            drop(within(patience, asked).await.map(make));
+            drop(with_deadline(patience, asked).await.map(make));
         });
-        let _withdraw = self.queue(Kind::Asked, send).map(|number| self.withdrawing(number));
-        answered.await.unwrap_or(Err(ClientRequestError::Gone))
+        let _withdraw =
+            self.enqueue(RequestKind::AwaitsResult, send).map(|number| self.remove_on_drop(number));
+        answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
     /// Sends a request that gives back what the client holds, and does not wait for its answer, which
     /// may take until `deadline`. It is sent at once where the session is over.
     pub fn release<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
-        let send = sending(request, move |asked| async move {
-            drop(within(deadline, asked.block_task()).await);
+        let send = send_and_handle(request, move |asked| async move {
+            drop(with_deadline(deadline, asked.block_task()).await);
         });
-        self.queue(Kind::Released, send);
+        self.enqueue(RequestKind::Release, send);
     }
 
     /// Sends a request whose turn has come, unless its caller has gone.
-    pub(crate) fn hand_over(&self, number: ClientRequestId) {
-        if let Some(send) = self.take(number) {
+    pub(crate) fn send_queued(&self, number: ClientRequestId) {
+        if let Some(send) = self.take_queued(number) {
             send(&self.line);
         }
     }
 
     /// Says that the session is over: what gives something back is sent now, the rest is not sent any more.
-    pub(crate) fn end(&self) {
+    pub(crate) fn close(&self) {
         let waiting = {
             let mut waiting = lock(&self.waiting);
-            waiting.is_over = true;
-            take(&mut waiting.send)
+            waiting.is_closed = true;
+            take(&mut waiting.queued)
         };
-        let releases = waiting.into_values().filter(|(kind, _)| *kind == Kind::Released);
+        let releases = waiting.into_values().filter(|(kind, _)| *kind == RequestKind::Release);
         releases.for_each(|(_, send)| send(&self.line));
     }
 
     /// Has a request sent in its turn, and returns its number. There are no turns behind the
     /// session's end.
-    fn queue(&self, kind: Kind, send: SendRequest) -> Option<ClientRequestId> {
+    fn enqueue(&self, kind: RequestKind, send: SendRequest) -> Option<ClientRequestId> {
         let number = {
             let mut waiting = lock(&self.waiting);
-            if waiting.is_over {
+            if waiting.is_closed {
                 drop(waiting);
-                if kind == Kind::Released {
+                if kind == RequestKind::Release {
                     send(&self.line);
                 }
                 return None;
             }
-            waiting.last += 1;
-            let number = ClientRequestId::new(waiting.last);
-            waiting.send.insert(number, (kind, send));
+            waiting.last_id += 1;
+            let number = ClientRequestId::new(waiting.last_id);
+            waiting.queued.insert(number, (kind, send));
             number
         };
-        self.handle.with(|session, now| session.request_client(number, now));
+        self.handle.update(|session, now| session.request_client(number, now));
         Some(number)
     }
 
-    fn withdrawing(&self, number: ClientRequestId) -> Withdraw<'_> {
-        Withdraw { requests: self, number }
+    fn remove_on_drop(&self, number: ClientRequestId) -> RemoveOnDrop<'_> {
+        RemoveOnDrop { requests: self, number }
     }
 
-    fn take(&self, number: ClientRequestId) -> Option<SendRequest> {
-        lock(&self.waiting).send.remove(&number).map(|(_, send)| send)
+    fn take_queued(&self, number: ClientRequestId) -> Option<SendRequest> {
+        lock(&self.waiting).queued.remove(&number).map(|(_, send)| send)
     }
 }
 
 /// Sends a request when it is called, and has its answer attended to.
-fn sending<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
+fn send_and_handle<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     request: T,
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
@@ -199,13 +201,14 @@ fn sending<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     })
 }
 
-async fn within<T>(
+async fn with_deadline<T>(
     deadline: Duration,
     asked: impl Future<Output = agent_client_protocol::Result<T>>,
 ) -> Result<T, ClientRequestError> {
-    let response =
-        timeout(deadline, asked).await.map_err(|_elapsed| ClientRequestError::Late(deadline))?;
-    response.map_err(|error| ClientRequestError::Refused(error.message))
+    let response = timeout(deadline, asked)
+        .await
+        .map_err(|_elapsed| ClientRequestError::TimedOut(deadline))?;
+    response.map_err(|error| ClientRequestError::ErrorResponse(error.message))
 }
 
 impl fmt::Debug for ClientRequests {
@@ -215,15 +218,15 @@ impl fmt::Debug for ClientRequests {
 }
 
 /// Forgets a request that nobody waits for any more, if it was not sent.
-struct Withdraw<'a> {
+struct RemoveOnDrop<'a> {
     requests: &'a ClientRequests,
     number: ClientRequestId,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         // What was sent is no longer in the outbox.
-        drop(self.requests.take(self.number));
-        self.requests.handle.with(|session, _| session.withdraw_request(self.number));
+        drop(self.requests.take_queued(self.number));
+        self.requests.handle.update(|session, _| session.withdraw_request(self.number));
     }
 }

@@ -7,9 +7,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{CancellationToken, Session, SessionHandle, drive};
-use acp_transport::Counters;
-use acp_types::Reason;
+use acp_lifecycle::{CancellationToken, Session, SessionHandle, drive_session};
+use acp_transport::TransportCounters;
+use acp_types::CallEndReason;
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, PromptResponse, SessionId, StopReason,
@@ -20,12 +20,12 @@ use futures::FutureExt as _;
 use tokio::time::{sleep, timeout};
 use tracing::Instrument as _;
 
-use crate::answers::{Answers, OpenRequest};
-use crate::line::Line;
 use crate::lock::lock;
-use crate::prompts::{OpenPrompt, OpenTurns, Turn, cancelled};
+use crate::paced_connection::PacedConnection;
+use crate::pending_responses::{OpenRequest, PendingResponses};
+use crate::prompts::{OpenPrompt, OpenTurns, Turn, cancelled_response};
 use crate::requests::ClientRequests;
-use crate::sink::{AfterAnswer, ClientSink};
+use crate::sink::{ClientSink, PermissionAnswerHook};
 use crate::{errors, limits};
 
 /// An open session of a client. Cheap to clone.
@@ -36,11 +36,11 @@ use crate::{errors, limits};
 /// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. So a
 /// turn should keep its [`Turn::session`] and no clone of this.
 #[derive(Clone)]
-pub struct ClientSession(Arc<Owner>);
+pub struct ClientSession(Arc<SessionOwner>);
 
 /// What every clone shares, and nothing that runs for the session holds.
-struct Owner {
-    state: Arc<State>,
+struct SessionOwner {
+    state: Arc<SessionTaskState>,
     requests: ClientRequests,
 }
 
@@ -51,10 +51,10 @@ pub struct ClientSessionBuilder {
     handle: SessionHandle,
     capabilities: ClientCapabilities,
     client: ConnectionTo<Client>,
-    counters: Option<Arc<Counters>>,
+    counters: Option<Arc<TransportCounters>>,
     meta_key: String,
     waiting_prompts: usize,
-    after_answer: Option<AfterAnswer>,
+    after_answer: Option<PermissionAnswerHook>,
 }
 
 impl ClientSessionBuilder {
@@ -66,7 +66,7 @@ impl ClientSessionBuilder {
 
     /// Sends no faster than the transport writes, whose counters these are. Without them a client that
     /// reads slowly fills the memory of the process.
-    pub fn with_counters(self, counters: impl Into<Option<Arc<Counters>>>) -> Self {
+    pub fn with_counters(self, counters: impl Into<Option<Arc<TransportCounters>>>) -> Self {
         Self { counters: counters.into(), ..self }
     }
 
@@ -84,7 +84,7 @@ impl ClientSessionBuilder {
 
     /// Does something after each answer of the client to a permission request, for example saves what
     /// [`Session::take_rule_changes`] returns. Nothing waits for it.
-    pub fn after_answer<R>(self, then: impl Fn() -> R + Send + Sync + 'static) -> Self
+    pub fn on_permission_answer<R>(self, then: impl Fn() -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = ()> + Send + 'static,
     {
@@ -98,20 +98,20 @@ impl ClientSessionBuilder {
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn open(self) -> ClientSession {
-        let line = Line::new(self.client.clone(), self.counters);
+        let line = PacedConnection::new(self.client.clone(), self.counters);
         let requests = ClientRequests::new(self.handle.clone(), line);
         let ended = CancellationToken::new();
         ended.cancel();
-        let state = Arc::new(State {
+        let state = Arc::new(SessionTaskState {
             id: self.id,
             capabilities: self.capabilities,
             waiting_prompts: self.waiting_prompts,
             handle: self.handle,
-            answers: Answers::default(),
+            answers: PendingResponses::default(),
             turns: Arc::default(),
-            newest: Mutex::new(ended),
+            last_turn_ended: Mutex::new(ended),
             closing: CancellationToken::new(),
-            giving_up: CancellationToken::new(),
+            aborting: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
         let sink = ClientSink::new(
@@ -123,8 +123,8 @@ impl ClientSessionBuilder {
             self.meta_key,
             self.after_answer,
         );
-        drop(tokio::spawn(state.clone().send(sink, self.client).in_current_span()));
-        ClientSession(Arc::new(Owner { state, requests }))
+        drop(tokio::spawn(state.clone().run_sender(sink, self.client).in_current_span()));
+        ClientSession(Arc::new(SessionOwner { state, requests }))
     }
 }
 
@@ -217,8 +217,8 @@ impl ClientSession {
         }
         let prompt = self.open_prompt(responder);
         let after = CancellationToken::new();
-        let before = replace(&mut *lock(&state.newest), after.clone());
-        let run = state.clone().run(prompt, before, after, turn);
+        let before = replace(&mut *lock(&state.last_turn_ended), after.clone());
+        let run = state.clone().run_turn(prompt, before, after, turn);
         drop(tokio::spawn(run.in_current_span()));
         Ok(())
     }
@@ -226,20 +226,20 @@ impl ClientSession {
     /// Takes a prompt whose turn you run yourself: where turns wait for one another in another way
     /// than those of [`prompt`](Self::prompt) do, or share what only one at a time may change.
     pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
-        let State { handle, answers, turns, .. } = &*self.0.state;
+        let SessionTaskState { handle, answers, turns, .. } = &*self.0.state;
         OpenPrompt::new(handle.clone(), answers, turns.clone(), responder)
     }
 
     /// Takes another request, whose answer may not overtake what is sent before it: a change of the mode,
     /// for example, which is also sent as an update.
     pub fn open_request<T: JsonRpcResponse>(&self, responder: Responder<T>) -> OpenRequest<T> {
-        let State { handle, answers, .. } = &*self.0.state;
+        let SessionTaskState { handle, answers, .. } = &*self.0.state;
         OpenRequest::new(handle.clone(), answers, responder)
     }
 
     /// Cancels the turn that runs and every prompt that waits: `session/cancel`.
     pub fn cancel(&self) {
-        self.0.state.turns.cancel();
+        self.0.state.turns.cancel_all();
     }
 
     /// Cancels every turn and waits until its end is sent, but hardly longer than `deadline`: turns that
@@ -251,67 +251,67 @@ impl ClientSession {
         let state = &self.0.state;
         state.begin_close();
         if timeout(deadline, state.closed.cancelled()).await.is_err() {
-            state.giving_up.cancel();
-            drop(timeout(limits::LAST_WORDS, state.closed.cancelled()).await);
+            state.aborting.cancel();
+            drop(timeout(limits::FINAL_FLUSH_TIMEOUT, state.closed.cancelled()).await);
         }
     }
 }
 
-impl Drop for Owner {
+impl Drop for SessionOwner {
     /// Ends what runs for a session whose last handle was dropped.
     fn drop(&mut self) {
-        self.state.give_up();
+        self.state.abort_turns();
     }
 }
 
 /// What the tasks of a session share.
-struct State {
+struct SessionTaskState {
     id: SessionId,
     capabilities: ClientCapabilities,
     waiting_prompts: usize,
     handle: SessionHandle,
-    answers: Answers,
+    answers: PendingResponses,
     turns: Arc<OpenTurns>,
     /// Says that the newest turn that was taken, and every one before it, has ended.
-    newest: Mutex<CancellationToken>,
+    last_turn_ended: Mutex<CancellationToken>,
     /// Says that no prompt is taken any more.
     closing: CancellationToken,
     /// Says that what runs is not waited for any more.
-    giving_up: CancellationToken,
+    aborting: CancellationToken,
     /// Is cancelled when everything is sent.
     closed: CancellationToken,
 }
 
-impl State {
+impl SessionTaskState {
     /// Sends what the session has to send, until it is closed and all of it is sent.
-    async fn send(self: Arc<Self>, sink: ClientSink, client: ConnectionTo<Client>) {
+    async fn run_sender(self: Arc<Self>, sink: ClientSink, client: ConnectionTo<Client>) {
         let _closed = self.closed.clone().drop_guard();
         let stop = CancellationToken::new();
         let ending = async {
             tokio::select! {
                 () = self.closing.cancelled() => {}
-                _ = client.terminated() => self.give_up(),
+                _ = client.terminated() => self.abort_turns(),
             }
             let given_up = async {
-                self.giving_up.cancelled().await;
-                sleep(limits::GIVEN_UP).await;
+                self.aborting.cancelled().await;
+                sleep(limits::ABORTED_TURN_TIMEOUT).await;
             };
             tokio::select! {
-                () = self.turns.all_ended() => {}
+                () = self.turns.wait_until_all_ended() => {}
                 () = given_up => {}
             }
             // A turn that still runs makes no call any more.
-            for turn in self.turns.names() {
-                self.handle.end_turn(&turn, Reason::Shutdown);
+            for turn in self.turns.ids() {
+                self.handle.end_turn(&turn, CallEndReason::Shutdown);
             }
-            self.handle.end_all(Reason::Shutdown);
+            self.handle.cancel_all_calls(CallEndReason::Shutdown);
             stop.cancel();
         };
-        tokio::join!(drive(self.handle.clone(), sink, stop.clone()), ending);
+        tokio::join!(drive_session(self.handle.clone(), sink, stop.clone()), ending);
     }
 
     /// Runs a turn behind those before it, and answers its prompt.
-    async fn run<R>(
+    async fn run_turn<R>(
         self: Arc<Self>,
         prompt: OpenPrompt,
         before: CancellationToken,
@@ -321,12 +321,13 @@ impl State {
         R: Future<Output = Result<StopReason>> + Send,
     {
         let _after = after.drop_guard();
-        let (withdrawn, cancel) = (prompt.withdrawn().clone(), prompt.turn().cancel.clone());
+        let (withdrawn, cancel) =
+            (prompt.request_cancellation().clone(), prompt.turn().cancel.clone());
         tokio::select! {
             biased;
             () = before.cancelled() => {}
             () = withdrawn.cancelled() => {
-                prompt.end(Err(errors::request_cancelled()), Reason::User);
+                prompt.end(Err(errors::request_cancelled()), CallEndReason::User);
                 return before.cancelled().await;
             }
         }
@@ -335,11 +336,14 @@ impl State {
         }
         let life = async {
             let answer = match cancel.is_cancelled() {
-                true => Ok(cancelled()),
-                false => self.result_of(prompt.turn().clone(), turn).await,
+                true => Ok(cancelled_response()),
+                false => self.turn_result(prompt.turn().clone(), turn).await,
             };
             let is_closing = self.closing.is_cancelled();
-            prompt.end(answer, if is_closing { Reason::Shutdown } else { Reason::Turn });
+            prompt.end(
+                answer,
+                if is_closing { CallEndReason::Shutdown } else { CallEndReason::Turn },
+            );
         };
         let pass_on = async {
             withdrawn.cancelled().await;
@@ -352,7 +356,11 @@ impl State {
         }
     }
 
-    async fn result_of<R>(&self, turn: Turn, run: impl FnOnce(Turn) -> R) -> Result<PromptResponse>
+    async fn turn_result<R>(
+        &self,
+        turn: Turn,
+        run: impl FnOnce(Turn) -> R,
+    ) -> Result<PromptResponse>
     where
         R: Future<Output = Result<StopReason>>,
     {
@@ -360,23 +368,23 @@ impl State {
         let running = AssertUnwindSafe(async { run(turn).await }).catch_unwind();
         let result = tokio::select! {
             result = running => result.unwrap_or_else(|_| Err(errors::panicked())),
-            () = self.giving_up.cancelled() => Ok(StopReason::Cancelled),
+            () = self.aborting.cancelled() => Ok(StopReason::Cancelled),
         };
         match cancel.is_cancelled() {
-            true => Ok(cancelled()),
+            true => Ok(cancelled_response()),
             false => result.map(PromptResponse::new),
         }
     }
 
     fn begin_close(&self) {
         self.closing.cancel();
-        self.handle.with(|session, _| session.close());
+        self.handle.update(|session, _| session.close());
         self.turns.close();
     }
 
-    fn give_up(&self) {
+    fn abort_turns(&self) {
         self.begin_close();
-        self.giving_up.cancel();
+        self.aborting.cancel();
     }
 }
 

@@ -6,9 +6,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use acp_lifecycle::limits::REASON_BYTES;
-use acp_lifecycle::{Answer, Item, PermissionId, SessionHandle, Sink, Unreachable};
-use acp_types::wire::v1::{Sent, Surface, Update};
+use acp_lifecycle::limits::MAX_REJECTION_REASON_BYTES;
+use acp_lifecycle::{
+    ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, PermissionId, SessionHandle,
+};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection, WireUpdate};
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, CreateElicitationRequest, CreateElicitationResponse, ElicitationAction,
     ElicitationContentValue, ElicitationFormMode, ElicitationSchema, ElicitationSessionScope,
@@ -16,68 +18,72 @@ use agent_client_protocol::v1::schema::{
 };
 use futures::future::BoxFuture;
 
-use crate::answers::{AnswerId, Answers};
 use crate::notification::UpdateNotification;
+use crate::pending_responses::{PendingResponseId, PendingResponses};
 use crate::requests::ClientRequests;
-use crate::shows::Shows;
+use crate::update_support::UpdateSupport;
 
 /// What is done after each answer to a permission request.
-pub(crate) type AfterAnswer = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+pub(crate) type PermissionAnswerHook = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The client of one session.
 pub(crate) struct ClientSink {
     session: SessionId,
     handle: SessionHandle,
-    answers: Answers,
+    answers: PendingResponses,
     requests: ClientRequests,
-    sent: Sent,
-    shows: Shows,
-    after_answer: Option<AfterAnswer>,
+    projection: V1Projection,
+    update_support: UpdateSupport,
+    after_answer: Option<PermissionAnswerHook>,
 }
 
 impl ClientSink {
     pub(crate) fn new(
         session: SessionId,
         handle: SessionHandle,
-        answers: Answers,
+        answers: PendingResponses,
         requests: ClientRequests,
         capabilities: &ClientCapabilities,
         meta_key: String,
-        after_answer: Option<AfterAnswer>,
+        after_answer: Option<PermissionAnswerHook>,
     ) -> Self {
-        let surface = Surface::of(capabilities);
-        handle.with(|session, _| session.set_shows_terminals(surface == Surface::Meta));
-        let sent = Sent::new(surface).with_meta_key(meta_key);
-        let shows = Shows::of(capabilities);
-        Self { session, handle, answers, requests, sent, shows, after_answer }
+        let surface = TerminalDisplay::from_capabilities(capabilities);
+        handle.update(|session, _| {
+            session.set_shows_terminals(surface == TerminalDisplay::MetaEvents)
+        });
+        let projection = V1Projection::new(surface).with_meta_key(meta_key);
+        let update_support = UpdateSupport::from_capabilities(capabilities);
+        Self { session, handle, answers, requests, projection, update_support, after_answer }
     }
 
-    fn update(&self, update: Update) -> Result<(), Unreachable> {
-        let notification = update.in_session(self.session.clone());
+    fn send_update(&self, update: WireUpdate) -> Result<(), ClientUnreachable> {
+        let notification = update.into_params(self.session.clone());
         self.requests.line().notify(UpdateNotification(notification)).map_err(|error| {
             tracing::debug!(code = ?error.code, "an update could not be sent");
-            Unreachable
+            ClientUnreachable
         })
     }
 
-    fn updates(&self, updates: Vec<Update>) -> Result<(), Unreachable> {
-        updates.into_iter().try_for_each(|update| self.update(update))
+    fn send_updates(&self, updates: Vec<WireUpdate>) -> Result<(), ClientUnreachable> {
+        updates.into_iter().try_for_each(|update| self.send_update(update))
     }
 
     /// Puts a permission request to the client.
-    fn ask(&mut self, id: PermissionId) -> Result<(), Unreachable> {
-        let Some(request) = self.handle.request(id) else { return Ok(()) };
+    fn send_permission_request(&mut self, id: PermissionId) -> Result<(), ClientUnreachable> {
+        let Some(request) = self.handle.permission_request(id) else { return Ok(()) };
         let session = self.session.clone();
-        let Some(request) = self.sent.permission(session, &request.call, request.options) else {
-            return Err(Unreachable);
+        let Some(request) =
+            self.projection.permission_request(session, &request.call, request.options)
+        else {
+            return Err(ClientUnreachable);
         };
         let asked = self.requests.line().request(request);
         let (handle, then) = (self.handle.clone(), self.after_answer.clone());
-        let meta_key = self.sent.meta_key().to_owned();
+        let meta_key = self.projection.meta_key().to_owned();
         drop(tokio::spawn(async move {
             tokio::select! {
-                response = asked.block_task() => handle.answer(id, answer(response, &meta_key)),
-                () = handle.withdrawn(id) => return,
+                response = asked.block_task() => handle.answer_permission(id, permission_answer(response, &meta_key)),
+                () = handle.wait_withdrawn(id) => return,
             }
             if let Some(then) = then {
                 then().await;
@@ -87,56 +93,59 @@ impl ClientSink {
     }
 
     /// Asks the client why it rejected a call, with a form of one field that may be left empty.
-    fn ask_why(&self, id: PermissionId) {
-        let Some(request) = self.handle.request(id) else { return };
+    fn send_rejection_form(&self, id: PermissionId) {
+        let Some(request) = self.handle.permission_request(id) else { return };
         let scope = ElicitationSessionScope::new(self.session.clone()).tool_call_id(request.call);
-        let form = ElicitationFormMode::new(scope, why_form());
-        let asked = self.requests.line().request(CreateElicitationRequest::new(form, WHY));
+        let form = ElicitationFormMode::new(scope, rejection_form());
+        let asked =
+            self.requests.line().request(CreateElicitationRequest::new(form, REJECTION_QUESTION));
         let handle = self.handle.clone();
         drop(tokio::spawn(async move {
             tokio::select! {
                 response = asked.block_task() => {
-                    handle.explain(id, said(response).as_deref());
+                    handle.explain_rejection(id, rejection_reason(response).as_deref());
                 }
-                () = handle.withdrawn(id) => {}
+                () = handle.wait_withdrawn(id) => {}
             }
         }));
     }
 }
 
-impl Sink for ClientSink {
+impl OutboxSink for ClientSink {
     async fn ready(&mut self) {
         self.requests.line().ready().await;
     }
 
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         match item {
-            Item::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, patch);
-                self.updates(updates)
+            OutboxItem::ToolCall(id, patch) => {
+                let updates = self.projection.tool_call(&id, patch);
+                self.send_updates(updates)
             }
-            Item::Terminal(id, patch) => {
-                let updates = self.sent.terminal(&id, &patch);
-                self.updates(updates)
+            OutboxItem::Terminal(id, patch) => {
+                let updates = self.projection.terminal(&id, &patch);
+                self.send_updates(updates)
             }
-            Item::Chunk(chunk) => self.update(self.sent.chunk(&chunk)),
-            Item::Plan(plan) => self.update(self.sent.plan(&plan)),
-            Item::State(state) => self.update(self.shows.fit(&state, &self.sent)),
-            Item::Permission(id) => self.ask(id),
-            Item::Reason(id) => {
-                self.ask_why(id);
+            OutboxItem::Chunk(chunk) => self.send_update(self.projection.chunk(&chunk)),
+            OutboxItem::Plan(plan) => self.send_update(self.projection.plan(&plan)),
+            OutboxItem::State(state) => {
+                self.send_update(self.update_support.supported_update(&state, &self.projection))
+            }
+            OutboxItem::PermissionRequest(id) => self.send_permission_request(id),
+            OutboxItem::RejectionReasonRequest(id) => {
+                self.send_rejection_form(id);
                 Ok(())
             }
-            Item::Request(id) => {
-                self.requests.hand_over(id);
+            OutboxItem::ClientRequest(id) => {
+                self.requests.send_queued(id);
                 Ok(())
             }
-            Item::Answer(turn) => self.answers.send(&AnswerId::Turn(turn)),
-            Item::Response(id) => self.answers.send(&AnswerId::Response(id)),
+            OutboxItem::PromptResponse(turn) => self.answers.send(&PendingResponseId::Turn(turn)),
+            OutboxItem::ClientResponse(id) => self.answers.send(&PendingResponseId::Response(id)),
             // The driver counts it as lost.
             item => {
                 tracing::error!(?item, "this version cannot send an item of this kind");
-                Err(Unreachable)
+                Err(ClientUnreachable)
             }
         }
     }
@@ -145,8 +154,8 @@ impl Sink for ClientSink {
 impl Drop for ClientSink {
     /// The driver has sent all there is to send.
     fn drop(&mut self) {
-        self.requests.end();
-        self.answers.end();
+        self.requests.close();
+        self.answers.respond_all();
     }
 }
 
@@ -156,46 +165,49 @@ impl fmt::Debug for ClientSink {
     }
 }
 
-fn why_form() -> ElicitationSchema {
-    let length = u32::try_from(REASON_BYTES).unwrap_or(u32::MAX);
+fn rejection_form() -> ElicitationSchema {
+    let length = u32::try_from(MAX_REJECTION_REASON_BYTES).unwrap_or(u32::MAX);
     let reason = StringPropertySchema::new().title("Reason".to_owned()).max_length(length);
-    ElicitationSchema::new().property(REASON, reason, false)
+    ElicitationSchema::new().property(REASON_FIELD, reason, false)
 }
 
 /// What the user wrote; nothing of a form that was declined, cancelled, left empty or refused.
-fn said(response: agent_client_protocol::Result<CreateElicitationResponse>) -> Option<String> {
+fn rejection_reason(
+    response: agent_client_protocol::Result<CreateElicitationResponse>,
+) -> Option<String> {
     let ElicitationAction::Accept(accepted) = response.ok()?.action else { return None };
-    match accepted.content?.remove(REASON)? {
+    match accepted.content?.remove(REASON_FIELD)? {
         ElicitationContentValue::String(reason) => Some(reason),
         _ => None,
     }
 }
 
-fn answer(
+fn permission_answer(
     response: agent_client_protocol::Result<RequestPermissionResponse>,
     meta_key: &str,
-) -> Answer {
+) -> PermissionAnswer {
     match response {
         Ok(response) => match response.outcome {
             RequestPermissionOutcome::Selected(selected) => {
                 let reason = selected.meta.as_ref().and_then(|meta| meta.get(meta_key));
-                let reason = reason.and_then(|ours| ours.get(REASON)?.as_str());
-                Answer::Selected {
+                let reason = reason.and_then(|ours| ours.get(REASON_FIELD)?.as_str());
+                PermissionAnswer::Selected {
                     option_id: selected.option_id.to_string(),
                     reason: reason.map(str::to_owned),
                 }
             }
-            RequestPermissionOutcome::Cancelled => Answer::Cancelled,
-            _ => Answer::Failed("the client answered in an unknown way".to_owned()),
+            RequestPermissionOutcome::Cancelled => PermissionAnswer::Cancelled,
+            _ => PermissionAnswer::Failed("the client answered in an unknown way".to_owned()),
         },
         Err(error) => {
             tracing::debug!(code = i32::from(error.code), "a permission request got an error");
-            Answer::Failed(error.message)
+            PermissionAnswer::Failed(error.message)
         }
     }
 }
 
 /// The name of what a user says about a rejection, in the form and in `_meta`.
-const REASON: &str = "reason";
+const REASON_FIELD: &str = "reason";
 
-const WHY: &str = "Why was it rejected? The model reads the answer. You may leave it empty.";
+const REJECTION_QUESTION: &str =
+    "Why was it rejected? The model reads the answer. You may leave it empty.";

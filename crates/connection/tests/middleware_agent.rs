@@ -1,6 +1,8 @@
 //! The example of an agent around tools without ACP, behind the fault-injecting client.
 
-use acp_conformance::{Agent, Behaviour, Error, Permission, Side, Timing, text_of};
+use acp_conformance::{
+    AgentUnderTest, ClientBehaviour, Error, PermissionReply, ReplyTiming, Side, content_text,
+};
 use acp_types::schema::v1::{PermissionOptionKind, ToolCall, ToolCallContent};
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -14,10 +16,12 @@ mod example;
 const SESSIONS: [&str; 2] = ["note1", "note2"];
 
 /// The agent with two sessions, and a note of two lines.
-async fn start(behaviour: impl Into<Behaviour>) -> Result<(Agent, NamedTempFile), Error> {
+async fn start(
+    behaviour: impl Into<ClientBehaviour>,
+) -> Result<(AgentUnderTest, NamedTempFile), Error> {
     let note = NamedTempFile::new()?;
     std::fs::write(&note, "one\ntwo\n")?;
-    let mut agent = Agent::in_process(example::agent(None), behaviour);
+    let mut agent = AgentUnderTest::in_process(example::agent(None), behaviour);
     agent.initialize().await?;
     for expected in SESSIONS {
         assert_eq!(agent.new_session(&std::env::temp_dir()).await?, expected);
@@ -26,9 +30,9 @@ async fn start(behaviour: impl Into<Behaviour>) -> Result<(Agent, NamedTempFile)
 }
 
 /// What each call of a session shows last.
-fn texts(agent: &Agent, session: &str) -> Vec<String> {
+fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
     let calls = agent.client.session(session).calls();
-    let text = |call: &&ToolCall| text_of(call.content.last()?).map(str::to_owned);
+    let text = |call: &&ToolCall| content_text(call.content.last()?).map(str::to_owned);
     calls.iter().filter_map(text).collect()
 }
 
@@ -39,57 +43,60 @@ async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), Error> {
         (PermissionOptionKind::AllowOnce, [["2 lines", "added"], ["3 lines", "added"]], 4),
         (PermissionOptionKind::RejectOnce, [["2 lines", rejected]; 2], 2),
     ] {
-        let (mut agent, note) = start(Permission::Select(permission)).await?;
+        let (mut agent, note) = start(PermissionReply::Select(permission)).await?;
         for (session, expected) in SESSIONS.iter().zip(expected) {
             let path = note.path().to_str().unwrap();
-            assert_eq!(agent.turn(session, path).await?, "end_turn");
+            assert_eq!(agent.run_turn(session, path).await?, "end_turn");
             assert_eq!(texts(&agent, session), expected);
         }
         let text = std::fs::read_to_string(&note)?;
         assert_eq!(text.lines().count(), lines);
-        let asked = agent.client.asked[0].request.tool_call.fields.content.as_deref();
+        let asked = agent.client.permission_requests[0].request.tool_call.fields.content.as_deref();
         let Some([ToolCallContent::Diff(diff)]) = asked else { panic!("{asked:?}") };
         assert_eq!(diff.old_text.as_deref(), Some("one\ntwo\n"));
         assert_eq!(diff.new_text, "one\ntwo\none more line\n");
         let is_done = |line: &str| line.contains(r#""message":"counting","percent":100"#);
         assert!(agent.client.transcript().lines().any(is_done));
-        agent.end().await?;
-        assert_eq!(agent.client.faults_of(Side::Agent), []);
+        agent.close_and_wait().await?;
+        assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_yes_that_comes_after_the_cancel_changes_nothing() -> Result<(), Error> {
-    let behaviour = Behaviour { timing: Timing::AfterCancel, ..Behaviour::default() };
+    let behaviour =
+        ClientBehaviour { timing: ReplyTiming::AfterCancel, ..ClientBehaviour::default() };
     let (mut agent, note) = start(behaviour).await?;
     let prompt = agent.prompt("note1", note.path().to_str().unwrap()).await?;
-    agent.until(|client| !client.asked.is_empty()).await?;
+    agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
     agent.cancel("note2").await?;
     agent.cancel("note1").await?;
-    assert_eq!(agent.stop_reason(&prompt).await?, "cancelled");
-    agent.end().await?;
+    assert_eq!(agent.wait_for_stop_reason(&prompt).await?, "cancelled");
+    agent.close_and_wait().await?;
     let texts = texts(&agent, "note1");
     assert!(texts[1].starts_with("Cancelled "), "{texts:?}");
     assert_eq!(std::fs::read_to_string(&note)?, "one\ntwo\n");
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_session_that_is_closed_is_unknown_and_the_others_go_on() -> Result<(), Error> {
-    let allow = Permission::Select(PermissionOptionKind::AllowOnce);
+    let allow = PermissionReply::Select(PermissionOptionKind::AllowOnce);
     let (mut agent, note) = start(allow).await?;
     let path = note.path().to_str().unwrap();
     agent.request("session/close", json!({ "sessionId": "note1" })).await?;
     for id in ["note1", "note3"] {
-        let Err(Error::Refused(error)) = agent.turn(id, path).await else { panic!("{id} is open") };
+        let Err(Error::ErrorResponse(error)) = agent.run_turn(id, path).await else {
+            panic!("{id} is open")
+        };
         assert_eq!(error["code"], -32002);
         let close = agent.request("session/close", json!({ "sessionId": id })).await;
-        assert!(matches!(close, Err(Error::Refused(error)) if error["code"] == -32002));
+        assert!(matches!(close, Err(Error::ErrorResponse(error)) if error["code"] == -32002));
     }
-    assert_eq!(agent.turn("note2", path).await?, "end_turn");
-    agent.end().await?;
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    assert_eq!(agent.run_turn("note2", path).await?, "end_turn");
+    agent.close_and_wait().await?;
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
 }

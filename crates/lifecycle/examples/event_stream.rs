@@ -10,10 +10,11 @@
 use std::io::{self, BufRead as _, Write};
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Item, Moment, Session};
-use acp_types::wire::v1::{Sent, Surface};
+use acp_lifecycle::{OutboxItem, Session, Timestamp};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{
-    Chunk, Content, Exit, Reason, Role, Status, TerminalPatch, ToolCallPatch, ToolKind, TurnId,
+    CallEndReason, Content, MessageChunk, Role, Status, TerminalExit, TerminalPatch, ToolCallPatch,
+    ToolKind, TurnId,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -29,22 +30,22 @@ enum Event {
 }
 
 /// Turns events into updates.
-struct Bridge {
+struct EventBridge {
     session: Session,
-    sent: Sent,
+    sent: V1Projection,
     turn: TurnId,
 }
 
-impl Bridge {
+impl EventBridge {
     fn new() -> Self {
         let mut session = Session::new("/project");
         // With `Surface::of(&client_capabilities)` a client that shows terminals gets them.
-        let surface = Surface::Text;
-        session.set_shows_terminals(surface == Surface::Meta);
-        Self { session, sent: Sent::new(surface), turn: "turn1".into() }
+        let surface = TerminalDisplay::Text;
+        session.set_shows_terminals(surface == TerminalDisplay::MetaEvents);
+        Self { session, sent: V1Projection::new(surface), turn: "turn1".into() }
     }
 
-    fn event(&mut self, event: Event, now: Moment) {
+    fn handle_event(&mut self, event: Event, now: Timestamp) {
         match event {
             Event::Started { id, command } => {
                 let patch =
@@ -57,70 +58,71 @@ impl Bridge {
                 self.session.open_terminal(&id.into(), terminal, now);
             }
             Event::Delta { id, text } => {
-                self.session.terminal_output(&id.into(), text.as_bytes(), now);
+                self.session.append_terminal_output(&id.into(), text.as_bytes(), now);
             }
             Event::Completed { id, exit_code } => {
-                let exit = Exit { code: Some(exit_code), signal: None };
-                self.session.terminal_exit(&id.clone().into(), exit, now);
+                let exit = TerminalExit { code: Some(exit_code), signal: None };
+                self.session.end_terminal(&id.clone().into(), exit, now);
                 let status = if exit_code == 0 { Status::Completed } else { Status::Failed };
                 let patch = ToolCallPatch::new().status(status);
                 self.session.upsert(&id.into(), &self.turn, patch, now);
             }
             Event::Message { id, text } => {
-                self.session.say(Chunk { role: Role::Agent, message: id, text }, now);
+                self.session
+                    .send_message_chunk(MessageChunk { role: Role::Agent, message: id, text }, now);
             }
         }
     }
 
     /// Ends what the stream left open.
-    fn end(&mut self, now: Moment) {
-        self.session.end_turn(&self.turn.clone(), Reason::Turn, now);
-        self.session.flush(now.at);
+    fn finish_session(&mut self, now: Timestamp) {
+        self.session.end_turn(&self.turn.clone(), CallEndReason::Turn, now);
+        self.session.flush(now.monotonic);
     }
 
     /// Writes what is due. Call it again at `session.poll_timeout()`, if nothing happens before.
-    fn write(&mut self, out: &mut impl Write, now: Instant) -> io::Result<()> {
+    fn write_updates(&mut self, out: &mut impl Write, now: Instant) -> io::Result<()> {
         while let Some(item) = self.session.poll(now) {
             let updates = match item {
-                Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
-                Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
-                Item::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
+                OutboxItem::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
+                OutboxItem::Terminal(id, patch) => self.sent.terminal(&id, &patch),
+                OutboxItem::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
                 _ => Vec::new(),
             };
             for update in updates {
-                writeln!(out, "{}", json!(update.in_session("sess_1")))?;
+                writeln!(out, "{}", json!(update.into_params("sess_1")))?;
             }
         }
         Ok(())
     }
 }
 
-fn now() -> Moment {
-    Moment { at: Instant::now(), wall: SystemTime::now() }
+fn now() -> Timestamp {
+    Timestamp { monotonic: Instant::now(), wall: SystemTime::now() }
 }
 
 fn main() -> io::Result<()> {
-    let (mut bridge, mut out) = (Bridge::new(), io::stdout().lock());
+    let (mut bridge, mut out) = (EventBridge::new(), io::stdout().lock());
     for line in io::stdin().lock().lines() {
         match serde_json::from_str(&line?) {
-            Ok(event) => bridge.event(event, now()),
+            Ok(event) => bridge.handle_event(event, now()),
             Err(error) => writeln!(io::stderr(), "skipped a line: {error}")?,
         }
-        bridge.write(&mut out, Instant::now())?;
+        bridge.write_updates(&mut out, Instant::now())?;
     }
-    bridge.end(now());
-    bridge.write(&mut out, Instant::now())
+    bridge.finish_session(now());
+    bridge.write_updates(&mut out, Instant::now())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bridge, now};
-    use acp_types::observe::v1::Observer;
+    use super::{EventBridge, now};
+    use acp_types::observe::v1::V1Observer;
     use acp_types::schema::v1::ToolCallStatus::Failed;
 
     #[test]
     fn each_item_is_a_call_that_ends_once() {
-        let mut bridge = Bridge::new();
+        let mut bridge = EventBridge::new();
         for line in [
             r#"{"type":"started","id":"1","command":"make"}"#,
             r#"{"type":"delta","id":"1","text":"cc a.c\n"}"#,
@@ -128,12 +130,12 @@ mod tests {
             r#"{"type":"completed","id":"1","exit_code":0}"#,
             r#"{"type":"started","id":"2","command":"sleep 9"}"#,
         ] {
-            bridge.event(serde_json::from_str(line).unwrap(), now());
+            bridge.handle_event(serde_json::from_str(line).unwrap(), now());
         }
-        bridge.end(now());
+        bridge.finish_session(now());
         let mut out = Vec::new();
-        bridge.write(&mut out, now().at).unwrap();
-        let mut observer = Observer::new();
+        bridge.write_updates(&mut out, now().monotonic).unwrap();
+        let mut observer = V1Observer::new();
         for line in String::from_utf8(out).unwrap().lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             observer.update(&serde_json::from_value(line["update"].clone()).unwrap());

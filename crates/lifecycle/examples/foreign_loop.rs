@@ -11,18 +11,18 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, CancellationToken, Effect, Effects, Item, Middleware, Session, SessionHandle, Sink,
-    Unreachable, drive,
+    CancellationToken, ClientUnreachable, Effect, Effects, OutboxItem, OutboxSink,
+    PermissionAnswer, Session, SessionHandle, ToolMiddleware, drive_session,
 };
 use acp_types::wire::Message as _;
-use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{Chunk, Reason, Role};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
+use acp_types::{CallEndReason, MessageChunk, Role};
 use serde_json::{Value, json};
 
 // ---- The agent that you have: a model, tools, and a loop. Nothing here is changed. ----
 
 /// What the model asks for next. A real one would be asked again after each result.
-const STEPS: [(&str, &str, &str); 4] = [
+const SCRIPTED_CALLS: [(&str, &str, &str); 4] = [
     ("call_1", "add", r#"{"a": 2, "b": 3}"#),
     ("call_2", "fetch_pages", r#"{"host": "example.org", "count": 3}"#),
     ("call_3", "delete_page", r#"{"host": "example.org"}"#),
@@ -41,7 +41,7 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
                 page += 1.0;
                 tokio::time::sleep(Duration::from_millis(60)).await;
                 // The one line that a tool may add, if it wants to tell how far it is.
-                acp_lifecycle::progress(page, count, "fetching");
+                acp_lifecycle::report_progress(page, count, "fetching");
             }
             Ok(format!("{count} pages"))
         }
@@ -55,7 +55,7 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
 /// Tells what a call would do. Everything that is not known is asked about.
 fn effects(name: &str, args: &Value) -> Effects {
     match (name, args["host"].as_str()) {
-        ("add", _) => Effects::none(),
+        ("add", _) => Effects::empty(),
         ("fetch_pages", Some(host)) => Effects::from(Effect::Connect(host.to_owned())),
         _ => Effects::from(Effect::Unknown),
     }
@@ -65,17 +65,18 @@ fn effects(name: &str, args: &Value) -> Effects {
 const SESSION: &str = "session1";
 
 /// Plays one turn: the loop as it was, but with its calls wrapped.
-pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
+pub(crate) async fn run_turn(out: impl Write + Send + 'static) -> io::Result<()> {
     let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
-    let sink = Lines { out, session: session.clone(), sent: Sent::new(Surface::Text) };
-    let driver = tokio::spawn(drive(session.clone(), sink, stop.clone()));
+    let sink =
+        JsonLines { out, session: session.clone(), sent: V1Projection::new(TerminalDisplay::Text) };
+    let driver = tokio::spawn(drive_session(session.clone(), sink, stop.clone()));
 
-    let tools = Middleware::new(session.clone())
+    let tools = ToolMiddleware::new(session.clone())
         .titles(|name, args| format!("{name} {args}"))
         .effects(effects)
         .timeout(Duration::from_secs(60));
-    for (id, name, args) in STEPS {
+    for (id, name, args) in SCRIPTED_CALLS {
         let args = serde_json::from_str(args)?;
         // Before: `run_tool(name, args).await`.
         let told = match tools.call(&"turn1".into(), id, name, args, &cancel, run_tool).await {
@@ -84,10 +85,14 @@ pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
             Err(ended) => ended.text,
         };
         let text = format!("{name}: {told}\n");
-        session.say(Chunk { role: Role::Agent, message: "message1".to_owned(), text });
+        session.send_message_chunk(MessageChunk {
+            role: Role::Agent,
+            message: "message1".to_owned(),
+            text,
+        });
     }
 
-    session.end_turn(&"turn1".into(), Reason::Turn);
+    session.end_turn(&"turn1".into(), CallEndReason::Turn);
     stop.cancel();
     driver.await?;
     Ok(())
@@ -95,53 +100,55 @@ pub(crate) async fn turn(out: impl Write + Send + 'static) -> io::Result<()> {
 
 /// Where everything goes that the session sends, in the order in which it may go: here, lines of
 /// JSON. An answer to a permission request would come from the client.
-struct Lines<W> {
+struct JsonLines<W> {
     out: W,
     session: SessionHandle,
-    sent: Sent,
+    sent: V1Projection,
 }
 
-impl<W: Write + Send> Sink for Lines<W> {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+impl<W: Write + Send> OutboxSink for JsonLines<W> {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         let updates = match item {
-            Item::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
-            Item::Terminal(id, patch) => self.sent.terminal(&id, &patch),
-            Item::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
-            Item::Permission(id) => {
-                let Some(request) = self.session.request(id) else { return Ok(()) };
-                let asked = self.sent.permission(SESSION.into(), &request.call, request.options);
-                let asked = asked.ok_or(Unreachable)?;
-                let params = asked.params().or(Err(Unreachable))?;
+            OutboxItem::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
+            OutboxItem::Terminal(id, patch) => self.sent.terminal(&id, &patch),
+            OutboxItem::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
+            OutboxItem::PermissionRequest(id) => {
+                let Some(request) = self.session.permission_request(id) else { return Ok(()) };
+                let asked =
+                    self.sent.permission_request(SESSION.into(), &request.call, request.options);
+                let asked = asked.ok_or(ClientUnreachable)?;
+                let params = asked.params().or(Err(ClientUnreachable))?;
                 // This client lets nothing be deleted.
                 let deletes = params["toolCall"]["kind"] == "delete";
                 let option_id = if deletes { "reject" } else { "allow" }.to_owned();
-                self.line(
+                self.write_line(
                     json!({ "id": id.to_string(), "method": asked.method(), "params": params }),
                 )?;
-                self.session.answer(id, Answer::Selected { option_id, reason: None });
+                self.session
+                    .answer_permission(id, PermissionAnswer::Selected { option_id, reason: None });
                 return Ok(());
             }
-            Item::Answer(_) => {
-                return self.line(json!({ "id": 0, "result": { "stopReason": "end_turn" } }));
+            OutboxItem::PromptResponse(_) => {
+                return self.write_line(json!({ "id": 0, "result": { "stopReason": "end_turn" } }));
             }
             _ => Vec::new(),
         };
         updates.into_iter().try_for_each(|update| {
-            let update = update.in_session(SESSION);
-            let params = update.params().or(Err(Unreachable))?;
-            self.line(json!({ "method": update.method(), "params": params }))
+            let update = update.into_params(SESSION);
+            let params = update.params().or(Err(ClientUnreachable))?;
+            self.write_line(json!({ "method": update.method(), "params": params }))
         })
     }
 }
 
-impl<W: Write> Lines<W> {
-    fn line(&mut self, mut message: Value) -> Result<(), Unreachable> {
+impl<W: Write> JsonLines<W> {
+    fn write_line(&mut self, mut message: Value) -> Result<(), ClientUnreachable> {
         message["jsonrpc"] = "2.0".into();
-        writeln!(self.out, "{message}").or(Err(Unreachable))
+        writeln!(self.out, "{message}").or(Err(ClientUnreachable))
     }
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
-    turn(io::stdout()).await
+    run_turn(io::stdout()).await
 }

@@ -8,24 +8,25 @@ use std::io::{self, Write as _};
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    Answer, CallHandle, CancellationToken, Effect, Executor, Failure, Grant, Item, Pinned, Preview,
-    Session, SessionHandle, Sink, Subject, Success, Unreachable, drive, perform,
+    CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, CancellationToken,
+    ClientUnreachable, Effect, Grant, OutboxItem, OutboxSink, PermissionAnswer, PermissionSubject,
+    Pinned, Session, SessionHandle, drive_session, execute_call,
 };
-use acp_types::{Reason, ToolCallPatch, ToolKind};
+use acp_types::{CallEndReason, ToolCallPatch, ToolKind};
 use serde_json::json;
 
 /// A tool that greets somebody, once the client has allowed it.
-struct Greet(&'static str);
+struct GreetTool(&'static str);
 
-impl Executor for Greet {
+impl CallExecutor for GreetTool {
     type Plan = String;
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<String>, Failure> {
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<String>, CallFailure> {
         let args = json!({ "name": self.0 });
-        let subject = Subject::of_call("greet", &args, "/project".as_ref(), b"");
+        let subject = PermissionSubject::for_call("greet", &args, "/project".as_ref(), b"");
         let pinned = Pinned::new(format!("Hello, {}.", self.0), subject);
         let patch = ToolCallPatch::new().title(format!("Greet {}", self.0)).raw_input(args);
-        Ok(Preview::new(pinned, Effect::Unknown).with_patch(patch))
+        Ok(CallPreview::new(pinned, Effect::Unknown).with_patch(patch))
     }
 
     async fn run(
@@ -33,26 +34,32 @@ impl Executor for Greet {
         pinned: Pinned<String>,
         grant: Grant,
         _: &CallHandle,
-    ) -> Result<Success, Failure> {
-        let text =
-            pinned.release(grant).map_err(|error| Failure::report("bug", error.to_string()))?;
-        Ok(Success { text, ..Success::default() })
+    ) -> Result<CallSuccess, CallFailure> {
+        let text = pinned
+            .release(grant)
+            .map_err(|error| CallFailure::recoverable("bug", error.to_string()))?;
+        Ok(CallSuccess { text, ..CallSuccess::default() })
     }
 }
 
 /// A client that prints what changes, and allows what it is asked about.
-struct Client(SessionHandle);
+struct StdoutClient(SessionHandle);
 
-impl Sink for Client {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
-        if let Item::Permission(id) = item {
-            self.0.answer(id, Answer::Selected { option_id: "allow".to_owned(), reason: None });
+impl OutboxSink for StdoutClient {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        if let OutboxItem::PermissionRequest(id) = item {
+            self.0.answer_permission(
+                id,
+                PermissionAnswer::Selected { option_id: "allow".to_owned(), reason: None },
+            );
         }
         let line = match item {
-            Item::ToolCall(id, patch) => format!("{id}: {:?}, {:?}", patch.status, patch.title),
+            OutboxItem::ToolCall(id, patch) => {
+                format!("{id}: {:?}, {:?}", patch.status, patch.title)
+            }
             other => format!("{other:?}"),
         };
-        writeln!(io::stdout(), "{line}").or(Err(Unreachable))
+        writeln!(io::stdout(), "{line}").or(Err(ClientUnreachable))
     }
 }
 
@@ -60,12 +67,13 @@ impl Sink for Client {
 async fn main() -> io::Result<()> {
     let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
-    let driver = tokio::spawn(drive(session.clone(), Client(session.clone()), stop.clone()));
+    let driver =
+        tokio::spawn(drive_session(session.clone(), StdoutClient(session.clone()), stop.clone()));
     let patch = ToolCallPatch::announce("greet", "Greet somebody", ToolKind::Other);
     let call = session.announce(&"t1/c1".into(), &"t1".into(), patch, &cancel);
     let call = call.ok_or(io::ErrorKind::AlreadyExists)?;
-    let ended = perform(call, Greet("Ada")).await;
-    session.end_turn(&"t1".into(), Reason::Turn);
+    let ended = execute_call(call, GreetTool("Ada")).await;
+    session.end_turn(&"t1".into(), CallEndReason::Turn);
     stop.cancel();
     driver.await?;
     writeln!(io::stdout(), "The model reads: {}", ended.text)

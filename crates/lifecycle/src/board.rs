@@ -6,25 +6,25 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_types::{
-    CallMeta, Content, Exit, Reason, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId,
-    ToolCallPatch, ToolCallReport, TurnId, kind,
+    CallEndReason, CallMeta, Content, Status, TerminalExit, TerminalId, TerminalPatch,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, TurnId, tool_kind,
 };
 use foldhash::HashMap;
 use serde_json::json;
 
+use crate::call_history::CallHistory;
 use crate::config::SessionConfig;
-use crate::history::History;
-use crate::sanitize::{Losses, Secrets};
+use crate::sanitize::{OmissionCounts, Secrets};
 use crate::terminals::Terminals;
 use crate::title;
 
-mod legal;
+mod validate;
 
 /// When something happens: by the clock that only goes forward, and by the clock on the wall.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct Timestamp {
     /// For durations and deadlines.
-    pub at: Instant,
+    pub monotonic: Instant,
     /// For people.
     pub wall: SystemTime,
 }
@@ -32,16 +32,16 @@ pub struct Moment {
 /// How a call ends.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct End {
+pub struct CallEnd {
     /// The final status.
     pub status: Status,
     /// Why, unless it completed.
-    pub reason: Option<Reason>,
+    pub reason: Option<CallEndReason>,
     /// What else changes with it.
     pub patch: ToolCallPatch,
 }
 
-impl End {
+impl CallEnd {
     /// The call did what it was asked to.
     #[must_use]
     pub fn completed() -> Self {
@@ -50,19 +50,19 @@ impl End {
 
     /// The call did not do what it was asked to.
     #[must_use]
-    pub fn failed(reason: Reason) -> Self {
+    pub fn failed(reason: CallEndReason) -> Self {
         Self { status: Status::Failed, reason: Some(reason), patch: ToolCallPatch::new() }
     }
 
     /// The call was ended before it was done.
     #[must_use]
-    pub fn cancelled(reason: Reason) -> Self {
+    pub fn cancelled(reason: CallEndReason) -> Self {
         Self { status: Status::Cancelled, reason: Some(reason), patch: ToolCallPatch::new() }
     }
 
     /// Adds what else changes.
     #[must_use]
-    pub fn with(mut self, patch: ToolCallPatch) -> Self {
+    pub fn with_patch(mut self, patch: ToolCallPatch) -> Self {
         self.patch = self.patch.then(patch);
         self
     }
@@ -71,11 +71,11 @@ impl End {
 /// What was counted and not done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counters {
+pub struct BoardCounters {
     /// Changes offered to a call or terminal that had ended, or that never was.
-    pub late: u64,
+    pub late_changes: u64,
     /// Steps offered that the status did not allow.
-    pub illegal: u64,
+    pub illegal_steps: u64,
     /// Items of content over a call's bounds.
     pub content_dropped: u64,
     /// Fields that meant nothing: an empty title, a progress that is no number, an unknown parent.
@@ -85,11 +85,11 @@ pub struct Counters {
 /// Every open call and terminal of one session. Only its [`Session`](crate::Session) changes it, so
 /// nothing else makes patches.
 #[derive(Debug, Default)]
-pub struct Board {
-    calls: HashMap<ToolCallId, Call>,
+pub struct CallBoard {
+    calls: HashMap<ToolCallId, BoardCall>,
     terminals: Terminals,
-    history: History,
-    counters: Counters,
+    history: CallHistory,
+    counters: BoardCounters,
     secrets: Secrets,
     config: SessionConfig,
     /// The number of the call that was announced last.
@@ -97,7 +97,7 @@ pub struct Board {
 }
 
 #[derive(Debug)]
-struct Call {
+struct BoardCall {
     /// Grows from call to call: many may be announced in the same instant.
     number: u64,
     report: Box<ToolCallReport>,
@@ -105,16 +105,16 @@ struct Call {
     announced: Instant,
     started: Option<Instant>,
     /// The title without what follows it while the call runs.
-    base: String,
+    base_title: String,
     subtitle: Option<String>,
     content_bytes: usize,
     content_dropped: u64,
-    losses: Losses,
+    losses: OmissionCounts,
     /// The failed call whose tool and arguments its own are.
-    repeats: Option<String>,
+    retry_of: Option<String>,
 }
 
-impl Board {
+impl CallBoard {
     /// Sets how much of a call is shown, from now on.
     pub(crate) fn set_config(&mut self, config: SessionConfig) {
         self.config = config;
@@ -140,8 +140,8 @@ impl Board {
     /// Returns whether an open call shows everything that it was told: nothing of it was redacted,
     /// cut or left out.
     #[must_use]
-    pub fn is_whole(&self, id: &ToolCallId) -> bool {
-        let is_whole = |call: &Call| !call.losses.is_any() && call.content_dropped == 0;
+    pub fn is_shown_in_full(&self, id: &ToolCallId) -> bool {
+        let is_whole = |call: &BoardCall| !call.losses.has_any() && call.content_dropped == 0;
         self.calls.get(id).is_some_and(is_whole) && self.redacted_in_terminals(id) == 0
     }
 
@@ -153,94 +153,94 @@ impl Board {
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
-        now: Moment,
+        now: Timestamp,
     ) -> Option<ToolCallPatch> {
-        if self.has_seen(id) {
-            self.counters.illegal += 1;
+        if self.is_id_used(id) {
+            self.counters.illegal_steps += 1;
             return None;
         }
         self.last_number += 1;
-        let call = Call {
+        let call = BoardCall {
             number: self.last_number,
             report: Box::new(ToolCallReport::new(id.clone())),
             turn: turn.clone(),
-            announced: now.at,
+            announced: now.monotonic,
             started: None,
-            base: String::new(),
+            base_title: String::new(),
             subtitle: None,
             content_bytes: 0,
             content_dropped: 0,
-            losses: Losses::default(),
-            repeats: None,
+            losses: OmissionCounts::default(),
+            retry_of: None,
         };
         self.calls.insert(id.clone(), call);
-        let mut patch = self.legal(id, patch)?;
+        let mut patch = self.validate_patch(id, patch)?;
         patch.status = Some(Status::Pending);
         let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
         let base = patch.title.get_or_insert_with(fallback);
-        self.open(id)?.base.clone_from(base);
+        self.open_call_mut(id)?.base_title.clone_from(base);
         Some(self.apply(id, patch))
     }
 
     /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
     /// over a bound are left out.
-    pub(crate) fn change(
+    pub(crate) fn update_call(
         &mut self,
         id: &ToolCallId,
         patch: ToolCallPatch,
     ) -> Option<ToolCallPatch> {
-        let patch = self.legal(id, patch)?;
+        let patch = self.validate_patch(id, patch)?;
         (!patch.is_empty()).then(|| self.apply(id, patch))
     }
 
     /// Changes the metadata of an open call.
-    pub(crate) fn change_meta(
+    pub(crate) fn update_call_meta(
         &mut self,
         id: &ToolCallId,
         change: impl FnOnce(&mut CallMeta),
     ) -> Option<ToolCallPatch> {
-        let mut meta = self.open(id)?.report.meta.clone();
+        let mut meta = self.open_call_mut(id)?.report.meta.clone();
         change(&mut meta);
-        self.change(id, ToolCallPatch::new().meta(meta))
+        self.update_call(id, ToolCallPatch::new().meta(meta))
     }
 
     /// Sets or removes what follows an open call's title until it ends, as one short visible
     /// line. The title itself is the base: setting another keeps the subtitle.
-    pub(crate) fn subtitle(
+    pub(crate) fn set_subtitle(
         &mut self,
         id: &ToolCallId,
         subtitle: Option<&str>,
     ) -> Option<ToolCallPatch> {
-        self.open(id)?;
+        self.open_call_mut(id)?;
         let call = self.calls.get_mut(id)?;
         let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
-        call.subtitle = subtitle.as_deref().and_then(title::one_line);
-        let title = title::compose(&call.base, call.subtitle.as_deref());
+        call.subtitle = subtitle.as_deref().and_then(title::subtitle_line);
+        let title = title::with_subtitle(&call.base_title, call.subtitle.as_deref());
         (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
     }
 
     /// Tells people something about an open call, once, and though its content be full.
-    pub(crate) fn note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
+    pub(crate) fn add_note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
         let note = Content::text(self.secrets.redact(text));
-        let is_new = !self.open(id)?.report.content.contains(&note);
+        let is_new = !self.open_call_mut(id)?.report.content.contains(&note);
         is_new.then(|| self.apply(id, ToolCallPatch::new().append(note)))
     }
 
     /// Starts a pending call, or goes on with a paused one.
-    pub(crate) fn start(&mut self, id: &ToolCallId, now: Moment) -> Option<ToolCallPatch> {
-        let call = self.open(id)?;
+    pub(crate) fn start(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
+        let call = self.open_call_mut(id)?;
         if !call.report.status.may_become(Status::InProgress)
             || call.report.status == Status::InProgress
         {
-            self.counters.illegal += 1;
+            self.counters.illegal_steps += 1;
             return None;
         }
         let mut patch = ToolCallPatch::new().status(Status::InProgress);
         if call.started.is_none() {
-            call.started = Some(now.at);
+            call.started = Some(now.monotonic);
             let mut meta = call.report.meta.clone();
             meta.started_at = Some(now.wall);
-            meta.queued_ms = Some(millis(now.at.saturating_duration_since(call.announced)));
+            meta.queued_ms = Some(millis(now.monotonic.saturating_duration_since(call.announced)));
             meta.arriving.clear();
             patch = patch.meta(meta);
         }
@@ -250,8 +250,8 @@ impl Board {
     /// Pauses a running call: it waits for something, and can go on by
     /// [`Board::start`]. Its duration goes on too.
     pub(crate) fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
-        if self.open(id)?.report.status != Status::InProgress {
-            self.counters.illegal += 1;
+        if self.open_call_mut(id)?.report.status != Status::InProgress {
+            self.counters.illegal_steps += 1;
             return None;
         }
         Some(self.apply(id, ToolCallPatch::new().status(Status::Paused)))
@@ -260,7 +260,7 @@ impl Board {
     /// Takes back that a call began to run, because it did nothing: it waits, and [`Board::start`]
     /// begins its time anew.
     #[cfg(feature = "tokio")]
-    pub(crate) fn take_back(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+    pub(crate) fn return_to_pending(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         let patch = self.pause(id)?;
         let call = self.calls.get_mut(id)?;
         call.started = None;
@@ -275,28 +275,28 @@ impl Board {
     pub(crate) fn finish(
         &mut self,
         id: &ToolCallId,
-        end: End,
-        now: Moment,
+        end: CallEnd,
+        now: Timestamp,
     ) -> Option<ToolCallPatch> {
-        let mut patch = self.legal(id, end.patch)?;
+        let mut patch = self.validate_patch(id, end.patch)?;
         let output_bytes = self.output_bytes(id);
-        let call = self.open(id)?;
+        let call = self.open_call_mut(id)?;
         if call.subtitle.take().is_some() {
-            patch.title = Some(call.base.clone());
+            patch.title = Some(call.base_title.clone());
         }
         let (mut status, mut reason) = (end.status, end.reason);
         if !status.is_final() || !call.report.status.may_become(status) {
-            (status, reason) = (Status::Failed, reason.or(Some(Reason::Error)));
+            (status, reason) = (Status::Failed, reason.or(Some(CallEndReason::Error)));
         }
         if let Some(reason) = reason
             && call.report.raw_output.is_none()
             && patch.raw_output.is_none()
         {
-            patch.raw_output = Some(json!({ "error": reason.sentence(), "code": reason }));
+            patch.raw_output = Some(json!({ "error": reason.description(), "code": reason }));
         }
         let told = || Box::new(call.report.meta.clone());
         let mut meta = patch.meta.take().unwrap_or_else(told);
-        call.time(&mut meta, now);
+        call.record_durations(&mut meta, now);
         meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
         // Both describe a call on its way.
@@ -304,7 +304,8 @@ impl Board {
         meta.progress = None;
         if status != Status::Completed {
             let kind = patch.kind.unwrap_or(call.report.kind);
-            meta.may_have_acted = Some(call.started.is_some() && kind::may_act(kind));
+            meta.may_have_acted =
+                Some(call.started.is_some() && tool_kind::may_have_side_effects(kind));
         }
         if call.content_dropped > 0 {
             meta.dropped.get_or_insert_default().items = call.content_dropped;
@@ -315,7 +316,7 @@ impl Board {
         }
         // A control that a client can no longer use is no longer offered.
         if call.report.capabilities.cancel {
-            patch.capabilities = Some(acp_types::Capabilities::default());
+            patch.capabilities = Some(acp_types::CallCapabilities::default());
         }
         let patch = self.apply(id, patch);
         if let Some(call) = self.calls.remove(id) {
@@ -331,23 +332,23 @@ impl Board {
         patch: TerminalPatch,
     ) -> Option<TerminalPatch> {
         let patch = self.terminals.open(id, patch, &self.secrets);
-        self.counters.illegal += u64::from(patch.is_none());
+        self.counters.illegal_steps += u64::from(patch.is_none());
         patch
     }
 
     /// Tells more of an open terminal: its command, its size.
-    pub(crate) fn describe_terminal(
+    pub(crate) fn update_terminal(
         &mut self,
         id: &TerminalId,
         patch: TerminalPatch,
     ) -> Option<TerminalPatch> {
-        let patch = self.terminals.change(id, patch, &self.secrets);
-        self.in_time(patch)
+        let patch = self.terminals.update(id, patch, &self.secrets);
+        self.count_if_late(patch)
     }
 
     /// Returns the terminals that an open call shows.
     #[must_use]
-    pub fn terminals_of(&self, id: &ToolCallId) -> Vec<TerminalId> {
+    pub fn call_terminals(&self, id: &ToolCallId) -> Vec<TerminalId> {
         let content = self.calls.get(id).map(|call| call.report.content.as_slice());
         let shown = content.unwrap_or_default().iter().filter_map(|item| match item {
             Content::Terminal(id) => Some(id.clone()),
@@ -358,13 +359,14 @@ impl Board {
 
     /// Returns how many bytes the terminals of an open call wrote, if it has any.
     fn output_bytes(&self, id: &ToolCallId) -> Option<u64> {
-        let terminals = self.terminals_of(id);
-        let totals = terminals.iter().filter_map(|id| Some(self.terminal(id)?.output.total()));
+        let terminals = self.call_terminals(id);
+        let totals =
+            terminals.iter().filter_map(|id| Some(self.terminal(id)?.output.total_bytes()));
         totals.reduce(u64::saturating_add)
     }
 
     /// Appends output to an open terminal.
-    pub(crate) fn terminal_output(
+    pub(crate) fn append_terminal_output(
         &mut self,
         id: &TerminalId,
         bytes: &[u8],
@@ -372,28 +374,36 @@ impl Board {
         if bytes.is_empty() {
             return None;
         }
-        let patch = self.terminals.output(id, bytes, &self.secrets);
-        self.in_time(patch).filter(|patch| !patch.is_empty())
+        let patch = self.terminals.append_output(id, bytes, &self.secrets);
+        self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 
     /// Notes that so many bytes of the output of an open terminal are left out here.
-    pub(crate) fn terminal_gap(&mut self, id: &TerminalId, bytes: u64) -> Option<TerminalPatch> {
+    pub(crate) fn skip_terminal_output(
+        &mut self,
+        id: &TerminalId,
+        bytes: u64,
+    ) -> Option<TerminalPatch> {
         if bytes == 0 {
             return None;
         }
-        let patch = self.terminals.gap(id, bytes, &self.secrets);
-        self.in_time(patch).filter(|patch| !patch.is_empty())
+        let patch = self.terminals.add_gap(id, bytes, &self.secrets);
+        self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 
     /// Ends a terminal, exactly once.
-    pub(crate) fn terminal_exit(&mut self, id: &TerminalId, exit: Exit) -> Option<TerminalPatch> {
+    pub(crate) fn exit_terminal(
+        &mut self,
+        id: &TerminalId,
+        exit: TerminalExit,
+    ) -> Option<TerminalPatch> {
         let patch = self.terminals.exit(id, exit, &self.secrets);
-        self.in_time(patch)
+        self.count_if_late(patch)
     }
 
     /// Forgets a terminal whose output nobody needs any more.
     pub(crate) fn forget_terminal(&mut self, id: &TerminalId) {
-        self.terminals.forget(id);
+        self.terminals.remove(id);
     }
 
     /// Returns the document of an open call.
@@ -404,13 +414,13 @@ impl Board {
 
     /// Returns how many calls have ended, ever.
     #[cfg(feature = "tokio")]
-    pub(crate) fn ended(&self) -> u64 {
+    pub(crate) fn ended_count(&self) -> u64 {
         self.last_number - self.calls.len() as u64
     }
 
     /// Returns the number of an open call, which grows from call to call.
     #[cfg(feature = "tokio")]
-    pub(crate) fn number(&self, id: &ToolCallId) -> Option<u64> {
+    pub(crate) fn call_number(&self, id: &ToolCallId) -> Option<u64> {
         self.calls.get(id).map(|call| call.number)
     }
 
@@ -422,7 +432,7 @@ impl Board {
 
     /// Returns whether an id is or was in use.
     #[must_use]
-    pub fn has_seen(&self, id: &ToolCallId) -> bool {
+    pub fn is_id_used(&self, id: &ToolCallId) -> bool {
         self.calls.contains_key(id) || self.history.contains(id)
     }
 
@@ -430,14 +440,14 @@ impl Board {
     /// announcement.
     #[must_use]
     pub fn open_calls(&self, turn: Option<&TurnId>) -> Vec<ToolCallId> {
-        self.in_order(|call| turn.is_none_or(|turn| call.turn == *turn))
+        self.ids_in_order(|call| turn.is_none_or(|turn| call.turn == *turn))
     }
 
     /// Returns the open calls that an open call made, and those that they made, of any depth: each
     /// behind those that it made itself, siblings in the order of their announcement.
     #[must_use]
     pub fn descendants(&self, id: &ToolCallId) -> Vec<ToolCallId> {
-        let mut children: HashMap<&str, Vec<&Call>> = HashMap::default();
+        let mut children: HashMap<&str, Vec<&BoardCall>> = HashMap::default();
         for call in self.calls.values() {
             if let Some(parent) = call.report.meta.parent.as_deref() {
                 children.entry(parent).or_default().push(call);
@@ -458,7 +468,7 @@ impl Board {
         found
     }
 
-    fn in_order(&self, is_wanted: impl Fn(&Call) -> bool) -> Vec<ToolCallId> {
+    fn ids_in_order(&self, is_wanted: impl Fn(&BoardCall) -> bool) -> Vec<ToolCallId> {
         let mut calls: Vec<_> = self.calls.values().filter(|call| is_wanted(call)).collect();
         calls.sort_unstable_by_key(|call| call.number);
         calls.into_iter().map(|call| call.report.id.clone()).collect()
@@ -466,32 +476,32 @@ impl Board {
 
     /// Returns what is remembered of the calls that have ended.
     #[must_use]
-    pub fn history(&self) -> &History {
+    pub fn history(&self) -> &CallHistory {
         &self.history
     }
 
     /// Returns what was counted and not done.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> BoardCounters {
         self.counters
     }
 
-    fn open(&mut self, id: &ToolCallId) -> Option<&mut Call> {
+    fn open_call_mut(&mut self, id: &ToolCallId) -> Option<&mut BoardCall> {
         let call = self.calls.get_mut(id);
         if call.is_none() {
-            self.counters.late += 1;
+            self.counters.late_changes += 1;
         }
         call
     }
 
     /// Counts what came too late to be done.
-    fn in_time<T>(&mut self, done: Option<T>) -> Option<T> {
-        self.counters.late += u64::from(done.is_none());
+    fn count_if_late<T>(&mut self, done: Option<T>) -> Option<T> {
+        self.counters.late_changes += u64::from(done.is_none());
         done
     }
 
     fn redacted_in_terminals(&self, id: &ToolCallId) -> u64 {
-        self.terminals_of(id).iter().map(|id| self.terminals.redacted(id)).sum()
+        self.call_terminals(id).iter().map(|id| self.terminals.redacted_secrets(id)).sum()
     }
 
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
@@ -502,12 +512,12 @@ impl Board {
     }
 }
 
-impl Call {
+impl BoardCall {
     /// Notes at the end how long the call waited and ran. One that never ran waited until now.
-    fn time(&self, meta: &mut CallMeta, now: Moment) {
+    fn record_durations(&self, meta: &mut CallMeta, now: Timestamp) {
         let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
-        meta.queued_ms = between(self.announced, self.started.unwrap_or(now.at));
-        meta.duration_ms = between(self.started.unwrap_or(now.at), now.at);
+        meta.queued_ms = between(self.announced, self.started.unwrap_or(now.monotonic));
+        meta.duration_ms = between(self.started.unwrap_or(now.monotonic), now.monotonic);
     }
 }
 

@@ -32,10 +32,10 @@ pub struct SessionConfig {
 impl Default for SessionConfig {
     fn default() -> Self {
         Self {
-            update_interval: limits::UPDATE_INTERVAL,
-            content_bytes: limits::CONTENT_BYTES,
-            raw_bytes: limits::RAW_BYTES,
-            result_text_bytes: limits::RESULT_TEXT_BYTES,
+            update_interval: limits::DEFAULT_UPDATE_INTERVAL,
+            content_bytes: limits::MAX_CONTENT_BYTES,
+            raw_bytes: limits::MAX_RAW_BYTES,
+            result_text_bytes: limits::DEFAULT_RESULT_TEXT_BYTES,
         }
     }
 }
@@ -53,14 +53,14 @@ impl SessionConfig {
     /// it does not show everything, and its answer holds once.
     #[must_use]
     pub fn with_content_bytes(self, bytes: usize) -> Self {
-        Self { content_bytes: bytes.min(limits::CONTENT_BYTES), ..self }
+        Self { content_bytes: bytes.min(limits::MAX_CONTENT_BYTES), ..self }
     }
 
     /// Sets the serialised bytes of raw input, and of raw output: 64 KiB each by default and at most.
     /// A larger value is cut in its own shape, to at least 64 bytes. With zero, neither is shown.
     #[must_use]
     pub fn with_raw_bytes(self, bytes: usize) -> Self {
-        Self { raw_bytes: bytes.min(limits::RAW_BYTES), ..self }
+        Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
     /// Sets the bytes of a tool's result that the middleware shows as text: 32 KiB by default, at most

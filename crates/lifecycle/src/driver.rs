@@ -3,12 +3,12 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::SessionHandle;
-use crate::caught::caught;
-use crate::limits::STALL;
-use crate::outbox::Item;
+use crate::catch_panic::catch_panic;
+use crate::limits::STALL_TIMEOUT;
+use crate::outbox::OutboxItem;
 
 /// Where a session's items go: the connection to the client.
-pub trait Sink: Send {
+pub trait OutboxSink: Send {
     /// Waits until the client has taken enough of what it was sent that one more item may go.
     ///
     /// Meanwhile items wait in the outbox, where they join. The default never waits.
@@ -24,27 +24,31 @@ pub trait Sink: Send {
     /// # Errors
     ///
     /// [`Unreachable`] if the client is gone. Calls still run to their end.
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable>;
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable>;
 }
 
 /// The client cannot be reached; what was to be sent is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client cannot be reached")]
-pub struct Unreachable;
+pub struct ClientUnreachable;
 
 /// Delivers what is due until `stop` says so, then everything that still waits.
 ///
 /// A sink that fails loses its items, which are counted; a permission request that cannot be
 /// delivered is a no.
-pub async fn drive(session: SessionHandle, mut sink: impl Sink, stop: CancellationToken) {
+pub async fn drive_session(
+    session: SessionHandle,
+    mut sink: impl OutboxSink,
+    stop: CancellationToken,
+) {
     while !stop.is_cancelled() {
         tokio::select! {
-            () = ready(&session, &mut sink) => {}
+            () = wait_until_ready(&session, &mut sink) => {}
             () = stop.cancelled() => break,
         }
         let (item, deadline) = session.poll();
         if let Some(item) = item {
-            deliver(&session, &mut sink, item);
+            deliver_item(&session, &mut sink, item);
             continue;
         }
         let due = async {
@@ -55,43 +59,43 @@ pub async fn drive(session: SessionHandle, mut sink: impl Sink, stop: Cancellati
         };
         tokio::select! {
             () = due => {}
-            () = session.changed() => {}
+            () = session.wait_changed() => {}
             () = stop.cancelled() => {}
         }
     }
     session.set_stalled(false);
-    session.with(|session, now| session.flush(now.at));
+    session.update(|session, now| session.flush(now.monotonic));
     while let (Some(item), _) = session.poll() {
-        deliver(&session, &mut sink, item);
+        deliver_item(&session, &mut sink, item);
     }
 }
 
 /// Waits for the sink. If that takes long, those who produce what is sent are told to wait too.
-async fn ready(session: &SessionHandle, sink: &mut impl Sink) {
+async fn wait_until_ready(session: &SessionHandle, sink: &mut impl OutboxSink) {
     let ready = sink.ready();
     tokio::pin!(ready);
-    if tokio::time::timeout(STALL, &mut ready).await.is_err() {
+    if tokio::time::timeout(STALL_TIMEOUT, &mut ready).await.is_err() {
         session.set_stalled(true);
         ready.await;
         session.set_stalled(false);
     }
 }
 
-fn deliver(session: &SessionHandle, sink: &mut impl Sink, item: Item) {
+fn deliver_item(session: &SessionHandle, sink: &mut impl OutboxSink, item: OutboxItem) {
     let (request, reason) = match item {
-        Item::Permission(id) => (Some(id), None),
-        Item::Reason(id) => (None, Some(id)),
+        OutboxItem::PermissionRequest(id) => (Some(id), None),
+        OutboxItem::RejectionReasonRequest(id) => (None, Some(id)),
         _ => (None, None),
     };
     // A sink that panics is as good as one that cannot deliver.
-    if !matches!(caught(|| sink.deliver(item)), Some(Ok(()))) {
-        session.with(|session, _| session.count_undelivered());
+    if !matches!(catch_panic(|| sink.deliver(item)), Some(Ok(()))) {
+        session.update(|session, _| session.count_undelivered());
         if let Some(id) = request {
             let gone = "the client cannot be reached".to_owned();
-            session.answer(id, crate::Answer::Failed(gone));
+            session.answer_permission(id, crate::PermissionAnswer::Failed(gone));
         }
         if let Some(id) = reason {
-            session.explain(id, None);
+            session.explain_rejection(id, None);
         }
     }
 }

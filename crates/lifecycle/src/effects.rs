@@ -67,16 +67,16 @@ impl Effect {
 pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
-    is_guarded: bool,
+    is_always_asked: bool,
     is_sensitive: bool,
     /// Those of the paths that lie in no root.
-    outside: Vec<PathBuf>,
+    outside_paths: Vec<PathBuf>,
 }
 
 impl Effects {
     /// Makes the effects of a call that does nothing to the world.
     #[must_use]
-    pub fn none() -> Self {
+    pub fn empty() -> Self {
         Self::default()
     }
 
@@ -85,21 +85,21 @@ impl Effects {
     ///
     /// [`Session::permit`]: crate::Session::permit
     #[must_use]
-    pub fn by(self, tool: impl Into<String>, kind: ToolKind) -> Self {
+    pub fn for_tool(self, tool: impl Into<String>, kind: ToolKind) -> Self {
         Self { tool: Some((tool.into(), kind)), ..self }
     }
 
     /// Says that they are to be asked about each time, whatever is allowed: no rule and no policy
     /// allows them, and no answer is remembered.
     #[must_use]
-    pub fn guarded(self) -> Self {
-        Self { is_guarded: true, ..self }
+    pub fn always_ask(self) -> Self {
+        Self { is_always_asked: true, ..self }
     }
 
     /// Returns whether they are to be asked about each time.
     #[must_use]
-    pub fn is_guarded(&self) -> bool {
-        self.is_guarded
+    pub fn is_always_asked(&self) -> bool {
+        self.is_always_asked
     }
 
     /// Says that they change more than text: a file that is run, or what a file holds that the session
@@ -122,21 +122,21 @@ impl Effects {
     ///
     /// [`Policy::judge_outside`]: crate::Policy::judge_outside
     #[must_use]
-    pub fn with_outside(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
+    pub fn with_outside_paths(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
         let paths = self.effects.iter().filter_map(Effect::path);
-        self.outside = paths.filter(|path| is_outside(path)).map(Path::to_owned).collect();
+        self.outside_paths = paths.filter(|path| is_outside(path)).map(Path::to_owned).collect();
         self
     }
 
     /// Returns whether an effect is on something outside of the session's roots.
     #[must_use]
     pub fn is_outside(&self, effect: &Effect) -> bool {
-        effect.path().is_some_and(|path| self.outside.iter().any(|outside| outside == path))
+        effect.path().is_some_and(|path| self.outside_paths.iter().any(|outside| outside == path))
     }
 
     /// Returns the files and folders that lie outside of the session's roots.
-    pub fn outside(&self) -> impl Iterator<Item = &Path> {
-        self.outside.iter().map(PathBuf::as_path)
+    pub fn outside_paths(&self) -> impl Iterator<Item = &Path> {
+        self.outside_paths.iter().map(PathBuf::as_path)
     }
 
     /// Returns each effect.
@@ -147,17 +147,17 @@ impl Effects {
     /// Returns whether they are the same to the byte. Equal paths may be spelt in several ways, which
     /// may lead to several places.
     #[cfg(feature = "tokio")]
-    pub(crate) fn is_exactly(&self, other: &Self) -> bool {
-        self == other && self.spelt().eq(other.spelt())
+    pub(crate) fn is_identical(&self, other: &Self) -> bool {
+        self == other && self.exact_paths().eq(other.exact_paths())
     }
 
     #[cfg(feature = "tokio")]
-    fn spelt(&self) -> impl Iterator<Item = &OsStr> {
+    fn exact_paths(&self) -> impl Iterator<Item = &OsStr> {
         let paths = self.effects.iter().filter_map(|effect| match effect {
             Effect::Run { cwd, .. } => Some(cwd.as_path()),
             effect => effect.path(),
         });
-        paths.chain(self.outside()).map(Path::as_os_str)
+        paths.chain(self.outside_paths()).map(Path::as_os_str)
     }
 
     /// Returns the same effects in an order of their own.
@@ -165,14 +165,14 @@ impl Effects {
     pub(crate) fn sorted(&self) -> Self {
         let mut sorted = self.clone();
         sorted.effects.sort_unstable();
-        sorted.outside.sort_unstable();
+        sorted.outside_paths.sort_unstable();
         sorted
     }
 
     /// Returns what looking at the files that they name would do, judged as strictly: reading each of
     /// them. Where something is unknown, so is that.
     #[cfg(feature = "tokio")]
-    pub(crate) fn of_looking(&self) -> Self {
+    pub(crate) fn preview_reads(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) | Effect::Unknown => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),
@@ -182,7 +182,7 @@ impl Effects {
         };
         let effects: Vec<_> = self.effects.iter().filter_map(look).collect();
         // Where there is nothing to look at, nothing is to be asked.
-        if effects.is_empty() { Self::none() } else { Self { effects, ..self.clone() } }
+        if effects.is_empty() { Self::empty() } else { Self { effects, ..self.clone() } }
     }
 
     /// Returns the tool's name, if it is known.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use acp_types::{
-    Capabilities, Chunk, Plan, Reason, SessionState, ToolCallId, ToolCallPatch, ToolCallReport,
-    Trace, TurnId,
+    CallCapabilities, CallEndReason, MessageChunk, Plan, SessionState, ToolCallId, ToolCallPatch,
+    ToolCallReport, TraceContext, TurnId,
 };
 use foldhash::HashMap;
 use futures::future::BoxFuture;
@@ -14,16 +14,16 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::SessionUsage;
-use crate::board::Moment;
-use crate::caught::caught;
+use crate::board::Timestamp;
+use crate::call_span;
+use crate::catch_panic::catch_panic;
 use crate::config::SessionConfig;
 use crate::ids::PermissionId;
-use crate::limits::POLICY_CHANGES;
-use crate::outbox::Item;
-use crate::permission::{Answer, Denial, Outcome};
-use crate::rules::Judgement;
-use crate::session::{AnsweredBy, Case, Request, Session};
-use crate::span;
+use crate::limits::MAX_POLICY_CHANGES;
+use crate::outbox::OutboxItem;
+use crate::permission::{DenialReason, PermissionAnswer, PermissionOutcome};
+use crate::rules::PolicyVerdicts;
+use crate::session::{AnsweredBy, PermissionRequest, PolicyCheck, Session};
 
 mod call;
 
@@ -36,50 +36,52 @@ pub use call::{CallHandle, OpenCall};
 /// use this handle.
 #[derive(Clone)]
 pub struct SessionHandle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedSession>,
 }
 
-struct Shared {
+struct SharedSession {
     session: Mutex<Session>,
-    waiting: Mutex<HashMap<PermissionId, Waiting>>,
-    changed: Notify,
+    pending_permissions: Mutex<HashMap<PermissionId, PendingPermission>>,
+    change_notify: Notify,
     /// The open calls.
-    calls: Mutex<HashMap<ToolCallId, Open>>,
+    calls: Mutex<HashMap<ToolCallId, OpenCallResources>>,
     approver: Mutex<Option<Arc<Approver>>>,
     /// Whether the client has taken nothing for a while.
     stalled: watch::Sender<bool>,
-    wall: fn() -> SystemTime,
+    wall_clock: fn() -> SystemTime,
 }
 
 /// Answers permission requests instead of the client.
-type Approver = dyn Fn(Request, ToolCallReport) -> BoxFuture<'static, Option<Answer>> + Send + Sync;
+type Approver = dyn Fn(PermissionRequest, ToolCallReport) -> BoxFuture<'static, Option<PermissionAnswer>>
+    + Send
+    + Sync;
 
 /// What is held for an open call.
-struct Open {
+struct OpenCallResources {
     /// The board's number of it.
     number: u64,
     cancel: CancellationToken,
-    kept: Vec<Box<dyn Send>>,
+    kept_until_end: Vec<Box<dyn Send>>,
 }
 
 /// Lets the call go on whose request came to an end. Where nobody waits any more, the call has ended,
 /// and the answer is void.
-fn go_on(settled: Option<(Outcome, Waiting)>) {
+fn resume_waiting_call(settled: Option<(PermissionOutcome, PendingPermission)>) {
     if let Some((outcome, waiting)) = settled {
         drop(waiting.outcome.send(outcome));
     }
 }
 
 /// Who waits for the answer to a request, and how the client learns that nobody does any more.
-struct Waiting {
-    outcome: oneshot::Sender<Outcome>,
+struct PendingPermission {
+    outcome: oneshot::Sender<PermissionOutcome>,
     withdrawn: CancellationToken,
     /// Cancels `withdrawn` when this is dropped, however that comes.
     _on_drop: DropGuard,
 }
 
-impl Waiting {
-    fn new(outcome: oneshot::Sender<Outcome>) -> Self {
+impl PendingPermission {
+    fn new(outcome: oneshot::Sender<PermissionOutcome>) -> Self {
         let withdrawn = CancellationToken::new();
         Self { outcome, _on_drop: withdrawn.clone().drop_guard(), withdrawn }
     }
@@ -96,7 +98,7 @@ struct AfterStep<'a> {
 
 impl AfterStep<'_> {
     fn begin(&mut self, session: &Session) {
-        self.ended = session.ended();
+        self.ended = session.ended_call_and_request_count();
         self.fields_dropped = session.board().counters().fields_dropped;
     }
 }
@@ -105,14 +107,17 @@ impl Drop for AfterStep<'_> {
     fn drop(&mut self) {
         let (ended, dropped) = {
             let session = self.handle.lock();
-            (session.ended(), session.board().counters().fields_dropped - self.fields_dropped)
+            (
+                session.ended_call_and_request_count(),
+                session.board().counters().fields_dropped - self.fields_dropped,
+            )
         };
-        self.handle.shared.changed.notify_one();
+        self.handle.shared.change_notify.notify_one();
         if dropped > 0 {
             tracing::debug!(dropped, "fields of a call that mean nothing were left out");
         }
         if ended > self.ended {
-            self.handle.release_ended();
+            self.handle.release_ended_calls();
         }
     }
 }
@@ -121,14 +126,14 @@ impl SessionHandle {
     /// Puts a session behind a handle. `wall` tells the time of the day: `SystemTime::now`.
     #[must_use]
     pub fn new(session: Session, wall: fn() -> SystemTime) -> Self {
-        let shared = Shared {
+        let shared = SharedSession {
             session: Mutex::new(session),
-            waiting: Mutex::default(),
-            changed: Notify::new(),
+            pending_permissions: Mutex::default(),
+            change_notify: Notify::new(),
             calls: Mutex::default(),
             approver: Mutex::default(),
             stalled: watch::Sender::new(false),
-            wall,
+            wall_clock: wall,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -137,7 +142,7 @@ impl SessionHandle {
     /// is told to stop, and a call that waits for a request that was withdrawn by it goes on.
     ///
     /// `change` must not use this handle: it has the session to itself.
-    pub fn with<T>(&self, change: impl FnOnce(&mut Session, Moment) -> T) -> T {
+    pub fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
         let now = self.now();
         // Dropped behind the step and its lock, also by a panic.
         let mut after = AfterStep { handle: self, ended: 0, fields_dropped: 0 };
@@ -158,7 +163,7 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        self.post(Session::announce, id, turn, patch, cancel)
+        self.announce_with(Session::announce, id, turn, patch, cancel)
     }
 
     /// Posts a call whose arguments still stream; see [`Session::announce_streamed`].
@@ -169,35 +174,45 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        self.post(Session::announce_streamed, id, turn, patch, cancel)
+        self.announce_with(Session::announce_streamed, id, turn, patch, cancel)
     }
 
-    fn post(
+    fn announce_with(
         &self,
-        post: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Moment) -> bool,
+        post: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Timestamp) -> bool,
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let patch = patch.capabilities(Capabilities { cancel: true });
+        let patch = patch.capabilities(CallCapabilities { cancel: true });
         let (token, kept) = (cancel.child_token(), Vec::new());
         // The name as it is shown: a model may have made it up.
-        let tool = self.with(|session, now| {
+        let tool = self.update(|session, now| {
             if !post(session, id, turn, patch, now) {
                 return None;
             }
             let board = session.board();
-            let open = Open { number: board.number(id)?, cancel: token.clone(), kept };
+            let open = OpenCallResources {
+                number: board.call_number(id)?,
+                cancel: token.clone(),
+                kept_until_end: kept,
+            };
             lock(&self.shared.calls).insert(id.clone(), open);
             Some(board.tool_call(id)?.name.clone())
         })?;
-        Some(OpenCall::new(self.clone(), id.clone(), cancel.clone(), token, span::begin(id, &tool)))
+        Some(OpenCall::new(
+            self.clone(),
+            id.clone(),
+            cancel.clone(),
+            token,
+            call_span::new_span(id, &tool),
+        ))
     }
 
     /// Notes the trace that a turn belongs to; see [`Session::trace_turn`].
-    pub fn trace_turn(&self, turn: &TurnId, trace: Trace) {
-        self.with(|session, _| session.trace_turn(turn, trace));
+    pub fn set_turn_trace(&self, turn: &TurnId, trace: TraceContext) {
+        self.update(|session, _| session.set_turn_trace(turn, trace));
     }
 
     /// Sums up the calls that have ended, and what was sent of them.
@@ -225,34 +240,34 @@ impl SessionHandle {
 
     /// Sends a piece of a message, whose id the caller chooses: the same for all pieces of one message,
     /// unique in the session.
-    pub fn say(&self, chunk: Chunk) {
-        self.with(|session, now| session.say(chunk, now));
+    pub fn send_message_chunk(&self, chunk: MessageChunk) {
+        self.update(|session, now| session.send_message_chunk(chunk, now));
     }
 
     /// Sends a plan.
-    pub fn plan(&self, plan: Plan) {
-        self.with(|session, now| session.plan(plan, now));
+    pub fn send_plan(&self, plan: Plan) {
+        self.update(|session, now| session.send_plan(plan, now));
     }
 
     /// Sends another part of what a client may know of the session; see [`Session::send_state`].
     pub fn send_state(&self, state: SessionState) {
-        self.with(|session, now| session.send_state(state, now));
+        self.update(|session, now| session.send_state(state, now));
     }
 
     /// Ends a turn: all its open calls, then its answer.
-    pub fn end_turn(&self, turn: &TurnId, reason: Reason) {
-        self.with(|session, now| session.end_turn(turn, reason, now));
+    pub fn end_turn(&self, turn: &TurnId, reason: CallEndReason) {
+        self.update(|session, now| session.end_turn(turn, reason, now));
     }
 
     /// Ends every open call, of every turn.
-    pub fn end_all(&self, reason: Reason) {
-        self.with(|session, now| session.end_all(reason, now));
+    pub fn cancel_all_calls(&self, reason: CallEndReason) {
+        self.update(|session, now| session.end_all_calls(reason, now));
     }
 
     /// Returns whether a call's id is or was in use.
     #[must_use]
-    pub fn has_seen(&self, id: &ToolCallId) -> bool {
-        self.lock().board().has_seen(id)
+    pub fn is_id_used(&self, id: &ToolCallId) -> bool {
+        self.lock().board().is_id_used(id)
     }
 
     /// Has permission requests answered by `approver` before the client is asked: by a dialog of
@@ -286,9 +301,9 @@ impl SessionHandle {
     /// ```
     pub fn set_approver<R>(
         &self,
-        approver: impl Fn(Request, ToolCallReport) -> R + Send + Sync + 'static,
+        approver: impl Fn(PermissionRequest, ToolCallReport) -> R + Send + Sync + 'static,
     ) where
-        R: Future<Output = Option<Answer>> + Send + 'static,
+        R: Future<Output = Option<PermissionAnswer>> + Send + 'static,
     {
         let approver: Arc<Approver> =
             Arc::new(move |request, call| Box::pin(approver(request, call)));
@@ -299,43 +314,45 @@ impl SessionHandle {
 
     /// Returns a permission request that waits to be put to the client.
     #[must_use]
-    pub fn request(&self, id: PermissionId) -> Option<Request> {
-        self.lock().request(id).cloned()
+    pub fn permission_request(&self, id: PermissionId) -> Option<PermissionRequest> {
+        self.lock().permission_request(id).cloned()
     }
 
     /// Takes the client's answer to a permission request. Late and second answers do nothing.
-    pub fn answer(&self, id: PermissionId, answer: Answer) {
-        self.answer_by(AnsweredBy::Client, id, answer);
+    pub fn answer_permission(&self, id: PermissionId, answer: PermissionAnswer) {
+        self.answer_permission_as(AnsweredBy::Client, id, answer);
     }
 
-    fn answer_by(&self, by: AnsweredBy, id: PermissionId, answer: Answer) {
-        let settled = self.judged(
-            |session| session.case_of(id),
+    fn answer_permission_as(&self, by: AnsweredBy, id: PermissionId, answer: PermissionAnswer) {
+        let settled = self.judge_and_apply(
+            |session| session.policy_check_of_request(id),
             |session, _, judgement| {
-                self.settled(id, session.take_answer(id, answer, by, judgement))
+                self.take_pending_permission(id, session.resolve_request(id, answer, by, judgement))
             },
         );
-        go_on(settled);
+        resume_waiting_call(settled);
     }
 
     /// Takes what the client said of a call that it rejected, if it said anything.
-    pub fn explain(&self, id: PermissionId, reason: Option<&str>) {
-        go_on(self.with(|session, _| self.settled(id, session.explain(id, reason))));
+    pub fn explain_rejection(&self, id: PermissionId, reason: Option<&str>) {
+        resume_waiting_call(self.update(|session, _| {
+            self.take_pending_permission(id, session.explain_rejection(id, reason))
+        }));
     }
 
     /// Has the policy judge, and takes a step by its judgement. The policy may use this handle, so no
     /// lock is held while it judges; where it was replaced meanwhile, the new one judges.
-    fn judged<T>(
+    fn judge_and_apply<T>(
         &self,
-        case: impl Fn(&Session) -> Result<Case, Denial>,
-        mut step: impl FnOnce(&mut Session, Moment, Result<Judgement, Denial>) -> T,
+        case: impl Fn(&Session) -> Result<PolicyCheck, DenialReason>,
+        mut step: impl FnOnce(&mut Session, Timestamp, Result<PolicyVerdicts, DenialReason>) -> T,
     ) -> T {
-        for _ in 0..POLICY_CHANGES {
+        for _ in 0..MAX_POLICY_CHANGES {
             let case = case(&self.lock());
-            let policy = case.as_ref().ok().map(Case::policy);
-            let judgement = case.and_then(Case::judge);
-            let taken = self.with(|session, now| match policy {
-                Some(policy) if !session.has_policy(&policy) => Err(step),
+            let policy = case.as_ref().ok().map(PolicyCheck::policy);
+            let judgement = case.and_then(PolicyCheck::judge);
+            let taken = self.update(|session, now| match policy {
+                Some(policy) if !session.is_current_policy(&policy) => Err(step),
                 _ => Ok(step(session, now, judgement)),
             });
             match taken {
@@ -344,18 +361,24 @@ impl SessionHandle {
             }
         }
         // A policy that is replaced whenever it judges decides nothing.
-        self.with(|session, now| step(session, now, Err(Denial::Fault)))
+        self.update(|session, now| step(session, now, Err(DenialReason::PolicyPanicked)))
     }
 
     /// Adds to the end of a request who waits for it. To be called in the step that ends it: to others,
     /// a request that is gone was withdrawn.
-    fn settled(&self, id: PermissionId, outcome: Option<Outcome>) -> Option<(Outcome, Waiting)> {
-        Some((outcome?, lock(&self.shared.waiting).remove(&id)?))
+    fn take_pending_permission(
+        &self,
+        id: PermissionId,
+        outcome: Option<PermissionOutcome>,
+    ) -> Option<(PermissionOutcome, PendingPermission)> {
+        Some((outcome?, lock(&self.shared.pending_permissions).remove(&id)?))
     }
 
     /// Waits until a permission request is withdrawn, so that the client can be told.
-    pub async fn withdrawn(&self, id: PermissionId) {
-        let token = lock(&self.shared.waiting).get(&id).map(|waiting| waiting.withdrawn.clone());
+    pub async fn wait_withdrawn(&self, id: PermissionId) {
+        let token = lock(&self.shared.pending_permissions)
+            .get(&id)
+            .map(|waiting| waiting.withdrawn.clone());
         if let Some(token) = token {
             token.cancelled().await;
         }
@@ -363,21 +386,25 @@ impl SessionHandle {
 
     /// Stops what still runs for calls that have ended, and lets go of those who wait for requests that
     /// were withdrawn.
-    fn release_ended(&self) {
+    fn release_ended_calls(&self) {
         let (mut calls, mut requests): (Vec<_>, Vec<_>) = {
             let session = self.lock();
-            let has_ended = |id: &ToolCallId, _: &mut Open| session.board().tool_call(id).is_none();
-            let is_gone = |id: &PermissionId, _: &mut Waiting| session.request(*id).is_none();
+            let has_ended = |id: &ToolCallId, _: &mut OpenCallResources| {
+                session.board().tool_call(id).is_none()
+            };
+            let is_gone = |id: &PermissionId, _: &mut PendingPermission| {
+                session.permission_request(*id).is_none()
+            };
             let calls = lock(&self.shared.calls).extract_if(has_ended).collect();
-            (calls, lock(&self.shared.waiting).extract_if(is_gone).collect())
+            (calls, lock(&self.shared.pending_permissions).extract_if(is_gone).collect())
         };
         // What is kept, and who is woken, may use this handle: no lock is held any more.
         calls.sort_unstable_by_key(|(_, open)| open.number);
-        for (_, Open { cancel, kept, .. }) in calls {
+        for (_, OpenCallResources { cancel, kept_until_end: kept, .. }) in calls {
             cancel.cancel();
             // Whatever becomes of one, the others are dropped, and the waiting are let go.
             for kept in kept {
-                let _panicked = caught(|| drop(kept)).is_none();
+                let _panicked = catch_panic(|| drop(kept)).is_none();
             }
         }
         // The client is told in the order in which it was asked.
@@ -387,7 +414,7 @@ impl SessionHandle {
 
     /// Waits while the client takes nothing. Who produces what is sent waits for this now and
     /// then, so that nothing piles up for a client that does not read.
-    pub async fn unstalled(&self) {
+    pub async fn wait_writable(&self) {
         let mut stalled = self.shared.stalled.subscribe();
         // The sender lives as long as this handle, so the wait cannot fail.
         let _is_over = stalled.wait_for(|stalled| !stalled).await;
@@ -398,20 +425,23 @@ impl SessionHandle {
     }
 
     /// Waits until something changed. For the driver.
-    pub(crate) async fn changed(&self) {
-        self.shared.changed.notified().await;
+    pub(crate) async fn wait_changed(&self) {
+        self.shared.change_notify.notified().await;
     }
 
     /// Takes the next item that is due, and tells when the one after it is.
-    pub(crate) fn poll(&self) -> (Option<Item>, Option<std::time::Instant>) {
+    pub(crate) fn poll(&self) -> (Option<OutboxItem>, Option<std::time::Instant>) {
         let now = self.now();
         let mut session = self.lock();
-        let item = session.poll(now.at);
+        let item = session.poll(now.monotonic);
         (item, session.poll_timeout())
     }
 
-    pub(crate) fn now(&self) -> Moment {
-        Moment { at: tokio::time::Instant::now().into_std(), wall: (self.shared.wall)() }
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp {
+            monotonic: tokio::time::Instant::now().into_std(),
+            wall: (self.shared.wall_clock)(),
+        }
     }
 
     pub(crate) fn config(&self) -> SessionConfig {

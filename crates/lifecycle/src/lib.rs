@@ -26,70 +26,74 @@
 //! assert_eq!(sent, 3);
 //! ```
 
-pub mod arriving;
 pub mod board;
-mod caught;
+pub mod call_history;
+mod catch_panic;
 mod config;
 pub mod effects;
-pub mod history;
 pub mod ids;
 pub mod limits;
+mod message_stream;
 pub mod outbox;
+pub mod partial_arguments;
 pub mod permission;
 pub mod rules;
 pub mod sanitize;
 pub mod schedule;
 pub mod session;
-mod speech;
 mod terminals;
 pub mod title;
 pub mod usage;
 
 #[cfg(feature = "tokio")]
+mod call_span;
+#[cfg(feature = "tokio")]
 pub mod driver;
+#[cfg(feature = "tokio")]
+pub mod execute_call;
 #[cfg(feature = "tokio")]
 pub mod handle;
 #[cfg(feature = "tokio")]
 pub mod middleware;
-#[cfg(feature = "tokio")]
-pub mod perform;
-#[cfg(feature = "tokio")]
-mod span;
 
-pub use arriving::Arriving;
-pub use board::{Board, Counters, End, Moment};
+pub use board::{BoardCounters, CallBoard, CallEnd, Timestamp};
+pub use call_history::CallHistory;
 pub use config::SessionConfig;
 pub use effects::{Effect, Effects};
-pub use history::History;
 pub use ids::{ClientRequestId, PermissionId, ResponseId};
-pub use outbox::{Item, Outbox};
+pub use outbox::{Outbox, OutboxItem};
+pub use partial_arguments::PartialArguments;
 pub use permission::{
-    Answer, AnyPlan, Denial, Grant, GrantMismatch, NoAnswer, Outcome, Permit, Pinned, Subject,
+    DenialReason, ErasedPlan, Grant, GrantMismatch, PermissionAnswer, PermissionOutcome,
+    PermissionSubject, PermitDecision, Pinned, UnansweredReason,
 };
 pub use rules::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
-    Rule, RuleStore, Rules, Scope, Verdict, is_obeyed_beneath, is_protected, is_protected_beneath,
+    Rule, RuleScope, RuleStore, Rules, Verdict, is_executed_or_config_beneath, is_protected,
+    is_protected_beneath,
 };
 pub use sanitize::Secrets;
 pub use schedule::{Footprint, Schedule};
-pub use session::{Request, Session};
+pub use session::{PermissionRequest, Session};
 pub use title::Titles;
 #[cfg(feature = "titles")]
 pub use title::TitlesError;
-pub use usage::{SessionUsage, Updates, Usage};
+pub use usage::{SessionUsage, ToolUsage, UpdateCounts};
 
 /// The token that cancels turns and calls; tokio-util's own type.
 #[cfg(feature = "tokio")]
 pub use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "tokio")]
-pub use driver::{Sink, Unreachable, drive};
+pub use driver::{ClientUnreachable, OutboxSink, drive_session};
+#[cfg(feature = "tokio")]
+pub use execute_call::{
+    CallExecutor, CallFailure, CallOutcome, CallPreview, CallSuccess, execute_call,
+};
 #[cfg(feature = "tokio")]
 pub use handle::{CallHandle, OpenCall, SessionHandle};
 #[cfg(feature = "tokio")]
-pub use middleware::{BatchCall, Middleware, progress};
-#[cfg(feature = "tokio")]
-pub use perform::{Ended, Executor, Failure, Preview, Success, perform};
+pub use middleware::{BatchCall, ToolMiddleware, report_progress};
 
 // The examples of the README are tested like those of the documentation.
 #[cfg(doctest)]

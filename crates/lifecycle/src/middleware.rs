@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, UNIX_EPOCH};
 
-use acp_types::kind::{self, Annotations};
+use acp_types::tool_kind::{self, ToolAnnotations};
 use acp_types::{
-    Content, ContentPatch, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind, TurnId,
-    id,
+    CallEndReason, Content, ContentPatch, Progress, Status, ToolCallId, ToolCallPatch, ToolKind,
+    TurnId, id,
 };
-use callboard_text::{counted, head, visible};
+use callboard_text::{count_with_noun, head, visible};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -22,13 +22,15 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::board::End;
-use crate::caught::caught;
+use crate::board::CallEnd;
+use crate::catch_panic::catch_panic;
 use crate::effects::{Effect, Effects};
+use crate::execute_call::{
+    CallExecutor, CallFailure, CallOutcome, CallPreview, CallSuccess, execute_call,
+};
 use crate::handle::{CallHandle, OpenCall, SessionHandle};
-use crate::limits::RESULT_TEXT_BYTES;
-use crate::perform::{Ended, Executor, Failure, Preview, Success, perform};
-use crate::permission::{Grant, Pinned, Subject};
+use crate::limits::DEFAULT_RESULT_TEXT_BYTES;
+use crate::permission::{Grant, PermissionSubject, Pinned};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
@@ -55,36 +57,36 @@ use crate::title;
 ///
 /// Left alone, under the policy of a new session, it asks the client about every call: nothing is
 /// known of what a foreign tool does, so nothing is allowed and nothing can be remembered. Say more with [`Middleware::effects`].
-pub struct Middleware {
+pub struct ToolMiddleware {
     session: SessionHandle,
-    titles: About<String>,
-    effects: About<Effects>,
-    previews: Option<Previews>,
-    kinds: Of<Option<ToolKind>>,
-    annotations: Of<Annotations>,
+    titles: CallFn<String>,
+    effects: CallFn<Effects>,
+    previews: Option<PreviewFn>,
+    kinds: ToolFn<Option<ToolKind>>,
+    annotations: ToolFn<ToolAnnotations>,
     timeout: Option<Duration>,
 }
 
 /// What is shown of a call before it is permitted.
-type Previews = About<BoxFuture<'static, Result<ToolCallPatch, String>>>;
+type PreviewFn = CallFn<BoxFuture<'static, Result<ToolCallPatch, String>>>;
 
 /// What is said about a call by its tool's name and its arguments.
-type About<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
+type CallFn<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
 
 /// What is said about a tool by its name.
-type Of<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
+type ToolFn<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
 
-impl Middleware {
+impl ToolMiddleware {
     /// Makes a middleware whose calls are those of a session.
     #[must_use]
     pub fn new(session: SessionHandle) -> Self {
         Self {
             session,
-            titles: Box::new(title::of_call),
+            titles: Box::new(title::default_title),
             effects: Box::new(|_, _| Effects::from(Effect::Unknown)),
             previews: None,
             kinds: Box::new(|_| None),
-            annotations: Box::new(|_| Annotations::default()),
+            annotations: Box::new(|_| ToolAnnotations::default()),
             timeout: None,
         }
     }
@@ -153,7 +155,7 @@ impl Middleware {
     #[must_use]
     pub fn annotations(
         mut self,
-        annotations: impl Fn(&str) -> Annotations + Send + Sync + 'static,
+        annotations: impl Fn(&str) -> ToolAnnotations + Send + Sync + 'static,
     ) -> Self {
         self.annotations = Box::new(annotations);
         self
@@ -186,7 +188,7 @@ impl Middleware {
         args: Value,
         cancel: &CancellationToken,
         tool: F,
-    ) -> Result<T, Ended>
+    ) -> Result<T, CallOutcome>
     where
         T: Serialize + Send,
         E: Display + Send,
@@ -194,7 +196,7 @@ impl Middleware {
         R: Future<Output = Result<T, E>> + Send + 'a,
     {
         let Some(open) = self.announce(turn, id, name, &args, cancel) else {
-            return Err(turn_is_over());
+            return Err(turn_over_outcome());
         };
         let tool: BoxTool<'a, T, E> = Box::new(move |args| Box::pin(tool(name, args)));
         self.run(open, name, args, tool).await
@@ -206,13 +208,13 @@ impl Middleware {
     ///
     /// Where one says that the turn is over, those that run are cancelled and the others do not
     /// begin. Otherwise each is what [`Middleware::call`] makes of it.
-    pub async fn batch<'a, T, E, F, R>(
+    pub async fn call_batch<'a, T, E, F, R>(
         &self,
         turn: &TurnId,
         calls: Vec<BatchCall<'a>>,
         cancel: &CancellationToken,
         tool: F,
-    ) -> Vec<Result<T, Ended>>
+    ) -> Vec<Result<T, CallOutcome>>
     where
         T: Serialize + Send,
         E: Display + Send,
@@ -227,11 +229,11 @@ impl Middleware {
             Some((open, call))
         };
         let mut waiting: Vec<_> = calls.into_iter().map(announce).collect();
-        let mut results: Vec<_> = waiting.iter().map(|_| Err(turn_is_over())).collect();
+        let mut results: Vec<_> = waiting.iter().map(|_| Err(turn_over_outcome())).collect();
         let mut running = FuturesUnordered::new();
         loop {
             while !cancel.is_cancelled()
-                && let Some(place) = schedule.begin()
+                && let Some(place) = schedule.start_next()
             {
                 match waiting[place].take() {
                     Some((open, call)) => {
@@ -241,26 +243,26 @@ impl Middleware {
                         let run = self.run(open, name, call.args, tool);
                         running.push(async move { (place, run.await) });
                     }
-                    None => schedule.end(place),
+                    None => schedule.finish(place),
                 }
             }
             let Some((place, result)) = running.next().await else { break };
-            schedule.end(place);
+            schedule.finish(place);
             if matches!(&result, Err(ended) if ended.ends_turn) {
                 cancel.cancel();
             }
             results[place] = result;
         }
         for (open, _) in waiting.into_iter().flatten() {
-            open.finish(End::cancelled(Reason::Turn));
+            open.finish(CallEnd::cancelled(CallEndReason::Turn));
         }
         results
     }
 
     /// Finds what a call touches; if its effects closure panics, that is unknown.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
-        let effects = caught(|| (self.effects)(call.name, &call.args));
-        effects.map_or(Footprint::Unknown, |effects| Footprint::of(call.name, &effects))
+        let effects = catch_panic(|| (self.effects)(call.name, &call.args));
+        effects.map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
     }
 
     fn announce(
@@ -271,13 +273,13 @@ impl Middleware {
         args: &Value,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let id = self.id(turn, id);
+        let id = self.unique_call_id(turn, id);
         // What says nothing, because it panics, says what is said by default.
-        let title = caught(|| (self.titles)(name, args));
-        let title = title.unwrap_or_else(|| title::of_call(name, args));
-        let kind = caught(|| (self.kinds)(name)).flatten();
-        let annotations = caught(|| (self.annotations)(name)).unwrap_or_default();
-        let kind = kind::infer(kind, annotations, name);
+        let title = catch_panic(|| (self.titles)(name, args));
+        let title = title.unwrap_or_else(|| title::default_title(name, args));
+        let kind = catch_panic(|| (self.kinds)(name)).flatten();
+        let annotations = catch_panic(|| (self.annotations)(name)).unwrap_or_default();
+        let kind = tool_kind::infer_kind(kind, annotations, name);
         let patch = ToolCallPatch::announce(name, visible(&title), kind).raw_input(args.clone());
         self.session.announce(&id, turn, patch, cancel)
     }
@@ -289,50 +291,58 @@ impl Middleware {
         name: &'a str,
         args: Value,
         tool: BoxTool<'a, T, E>,
-    ) -> Result<T, Ended>
+    ) -> Result<T, CallOutcome>
     where
         T: Serialize + Send,
         E: Display + Send,
     {
         let (mut result, look, tool) = (None, String::new(), Some(tool));
-        let wrapped = Wrapped { middleware: self, name, args, tool, look, result: &mut result };
-        let ended = perform(open, wrapped).await;
+        let wrapped = ForeignTool {
+            middleware: self,
+            name,
+            args,
+            tool,
+            last_preview: look,
+            result: &mut result,
+        };
+        let ended = execute_call(open, wrapped).await;
         result.ok_or(ended)
     }
 
     /// Looks at what a call would do, which is shown by nothing where nobody says how. The text is
     /// another one wherever anything of it is.
-    async fn look(
+    async fn preview_call(
         &self,
         name: &str,
         args: &Value,
-    ) -> Result<(Effects, ToolCallPatch, String), Failure> {
+    ) -> Result<(Effects, ToolCallPatch, String), CallFailure> {
         let effects = (self.effects)(name, args);
         let shown = match &self.previews {
             Some(previews) => tokio::select! {
                 shown = previews(name, args) => shown,
-                () = elapsed(self.timeout) => {
+                () = wait_timeout(self.timeout) => {
                     let text = "What it works on could not be looked at in time. It did not run.";
-                    let failure = Failure::report("timeout", text);
-                    return Err(Failure { reason: Reason::Timeout, ..failure });
+                    let failure = CallFailure::recoverable("timeout", text);
+                    return Err(CallFailure { reason: CallEndReason::Timeout, ..failure });
                 }
             },
             None => Ok(ToolCallPatch::new()),
         };
-        let shown =
-            shown.map_err(|text| Failure::report("failed", short(text, RESULT_TEXT_BYTES)))?;
+        let shown = shown.map_err(|text| {
+            CallFailure::recoverable("failed", truncate_result(text, DEFAULT_RESULT_TEXT_BYTES))
+        })?;
         let text = format!("{:?} {shown:?}", effects.sorted());
         Ok((effects, shown, text))
     }
 
     /// Makes an id that is new in the session, and after a restart too.
-    fn id(&self, turn: &TurnId, model_id: &str) -> ToolCallId {
+    fn unique_call_id(&self, turn: &TurnId, model_id: &str) -> ToolCallId {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let fresh = || {
             let since = self.session.now().wall.duration_since(UNIX_EPOCH).unwrap_or_default();
             format!("{:x}_{}", since.as_nanos(), COUNT.fetch_add(1, Relaxed))
         };
-        let is_taken = |id: &str| self.session.has_seen(&ToolCallId::new(id));
+        let is_taken = |id: &str| self.session.is_id_used(&ToolCallId::new(id));
         id::tool_call_id(turn, model_id, is_taken, fresh)
     }
 }
@@ -353,7 +363,7 @@ impl<'a> BatchCall<'a> {
     }
 }
 
-impl fmt::Debug for Middleware {
+impl fmt::Debug for ToolMiddleware {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Middleware").field("timeout", &self.timeout).finish_non_exhaustive()
     }
@@ -365,10 +375,10 @@ impl fmt::Debug for Middleware {
 /// See [`CallHandle::current`] for what counts as the same task. It may be called as often as you
 /// like: a client gets an update every 50 ms at most, with the newest progress. The final update has
 /// none, so the last progress before it may never be sent.
-pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
+pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
         let message = (!message.is_empty()).then(|| visible(message));
-        call.progress(Progress::new(current).with_total(total).with_message(message));
+        call.report_progress(Progress::new(current).with_total(total).with_message(message));
     }
 }
 
@@ -377,43 +387,45 @@ pub fn progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
 type BoxTool<'a, T, E> = Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
 
 /// One call of a foreign tool.
-struct Wrapped<'a, 'm, T, E> {
-    middleware: &'m Middleware,
+struct ForeignTool<'a, 'm, T, E> {
+    middleware: &'m ToolMiddleware,
     name: &'a str,
     args: Value,
     /// None once it runs.
     tool: Option<BoxTool<'a, T, E>>,
     /// What the preview found last.
-    look: String,
+    last_preview: String,
     /// What the tool gives, for whoever made the call.
     result: &'m mut Option<T>,
 }
 
-impl<T, E> Executor for Wrapped<'_, '_, T, E>
+impl<T, E> CallExecutor for ForeignTool<'_, '_, T, E>
 where
     T: Serialize + Send,
     E: Display + Send,
 {
     type Plan = Value;
 
-    async fn reads(&mut self, _: &CallHandle) -> Result<Effects, Failure> {
+    async fn preview_reads(&mut self, _: &CallHandle) -> Result<Effects, CallFailure> {
         if self.middleware.previews.is_none() {
-            return Ok(Effects::none());
+            return Ok(Effects::empty());
         }
-        Ok((self.middleware.effects)(self.name, &self.args).of_looking())
+        Ok((self.middleware.effects)(self.name, &self.args).preview_reads())
     }
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<Value>, Failure> {
-        let (effects, mut patch, look) = self.middleware.look(self.name, &self.args).await?;
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
+        let (effects, mut patch, look) =
+            self.middleware.preview_call(self.name, &self.args).await?;
         // Whatever is found anew is asked about anew.
-        let subject = Subject::of_call(self.name, &self.args, "".as_ref(), look.as_bytes());
+        let subject =
+            PermissionSubject::for_call(self.name, &self.args, "".as_ref(), look.as_bytes());
         let pinned = Pinned::new(self.args.clone(), subject);
-        self.look = look;
+        self.last_preview = look;
         // What an earlier preview showed may not hold any more.
         if let ContentPatch::Append(shown) = patch.content {
             patch.content = ContentPatch::Set(shown);
         }
-        Ok(Preview::new(pinned, effects).with_patch(patch))
+        Ok(CallPreview::new(pinned, effects).with_patch(patch))
     }
 
     async fn run(
@@ -421,39 +433,48 @@ where
         pinned: Pinned<Value>,
         grant: Grant,
         call: &CallHandle,
-    ) -> Result<Success, Failure> {
-        let args =
-            pinned.release(grant).map_err(|fault| Failure::report("fault", fault.to_string()))?;
+    ) -> Result<CallSuccess, CallFailure> {
+        let args = pinned
+            .release(grant)
+            .map_err(|fault| CallFailure::recoverable("fault", fault.to_string()))?;
         let timeout = self.middleware.timeout;
         let (.., look) = tokio::select! {
             biased;
-            () = call.cancel().cancelled() => return Err(not_begun()),
-            look = self.middleware.look(self.name, &self.args) => look?,
+            () = call.cancel_token().cancelled() => return Err(cancelled_before_run()),
+            look = self.middleware.preview_call(self.name, &self.args) => look?,
         };
-        if look != self.look {
+        if look != self.last_preview {
             let text = "What it works on was changed each time before it ran. Nothing was done.";
-            return Err(Failure { is_outdated: true, ..Failure::report("outdated", text) });
+            return Err(CallFailure {
+                is_outdated: true,
+                ..CallFailure::recoverable("outdated", text)
+            });
         }
-        let tool = self.tool.take().ok_or_else(|| Failure::report("fault", "It ran before."))?;
+        let tool =
+            self.tool.take().ok_or_else(|| CallFailure::recoverable("fault", "It ran before."))?;
         let done = tokio::select! {
             biased;
-            () = call.cancel().cancelled() => return Err(cancelled()),
+            () = call.cancel_token().cancelled() => return Err(cancelled_while_running()),
             done = tool(args) => done,
-            () = elapsed(timeout) => return Err(timed_out(timeout.unwrap_or_default())),
+            () = wait_timeout(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
         };
         let value = done.map_err(|error| {
-            Failure::report("failed", short(error.to_string(), RESULT_TEXT_BYTES))
+            CallFailure::recoverable(
+                "failed",
+                truncate_result(error.to_string(), DEFAULT_RESULT_TEXT_BYTES),
+            )
         })?;
         let config = self.middleware.session.config();
         // An item that is larger than the call's room would not be shown at all.
-        let success = success(&value, config.result_text_bytes.min(config.content_bytes / 2));
+        let success =
+            success_from_value(&value, config.result_text_bytes.min(config.content_bytes / 2));
         *self.result = Some(value);
         Ok(success)
     }
 }
 
 /// Waits for a timeout, if there is one.
-async fn elapsed(timeout: Option<Duration>) {
+async fn wait_timeout(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
@@ -461,7 +482,7 @@ async fn elapsed(timeout: Option<Duration>) {
 }
 
 /// Shows a result: as text of so many bytes, and as raw output of its own shape.
-fn success(value: &impl Serialize, text_bytes: usize) -> Success {
+fn success_from_value(value: &impl Serialize, text_bytes: usize) -> CallSuccess {
     // A value that cannot be JSON is not shown; who made the call has it.
     let raw = serde_json::to_value(value).unwrap_or_default();
     let text = match &raw {
@@ -471,38 +492,49 @@ fn success(value: &impl Serialize, text_bytes: usize) -> Success {
     };
     let mut patch = ToolCallPatch::new();
     if !text.is_empty() {
-        patch = patch.append(Content::text(short(text.clone(), text_bytes)));
+        patch = patch.append(Content::text(truncate_result(text.clone(), text_bytes)));
     }
-    Success { text, patch: patch.raw_output(raw), ..Success::default() }
+    CallSuccess { text, patch: patch.raw_output(raw), ..CallSuccess::default() }
 }
 
-fn short(text: String, bytes: usize) -> String {
+fn truncate_result(text: String, bytes: usize) -> String {
     match text.len().checked_sub(bytes) {
         None | Some(0) => text,
         Some(over) => {
-            let over = counted(over as u64, "more byte", "more bytes");
+            let over = count_with_noun(over as u64, "more byte", "more bytes");
             format!("{}… and {over}", head(&text, bytes))
         }
     }
 }
 
-fn cancelled() -> Failure {
+fn cancelled_while_running() -> CallFailure {
     let text = "Cancelled while it ran. It may have had effects already.";
-    Failure { reason: Reason::Turn, note: None, ..Failure::report("cancelled", text) }
+    CallFailure {
+        reason: CallEndReason::Turn,
+        note: None,
+        ..CallFailure::recoverable("cancelled", text)
+    }
 }
 
-fn not_begun() -> Failure {
+fn cancelled_before_run() -> CallFailure {
     let text = "Cancelled before it ran.";
-    Failure { reason: Reason::Turn, note: None, ..Failure::report("cancelled", text) }
+    CallFailure {
+        reason: CallEndReason::Turn,
+        note: None,
+        ..CallFailure::recoverable("cancelled", text)
+    }
 }
 
-fn timed_out(timeout: Duration) -> Failure {
+fn timeout_failure(timeout: Duration) -> CallFailure {
     let text = format!("Stopped after {timeout:?}. It may have had effects already.");
-    Failure { reason: Reason::Timeout, ..Failure::report("timeout", text) }
+    CallFailure { reason: CallEndReason::Timeout, ..CallFailure::recoverable("timeout", text) }
 }
 
 /// The end of a call that nobody was told of, because its turn was answered.
-fn turn_is_over() -> Ended {
+fn turn_over_outcome() -> CallOutcome {
     let text = "The turn is over. It did not run.";
-    Ended { ends_turn: true, ..Ended::new(Status::Cancelled, Some(Reason::Turn), text) }
+    CallOutcome {
+        ends_turn: true,
+        ..CallOutcome::new(Status::Cancelled, Some(CallEndReason::Turn), text)
+    }
 }

@@ -8,47 +8,48 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    Chunk, Plan, SessionState, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TurnId,
+    MessageChunk, Plan, SessionState, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
+    TurnId,
 };
 use foldhash::HashMap;
 
 use crate::ids::{ClientRequestId, PermissionId, ResponseId};
-use crate::limits::{CHUNK_BYTES, FIRST_REPORT_WAIT, UPDATE_INTERVAL};
+use crate::limits::{DEFAULT_UPDATE_INTERVAL, MAX_FIRST_REPORT_WAIT, MAX_MESSAGE_CHUNK_BYTES};
 
 /// One thing to send.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Item {
+pub enum OutboxItem {
     /// A change of a call.
     ToolCall(ToolCallId, ToolCallPatch),
     /// A change of a terminal.
     Terminal(TerminalId, TerminalPatch),
     /// A piece of a message.
-    Chunk(Chunk),
+    Chunk(MessageChunk),
     /// The whole plan.
     Plan(Plan),
     /// Another part of what a client may know of the session: commands, mode, options, usage, title.
     State(SessionState),
     /// A permission request: see [`Session::request`](crate::Session::request).
-    Permission(PermissionId),
+    PermissionRequest(PermissionId),
     /// The question why that request was rejected.
-    Reason(PermissionId),
+    RejectionReasonRequest(PermissionId),
     /// Another request to the client, which whoever sends it named.
-    Request(ClientRequestId),
+    ClientRequest(ClientRequestId),
     /// The answer of a turn.
-    Answer(TurnId),
+    PromptResponse(TurnId),
     /// The response to another request of the client, which whoever answers it named.
-    Response(ResponseId),
+    ClientResponse(ResponseId),
 }
 
 /// What has been offered and not yet handed over. Only its [`Session`](crate::Session) offers to it
 /// and takes from it.
 #[derive(Debug)]
 pub struct Outbox {
-    queue: VecDeque<Entry>,
-    fences: usize,
-    sent: HashMap<Lane, Instant>,
-    counters: Counters,
+    queue: VecDeque<QueueEntry>,
+    fence_count: usize,
+    last_sent: HashMap<Lane, Instant>,
+    counters: OutboxCounters,
     update_interval: Duration,
 }
 
@@ -56,10 +57,10 @@ impl Default for Outbox {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
-            fences: 0,
-            sent: HashMap::default(),
-            counters: Counters::default(),
-            update_interval: UPDATE_INTERVAL,
+            fence_count: 0,
+            last_sent: HashMap::default(),
+            counters: OutboxCounters::default(),
+            update_interval: DEFAULT_UPDATE_INTERVAL,
         }
     }
 }
@@ -67,11 +68,11 @@ impl Default for Outbox {
 /// What went in, what came out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counters {
+pub struct OutboxCounters {
     /// Items offered.
-    pub offered: u64,
+    pub enqueued: u64,
     /// Items joined to one that was waiting.
-    pub joined: u64,
+    pub merged: u64,
     /// Items handed over.
     pub handed_over: u64,
     /// Items handed over that could not be sent.
@@ -79,13 +80,13 @@ pub struct Counters {
 }
 
 #[derive(Debug)]
-struct Entry {
-    item: Item,
+struct QueueEntry {
+    item: OutboxItem,
     lane: Lane,
-    segment: Segment,
+    segment: CallSegment,
     is_fence: bool,
     /// The first report of a call.
-    is_report: bool,
+    is_first_report: bool,
     /// A first report that waits for its call's title.
     is_held: bool,
     due: Instant,
@@ -100,13 +101,13 @@ enum Lane {
     State(std::mem::Discriminant<SessionState>),
     /// Each compaction has an end of its own.
     Compaction(String),
-    Once,
+    NeverMerged,
 }
 
 /// The parts of a call's life that are never joined with one another, so that no status that a
 /// client must see is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Segment {
+enum CallSegment {
     Pending,
     Running,
     Final,
@@ -121,43 +122,52 @@ impl Outbox {
     /// Takes an item into the queue, or joins it to the one of its lane that waits.
     ///
     /// `is_first` says that it is the first report of a call, which is a fence, unless it is held.
-    pub(crate) fn offer(&mut self, item: Item, is_first: IsFirst, now: Instant) {
-        self.counters.offered += 1;
-        let lane = lane(&item);
-        let (segment, is_fence) = self.place(&item, &lane, is_first);
+    pub(crate) fn enqueue(&mut self, item: OutboxItem, is_first: FirstReportTiming, now: Instant) {
+        self.counters.enqueued += 1;
+        let lane = item_lane(&item);
+        let (segment, is_fence) = self.segment_and_fence(&item, &lane, is_first);
         let item = match is_fence {
-            true => Some(self.overtake(item, &lane, segment)),
-            false => self.join(item, &lane, segment),
+            true => Some(self.merge_into_end(item, &lane, segment)),
+            false => self.merge_with_waiting(item, &lane, segment),
         };
         let Some(item) = item else {
-            self.counters.joined += 1;
+            self.counters.merged += 1;
             return;
         };
-        let is_held = is_first == IsFirst::Held;
+        let is_held = is_first == FirstReportTiming::Held;
         let due = match is_held {
-            true => now + FIRST_REPORT_WAIT,
-            false => self.due(&card(&lane), now),
+            true => now + MAX_FIRST_REPORT_WAIT,
+            false => self.next_due(&rate_lane(&lane), now),
         };
-        self.fences += usize::from(is_fence);
-        let is_report = is_first != IsFirst::No && segment == Segment::Pending;
-        self.queue.push_back(Entry { item, lane, segment, is_fence, is_report, is_held, due });
+        self.fence_count += usize::from(is_fence);
+        let is_report = is_first != FirstReportTiming::NotFirst && segment == CallSegment::Pending;
+        self.queue.push_back(QueueEntry {
+            item,
+            lane,
+            segment,
+            is_fence,
+            is_first_report: is_report,
+            is_held,
+            due,
+        });
     }
 
     /// Makes a first report that is held due at `at`, if that is earlier.
-    pub(crate) fn hasten(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
-        let is_of_call = |item: &Item| matches!(item, Item::ToolCall(id, _) if id == call);
+    pub(crate) fn advance_held_report(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
+        let is_of_call =
+            |item: &OutboxItem| matches!(item, OutboxItem::ToolCall(id, _) if id == call);
         let mut held = self.queue.iter_mut().filter(|entry| entry.is_held);
         if let Some(entry) = held.find(|entry| is_of_call(&entry.item)) {
             entry.due = entry.due.min(at);
         }
-        self.release(now);
+        self.release_held_reports(now);
     }
 
     /// Makes each held report that is due a fence where it stands, and puts the reports that are
     /// still held behind everything: they are reported later than this one, although they began
     /// earlier.
-    fn release(&mut self, now: Instant) {
-        let is_due = |entry: &Entry| entry.is_held && entry.due <= now;
+    fn release_held_reports(&mut self, now: Instant) {
+        let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
             let behind_fences = self.queue.iter().rposition(|entry| entry.is_fence);
             let behind_fences = behind_fences.map_or(0, |at| at + 1);
@@ -166,7 +176,7 @@ impl Outbox {
             // What goes before a fence already goes at once.
             if at >= behind_fences {
                 entry.is_fence = true;
-                self.fences += 1;
+                self.fence_count += 1;
                 let (held, free): (VecDeque<_>, VecDeque<_>) =
                     self.queue.drain(behind_fences..).partition(|entry| entry.is_held);
                 self.queue.extend(free.into_iter().chain(held));
@@ -175,25 +185,25 @@ impl Outbox {
     }
 
     /// Returns the next item that is due.
-    pub(crate) fn poll(&mut self, now: Instant) -> Option<Item> {
-        self.release(now);
-        let at = match self.fences {
+    pub(crate) fn poll(&mut self, now: Instant) -> Option<OutboxItem> {
+        self.release_held_reports(now);
+        let at = match self.fence_count {
             0 => self.queue.iter().position(|entry| entry.due <= now)?,
             _ => 0,
         };
         let entry = self.queue.remove(at)?;
-        self.fences -= usize::from(entry.is_fence);
+        self.fence_count -= usize::from(entry.is_fence);
         self.counters.handed_over += 1;
         match entry.lane {
-            Lane::ToolCall(_) if entry.segment == Segment::Final => {
-                self.sent.remove(&card(&entry.lane));
+            Lane::ToolCall(_) if entry.segment == CallSegment::Final => {
+                self.last_sent.remove(&rate_lane(&entry.lane));
             }
             Lane::Terminal(_) if ends_terminal(&entry.item) => {
-                self.sent.remove(&card(&entry.lane));
+                self.last_sent.remove(&rate_lane(&entry.lane));
             }
-            Lane::Once => {}
+            Lane::NeverMerged => {}
             lane => {
-                self.sent.insert(card(&lane), now);
+                self.last_sent.insert(rate_lane(&lane), now);
             }
         }
         Some(entry.item)
@@ -202,7 +212,7 @@ impl Outbox {
     /// Returns when the next item is due, if one waits.
     #[must_use]
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        match self.fences {
+        match self.fence_count {
             0 => self.queue.iter().map(|entry| entry.due).min(),
             _ => self.queue.front().map(|entry| entry.due),
         }
@@ -217,20 +227,23 @@ impl Outbox {
 
     /// Takes a permission request back that has not been handed over, or the question why it was
     /// rejected.
-    pub(crate) fn withdraw(&mut self, request: PermissionId) {
-        self.take_back(&[Item::Permission(request), Item::Reason(request)]);
+    pub(crate) fn withdraw_permission(&mut self, request: PermissionId) {
+        self.remove_fences(&[
+            OutboxItem::PermissionRequest(request),
+            OutboxItem::RejectionReasonRequest(request),
+        ]);
     }
 
     /// Takes a request back that is about no permission and has not been handed over.
     pub(crate) fn withdraw_request(&mut self, request: ClientRequestId) {
-        self.take_back(&[Item::Request(request)]);
+        self.remove_fences(&[OutboxItem::ClientRequest(request)]);
     }
 
     /// Takes back what is a fence.
-    fn take_back(&mut self, items: &[Item]) {
+    fn remove_fences(&mut self, items: &[OutboxItem]) {
         let before = self.queue.len();
         self.queue.retain(|entry| !items.contains(&entry.item));
-        self.fences -= before - self.queue.len();
+        self.fence_count -= before - self.queue.len();
     }
 
     /// Counts an item that could not be sent.
@@ -252,81 +265,102 @@ impl Outbox {
 
     /// Returns what went in and what came out.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> OutboxCounters {
         self.counters
     }
 
     /// Returns when the next update of a card may go, behind what was sent and what waits of it.
-    fn due(&self, of: &Lane, now: Instant) -> Instant {
-        let waiting = self.queue.iter().filter(|entry| !entry.is_held && card(&entry.lane) == *of);
-        let last = self.sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
+    fn next_due(&self, of: &Lane, now: Instant) -> Instant {
+        let waiting =
+            self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
+        let last =
+            self.last_sent.get(of).copied().into_iter().chain(waiting.map(|entry| entry.due));
         last.max().map_or(now, |last| now.max(last + self.update_interval))
     }
 
     /// Finds the segment of an item, and whether all that was offered before must go first.
-    fn place(&self, item: &Item, lane: &Lane, is_first: IsFirst) -> (Segment, bool) {
+    fn segment_and_fence(
+        &self,
+        item: &OutboxItem,
+        lane: &Lane,
+        is_first: FirstReportTiming,
+    ) -> (CallSegment, bool) {
         match item {
-            Item::ToolCall(_, patch) => match patch.status {
-                Some(status) if status.is_final() => (Segment::Final, true),
-                Some(Status::InProgress) => (Segment::Running, is_first == IsFirst::Yes),
-                _ if is_first != IsFirst::No => (Segment::Pending, is_first == IsFirst::Yes),
+            OutboxItem::ToolCall(_, patch) => match patch.status {
+                Some(status) if status.is_final() => (CallSegment::Final, true),
+                Some(Status::InProgress) => {
+                    (CallSegment::Running, is_first == FirstReportTiming::Immediate)
+                }
+                _ if is_first != FirstReportTiming::NotFirst => {
+                    (CallSegment::Pending, is_first == FirstReportTiming::Immediate)
+                }
                 _ => (self.waiting_segment(lane), false),
             },
-            Item::Permission(_)
-            | Item::Reason(_)
-            | Item::Request(_)
-            | Item::Answer(_)
-            | Item::Response(_) => (Segment::Final, true),
-            _ => (Segment::Running, false),
+            OutboxItem::PermissionRequest(_)
+            | OutboxItem::RejectionReasonRequest(_)
+            | OutboxItem::ClientRequest(_)
+            | OutboxItem::PromptResponse(_)
+            | OutboxItem::ClientResponse(_) => (CallSegment::Final, true),
+            _ => (CallSegment::Running, false),
         }
     }
 
     /// A change without a status belongs to whatever segment of its call waits last.
-    fn waiting_segment(&self, lane: &Lane) -> Segment {
+    fn waiting_segment(&self, lane: &Lane) -> CallSegment {
         let last = self.queue.iter().rev().find(|entry| entry.lane == *lane);
-        last.map_or(Segment::Running, |entry| entry.segment)
+        last.map_or(CallSegment::Running, |entry| entry.segment)
     }
 
     /// Takes what waits for a call without a status of its own into the call's end, which goes
     /// behind everything anyway: no status is skipped, and one message less is sent.
-    fn overtake(&mut self, item: Item, lane: &Lane, segment: Segment) -> Item {
-        let Item::ToolCall(id, last) = item else { return item };
+    fn merge_into_end(
+        &mut self,
+        item: OutboxItem,
+        lane: &Lane,
+        segment: CallSegment,
+    ) -> OutboxItem {
+        let OutboxItem::ToolCall(id, last) = item else { return item };
         let has_no_status = |at: &usize| match &self.queue[*at].item {
-            Item::ToolCall(_, patch) => patch.status.is_none(),
+            OutboxItem::ToolCall(_, patch) => patch.status.is_none(),
             _ => false,
         };
         // Only the very last change may go behind, and past no fence.
         let at = match segment {
-            Segment::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
+            CallSegment::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
             _ => None,
         };
         let at = at.filter(has_no_status);
         let at = at.filter(|at| self.queue.iter().skip(*at).all(|entry| !entry.is_fence));
         match at.and_then(|at| self.queue.remove(at)).map(|entry| entry.item) {
-            Some(Item::ToolCall(_, patch)) => {
-                self.counters.joined += 1;
-                Item::ToolCall(id, patch.then(last))
+            Some(OutboxItem::ToolCall(_, patch)) => {
+                self.counters.merged += 1;
+                OutboxItem::ToolCall(id, patch.then(last))
             }
-            _ => Item::ToolCall(id, last),
+            _ => OutboxItem::ToolCall(id, last),
         }
     }
 
     /// Whether a change names a parent whose report waits behind that of the call itself: joined
     /// to it, the change would refer to a call that is not reported.
-    fn refers_behind(&self, item: &Item, lane: &Lane) -> bool {
-        let Item::ToolCall(_, patch) = item else { return false };
+    fn names_unreported_parent(&self, item: &OutboxItem, lane: &Lane) -> bool {
+        let OutboxItem::ToolCall(_, patch) = item else { return false };
         let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
         let Some(parent) = parent.map(|id| Lane::ToolCall(ToolCallId::new(id))) else {
             return false;
         };
-        let is_parents = |entry: &Entry| entry.is_report && entry.lane == parent;
+        let is_parents = |entry: &QueueEntry| entry.is_first_report && entry.lane == parent;
         self.queue.iter().position(is_parents)
             > self.queue.iter().rposition(|entry| entry.lane == *lane)
     }
 
     /// Joins an item to the waiting one of its lane and segment; gives it back if there is none.
-    fn join(&mut self, item: Item, lane: &Lane, segment: Segment) -> Option<Item> {
-        if self.refers_behind(&item, lane) {
+    fn merge_with_waiting(
+        &mut self,
+        item: OutboxItem,
+        lane: &Lane,
+        segment: CallSegment,
+    ) -> Option<OutboxItem> {
+        if self.names_unreported_parent(&item, lane) {
             return Some(item);
         }
         let waiting = match lane {
@@ -335,8 +369,12 @@ impl Outbox {
             // An answer may hold the same state, so nothing later may go before it.
             Lane::State(_) | Lane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
-                let mut behind = behind
-                    .take_while(|entry| !matches!(entry.item, Item::Answer(_) | Item::Response(_)));
+                let mut behind = behind.take_while(|entry| {
+                    !matches!(
+                        entry.item,
+                        OutboxItem::PromptResponse(_) | OutboxItem::ClientResponse(_)
+                    )
+                });
                 behind.find(|entry| entry.lane == *lane)
             }
             _ => self.queue.iter_mut().rev().find(|entry| entry.lane == *lane),
@@ -346,25 +384,29 @@ impl Outbox {
         };
         match (&mut entry.item, item) {
             // A call must be seen to run before it is seen to pause.
-            (Item::ToolCall(..), Item::ToolCall(id, later))
+            (OutboxItem::ToolCall(..), OutboxItem::ToolCall(id, later))
                 if entry.is_fence && later.status == Some(Status::Paused) =>
             {
-                return Some(Item::ToolCall(id, later));
+                return Some(OutboxItem::ToolCall(id, later));
             }
-            (Item::ToolCall(_, patch), Item::ToolCall(_, later)) if entry.segment == segment => {
+            (OutboxItem::ToolCall(_, patch), OutboxItem::ToolCall(_, later))
+                if entry.segment == segment =>
+            {
                 *patch = std::mem::take(patch).then(later);
             }
-            (Item::Terminal(_, patch), Item::Terminal(_, later)) => {
+            (OutboxItem::Terminal(_, patch), OutboxItem::Terminal(_, later)) => {
                 *patch = std::mem::take(patch).then(later);
             }
-            (Item::Chunk(chunk), Item::Chunk(later))
+            (OutboxItem::Chunk(chunk), OutboxItem::Chunk(later))
                 if (chunk.role, &chunk.message) == (later.role, &later.message)
-                    && chunk.text.len() + later.text.len() <= CHUNK_BYTES =>
+                    && chunk.text.len() + later.text.len() <= MAX_MESSAGE_CHUNK_BYTES =>
             {
                 chunk.text.push_str(&later.text);
             }
-            (Item::Plan(plan), Item::Plan(later)) => *plan = later,
-            (Item::State(state), Item::State(later)) => *state = state.clone().then(later),
+            (OutboxItem::Plan(plan), OutboxItem::Plan(later)) => *plan = later,
+            (OutboxItem::State(state), OutboxItem::State(later)) => {
+                *state = state.clone().then(later)
+            }
             (_, item) => return Some(item),
         }
         None
@@ -373,44 +415,44 @@ impl Outbox {
 
 /// Whether a change of a call is its first of a kind: the announcement, or the first start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IsFirst {
+pub(crate) enum FirstReportTiming {
     /// It is.
-    Yes,
+    Immediate,
     /// It is an announcement that waits for the call's title, at most [`FIRST_REPORT_WAIT`]: until
     /// [`Outbox::hasten`], or until a fence is offered behind it.
     Held,
     /// It is not.
-    No,
+    NotFirst,
 }
 
-fn ends_terminal(item: &Item) -> bool {
-    matches!(item, Item::Terminal(_, patch) if patch.exit.is_some())
+fn ends_terminal(item: &OutboxItem) -> bool {
+    matches!(item, OutboxItem::Terminal(_, patch) if patch.exit.is_some())
 }
 
 /// Returns the lane whose rate a lane shares: a terminal has the id of its call, and what changes
 /// either of them changes the one card that the client shows.
-fn card(lane: &Lane) -> Lane {
+fn rate_lane(lane: &Lane) -> Lane {
     match lane {
         Lane::Terminal(id) => Lane::ToolCall(ToolCallId::new(id.0.clone())),
         lane => lane.clone(),
     }
 }
 
-fn lane(item: &Item) -> Lane {
+fn item_lane(item: &OutboxItem) -> Lane {
     match item {
-        Item::ToolCall(id, _) => Lane::ToolCall(id.clone()),
-        Item::Terminal(id, _) => Lane::Terminal(id.clone()),
-        Item::Chunk(_) => Lane::Chunk,
-        Item::Plan(_) => Lane::Plan,
-        Item::State(SessionState::Compaction(compaction)) => {
+        OutboxItem::ToolCall(id, _) => Lane::ToolCall(id.clone()),
+        OutboxItem::Terminal(id, _) => Lane::Terminal(id.clone()),
+        OutboxItem::Chunk(_) => Lane::Chunk,
+        OutboxItem::Plan(_) => Lane::Plan,
+        OutboxItem::State(SessionState::Compaction(compaction)) => {
             Lane::Compaction(compaction.id.clone())
         }
-        Item::State(state) => Lane::State(std::mem::discriminant(state)),
-        Item::Permission(_)
-        | Item::Reason(_)
-        | Item::Request(_)
-        | Item::Answer(_)
-        | Item::Response(_) => Lane::Once,
+        OutboxItem::State(state) => Lane::State(std::mem::discriminant(state)),
+        OutboxItem::PermissionRequest(_)
+        | OutboxItem::RejectionReasonRequest(_)
+        | OutboxItem::ClientRequest(_)
+        | OutboxItem::PromptResponse(_)
+        | OutboxItem::ClientResponse(_) => Lane::NeverMerged,
     }
 }
 

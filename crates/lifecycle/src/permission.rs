@@ -12,12 +12,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::ids::PermissionId;
-use crate::rules::Scope;
+use crate::rules::RuleScope;
 
 mod options;
 
-use options::{ALLOW_ONCE, REJECT_ONCE};
-pub(crate) use options::{Memory, decide, heard, options, retain_unstored};
+use options::{ALLOW_ONCE_ID, REJECT_ONCE_ID};
+pub(crate) use options::{
+    RememberedEffects, clean_rejection_reason, drop_stored_options, interpret_answer,
+    permission_options,
+};
 
 /// Everything that decides what a call does: the tool's name, its whole unredacted arguments, the
 /// effective `cwd`, and the bytes that identify what it found before it would change that.
@@ -27,20 +30,20 @@ pub(crate) use options::{Memory, decide, heard, options, retain_unstored};
 /// write can pass for something else. Of a file, give a cryptographic hash or a stamp: the subject
 /// is kept for as long as its call is open. Cheap to clone.
 #[derive(Clone)]
-pub struct Subject(Arc<Parts>);
+pub struct PermissionSubject(Arc<SubjectParts>);
 
-struct Parts {
+struct SubjectParts {
     tool: String,
     args: Value,
     cwd: PathBuf,
     pre_image: Vec<u8>,
 }
 
-impl Subject {
+impl PermissionSubject {
     /// Makes the subject of a call.
     #[must_use]
-    pub fn of_call(tool: &str, args: &Value, cwd: &Path, pre_image: &[u8]) -> Self {
-        Self(Arc::new(Parts {
+    pub fn for_call(tool: &str, args: &Value, cwd: &Path, pre_image: &[u8]) -> Self {
+        Self(Arc::new(SubjectParts {
             tool: tool.to_owned(),
             args: args.clone(),
             cwd: cwd.to_owned(),
@@ -68,11 +71,11 @@ impl Subject {
     }
 }
 
-impl PartialEq for Subject {
+impl PartialEq for PermissionSubject {
     fn eq(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.0, &other.0);
         // JSON values are equal that are not written alike.
-        let written = |parts: &Parts| parts.args.to_string();
+        let written = |parts: &SubjectParts| parts.args.to_string();
         Arc::ptr_eq(ours, theirs)
             || ours.tool == theirs.tool
                 && ours.pre_image == theirs.pre_image
@@ -81,10 +84,10 @@ impl PartialEq for Subject {
     }
 }
 
-impl Eq for Subject {}
+impl Eq for PermissionSubject {}
 
 /// Shows the tool alone: arguments may hold secrets.
-impl fmt::Debug for Subject {
+impl fmt::Debug for PermissionSubject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Subject").field(&self.0.tool).finish_non_exhaustive()
     }
@@ -94,22 +97,22 @@ impl fmt::Debug for Subject {
 #[derive(Debug)]
 pub struct Pinned<P> {
     plan: P,
-    subject: Subject,
+    subject: PermissionSubject,
 }
 
 /// A plan whose type was set aside, so that tools of all kinds can stand in one list.
-pub type AnyPlan = Box<dyn Any + Send>;
+pub type ErasedPlan = Box<dyn Any + Send>;
 
 impl<P> Pinned<P> {
     /// Locks `plan` under everything that decides what it does.
     #[must_use]
-    pub fn new(plan: P, subject: Subject) -> Self {
+    pub fn new(plan: P, subject: PermissionSubject) -> Self {
         Self { plan, subject }
     }
 
     /// Returns the subject that a grant must be for.
     #[must_use]
-    pub fn subject(&self) -> &Subject {
+    pub fn subject(&self) -> &PermissionSubject {
         &self.subject
     }
 
@@ -126,12 +129,12 @@ impl<P> Pinned<P> {
 impl<P: Any + Send> Pinned<P> {
     /// Sets the plan's type aside.
     #[must_use]
-    pub fn erase(self) -> Pinned<AnyPlan> {
+    pub fn erase(self) -> Pinned<ErasedPlan> {
         Pinned { plan: Box::new(self.plan), subject: self.subject }
     }
 }
 
-impl Pinned<AnyPlan> {
+impl Pinned<ErasedPlan> {
     /// Finds the plan's type again; none if it was another.
     #[must_use]
     pub fn downcast<P: Any>(self) -> Option<Pinned<P>> {
@@ -150,11 +153,11 @@ pub struct GrantMismatch;
 /// call, or a rule or the policy did.
 #[derive(Debug)]
 pub struct Grant {
-    subject: Subject,
+    subject: PermissionSubject,
 }
 
 impl Grant {
-    pub(crate) fn new(subject: Subject) -> Self {
+    pub(crate) fn new(subject: PermissionSubject) -> Self {
         Self { subject }
     }
 }
@@ -162,35 +165,35 @@ impl Grant {
 /// Whether a call may run.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Permit {
+pub enum PermitDecision {
     /// It may.
     Granted(Grant),
     /// It may not.
-    Denied(Denial),
+    Denied(DenialReason),
     /// The client was asked; the answer comes by [`Session::answer`](crate::Session::answer).
-    Asked(PermissionId),
+    AwaitingAnswer(PermissionId),
 }
 
 /// What denies a call without a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Denial {
+pub enum DenialReason {
     /// A rule.
     Rule,
     /// The session's [`Policy`](crate::Policy): its mode.
     Policy,
     /// The policy panicked, which permits nothing.
-    Fault,
+    PolicyPanicked,
     /// The call is not open.
-    Ended,
+    CallEnded,
 }
 
 /// Why there is no answer of the user to a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NoAnswer {
+pub enum UnansweredReason {
     /// The client answered with this error: it did not ask.
-    Failed(String),
+    ClientFailed(String),
     /// The client answered with an option that it was not offered.
     NotOffered,
     /// The request was withdrawn before its answer came.
@@ -200,7 +203,7 @@ pub enum NoAnswer {
 /// What became of a permission request.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum PermissionOutcome {
     /// The call may run.
     Granted(Grant),
     /// The call may not run, the turn goes on.
@@ -214,33 +217,33 @@ pub enum Outcome {
         reason: Option<String>,
     },
     /// It is denied, in spite of an answer of the client too; the turn goes on.
-    Denied(Denial),
+    Denied(DenialReason),
     /// It is allowed, but files that it may run were changed since it was asked about, and nobody was
     /// asked about that: it is to be permitted again, which names them.
     Outdated,
     /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
-    Unanswered(NoAnswer),
+    Unanswered(UnansweredReason),
     /// The turn is over.
     Cancelled,
 }
 
 /// What a client's answer means.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum ClientDecision {
     /// It may run.
     Allowed {
         /// How long the same is to be allowed without asking; not at all, if it holds once.
-        remember: Option<Scope>,
+        remember: Option<RuleScope>,
     },
     /// It may not run. The turn goes on.
     Rejected {
         /// How long the same is to be rejected without asking; not at all, if it holds once.
-        remember: Option<Scope>,
+        remember: Option<RuleScope>,
         /// What the user said about it, for the model.
         reason: Option<String>,
     },
     /// What was chosen was not offered; it may not run.
-    Void,
+    NotOffered,
     /// The client could not be asked; it may not run.
     Unanswered(String),
     /// The turn is over.
@@ -250,7 +253,7 @@ pub(crate) enum Decision {
 /// A client's answer to a permission request, before it is understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum PermissionAnswer {
     /// One of the options was chosen, by its id, with what the user said about it.
     Selected {
         /// The id, which may be none of ours.
@@ -264,28 +267,28 @@ pub enum Answer {
     Failed(String),
 }
 
-impl Answer {
+impl PermissionAnswer {
     /// Allows a call this once.
     #[must_use]
     pub fn allow_once() -> Self {
-        Self::Selected { option_id: ALLOW_ONCE.to_owned(), reason: None }
+        Self::Selected { option_id: ALLOW_ONCE_ID.to_owned(), reason: None }
     }
 
     /// Rejects a call this once, with what was said about it, which the model reads.
     #[must_use]
     pub fn reject_once(reason: Option<String>) -> Self {
-        Self::Selected { option_id: REJECT_ONCE.to_owned(), reason }
+        Self::Selected { option_id: REJECT_ONCE_ID.to_owned(), reason }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Grant, GrantMismatch, Pinned, Subject};
+    use super::{Grant, GrantMismatch, PermissionSubject, Pinned};
     use serde_json::json;
     use std::path::Path;
 
-    fn subject(args: &str) -> Subject {
-        Subject::of_call("tool", &json!(args), Path::new("/"), b"")
+    fn subject(args: &str) -> PermissionSubject {
+        PermissionSubject::for_call("tool", &json!(args), Path::new("/"), b"")
     }
 
     #[test]
@@ -297,13 +300,13 @@ mod tests {
 
     #[test]
     fn a_digest_covers_every_part() {
-        let base = Subject::of_call("t", &json!({"a": 1}), Path::new("/x"), b"old");
+        let base = PermissionSubject::for_call("t", &json!({"a": 1}), Path::new("/x"), b"old");
         for other in [
-            Subject::of_call("u", &json!({"a": 1}), Path::new("/x"), b"old"),
-            Subject::of_call("t", &json!({"a": 2}), Path::new("/x"), b"old"),
-            Subject::of_call("t", &json!({"a": 1}), Path::new("/y"), b"old"),
-            Subject::of_call("t", &json!({"a": 1}), Path::new("/x"), b"new"),
-            Subject::of_call("t", &json!({"a": 1}), Path::new("/xo"), b"ld"),
+            PermissionSubject::for_call("u", &json!({"a": 1}), Path::new("/x"), b"old"),
+            PermissionSubject::for_call("t", &json!({"a": 2}), Path::new("/x"), b"old"),
+            PermissionSubject::for_call("t", &json!({"a": 1}), Path::new("/y"), b"old"),
+            PermissionSubject::for_call("t", &json!({"a": 1}), Path::new("/x"), b"new"),
+            PermissionSubject::for_call("t", &json!({"a": 1}), Path::new("/xo"), b"ld"),
         ] {
             assert_ne!(base, other);
         }
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_is_nearly_the_same_is_another_subject() {
-        let of = |args, cwd: &str| Subject::of_call("t", &args, Path::new(cwd), b"");
+        let of = |args, cwd: &str| PermissionSubject::for_call("t", &args, Path::new(cwd), b"");
         let base = of(json!({ "n": [0.0, 1, "é"] }), "/p/a");
         assert_eq!(base, of(json!({ "n": [0.0, 1, "é"] }), "/p/a"));
         for (args, cwd) in [

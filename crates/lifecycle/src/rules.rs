@@ -3,35 +3,35 @@
 //! A rule matches effects and nothing else. Deny wins, and the order of rules does not matter.
 
 mod argv;
+mod describe;
 mod matcher;
 mod pattern;
 mod policy;
 mod protected;
 mod store;
-mod words;
 
-use callboard_shell::NotUnderstood;
+use callboard_shell::AnalysisError;
 use serde::{Deserialize, Serialize};
 
 use crate::effects::{Effect, Effects};
 use crate::limits;
-use matcher::Seen;
+use matcher::ParsedEffect;
 
 pub use argv::ArgvPrefix;
-pub(crate) use argv::{common, runs_files};
-pub use matcher::{Access, Matcher};
+pub(crate) use argv::{may_run_project_files, offerable_prefix};
+pub(crate) use describe::{ENGLISH_TITLES, describe_matcher};
+pub use matcher::{FileAccess, Matcher};
 pub use pattern::{HostPattern, PathGlob, PatternError};
-pub(crate) use policy::Judgement;
+pub(crate) use policy::PolicyVerdicts;
 pub use policy::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
 };
-pub use protected::{is_obeyed_beneath, is_protected, is_protected_beneath};
-pub use store::{Change, MemoryStore, RuleStore, StoreError};
-pub(crate) use words::{ENGLISH, matched};
+pub use protected::{is_executed_or_config_beneath, is_protected, is_protected_beneath};
+pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 
 /// Whether a rule that denies speaks of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Match {
+enum MatchCertainty {
     No,
     Maybe,
     Yes,
@@ -54,7 +54,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Scope {
+pub enum RuleScope {
     /// Until the turn ends; a session has one turn at a time.
     Turn,
     /// As long as the session is open.
@@ -65,7 +65,7 @@ pub enum Scope {
     User,
 }
 
-impl Scope {
+impl RuleScope {
     /// Returns whether a rule of this scope outlives its session.
     #[must_use]
     pub fn is_stored(self) -> bool {
@@ -78,7 +78,7 @@ impl Scope {
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// How long and where it holds.
-    pub scope: Scope,
+    pub scope: RuleScope,
     /// What it speaks of.
     pub matcher: Matcher,
     /// What is done about it.
@@ -91,22 +91,24 @@ impl Rule {
     #[must_use]
     pub fn for_project(&self) -> Self {
         let prefix = match (&self.matcher, self.verdict) {
-            (Matcher::Effect(Effect::Run { command, .. }), Verdict::Allow) => common(command),
+            (Matcher::Effect(Effect::Run { command, .. }), Verdict::Allow) => {
+                offerable_prefix(command)
+            }
             _ => None,
         };
         let matcher = prefix.map_or_else(|| self.matcher.clone(), Matcher::Argv);
-        Self { scope: Scope::Project, matcher, verdict: self.verdict }
+        Self { scope: RuleScope::Project, matcher, verdict: self.verdict }
     }
 
     /// Judges an effect, if the rule speaks of it. What a denying rule may speak of is asked about.
-    fn judge(&self, effects: &Effects, seen: &Seen<'_>) -> Option<Verdict> {
+    fn judge(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> Option<Verdict> {
         if self.verdict == Verdict::Allow {
             return self.matcher.allows(effects, seen).then_some(Verdict::Allow);
         }
         match self.matcher.denies(effects, seen) {
-            Match::No => None,
-            Match::Maybe => Some(Verdict::Ask),
-            Match::Yes => Some(self.verdict),
+            MatchCertainty::No => None,
+            MatchCertainty::Maybe => Some(Verdict::Ask),
+            MatchCertainty::Yes => Some(self.verdict),
         }
     }
 }
@@ -117,18 +119,18 @@ pub struct Rules {
     /// Each with its number.
     rules: Vec<(u64, Rule)>,
     last_number: u64,
-    unreadable: Option<String>,
+    load_error: Option<String>,
 }
 
 impl Rules {
     /// Returns the rules, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.numbered().map(|(_, rule)| rule)
+        self.iter_numbered().map(|(_, rule)| rule)
     }
 
     /// Returns the rules, the oldest first, each with its number. No other rule of the session ever
     /// gets it, so it can be shown and named later.
-    pub fn numbered(&self) -> impl Iterator<Item = (u64, &Rule)> {
+    pub fn iter_numbered(&self) -> impl Iterator<Item = (u64, &Rule)> {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
 
@@ -137,7 +139,7 @@ impl Rules {
         if self.iter().any(|other| *other == rule) {
             return true;
         }
-        let has_room = self.rules.len() < limits::SESSION_RULES;
+        let has_room = self.rules.len() < limits::MAX_SESSION_RULES;
         if has_room {
             self.last_number += 1;
             self.rules.push((self.last_number, rule));
@@ -153,46 +155,46 @@ impl Rules {
     }
 
     /// Forgets the rules of a scope.
-    pub(crate) fn end(&mut self, scope: Scope) {
+    pub(crate) fn remove_scope(&mut self, scope: RuleScope) {
         self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
     /// Notes why there are rules that could not be read. One of them may deny anything: nothing is
     /// allowed any more without asking.
-    pub fn set_unreadable(&mut self, why: String) {
-        self.unreadable = Some(why);
+    pub fn set_load_error(&mut self, why: String) {
+        self.load_error = Some(why);
     }
 
     /// Returns why there are rules that could not be read, if there are.
     #[must_use]
-    pub fn unreadable(&self) -> Option<&str> {
-        self.unreadable.as_deref()
+    pub fn load_error(&self) -> Option<&str> {
+        self.load_error.as_deref()
     }
 
     /// Judges a call: denied if one effect is, allowed if all are, asked about otherwise.
     #[must_use]
     pub fn judge(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
-        self.decide(&Judgement::new(effects.clone(), policy))
+        self.verdict_for(&PolicyVerdicts::new(effects.clone(), policy))
     }
 
     /// Decides over a call that its policy has judged.
-    pub(crate) fn decide(&self, judgement: &Judgement) -> Verdict {
+    pub(crate) fn verdict_for(&self, judgement: &PolicyVerdicts) -> Verdict {
         let effects = judgement.effects();
-        let each = judgement.each().map(|(effect, by_policy)| match by_policy {
+        let each = judgement.iter().map(|(effect, by_policy)| match by_policy {
             Verdict::Deny => Verdict::Deny,
-            by_policy => self.spoken(effects, effect).unwrap_or(by_policy),
+            by_policy => self.effect_verdict(effects, effect).unwrap_or(by_policy),
         });
-        self.of_call(effects).max(each.max().unwrap_or(Verdict::Allow))
+        self.call_verdict(effects).max(each.max().unwrap_or(Verdict::Allow))
     }
 
     /// Returns what an answer about a call would have to remember, so that the same call is not
     /// asked about again: each effect that only the policy asks about. Nothing, if nothing may be
     /// remembered: something is unknown, a rule says to ask each time, or there is no room.
     #[must_use]
-    pub(crate) fn memorable(&self, judgement: &Judgement) -> Option<Vec<Effect>> {
+    pub(crate) fn effects_to_remember(&self, judgement: &PolicyVerdicts) -> Option<Vec<Effect>> {
         let (effects, mut asked) = (judgement.effects(), Vec::new());
-        for (effect, by_policy) in judgement.each() {
-            match self.spoken(effects, effect) {
+        for (effect, by_policy) in judgement.iter() {
+            match self.effect_verdict(effects, effect) {
                 Some(Verdict::Allow) => {}
                 Some(_) => return None,
                 None if by_policy == Verdict::Allow => {}
@@ -201,21 +203,21 @@ impl Rules {
                 None => asked.push(effect.clone()),
             }
         }
-        let has_room = self.rules.len() + asked.len() <= limits::SESSION_RULES;
-        let is_settled = self.of_call(effects) == Verdict::Allow;
+        let has_room = self.rules.len() + asked.len() <= limits::MAX_SESSION_RULES;
+        let is_settled = self.call_verdict(effects) == Verdict::Allow;
         (!asked.is_empty() && has_room && is_settled).then_some(asked)
     }
 
     /// What is said of the call as a whole; it counts where a call does nothing to the world too.
-    fn of_call(&self, effects: &Effects) -> Verdict {
-        let is_asked = self.unreadable.is_some() || effects.is_guarded();
+    fn call_verdict(&self, effects: &Effects) -> Verdict {
+        let is_asked = self.load_error.is_some() || effects.is_always_asked();
         let floor = if is_asked { Verdict::Ask } else { Verdict::Allow };
-        let of_call = self.iter().filter(|rule| rule.matcher.is_of_call(effects));
+        let of_call = self.iter().filter(|rule| rule.matcher.matches_call(effects));
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
     /// Returns the words of a rule for the first words of a command, and why it does not allow that.
-    pub(crate) fn not_understood(&self, effects: &Effects) -> Option<(String, NotUnderstood)> {
+    pub(crate) fn prefix_mismatch(&self, effects: &Effects) -> Option<(String, AnalysisError)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {
                 (Matcher::Argv(prefix), Verdict::Allow) => Some(prefix),
@@ -223,11 +225,11 @@ impl Rules {
             })
         };
         effects.iter().find_map(|effect| {
-            let seen = Seen::of(effect);
-            let (line, _) = seen.plain()?;
+            let seen = ParsedEffect::new(effect);
+            let (line, _) = seen.portable_line()?;
             line.commands.iter().find_map(|command| {
                 let why = |prefix: &ArgvPrefix| {
-                    Some((prefix.words().join(" "), prefix.not_understood(command)?))
+                    Some((prefix.words().join(" "), prefix.mismatch_reason(command)?))
                 };
                 let (words, why) = prefixes().find_map(why)?;
                 let is_allowed = prefixes().any(|prefix| prefix.allows(command));
@@ -237,16 +239,16 @@ impl Rules {
     }
 
     /// The strictest that a rule says of an effect.
-    fn spoken(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
-        let seen = Seen::of(effect);
+    fn effect_verdict(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
+        let seen = ParsedEffect::new(effect);
         let spoken = self.iter().filter_map(|rule| rule.judge(effects, &seen)).max();
-        spoken.or_else(|| self.allow_each(effects, &seen).then_some(Verdict::Allow))
+        spoken.or_else(|| self.allows_each_command(effects, &seen).then_some(Verdict::Allow))
     }
 
     /// Whether each command of a line is allowed by a rule for its first words, and what it writes
     /// to is an effect of its own, judged like any.
-    fn allow_each(&self, effects: &Effects, seen: &Seen<'_>) -> bool {
-        let Some((line, cwd)) = seen.plain() else { return false };
+    fn allows_each_command(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
+        let Some((line, cwd)) = seen.portable_line() else { return false };
         let is_allowed = |command: &Vec<String>| {
             self.iter().any(|rule| match &rule.matcher {
                 Matcher::Argv(prefix) => rule.verdict == Verdict::Allow && prefix.allows(command),

@@ -13,112 +13,112 @@ use acp_types::{
 use serde_json::{Map, Value};
 
 mod automaton;
-mod fit;
-mod forms;
-mod keys;
+mod credentials;
+mod encoded_forms;
+mod json_budget;
+mod secret_keys;
 mod secrets;
-mod shapes;
-mod stream;
-mod visible;
+mod stream_redactor;
+mod strip_escapes;
 
-pub use fit::fit;
+pub use json_budget::truncate_json;
 pub use secrets::Secrets;
-pub(crate) use stream::Stream;
+pub(crate) use stream_redactor::StreamRedactor;
 
 /// What is shown in the place of a secret.
-pub const MARKER: &str = "[redacted]";
+pub const REDACTION_MARKER: &str = "[redacted]";
 
 /// What is not shown of a call, by field, because a field that is set anew is counted anew.
 #[derive(Debug, Default)]
-pub(crate) struct Losses {
+pub(crate) struct OmissionCounts {
     title: u64,
-    pub(crate) is_title_cut: bool,
+    pub(crate) is_title_truncated: bool,
     /// Whether only a part of a change is listed.
-    pub(crate) is_change_cut: bool,
+    pub(crate) is_change_truncated: bool,
     content: u64,
     locations: u64,
     /// How many of them do not fit.
-    pub(crate) locations_cut: u64,
+    pub(crate) omitted_locations: u64,
     meta: u64,
     raw_input: (u64, u64),
     raw_output: (u64, u64),
 }
 
-impl Losses {
+impl OmissionCounts {
     /// Returns how many secrets were replaced.
-    pub(crate) fn redacted(&self) -> u64 {
+    pub(crate) fn redacted_secrets(&self) -> u64 {
         let Self { title, content, locations, meta, raw_input, raw_output, .. } = self;
         title + content + locations + meta + raw_input.0 + raw_output.0
     }
 
     /// Returns how many bytes of raw input and raw output are left out.
-    pub(crate) fn raw_bytes(&self) -> u64 {
+    pub(crate) fn omitted_raw_bytes(&self) -> u64 {
         self.raw_input.1 + self.raw_output.1
     }
 
     /// Returns whether there are any.
-    pub(crate) fn is_any(&self) -> bool {
-        let cut = self.raw_bytes() + self.locations_cut;
-        self.is_title_cut || self.is_change_cut || self.redacted() + cut > 0
+    pub(crate) fn has_any(&self) -> bool {
+        let cut = self.omitted_raw_bytes() + self.omitted_locations;
+        self.is_title_truncated || self.is_change_truncated || self.redacted_secrets() + cut > 0
     }
 }
 
 /// Takes out of a patch what must not be shown, and counts it.
 ///
 /// Raw input and raw output are cut to `raw_bytes` each; with zero, they are left out.
-pub(crate) fn patch(
+pub(crate) fn sanitize_patch(
     patch: &mut ToolCallPatch,
     secrets: &Secrets,
     raw_bytes: usize,
-    losses: &mut Losses,
+    losses: &mut OmissionCounts,
 ) {
     let mut redactor = Redactor::new(secrets);
     if let Some(name) = &mut patch.name {
-        redactor.text(name);
+        redactor.redact_text(name);
         redactor.take_count();
     }
     // Titles and metadata are made of what was shown before, where nothing is left to replace.
     if let Some(title) = &mut patch.title {
-        redactor.text(title);
+        redactor.redact_text(title);
         losses.title = losses.title.max(redactor.take_count());
     }
     if let Some(meta) = &mut patch.meta {
-        redactor.meta(meta);
+        redactor.redact_meta(meta);
         losses.meta = losses.meta.max(redactor.take_count());
     }
     match &mut patch.content {
         ContentPatch::Set(items) => {
-            redactor.contents(items);
+            redactor.redact_contents(items);
             losses.content = redactor.take_count();
         }
         ContentPatch::Append(items) => {
-            redactor.contents(items);
+            redactor.redact_contents(items);
             losses.content += redactor.take_count();
         }
         _ => {}
     }
     if let Some(locations) = &mut patch.locations {
-        redactor.locations(locations);
+        redactor.redact_locations(locations);
         losses.locations = redactor.take_count();
     }
-    raw(&mut patch.raw_input, &mut redactor, raw_bytes, &mut losses.raw_input);
-    raw(&mut patch.raw_output, &mut redactor, raw_bytes, &mut losses.raw_output);
+    sanitize_raw_json(&mut patch.raw_input, &mut redactor, raw_bytes, &mut losses.raw_input);
+    sanitize_raw_json(&mut patch.raw_output, &mut redactor, raw_bytes, &mut losses.raw_output);
 }
 
 /// Null is no value: both protocols read it as absence.
-fn raw(
+fn sanitize_raw_json(
     value: &mut Option<Value>,
     redactor: &mut Redactor<'_>,
     max: usize,
     losses: &mut (u64, u64),
 ) {
     if let Some(mut shown) = value.take().filter(|value| !value.is_null()) {
-        redactor.value(&mut shown, IsSecret::No);
+        redactor.redact_value(&mut shown, IsSecret::No);
         if max == 0 {
             *losses = (redactor.take_count(), json::value_len(&shown) as u64);
             return;
         }
-        let (shown, bytes) = fit(shown, max);
+        let (shown, bytes) = truncate_json(shown, max);
         *losses = (redactor.take_count(), bytes);
         *value = Some(shown);
     }
@@ -148,30 +148,34 @@ impl<'a> Redactor<'a> {
     }
 
     /// Replaces the secrets in a text.
-    pub(crate) fn text(&mut self, text: &mut String) {
-        if let Some(redacted) = self.redacted(text) {
+    pub(crate) fn redact_text(&mut self, text: &mut String) {
+        if let Some(redacted) = self.redacted_text(text) {
             *text = redacted;
         }
     }
 
     /// Returns a text without its secrets, if there are any.
-    fn redacted(&mut self, text: &str) -> Option<String> {
-        let known = visible::find(text, |text| self.secrets.scan_cut(text));
-        let known = self.replaced(text, &known);
-        let shaped = visible::find(known.as_deref().unwrap_or(text), shapes::find);
-        let shaped = self.replaced(known.as_deref().unwrap_or(text), &shaped);
+    fn redacted_text(&mut self, text: &str) -> Option<String> {
+        let known =
+            strip_escapes::find_without_escapes(text, |text| self.secrets.find_in_truncated(text));
+        let known = self.replace_ranges(text, &known);
+        let shaped = strip_escapes::find_without_escapes(
+            known.as_deref().unwrap_or(text),
+            credentials::find_credentials,
+        );
+        let shaped = self.replace_ranges(known.as_deref().unwrap_or(text), &shaped);
         shaped.or(known)
     }
 
-    fn replaced(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Option<String> {
+    fn replace_ranges(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Option<String> {
         if ranges.is_empty() {
             return None;
         }
-        let is_new = |range: &&std::ops::Range<usize>| text[(*range).clone()] != *MARKER;
+        let is_new = |range: &&std::ops::Range<usize>| text[(*range).clone()] != *REDACTION_MARKER;
         let (mut out, mut at, mut count) = (String::new(), 0, 0);
         for range in ranges.iter().filter(is_new) {
             out.push_str(&text[at..range.start]);
-            out.push_str(MARKER);
+            out.push_str(REDACTION_MARKER);
             (at, count) = (range.end, count + 1);
         }
         self.count += count;
@@ -179,21 +183,23 @@ impl<'a> Redactor<'a> {
         (count > 0).then_some(out)
     }
 
-    fn value(&mut self, value: &mut Value, is_secret: IsSecret) {
+    fn redact_value(&mut self, value: &mut Value, is_secret: IsSecret) {
         match value {
             Value::String(text)
-                if is_secret == IsSecret::Yes && !text.is_empty() && text != MARKER =>
+                if is_secret == IsSecret::Yes && !text.is_empty() && text != REDACTION_MARKER =>
             {
-                MARKER.clone_into(text);
+                REDACTION_MARKER.clone_into(text);
                 self.count += 1;
             }
-            Value::String(text) => self.text(text),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item, is_secret)),
-            Value::Object(fields) => self.fields(fields, is_secret),
+            Value::String(text) => self.redact_text(text),
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.redact_value(item, is_secret))
+            }
+            Value::Object(fields) => self.redact_fields(fields, is_secret),
             // A number stays a number.
             Value::Number(number)
                 if !self.secrets.is_empty()
-                    && self.secrets.finds(number.to_string().as_bytes()) =>
+                    && self.secrets.contains_secret(number.to_string().as_bytes()) =>
             {
                 *value = Value::from(0);
                 self.count += 1;
@@ -202,14 +208,14 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    fn fields(&mut self, fields: &mut Map<String, Value>, is_secret: IsSecret) {
+    fn redact_fields(&mut self, fields: &mut Map<String, Value>, is_secret: IsSecret) {
         for (key, value) in &mut *fields {
-            let names = if keys::names_secret(key) { IsSecret::Yes } else { is_secret };
-            self.value(value, names);
+            let names = if secret_keys::is_secret_key(key) { IsSecret::Yes } else { is_secret };
+            self.redact_value(value, names);
         }
-        if fields.keys().any(|key| self.secrets.finds(key.as_bytes())) {
+        if fields.keys().any(|key| self.secrets.contains_secret(key.as_bytes())) {
             for (mut key, value) in std::mem::take(fields) {
-                self.text(&mut key);
+                self.redact_text(&mut key);
                 while fields.contains_key(&key) {
                     key.push('_');
                 }
@@ -218,20 +224,20 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    fn contents(&mut self, items: &mut [Content]) {
+    fn redact_contents(&mut self, items: &mut [Content]) {
         for item in items {
             match item {
                 Content::Block(ContentBlock::Text(text))
                     if text.meta.is_none() && text.annotations.is_none() =>
                 {
-                    self.text(&mut text.text);
+                    self.redact_text(&mut text.text);
                 }
                 // Pictures and sounds show no text.
                 Content::Block(ContentBlock::Image(_) | ContentBlock::Audio(_)) => {}
                 Content::Block(block) => {
-                    let is_readable = self.serialised(block);
+                    let is_readable = self.redact_serializable(block);
                     if !is_readable {
-                        *item = Content::text(MARKER);
+                        *item = Content::text(REDACTION_MARKER);
                     }
                 }
                 // What will be applied is shown as it is.
@@ -241,13 +247,13 @@ impl<'a> Redactor<'a> {
     }
 
     /// Redacts whatever can be written as JSON. Returns whether it could be read back.
-    fn serialised<T>(&mut self, shown: &mut T) -> bool
+    fn redact_serializable<T>(&mut self, shown: &mut T) -> bool
     where
         T: serde::Serialize + serde::de::DeserializeOwned,
     {
         let before = self.count;
         let Ok(mut value) = serde_json::to_value(&*shown) else { return false };
-        self.value(&mut value, IsSecret::No);
+        self.redact_value(&mut value, IsSecret::No);
         if self.count > before {
             let Ok(redacted) = serde_json::from_value(value) else { return false };
             *shown = redacted;
@@ -255,9 +261,9 @@ impl<'a> Redactor<'a> {
         true
     }
 
-    fn locations(&mut self, locations: &mut Vec<Location>) {
+    fn redact_locations(&mut self, locations: &mut Vec<Location>) {
         locations.retain_mut(|location| {
-            let Some(path) = self.path(location.path()) else { return true };
+            let Some(path) = self.redacted_path(location.path()) else { return true };
             let line = location.line().map_or(0, u32::from);
             let redacted = Location::try_new(path).map(|location| location.at_line(line));
             redacted.map(|redacted| *location = redacted).is_ok()
@@ -265,42 +271,42 @@ impl<'a> Redactor<'a> {
     }
 
     /// Returns a path without its secrets, if there are any.
-    fn path(&mut self, path: &Path) -> Option<PathBuf> {
+    fn redacted_path(&mut self, path: &Path) -> Option<PathBuf> {
         // Not as it is shown, where quotes may stand in the middle of a secret.
-        self.redacted(&path.to_string_lossy()).map(PathBuf::from)
+        self.redacted_text(&path.to_string_lossy()).map(PathBuf::from)
     }
 
-    fn meta(&mut self, meta: &mut CallMeta) {
+    fn redact_meta(&mut self, meta: &mut CallMeta) {
         if let Some(message) = meta.progress.as_mut().and_then(|progress| progress.message.as_mut())
         {
-            self.text(message);
+            self.redact_text(message);
         }
         if let Some(title) = &mut meta.title {
-            self.value(title, IsSecret::No);
+            self.redact_value(title, IsSecret::No);
         }
-        meta.arriving.retain(|key, _| !self.secrets.finds(key.as_bytes()));
-        self.fields(&mut meta.custom, IsSecret::No);
+        meta.arriving.retain(|key, _| !self.secrets.contains_secret(key.as_bytes()));
+        self.redact_fields(&mut meta.custom, IsSecret::No);
     }
 
     /// Redacts what is told of a terminal. Its output is a [`Stream`].
-    pub(crate) fn terminal(&mut self, patch: &mut TerminalPatch) {
+    pub(crate) fn redact_terminal(&mut self, patch: &mut TerminalPatch) {
         if let Some(command) = &mut patch.command {
-            self.text(command);
+            self.redact_text(command);
         }
-        if let Some(cwd) = patch.cwd.as_deref().and_then(|cwd| self.path(cwd)) {
+        if let Some(cwd) = patch.cwd.as_deref().and_then(|cwd| self.redacted_path(cwd)) {
             patch.cwd = Some(cwd);
         }
     }
 
-    pub(crate) fn plan(&mut self, plan: &mut Plan) {
+    pub(crate) fn redact_plan(&mut self, plan: &mut Plan) {
         for entry in &mut plan.entries {
-            self.text(&mut entry.content);
-            entry.id.iter_mut().for_each(|id| self.text(id));
+            self.redact_text(&mut entry.content);
+            entry.id.iter_mut().for_each(|id| self.redact_text(id));
         }
     }
 
     /// Redacts the state of the session. Returns whether there is anything left to send.
-    pub(crate) fn state(&mut self, state: &mut SessionState) -> bool {
-        self.serialised(state)
+    pub(crate) fn redact_state(&mut self, state: &mut SessionState) -> bool {
+        self.redact_serializable(state)
     }
 }

@@ -24,24 +24,24 @@ use crate::effects::{Effect, Effects};
 #[non_exhaustive]
 pub enum Footprint {
     /// The session only, by the tool of this name.
-    Session(String),
+    SessionTool(String),
     /// It reads.
-    Reads(Files),
+    Reads(TouchedFiles),
     /// It makes or changes files.
-    Changes(Files),
+    Changes(TouchedFiles),
     /// Anything: it runs a command.
-    Anything,
+    Command,
     /// Unknown; it runs alone.
     Unknown,
 }
 
 /// The files that a call names: absolute, links followed. `None` if it names none, or not all.
-pub type Files = Option<Vec<PathBuf>>;
+pub type TouchedFiles = Option<Vec<PathBuf>>;
 
 impl Footprint {
     /// Returns what a call of a tool touches that has these effects, whose paths are resolved.
     #[must_use]
-    pub fn of(tool: &str, effects: &Effects) -> Self {
+    pub fn from_effects(tool: &str, effects: &Effects) -> Self {
         let mut files = Vec::new();
         let (mut reads, mut changes, mut acts) = (false, false, false);
         for effect in effects.iter() {
@@ -54,11 +54,11 @@ impl Footprint {
             files.extend(effect.path().map(PathBuf::from));
         }
         match (reads, changes, acts) {
-            (false, false, true) => Self::Anything,
+            (false, false, true) => Self::Command,
             (_, _, true) => Self::Unknown,
             (_, true, false) => Self::Changes(Some(files)),
             (true, false, false) => Self::Reads(Some(files)),
-            (false, false, false) => Self::Session(tool.to_owned()),
+            (false, false, false) => Self::SessionTool(tool.to_owned()),
         }
     }
 
@@ -66,21 +66,21 @@ impl Footprint {
     fn waits_for(&self, earlier: &Self) -> bool {
         match (self, earlier) {
             (Self::Unknown, _) | (_, Self::Unknown) => true,
-            (Self::Session(later), Self::Session(earlier)) => later == earlier,
-            (Self::Session(_), _)
-            | (_, Self::Session(_))
+            (Self::SessionTool(later), Self::SessionTool(earlier)) => later == earlier,
+            (Self::SessionTool(_), _)
+            | (_, Self::SessionTool(_))
             | (Self::Reads(_), Self::Reads(_))
-            | (Self::Anything, Self::Anything) => false,
-            (Self::Anything, _) | (_, Self::Anything) => true,
+            | (Self::Command, Self::Command) => false,
+            (Self::Command, _) | (_, Self::Command) => true,
             (
                 Self::Reads(ours) | Self::Changes(ours),
                 Self::Reads(their) | Self::Changes(their),
-            ) => share_a_file(ours, their),
+            ) => shares_file(ours, their),
         }
     }
 }
 
-fn share_a_file(ours: &Files, their: &Files) -> bool {
+fn shares_file(ours: &TouchedFiles, their: &TouchedFiles) -> bool {
     let (Some(ours), Some(their)) = (ours, their) else { return true };
     let overlap =
         |our: &PathBuf| their.iter().any(|their| our.starts_with(their) || their.starts_with(our));
@@ -90,11 +90,11 @@ fn share_a_file(ours: &Files, their: &Files) -> bool {
 /// The calls of one reply: which may begin.
 #[derive(Debug)]
 pub struct Schedule {
-    calls: Vec<Call>,
+    calls: Vec<ScheduledCall>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct ScheduledCall {
     /// The earlier calls, by their places, that have not ended and that it waits for.
     waits_for: Vec<usize>,
     has_begun: bool,
@@ -106,21 +106,21 @@ impl Schedule {
     pub fn new(footprints: &[Footprint]) -> Self {
         let call = |(place, touch): (usize, &Footprint)| {
             let earlier = (0..place).filter(|earlier| touch.waits_for(&footprints[*earlier]));
-            Call { waits_for: earlier.collect(), has_begun: false }
+            ScheduledCall { waits_for: earlier.collect(), has_begun: false }
         };
         Self { calls: footprints.iter().enumerate().map(call).collect() }
     }
 
     /// Begins the first call that need not wait any more, and returns its place.
-    pub fn begin(&mut self) -> Option<usize> {
-        let may_begin = |call: &Call| !call.has_begun && call.waits_for.is_empty();
+    pub fn start_next(&mut self) -> Option<usize> {
+        let may_begin = |call: &ScheduledCall| !call.has_begun && call.waits_for.is_empty();
         let place = self.calls.iter().position(may_begin)?;
         self.calls[place].has_begun = true;
         Some(place)
     }
 
     /// Notes that a call has ended.
-    pub fn end(&mut self, place: usize) {
+    pub fn finish(&mut self, place: usize) {
         for call in self.calls.iter_mut().skip(place) {
             call.waits_for.retain(|earlier| *earlier != place);
         }
@@ -141,16 +141,17 @@ mod tests {
 
     #[test]
     fn effects_tell_what_a_call_touches() {
-        let of = |effects: &[Effect]| Footprint::of("t", &effects.iter().cloned().collect());
+        let of =
+            |effects: &[Effect]| Footprint::from_effects("t", &effects.iter().cloned().collect());
         let read = || Effect::Read("/a".into());
         let files = |names: &[&str]| Some(names.iter().map(PathBuf::from).collect());
-        assert_eq!(of(&[]), Footprint::Session("t".to_owned()));
+        assert_eq!(of(&[]), Footprint::SessionTool("t".to_owned()));
         assert_eq!(of(&[read()]), Footprint::Reads(files(&["/a"])));
         let change = Footprint::Changes(files(&["/a", "/b"]));
         assert_eq!(of(&[read(), Effect::Delete("/b".into())]), change);
         assert_eq!(of(&[read(), Effect::Unknown]), Footprint::Unknown);
         let connect = || Effect::Connect("h".to_owned());
-        assert_eq!(of(&[connect(), connect()]), Footprint::Anything);
+        assert_eq!(of(&[connect(), connect()]), Footprint::Command);
         assert_eq!(of(&[Effect::Write("/a".into()), connect()]), Footprint::Unknown);
     }
 
@@ -159,8 +160,8 @@ mod tests {
         let read = |names: &[&str]| Footprint::Reads(Some(files(names)));
         let change = |names: &[&str]| Footprint::Changes(Some(files(names)));
         let (read_any, change_any) = (|| Footprint::Reads(None), || Footprint::Changes(None));
-        let any = || Footprint::Anything;
-        let own = |tool: &str| Footprint::Session(tool.to_owned());
+        let any = || Footprint::Command;
+        let own = |tool: &str| Footprint::SessionTool(tool.to_owned());
         for (earlier, later, waits) in [
             (read(&["a"]), read(&["a"]), false),
             (read_any(), read_any(), false),
@@ -195,10 +196,10 @@ mod tests {
         let name = sample::select(vec!["/w/a", "/w/b", "/w/c", "/w/d", "/w/d/e"]);
         let files = option::weighted(0.9, vec(name.prop_map(PathBuf::from), 1..3));
         prop_oneof![
-            1 => sample::select(vec!["todo", "think"]).prop_map(|it| Footprint::Session(it.to_owned())),
+            1 => sample::select(vec!["todo", "think"]).prop_map(|it| Footprint::SessionTool(it.to_owned())),
             3 => files.clone().prop_map(Footprint::Reads),
             4 => files.prop_map(Footprint::Changes),
-            1 => sample::select(vec![Footprint::Anything, Footprint::Unknown]),
+            1 => sample::select(vec![Footprint::Command, Footprint::Unknown]),
         ]
     }
 
@@ -210,7 +211,7 @@ mod tests {
             let mut order = Schedule::new(&footprints);
             let (mut running, mut ended) = (Vec::new(), Vec::new());
             for end in &ends {
-                while let Some(place) = order.begin() {
+                while let Some(place) = order.start_next() {
                     for earlier in 0..place {
                         let waits = footprints[place].waits_for(&footprints[earlier]);
                         assert!(!waits || ended.contains(&earlier), "{place} overtook {earlier}");
@@ -227,7 +228,7 @@ mod tests {
                     break;
                 }
                 let place = running.swap_remove(end.index(running.len()));
-                order.end(place);
+                order.finish(place);
                 ended.push(place);
             }
             ended.sort_unstable();

@@ -3,32 +3,32 @@
 //! Whatever happens to a call goes through here, so that every change is legal (the board),
 //! ordered (the outbox), and permitted (the rules). Time comes in with each step.
 
-mod permits;
+mod permissions;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    CallMeta, Chunk, Exit, Plan, Progress, Reason, SessionState, Status, TerminalId, TerminalPatch,
-    ToolCallId, ToolCallPatch, Trace, TurnId,
+    CallEndReason, CallMeta, MessageChunk, Plan, Progress, SessionState, Status, TerminalExit,
+    TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TraceContext, TurnId,
 };
 use callboard_text::{head, path_text, visible};
 
-use crate::board::{Board, End, Moment};
+use crate::board::{CallBoard, CallEnd, Timestamp};
 use crate::config::SessionConfig;
 use crate::ids::{ClientRequestId, ResponseId};
-use crate::limits::{self, CHUNK_BYTES, PROGRESS_BYTES};
-use crate::outbox::{IsFirst, Item, Outbox};
+use crate::limits::{self, MAX_MESSAGE_CHUNK_BYTES, MAX_PROGRESS_MESSAGE_BYTES};
+use crate::message_stream::MessageStreams;
+use crate::outbox::{FirstReportTiming, Outbox, OutboxItem};
 use crate::sanitize::{Redactor, Secrets};
-use crate::speech::Speeches;
 use crate::title;
-use crate::usage::{SessionUsage, Updates};
-use permits::Permits;
+use crate::usage::{SessionUsage, UpdateCounts};
+use permissions::SessionPermissions;
 
-pub use permits::Request;
+pub use permissions::PermissionRequest;
 #[cfg(feature = "tokio")]
-pub(crate) use permits::{AnsweredBy, Case};
+pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 
 /// The state of one session: its calls and terminals, what it sends, and what may run.
 ///
@@ -104,17 +104,17 @@ pub(crate) use permits::{AnsweredBy, Case};
 /// ```
 #[derive(Debug)]
 pub struct Session {
-    board: Board,
+    board: CallBoard,
     outbox: Outbox,
-    permits: Permits,
+    permissions: SessionPermissions,
     cwd: PathBuf,
     shows_terminals: bool,
     /// The newest turns that were answered.
     ended_turns: VecDeque<TurnId>,
-    speeches: Speeches,
+    message_stream: MessageStreams,
     is_closing: bool,
     /// The traces of open turns that have one.
-    traces: HashMap<TurnId, Trace>,
+    traces: HashMap<TurnId, TraceContext>,
 }
 
 impl Session {
@@ -122,13 +122,13 @@ impl Session {
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
-            board: Board::default(),
+            board: CallBoard::default(),
             outbox: Outbox::default(),
-            permits: Permits::default(),
+            permissions: SessionPermissions::default(),
             cwd: cwd.into(),
             shows_terminals: false,
             ended_turns: VecDeque::new(),
-            speeches: Speeches::default(),
+            message_stream: MessageStreams::default(),
             is_closing: false,
             traces: HashMap::new(),
         }
@@ -168,8 +168,8 @@ impl Session {
     /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
     ///
     /// At most 64 open turns have one; of a further one, none is told.
-    pub fn trace_turn(&mut self, turn: &TurnId, trace: Trace) {
-        if !trace.is_empty() && self.traces.len() < limits::TRACED_TURNS {
+    pub fn set_turn_trace(&mut self, turn: &TurnId, trace: TraceContext) {
+        if !trace.is_empty() && self.traces.len() < limits::MAX_TRACED_TURNS {
             self.traces.insert(turn.clone(), trace);
         }
     }
@@ -183,9 +183,9 @@ impl Session {
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
-        now: Moment,
+        now: Timestamp,
     ) -> bool {
-        self.post(id, turn, patch, IsFirst::Yes, now)
+        self.announce_with(id, turn, patch, FirstReportTiming::Immediate, now)
     }
 
     /// Posts a call whose arguments still stream; `patch` has the title for the time until it has
@@ -196,24 +196,24 @@ impl Session {
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
-        now: Moment,
+        now: Timestamp,
     ) -> bool {
-        self.post(id, turn, patch, IsFirst::Held, now)
+        self.announce_with(id, turn, patch, FirstReportTiming::Held, now)
     }
 
     /// Lets the first report of a streamed call wait no longer than this from now on: its title is
     /// known.
-    pub fn report_within(&mut self, id: &ToolCallId, wait: Duration, now: Moment) {
-        self.outbox.hasten(id, now.at + wait, now.at);
+    pub fn limit_first_report_delay(&mut self, id: &ToolCallId, wait: Duration, now: Timestamp) {
+        self.outbox.advance_held_report(id, now.monotonic + wait, now.monotonic);
     }
 
-    fn post(
+    fn announce_with(
         &mut self,
         id: &ToolCallId,
         turn: &TurnId,
         mut patch: ToolCallPatch,
-        is_first: IsFirst,
-        now: Moment,
+        is_first: FirstReportTiming,
+        now: Timestamp,
     ) -> bool {
         if self.ended_turns.contains(turn) {
             return false;
@@ -222,76 +222,82 @@ impl Session {
             patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
         let patch = self.board.announce(id, turn, patch, now);
-        self.offer_call(id, patch, is_first, now)
+        self.enqueue_call(id, patch, is_first, now)
     }
 
     /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
     /// over a bound are left out.
-    pub fn change(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Moment) {
-        let patch = self.board.change(id, patch);
-        self.offer_call(id, patch, IsFirst::No, now);
+    pub fn update_call(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Timestamp) {
+        let patch = self.board.update_call(id, patch);
+        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Changes the metadata of an open call.
-    pub fn change_meta(
+    pub fn update_call_meta(
         &mut self,
         id: &ToolCallId,
         change: impl FnOnce(&mut CallMeta),
-        now: Moment,
+        now: Timestamp,
     ) {
-        let patch = self.board.change_meta(id, change);
-        self.offer_call(id, patch, IsFirst::No, now);
+        let patch = self.board.update_call_meta(id, change);
+        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Sets or removes what follows a call's title until it ends, as one short visible line. Another
     /// title keeps it. Nothing follows a title while the client is asked for permission: what
     /// is approved is the call, not how far it is.
-    pub fn subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Moment) {
-        if !self.is_asked(id) {
-            let patch = self.board.subtitle(id, subtitle);
-            self.offer_call(id, patch, IsFirst::No, now);
+    pub fn set_subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Timestamp) {
+        if !self.awaits_permission(id) {
+            let patch = self.board.set_subtitle(id, subtitle);
+            self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
         }
     }
 
     /// Tells how far a call is: in its metadata, and behind its title.
-    pub fn progress(&mut self, id: &ToolCallId, progress: Progress, now: Moment) {
-        let subtitle = title::progress(&progress);
+    pub fn report_progress(&mut self, id: &ToolCallId, progress: Progress, now: Timestamp) {
+        let subtitle = title::progress_text(&progress);
         // A secret must not be cut before it is found.
         let message = progress.message.as_deref().map(|text| {
             let shown = self.board.secrets().redact(text);
-            head(&shown, PROGRESS_BYTES).to_owned()
+            head(&shown, MAX_PROGRESS_MESSAGE_BYTES).to_owned()
         });
         let told = progress.with_message(message);
-        let Some(mut patch) = self.board.change_meta(id, |meta| meta.progress = Some(told)) else {
+        let Some(mut patch) = self.board.update_call_meta(id, |meta| meta.progress = Some(told))
+        else {
             return;
         };
-        if !self.is_asked(id)
-            && let Some(shown) = self.board.subtitle(id, Some(&subtitle))
+        if !self.awaits_permission(id)
+            && let Some(shown) = self.board.set_subtitle(id, Some(&subtitle))
         {
             patch = patch.then(shown);
         }
-        self.offer_call(id, Some(patch), IsFirst::No, now);
+        self.enqueue_call(id, Some(patch), FirstReportTiming::NotFirst, now);
     }
 
     /// Starts a call. Returns whether it runs now; a call that has ended does not.
-    pub fn start(&mut self, id: &ToolCallId, now: Moment) -> bool {
+    pub fn start(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
         let patch = self.board.start(id, now);
         // Only the first start brings the time of it.
         let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
-        self.offer_call(id, patch, if first { IsFirst::Yes } else { IsFirst::No }, now)
+        self.enqueue_call(
+            id,
+            patch,
+            if first { FirstReportTiming::Immediate } else { FirstReportTiming::NotFirst },
+            now,
+        )
     }
 
     /// Pauses a running call; [`Session::start`] goes on with it.
-    pub fn pause(&mut self, id: &ToolCallId, now: Moment) {
+    pub fn pause(&mut self, id: &ToolCallId, now: Timestamp) {
         let patch = self.board.pause(id);
-        self.offer_call(id, patch, IsFirst::No, now);
+        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Takes back that a call began to run, because it did nothing.
     #[cfg(feature = "tokio")]
-    pub(crate) fn take_back(&mut self, id: &ToolCallId, now: Moment) {
-        let patch = self.board.take_back(id);
-        self.offer_call(id, patch, IsFirst::No, now);
+    pub(crate) fn undo_start(&mut self, id: &ToolCallId, now: Timestamp) {
+        let patch = self.board.return_to_pending(id);
+        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Does what somebody else's agent says of a call, in whatever order it says it: posts the
@@ -299,15 +305,15 @@ impl Session {
     ///
     /// Nothing happens to a call that has ended or belongs to a turn that was answered, and what
     /// is not legal is counted. It permits nothing: what runs elsewhere is only told here.
-    pub fn upsert(&mut self, id: &ToolCallId, turn: &TurnId, patch: ToolCallPatch, now: Moment) {
+    pub fn upsert(&mut self, id: &ToolCallId, turn: &TurnId, patch: ToolCallPatch, now: Timestamp) {
         let (status, reason) = (patch.status, patch.meta.as_ref().and_then(|meta| meta.reason));
         let mut last = ToolCallPatch::new();
-        if !self.board.has_seen(id) {
+        if !self.board.is_id_used(id) {
             self.announce(id, turn, patch, now);
         } else if status.is_some_and(Status::is_final) {
             last = patch;
         } else {
-            self.change(id, patch, now);
+            self.update_call(id, patch, now);
         }
         match status {
             // One that is said to have completed has run, even if nobody said so.
@@ -318,12 +324,14 @@ impl Session {
             _ => {}
         }
         let end = match status {
-            Some(Status::Completed) => End::completed(),
-            Some(Status::Cancelled) => End::cancelled(reason.unwrap_or(Reason::User)),
-            Some(status) if status.is_final() => End::failed(reason.unwrap_or(Reason::Error)),
+            Some(Status::Completed) => CallEnd::completed(),
+            Some(Status::Cancelled) => CallEnd::cancelled(reason.unwrap_or(CallEndReason::User)),
+            Some(status) if status.is_final() => {
+                CallEnd::failed(reason.unwrap_or(CallEndReason::Error))
+            }
             _ => return,
         };
-        self.finish(id, end.with(last), now);
+        self.finish(id, end.with_patch(last), now);
     }
 
     fn is_running(&self, id: &ToolCallId) -> bool {
@@ -332,120 +340,120 @@ impl Session {
 
     /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, the
     /// terminals that it shows end with it, and so, before it, do the calls that it made.
-    pub fn finish(&mut self, id: &ToolCallId, mut end: End, now: Moment) {
-        if self.is_closing && end.reason == Some(Reason::Turn) {
-            end.reason = Some(Reason::Shutdown);
+    pub fn finish(&mut self, id: &ToolCallId, mut end: CallEnd, now: Timestamp) {
+        if self.is_closing && end.reason == Some(CallEndReason::Turn) {
+            end.reason = Some(CallEndReason::Shutdown);
         }
-        let reason = end.reason.unwrap_or(Reason::Dropped);
+        let reason = end.reason.unwrap_or(CallEndReason::Dropped);
         for descendant in self.board.descendants(id) {
-            self.finish_one(&descendant, End::cancelled(reason), now);
+            self.finish_one(&descendant, CallEnd::cancelled(reason), now);
         }
         self.finish_one(id, end, now);
     }
 
-    fn finish_one(&mut self, id: &ToolCallId, end: End, now: Moment) {
-        self.withdraw_of(id);
-        let terminals = self.board.terminals_of(id);
+    fn finish_one(&mut self, id: &ToolCallId, end: CallEnd, now: Timestamp) {
+        self.withdraw_call_requests(id);
+        let terminals = self.board.call_terminals(id);
         for terminal in &terminals {
             let report = self.board.terminal(terminal);
             if report.is_some_and(|report| report.exit.is_none()) {
-                self.terminal_exit(terminal, Exit::default(), now);
+                self.end_terminal(terminal, TerminalExit::default(), now);
             }
         }
         let patch = self.board.finish(id, end, now);
-        self.offer_call(id, patch, IsFirst::No, now);
+        self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
         terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
 
     /// Opens a terminal. It must be open before a call shows it.
-    pub fn open_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Moment) {
+    pub fn open_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
         let patch = self.board.open_terminal(id, patch);
-        self.offer_terminal(id, patch, now);
+        self.enqueue_terminal(id, patch, now);
     }
 
     /// Tells more of an open terminal: its command, its size.
-    pub fn describe_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Moment) {
-        let patch = self.board.describe_terminal(id, patch);
-        self.offer_terminal(id, patch, now);
+    pub fn update_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
+        let patch = self.board.update_terminal(id, patch);
+        self.enqueue_terminal(id, patch, now);
     }
 
     /// Appends output to an open terminal.
-    pub fn terminal_output(&mut self, id: &TerminalId, bytes: &[u8], now: Moment) {
-        let patch = self.board.terminal_output(id, bytes);
-        self.offer_terminal(id, patch, now);
+    pub fn append_terminal_output(&mut self, id: &TerminalId, bytes: &[u8], now: Timestamp) {
+        let patch = self.board.append_terminal_output(id, bytes);
+        self.enqueue_terminal(id, patch, now);
     }
 
     /// Notes that so many bytes of the output of an open terminal are left out here.
-    pub fn terminal_gap(&mut self, id: &TerminalId, bytes: u64, now: Moment) {
-        let patch = self.board.terminal_gap(id, bytes);
-        self.offer_terminal(id, patch, now);
+    pub fn add_terminal_gap(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
+        let patch = self.board.skip_terminal_output(id, bytes);
+        self.enqueue_terminal(id, patch, now);
     }
 
     /// Ends a terminal.
-    pub fn terminal_exit(&mut self, id: &TerminalId, exit: Exit, now: Moment) {
-        let patch = self.board.terminal_exit(id, exit);
-        self.offer_terminal(id, patch, now);
+    pub fn end_terminal(&mut self, id: &TerminalId, exit: TerminalExit, now: Timestamp) {
+        let patch = self.board.exit_terminal(id, exit);
+        self.enqueue_terminal(id, patch, now);
     }
 
     /// Says a piece of a message.
     ///
     /// The end of the piece may be the beginning of a secret. Then it is held back until the next
     /// piece, or until something else is sent that stands behind it.
-    pub fn say(&mut self, mut chunk: Chunk, now: Moment) {
-        let (before, text) = self.speeches.push(&chunk, self.board.secrets());
-        self.offer_chunk(before, now.at);
+    pub fn send_message_chunk(&mut self, mut chunk: MessageChunk, now: Timestamp) {
+        let (before, text) = self.message_stream.push(&chunk, self.board.secrets());
+        self.enqueue_chunk(before, now.monotonic);
         chunk.text = text;
-        self.offer_chunk(Some(chunk), now.at);
+        self.enqueue_chunk(Some(chunk), now.monotonic);
     }
 
     /// Offers text in pieces that a streamed update can hold; a model may say any length at once.
-    fn offer_chunk(&mut self, chunk: Option<Chunk>, at: Instant) {
-        let Some(Chunk { role, message, text }) = chunk else { return };
+    fn enqueue_chunk(&mut self, chunk: Option<MessageChunk>, at: Instant) {
+        let Some(MessageChunk { role, message, text }) = chunk else { return };
         let mut rest = &*text;
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(head(rest, CHUNK_BYTES).len());
-            let chunk = Chunk { role, message: message.clone(), text: piece.to_owned() };
-            self.outbox.offer(Item::Chunk(chunk), IsFirst::No, at);
+            let (piece, behind) = rest.split_at(head(rest, MAX_MESSAGE_CHUNK_BYTES).len());
+            let chunk = MessageChunk { role, message: message.clone(), text: piece.to_owned() };
+            self.outbox.enqueue(OutboxItem::Chunk(chunk), FirstReportTiming::NotFirst, at);
             rest = behind;
         }
     }
 
     /// Sends a plan, an empty one too.
-    pub fn plan(&mut self, mut plan: Plan, now: Moment) {
-        Redactor::new(self.secrets()).plan(&mut plan);
-        self.offer(Item::Plan(plan), IsFirst::No, now);
+    pub fn send_plan(&mut self, mut plan: Plan, now: Timestamp) {
+        Redactor::new(self.secrets()).redact_plan(&mut plan);
+        self.enqueue(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
     }
 
     /// Sends another part of what a client may know of the session. Of what waits of the same kind,
     /// the last is sent.
-    pub fn send_state(&mut self, mut state: SessionState, now: Moment) {
-        if Redactor::new(self.secrets()).state(&mut state) {
-            self.offer(Item::State(state), IsFirst::No, now);
+    pub fn send_state(&mut self, mut state: SessionState, now: Timestamp) {
+        if Redactor::new(self.secrets()).redact_state(&mut state) {
+            self.enqueue(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
         }
     }
 
     /// Ends a turn: every open call of it, then, behind all of that, the answer.
-    pub fn end_turn(&mut self, turn: &TurnId, reason: Reason, now: Moment) {
-        self.end_calls(Some(turn), reason, now);
+    pub fn end_turn(&mut self, turn: &TurnId, reason: CallEndReason, now: Timestamp) {
+        self.end_open_calls(Some(turn), reason, now);
         self.end_turn_rules();
-        if self.ended_turns.len() >= limits::ENDED_TURNS {
+        if self.ended_turns.len() >= limits::MAX_ENDED_TURNS {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.clone());
         self.traces.remove(turn);
-        self.offer(Item::Answer(turn.clone()), IsFirst::No, now);
+        self.enqueue(OutboxItem::PromptResponse(turn.clone()), FirstReportTiming::NotFirst, now);
     }
 
     /// Offers the response to a request that is no prompt: it goes out behind everything that was
     /// offered before, and no turn ends.
-    pub fn respond(&mut self, response: ResponseId, now: Moment) {
-        self.offer(Item::Response(response), IsFirst::No, now);
+    pub fn respond(&mut self, response: ResponseId, now: Timestamp) {
+        self.enqueue(OutboxItem::ClientResponse(response), FirstReportTiming::NotFirst, now);
     }
 
     /// Offers a request to the client that is about no permission: it goes out behind everything
     /// that was offered before.
-    pub fn request_client(&mut self, request: ClientRequestId, now: Moment) {
-        self.offer(Item::Request(request), IsFirst::No, now);
+    pub fn request_client(&mut self, request: ClientRequestId, now: Timestamp) {
+        self.enqueue(OutboxItem::ClientRequest(request), FirstReportTiming::NotFirst, now);
     }
 
     /// Takes such a request back that has not been handed over: nobody waits for it any more.
@@ -465,43 +473,43 @@ impl Session {
     }
 
     /// Ends every open call, of every turn.
-    pub fn end_all(&mut self, reason: Reason, now: Moment) {
-        self.end_calls(None, reason, now);
+    pub fn end_all_calls(&mut self, reason: CallEndReason, now: Timestamp) {
+        self.end_open_calls(None, reason, now);
     }
 
     /// Ends the open calls of a turn, of every turn without one, and those that they made.
-    fn end_calls(&mut self, turn: Option<&TurnId>, reason: Reason, now: Moment) {
+    fn end_open_calls(&mut self, turn: Option<&TurnId>, reason: CallEndReason, now: Timestamp) {
         for id in self.board.open_calls(turn) {
             // It may have ended with the call that made it.
             if self.board.tool_call(&id).is_some() {
-                self.finish(&id, End::cancelled(reason), now);
+                self.finish(&id, CallEnd::cancelled(reason), now);
             }
         }
     }
 
     /// Returns how many calls and permission requests came to an end, ever.
     #[cfg(feature = "tokio")]
-    pub(crate) fn ended(&self) -> u64 {
-        self.board.ended() + self.permits.ended()
+    pub(crate) fn ended_call_and_request_count(&self) -> u64 {
+        self.board.ended_count() + self.permissions.ended_requests()
     }
 
     /// Returns every open call and terminal.
     #[must_use]
-    pub fn board(&self) -> &Board {
+    pub fn board(&self) -> &CallBoard {
         &self.board
     }
 
     /// Sums up the calls that have ended, and what was sent of them.
     #[must_use]
     pub fn usage(&self) -> SessionUsage {
-        let tools = self.board.history().usage();
+        let tools = self.board.history().usage_by_tool();
         let tools = tools.map(|(name, usage)| (name.to_owned(), usage.clone())).collect();
         let (out, on) = (self.outbox.counters(), self.board.counters());
-        let updates = Updates {
-            offered: out.offered + on.late,
-            joined: out.joined,
+        let updates = UpdateCounts {
+            offered: out.enqueued + on.late_changes,
+            joined: out.merged,
             sent: out.handed_over - out.undelivered,
-            dropped: out.undelivered + on.late,
+            dropped: out.undelivered + on.late_changes,
         };
         SessionUsage { tools, updates }
     }
@@ -514,7 +522,7 @@ impl Session {
 
     /// Takes the next item that is due at `now`, if there is one. The caller sends it before it
     /// takes another.
-    pub fn poll(&mut self, now: Instant) -> Option<Item> {
+    pub fn poll(&mut self, now: Instant) -> Option<OutboxItem> {
         self.outbox.poll(now)
     }
 
@@ -537,51 +545,55 @@ impl Session {
 
     /// Shows a path as people of this session call it: relative to `cwd` where it lies beneath.
     #[must_use]
-    pub fn display(&self, path: &Path) -> String {
-        display(path, &self.cwd)
+    pub fn display_path(&self, path: &Path) -> String {
+        display_path(path, &self.cwd)
     }
 
-    fn is_asked(&self, id: &ToolCallId) -> bool {
-        self.permits.is_asked(id)
+    fn awaits_permission(&self, id: &ToolCallId) -> bool {
+        self.permissions.awaits_permission(id)
     }
 
-    fn offer_call(
+    fn enqueue_call(
         &mut self,
         id: &ToolCallId,
         patch: Option<ToolCallPatch>,
-        is_first: IsFirst,
-        now: Moment,
+        is_first: FirstReportTiming,
+        now: Timestamp,
     ) -> bool {
         let Some(patch) = patch else { return false };
         // A call is reported before anything refers to it.
         if let Some(parent) = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref()) {
-            self.outbox.hasten(&ToolCallId::new(parent), now.at, now.at);
+            self.outbox.advance_held_report(&ToolCallId::new(parent), now.monotonic, now.monotonic);
         }
-        self.offer(Item::ToolCall(id.clone(), patch), is_first, now);
+        self.enqueue(OutboxItem::ToolCall(id.clone(), patch), is_first, now);
         true
     }
 
     /// Offers what stands behind all that was said before.
-    fn offer(&mut self, item: Item, is_first: IsFirst, now: Moment) {
-        self.offer_at(item, is_first, now.at);
+    fn enqueue(&mut self, item: OutboxItem, is_first: FirstReportTiming, now: Timestamp) {
+        self.enqueue_at(item, is_first, now.monotonic);
     }
 
-    fn offer_at(&mut self, item: Item, is_first: IsFirst, at: Instant) {
-        let before = self.speeches.end();
-        self.offer_chunk(before, at);
-        self.outbox.offer(item, is_first, at);
+    fn enqueue_at(&mut self, item: OutboxItem, is_first: FirstReportTiming, at: Instant) {
+        let before = self.message_stream.flush();
+        self.enqueue_chunk(before, at);
+        self.outbox.enqueue(item, is_first, at);
     }
 
-    fn offer_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Moment) {
+    fn enqueue_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Timestamp) {
         if let Some(patch) = patch {
-            self.outbox.offer(Item::Terminal(id.clone(), patch), IsFirst::No, now.at);
+            self.outbox.enqueue(
+                OutboxItem::Terminal(id.clone(), patch),
+                FirstReportTiming::NotFirst,
+                now.monotonic,
+            );
         }
     }
 }
 
 /// Shows a path relative to `cwd` where it lies beneath, whole otherwise, and visible in any case.
 #[must_use]
-pub fn display(path: &Path, cwd: &Path) -> String {
+pub fn display_path(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
         Ok(rest) => visible(&path_text(rest)),

@@ -3,31 +3,31 @@
 //! With the feature `titles` they are Fluent messages in any language. Without it, the only ones are
 //! this crate's own, in English.
 
+mod default_title;
 #[cfg(feature = "titles")]
 mod fluent;
-mod live;
 mod locale;
 mod markdown;
-mod of_call;
+mod subtitle;
 #[cfg(any(test, not(feature = "titles")))]
-mod plain;
+mod without_fluent;
 
 use callboard_text::{visible, visible_head};
 
-use crate::limits::TITLE_BYTES;
+use crate::limits::MAX_TITLE_COMMAND_BYTES;
 #[cfg(feature = "titles")]
 use fluent::Messages;
 #[cfg(not(feature = "titles"))]
-use plain::Messages;
+use without_fluent::Messages;
 
 #[cfg(feature = "titles")]
 pub use fluent::TitlesError;
 
-pub use live::SEPARATOR;
-pub(crate) use live::{compose, one_line, progress};
-pub use locale::wanted;
-pub use markdown::plain_or_code;
-pub use of_call::of_call;
+pub use default_title::default_title;
+pub use locale::preferred_locale;
+pub use markdown::code_span_if_needed;
+pub use subtitle::SUBTITLE_SEPARATOR;
+pub(crate) use subtitle::{progress_text, subtitle_line, with_subtitle};
 
 /// The messages of one locale, and of those that it falls back to, by key.
 #[cfg_attr(
@@ -49,27 +49,28 @@ pub struct Titles {
 
 /// An argument of a message.
 #[derive(Debug, Clone)]
-enum Value {
+enum MessageArgument {
     Text(String),
     Count(u64),
 }
 
 /// The arguments of a message, by their names.
-type Values = Vec<(String, Value)>;
+type MessageArguments = Vec<(String, MessageArgument)>;
 
 impl Titles {
     /// Returns this crate's own messages, in the language of a locale, else in English.
     #[cfg(feature = "titles")]
-    pub(crate) fn own(locale: &str) -> Self {
-        const ALL: &[(&str, &str)] = &[("en", ENGLISH), ("de", include_str!("../locales/de.ftl"))];
+    pub(crate) fn builtin(locale: &str) -> Self {
+        const ALL: &[(&str, &str)] =
+            &[("en", ENGLISH_MESSAGES), ("de", include_str!("../locales/de.ftl"))];
         // They are valid, as the tests show; without any, their keys stand for them.
         Self::negotiate(ALL, locale).unwrap_or_default()
     }
 
     /// Returns this crate's own messages, which are in English without the feature `titles`.
     #[cfg(not(feature = "titles"))]
-    pub(crate) fn own(_: &str) -> Self {
-        Self { messages: Messages::new(ENGLISH) }
+    pub(crate) fn builtin(_: &str) -> Self {
+        Self { messages: Messages::new(ENGLISH_MESSAGES) }
     }
 
     /// Returns the message of `key` with its arguments made visible. A key that has no message
@@ -80,79 +81,82 @@ impl Titles {
     /// puts between backticks; no character is added to it otherwise.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
-        let arguments = arguments.iter().map(|(name, value)| (*name, self.shortened(value)));
-        self.fill(key, arguments.collect(), &[])
+        let arguments = arguments.iter().map(|(name, value)| (*name, self.shorten_argument(value)));
+        self.substitute(key, arguments.collect(), &[])
     }
 
     /// Returns a name and arguments as [`render`](Self::render) does where there is no message, also
     /// where there is one of that name: a name from elsewhere takes nobody's title.
     #[must_use]
-    pub fn named(&self, name: &str, arguments: &[(&str, String)]) -> String {
-        let words = arguments.iter().map(|(_, value)| plain_or_code(&self.shortened(value)));
-        let words = std::iter::once(plain_or_code(&visible(name))).chain(words);
+    pub fn render_untranslated(&self, name: &str, arguments: &[(&str, String)]) -> String {
+        let words =
+            arguments.iter().map(|(_, value)| code_span_if_needed(&self.shorten_argument(value)));
+        let words = std::iter::once(code_span_if_needed(&visible(name))).chain(words);
         words.collect::<Vec<_>>().join(" ")
     }
 
     /// Does as [`render`](Self::render) with arguments that stay whole however long they are.
-    pub(crate) fn render_whole(&self, key: &str, arguments: &[(&str, String)]) -> String {
-        self.render_with(key, arguments, &[])
+    pub(crate) fn render_untruncated(&self, key: &str, arguments: &[(&str, String)]) -> String {
+        self.render_with_messages(key, arguments, &[])
     }
 
     /// Does the same, with further arguments that are messages by themselves.
-    pub(crate) fn render_with(
+    pub(crate) fn render_with_messages(
         &self,
         key: &str,
         arguments: &[(&str, String)],
         messages: &[(&str, String)],
     ) -> String {
         let arguments = arguments.iter().map(|(name, value)| (*name, visible(value)));
-        self.fill(key, arguments.collect(), messages)
+        self.substitute(key, arguments.collect(), messages)
     }
 
-    fn fill(
+    fn substitute(
         &self,
         key: &str,
         arguments: Vec<(&str, String)>,
         messages: &[(&str, String)],
     ) -> String {
-        let mut values = Values::new();
+        let mut values = MessageArguments::new();
         // What Markdown may interpret is put in afterwards, when it is known what stands around it.
         let mut later = Vec::new();
-        let mut set_later = |values: &mut Values, name: &str, text: Later| {
-            let place = format!("{PLACE}{}{PLACE}", later.len());
-            values.push((name.to_owned(), Value::Text(place)));
+        let mut set_later = |values: &mut MessageArguments, name: &str, text: DeferredText| {
+            let place = format!("{PLACEHOLDER_MARK}{}{PLACEHOLDER_MARK}", later.len());
+            values.push((name.to_owned(), MessageArgument::Text(place)));
             later.push(text);
         };
         for (name, value) in &arguments {
-            match value.is_empty() || markdown::interprets(value) {
-                true => set_later(&mut values, name, Later::Text(value.clone())),
-                false => values.push(((*name).to_owned(), Value::Text(value.clone()))),
+            match value.is_empty() || markdown::needs_code_span(value) {
+                true => set_later(&mut values, name, DeferredText::Text(value.clone())),
+                false => values.push(((*name).to_owned(), MessageArgument::Text(value.clone()))),
             }
         }
         for (name, message) in messages {
-            set_later(&mut values, name, Later::Message(message.clone()));
+            set_later(&mut values, name, DeferredText::Message(message.clone()));
         }
-        let Some(message) = self.messages.write(key, &values) else {
-            let words = arguments.into_iter().map(|(_, value)| plain_or_code(&value));
+        let Some(message) = self.messages.format(key, &values) else {
+            let words = arguments.into_iter().map(|(_, value)| code_span_if_needed(&value));
             let words = words.chain(messages.iter().map(|(_, message)| message.clone()));
-            return std::iter::once(plain_or_code(&visible(key)))
+            return std::iter::once(code_span_if_needed(&visible(key)))
                 .chain(words)
                 .collect::<Vec<_>>()
                 .join(" ");
         };
-        let mut parts = message.split(PLACE);
+        let mut parts = message.split(PLACEHOLDER_MARK);
         let mut filled = parts.next().unwrap_or_default().to_owned();
         while let (Some(number), Some(rest)) = (parts.next(), parts.next()) {
             let text = number.parse().ok().and_then(|number: usize| later.get(number));
             let mut rest = rest;
             match text {
-                Some(Later::Text(text)) if filled.ends_with('`') && rest.starts_with('`') => {
+                Some(DeferredText::Text(text))
+                    if filled.ends_with('`') && rest.starts_with('`') =>
+                {
                     filled.pop();
                     rest = &rest[1..];
-                    filled.push_str(&markdown::code(text));
+                    filled.push_str(&markdown::code_span(text));
                 }
-                Some(Later::Text(text)) => filled.push_str(&plain_or_code(text)),
-                Some(Later::Message(message)) => filled.push_str(message),
+                Some(DeferredText::Text(text)) => filled.push_str(&code_span_if_needed(text)),
+                Some(DeferredText::Message(message)) => filled.push_str(message),
                 None => {}
             }
             filled.push_str(rest);
@@ -181,16 +185,20 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
     )]
     #[must_use]
     pub fn sentence(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
-        let mut values = Values::new();
+        let mut values = MessageArguments::new();
         for (name, text) in texts {
-            values.push(((*name).to_owned(), Value::Text(text.clone())));
+            values.push(((*name).to_owned(), MessageArgument::Text(text.clone())));
         }
         for (name, count) in counts {
-            let separator = self.messages.write("thousands", &Values::new()).unwrap_or_default();
-            values.push((format!("{name}-text"), Value::Text(grouped(*count, &separator))));
-            values.push(((*name).to_owned(), Value::Count(*count)));
+            let separator =
+                self.messages.format("thousands", &MessageArguments::new()).unwrap_or_default();
+            values.push((
+                format!("{name}-text"),
+                MessageArgument::Text(group_thousands(*count, &separator)),
+            ));
+            values.push(((*name).to_owned(), MessageArgument::Count(*count)));
         }
-        self.messages.write(key, &values).unwrap_or_else(|| {
+        self.messages.format(key, &values).unwrap_or_else(|| {
             let texts = texts.iter().map(|(_, text)| text.as_str());
             std::iter::once(key).chain(texts).collect::<Vec<_>>().join(" ")
         })
@@ -204,33 +212,33 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
 
     /// A command over 4 KiB becomes its first line and the count of its lines, in the words of
     /// the message `shortened`; the whole is in the call's raw input.
-    fn shortened(&self, argument: &str) -> String {
-        let (shown, is_all) = visible_head(argument, TITLE_BYTES);
+    fn shorten_argument(&self, argument: &str) -> String {
+        let (shown, is_all) = visible_head(argument, MAX_TITLE_COMMAND_BYTES);
         if is_all {
             return shown;
         }
         let first = argument.lines().next().unwrap_or_default();
-        let (start, _) = visible_head(first, TITLE_BYTES);
+        let (start, _) = visible_head(first, MAX_TITLE_COMMAND_BYTES);
         let (lines, bytes) = (argument.lines().count(), argument.len());
         let values = vec![
-            ("start".to_owned(), Value::Text(start.clone())),
-            ("lines".to_owned(), Value::Count(lines as u64)),
-            ("bytes".to_owned(), Value::Count(bytes as u64)),
+            ("start".to_owned(), MessageArgument::Text(start.clone())),
+            ("lines".to_owned(), MessageArgument::Count(lines as u64)),
+            ("bytes".to_owned(), MessageArgument::Count(bytes as u64)),
         ];
         self.messages
-            .write("shortened", &values)
+            .format("shortened", &values)
             .unwrap_or_else(|| format!("{start} … ({lines} lines, {bytes} bytes)"))
     }
 }
 
 /// Returns whether titles show an argument whole, and not its first line and its length.
 #[must_use]
-pub fn is_whole(argument: &str) -> bool {
-    visible_head(argument, TITLE_BYTES).1
+pub fn fits_in_title(argument: &str) -> bool {
+    visible_head(argument, MAX_TITLE_COMMAND_BYTES).1
 }
 
 /// Writes a number with a separator between the thousands.
-fn grouped(number: u64, separator: &str) -> String {
+fn group_thousands(number: u64, separator: &str) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -243,23 +251,23 @@ fn grouped(number: u64, separator: &str) -> String {
 }
 
 /// What is put into a message after it was written.
-enum Later {
+enum DeferredText {
     Text(String),
     Message(String),
 }
 
 /// Stands around the number of such a text: no message holds it.
-const PLACE: char = '\u{f8f0}';
+const PLACEHOLDER_MARK: char = '\u{f8f0}';
 
 /// The names of permission options and the notes in English. Only in what one line of text and
 /// `{ $name }` can say, because without the feature `titles` that is all that is read.
-const ENGLISH: &str = include_str!("../locales/en.ftl");
+const ENGLISH_MESSAGES: &str = include_str!("../locales/en.ftl");
 
 #[cfg(test)]
 #[cfg(feature = "titles")]
 mod tests {
-    use super::{Titles, TitlesError, is_whole};
-    use crate::limits::TITLE_BYTES;
+    use super::{Titles, TitlesError, fits_in_title};
+    use crate::limits::MAX_TITLE_COMMAND_BYTES;
     use pretty_assertions::assert_eq;
 
     fn titles() -> Titles {
@@ -287,11 +295,11 @@ mod tests {
             render("run", "a\u{202e}b\u{200b}c\u{1b}[0m"),
             "Run `a\\u{202e}b\\u{200b}c\\u{1b}[0m`"
         );
-        let long = "x".repeat(TITLE_BYTES);
+        let long = "x".repeat(MAX_TITLE_COMMAND_BYTES);
         assert_eq!(render("run", &long), format!("Run `{long}`"));
         let longer = format!("first\n{long}");
         assert_eq!(render("run", &longer), "Run `first … (2 lines, 4102 bytes)`");
-        assert!(is_whole(&long) && !is_whole(&longer));
+        assert!(fits_in_title(&long) && !fits_in_title(&longer));
     }
 
     #[test]

@@ -5,12 +5,13 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use acp_lifecycle::title::SEPARATOR;
+use acp_lifecycle::title::SUBTITLE_SEPARATOR;
 use acp_lifecycle::{
-    Answer, Effect, Effects, End, Item, Moment, PermissionId, Permit, Session, Subject,
+    CallEnd, Effect, Effects, OutboxItem, PermissionAnswer, PermissionId, PermissionSubject,
+    PermitDecision, Session, Timestamp,
 };
-use acp_types::wire::v1::{Sent, Surface, Update};
-use acp_types::{Progress, Reason, ToolCallId, ToolCallPatch, ToolKind};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection, WireUpdate};
+use acp_types::{CallEndReason, Progress, ToolCallId, ToolCallPatch, ToolKind};
 use callboard_text::visible;
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
@@ -19,23 +20,23 @@ use proptest::{prop_assert, prop_assert_eq};
 use serde_json::json;
 
 /// Bytes of a command that a title holds.
-const TITLE_BYTES: usize = 4 * 1024;
+const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
 /// Bytes of a title.
-const BASE_BYTES: usize = 12 * 1024;
+const MAX_TITLE_BYTES: usize = 12 * 1024;
 
 /// Bytes that follow a title while its call runs.
-const SUBTITLE_BYTES: usize = 160;
+const MAX_SUBTITLE_BYTES: usize = 160;
 
 /// Bytes of the words of a progress that a document keeps.
-const PROGRESS_BYTES: usize = 1024;
+const MAX_PROGRESS_MESSAGE_BYTES: usize = 1024;
 
 /// One call of a session, and what a client was sent of it.
 struct Life {
     session: Session,
-    now: Moment,
-    sent: Sent,
-    updates: Vec<Update>,
+    now: Timestamp,
+    sent: V1Projection,
+    updates: Vec<WireUpdate>,
     /// The titles of the requests.
     asked: Vec<String>,
     request: Option<PermissionId>,
@@ -43,11 +44,11 @@ struct Life {
 
 impl Life {
     fn new(base: &str) -> Self {
-        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");
         let patch = ToolCallPatch::announce("tool", base, ToolKind::Other);
         assert!(session.announce(&call(), &"t".into(), patch, now), "nothing has this id");
-        let sent = Sent::new(Surface::Text);
+        let sent = V1Projection::new(TerminalDisplay::Text);
         Self { session, now, sent, updates: Vec::new(), asked: Vec::new(), request: None }
     }
 
@@ -60,34 +61,37 @@ impl Life {
     fn progress(&mut self, current: f64, total: Option<f64>, message: Option<&str>) {
         let message = message.map(str::to_owned);
         let progress = Progress::new(current).with_total(total).with_message(message);
-        self.session.progress(&call(), progress, self.now);
+        self.session.report_progress(&call(), progress, self.now);
     }
 
     fn ask(&mut self) {
-        let subject = Subject::of_call("tool", &json!({}), "/p".as_ref(), b"");
+        let subject = PermissionSubject::for_call("tool", &json!({}), "/p".as_ref(), b"");
         let effects = Effects::from(Effect::Unknown);
         match self.session.permit(&call(), &effects, subject, true, self.now) {
-            Permit::Asked(number) => self.request = Some(number),
+            PermitDecision::AwaitingAnswer(number) => self.request = Some(number),
             permit => assert!(self.session.board().tool_call(&call()).is_none(), "{permit:?}"),
         }
     }
 
     fn answer(&mut self) {
         if let Some(number) = self.request.take() {
-            let answer = Answer::Selected { option_id: "allow".to_owned(), reason: None };
-            self.session.answer(number, answer);
+            let answer = PermissionAnswer::Selected { option_id: "allow".to_owned(), reason: None };
+            self.session.answer_permission(number, answer);
         }
     }
 
     /// Sends what is due after a while.
     fn send(&mut self) {
-        self.now.at += Duration::from_secs(1);
-        while let Some(item) = self.session.poll(self.now.at) {
+        self.now.monotonic += Duration::from_secs(1);
+        while let Some(item) = self.session.poll(self.now.monotonic) {
             match item {
-                Item::ToolCall(id, patch) => self.updates.extend(self.sent.tool_call(&id, &patch)),
-                Item::Permission(number) => {
-                    let options = self.session.request(number).expect("it waits").options.clone();
-                    let request = self.sent.permission("s".into(), &call(), options);
+                OutboxItem::ToolCall(id, patch) => {
+                    self.updates.extend(self.sent.tool_call(&id, &patch))
+                }
+                OutboxItem::PermissionRequest(number) => {
+                    let options =
+                        self.session.permission_request(number).expect("it waits").options.clone();
+                    let request = self.sent.permission_request("s".into(), &call(), options);
                     let fields = request.expect("the call was sent").tool_call.fields;
                     self.asked.push(fields.title.expect("a request has a title"));
                 }
@@ -109,19 +113,19 @@ fn progress_follows_the_title_until_the_end() {
     assert_eq!(life.title(), "Run `make` · 3/10 compiling…");
     life.progress(40.0, Some(100.0), None);
     assert_eq!(life.title(), "Run `make` · 40 %");
-    life.session.change(&call(), ToolCallPatch::new().title("Run `make all`"), life.now);
+    life.session.update_call(&call(), ToolCallPatch::new().title("Run `make all`"), life.now);
     assert_eq!(life.title(), "Run `make all` · 40 %");
-    life.session.subtitle(&call(), Some("\u{1b}[1mlinking\n  now"), life.now);
+    life.session.set_subtitle(&call(), Some("\u{1b}[1mlinking\n  now"), life.now);
     assert_eq!(life.title(), "Run `make all` · \\u{1b}[1mlinking now");
-    life.session.subtitle(&call(), None, life.now);
+    life.session.set_subtitle(&call(), None, life.now);
     assert_eq!(life.title(), "Run `make all`");
     life.progress(50.0, Some(100.0), None);
-    life.session.finish(&call(), End::completed(), life.now);
+    life.session.finish(&call(), CallEnd::completed(), life.now);
     assert_eq!(life.title(), "Run `make all`");
     life.progress(60.0, Some(100.0), None);
-    life.session.subtitle(&call(), Some("late"), life.now);
+    life.session.set_subtitle(&call(), Some("late"), life.now);
     assert_eq!(life.title(), "Run `make all`");
-    assert_eq!(life.session.board().counters().late, 2);
+    assert_eq!(life.session.board().counters().late_changes, 2);
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn a_title_that_comes_with_the_end_is_the_last() {
     let mut life = Life::new("Fetch x");
     life.session.start(&call(), life.now);
     life.progress(1.0, None, None);
-    let end = End::completed().with(ToolCallPatch::new().title("Fetched x"));
+    let end = CallEnd::completed().with_patch(ToolCallPatch::new().title("Fetched x"));
     life.session.finish(&call(), end, life.now);
     assert_eq!(life.title(), "Fetched x");
 }
@@ -152,25 +156,25 @@ fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
     life.progress(1.0, None, Some(&"é".repeat(1_000_000)));
     let report = life.session.board().tool_call(&call()).unwrap();
     let message = report.meta.progress.clone().unwrap().message.unwrap();
-    assert_eq!(message.len(), PROGRESS_BYTES);
-    assert!(report.title.len() <= "Work".len() + SEPARATOR.len() + SUBTITLE_BYTES);
+    assert_eq!(message.len(), MAX_PROGRESS_MESSAGE_BYTES);
+    assert!(report.title.len() <= "Work".len() + SUBTITLE_SEPARATOR.len() + MAX_SUBTITLE_BYTES);
 }
 
 #[test]
 fn what_is_approved_is_the_call_not_how_far_it_is() {
     let mut life = Life::new("Write x");
-    life.session.subtitle(&call(), Some("12 KiB"), life.now);
+    life.session.set_subtitle(&call(), Some("12 KiB"), life.now);
     life.send();
     assert_eq!(life.title(), "Write x · 12 KiB");
     life.ask();
-    life.session.subtitle(&call(), Some("more"), life.now);
+    life.session.set_subtitle(&call(), Some("more"), life.now);
     life.progress(1.0, Some(2.0), None);
     life.send();
     assert_eq!((life.title(), life.asked.clone()), ("Write x".to_owned(), vec!["Write x".into()]));
     life.answer();
     life.progress(1.0, Some(2.0), None);
     assert_eq!(life.title(), "Write x · 1/2");
-    let long = format!("Run `{}`", "x".repeat(TITLE_BYTES));
+    let long = format!("Run `{}`", "x".repeat(MAX_TITLE_COMMAND_BYTES));
     let mut life = Life::new(&long);
     life.ask();
     life.send();
@@ -183,16 +187,16 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
     let shown = visible(hostile);
     let mut life = Life::new(hostile);
     assert_eq!(life.title(), shown);
-    life.session.change(&call(), ToolCallPatch::new().title(format!("2{hostile}")), life.now);
+    life.session.update_call(&call(), ToolCallPatch::new().title(format!("2{hostile}")), life.now);
     assert_eq!(life.title(), format!("2{shown}"));
     let (foreign, now) = ("f".into(), life.now);
     let patch = ToolCallPatch { name: Some(hostile.to_owned()), ..ToolCallPatch::new() };
     life.session.announce(&foreign, &"t".into(), patch, now);
     let report = life.session.board().tool_call(&foreign).unwrap();
     assert_eq!((&report.title, &report.name), (&shown, &shown));
-    let long = ToolCallPatch::new().title("\u{202e}".repeat(BASE_BYTES));
-    life.session.change(&call(), long, now);
-    assert!(life.title().len() <= BASE_BYTES && life.title().ends_with("}…"));
+    let long = ToolCallPatch::new().title("\u{202e}".repeat(MAX_TITLE_BYTES));
+    life.session.update_call(&call(), long, now);
+    assert!(life.title().len() <= MAX_TITLE_BYTES && life.title().ends_with("}…"));
     for effect in [
         Effect::Connect(hostile.to_owned()),
         Effect::Mcp { server: hostile.to_owned(), tool: hostile.to_owned() },
@@ -200,11 +204,11 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
         Effect::Write(format!("/p/{hostile}").into()),
         Effect::Delete(format!("/{hostile}").into()),
     ] {
-        let subject = Subject::of_call("tool", &json!({}), "/p".as_ref(), b"");
+        let subject = PermissionSubject::for_call("tool", &json!({}), "/p".as_ref(), b"");
         let effects = Effects::from(effect);
         let permit = life.session.permit(&call(), &effects, subject, true, now);
-        let Permit::Asked(number) = permit else { panic!("{permit:?}") };
-        for option in &life.session.request(number).unwrap().options {
+        let PermitDecision::AwaitingAnswer(number) = permit else { panic!("{permit:?}") };
+        for option in &life.session.permission_request(number).unwrap().options {
             assert_eq!(option.name, visible(&option.name));
         }
     }
@@ -250,9 +254,9 @@ proptest! {
                     if !title.trim().is_empty() {
                         base = visible(&title);
                     }
-                    life.session.change(&call(), ToolCallPatch::new().title(title), now);
+                    life.session.update_call(&call(), ToolCallPatch::new().title(title), now);
                 }
-                Event::Subtitle(text) => life.session.subtitle(&call(), text.as_deref(), now),
+                Event::Subtitle(text) => life.session.set_subtitle(&call(), text.as_deref(), now),
                 Event::Progress(done, total, text) => life.progress(done, total, text.as_deref()),
                 Event::Start => drop(life.session.start(&call(), now)),
                 Event::Ask if life.request.is_none() => {
@@ -267,10 +271,10 @@ proptest! {
             let title = life.title();
             prop_assert_eq!(visible(&title), title.clone());
             let rest = title.strip_prefix(&base);
-            prop_assert!(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(SEPARATOR)));
+            prop_assert!(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(SUBTITLE_SEPARATOR)));
             prop_assert!(title == base || life.request.is_none());
         }
-        life.session.end_turn(&"t".into(), Reason::Turn, life.now);
+        life.session.end_turn(&"t".into(), CallEndReason::Turn, life.now);
         prop_assert_eq!(life.title(), base);
     }
 }

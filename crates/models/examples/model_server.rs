@@ -11,52 +11,55 @@ use std::error::Error;
 use std::io::Write as _;
 use std::{env, fs, io};
 
-use callboard_models::mock_server::{Answer, Asked, Fate, ModelServer};
+use callboard_models::mock_server::{MockResponse, ModelServer, RecordedRequest, ResponseOutcome};
 use serde_json::{Value, json};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let file = env::args_os().nth(1).ok_or("usage: model_server FILE")?;
     let script = fs::read_to_string(file)?;
-    let answers = script.lines().map(serde_json::from_str::<Answer>).collect::<Result<Vec<_>, _>>();
+    let answers =
+        script.lines().map(serde_json::from_str::<MockResponse>).collect::<Result<Vec<_>, _>>();
     let server = ModelServer::start(answers?).await?;
-    say(&json!({"listening": server.address().to_string()}))?;
+    print_line(&json!({"listening": server.address().to_string()}))?;
     let (input, ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::spawn(move || {
         io::copy(&mut io::stdin(), &mut io::sink()).ok();
         drop(input);
     });
     tokio::select! {
-        told = tell(&server) => told?,
+        told = report_requests(&server) => told?,
         _ = ended => {}
     }
     Ok(())
 }
 
-async fn tell(server: &ModelServer) -> io::Result<()> {
+async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
-    let is_over = |asked: &Asked| asked.fate != Fate::Open;
-    while server.until(|asked| asked.get(nth).is_some_and(is_over)).await {
+    let is_over = |asked: &RecordedRequest| asked.outcome != ResponseOutcome::Pending;
+    while server.wait_until(|asked| asked.get(nth).is_some_and(is_over)).await {
         // No copy of all: that would take longer with each request, and be measured with the agent.
-        let line = server.look(|asked| {
+        let line = server.with_requests(|asked| {
             let before = nth.checked_sub(1).and_then(|before| asked.get(before));
-            asked.get(nth).map(|asked| over(asked, before))
+            asked.get(nth).map(|asked| report_line(asked, before))
         });
-        line.map_or(Ok(()), |line| say(&line))?;
+        line.map_or(Ok(()), |line| print_line(&line))?;
         nth += 1;
     }
     Ok(())
 }
 
-fn over(asked: &Asked, before: Option<&Asked>) -> Value {
-    let gap = before.and_then(|before| match before.fate {
-        Fate::Told(at) => Some(asked.asked_at.saturating_duration_since(at).as_micros() as u64),
-        Fate::Left(_) | Fate::Open => None,
+fn report_line(asked: &RecordedRequest, before: Option<&RecordedRequest>) -> Value {
+    let gap = before.and_then(|before| match before.outcome {
+        ResponseOutcome::Sent(at) => {
+            Some(asked.received_at.saturating_duration_since(at).as_micros() as u64)
+        }
+        ResponseOutcome::Disconnected(_) | ResponseOutcome::Pending => None,
     });
-    json!({"path": asked.path, "gap_us": gap, "told": matches!(asked.fate, Fate::Told(_))})
+    json!({"path": asked.path, "gap_us": gap, "told": matches!(asked.outcome, ResponseOutcome::Sent(_))})
 }
 
-fn say(line: &Value) -> io::Result<()> {
+fn print_line(line: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()

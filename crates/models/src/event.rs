@@ -6,12 +6,12 @@ use std::{iter, time::Duration};
 
 use serde::Deserialize;
 
-use crate::request::{Call, Replay};
+use crate::request::{ModelToolCall, ProviderReplay};
 
 /// One step of a reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Event {
+pub enum ModelEvent {
     /// More text for the user.
     Text(String),
     /// More of what the model thinks.
@@ -39,16 +39,16 @@ pub enum Event {
     /// What is to be told again with the next request: [`Message::Assistant`]. At most one a reply.
     ///
     /// [`Message::Assistant`]: super::Message::Assistant
-    Replay(Replay),
+    Replay(ProviderReplay),
     /// What the reply used so far; the last one counts.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// The reply is whole. Nothing follows.
-    Stop(Stop),
+    Stop(ModelStopReason),
     /// The reply broke off. Nothing follows, and what came before it stays incomplete.
     Error(ModelError),
 }
 
-impl Event {
+impl ModelEvent {
     /// Streams a call as a model does: its start, its arguments in fragments of at most `bytes` (or
     /// one character, where that is longer), its end. Its [`Reply`](crate::Reply) goes on behind them:
     /// further calls, then [`Event::Stop`].
@@ -58,19 +58,19 @@ impl Event {
     ///
     /// let arguments = r#"{"path": "notes"}"#.to_owned();
     /// let call = Call { id: "c1".into(), name: "read_file".into(), arguments };
-    /// assert_eq!(Event::of_call(call, 8).count(), 1 + 3 + 1);
+    /// assert_eq!(Event::from_call(call, 8).count(), 1 + 3 + 1);
     /// ```
-    pub fn of_call(call: Call, bytes: usize) -> impl Iterator<Item = Self> + Send {
-        let Call { id, name, arguments } = call;
+    pub fn from_call(call: ModelToolCall, bytes: usize) -> impl Iterator<Item = Self> + Send {
+        let ModelToolCall { id, name, arguments } = call;
         let start = Self::CallStart { id: id.clone(), name };
         let end = Self::CallEnd { id: id.clone() };
-        let pieces = fragments(arguments, bytes)
+        let pieces = split_fragments(arguments, bytes)
             .map(move |fragment| Self::CallArguments { id: id.clone(), fragment });
         iter::once(start).chain(pieces).chain(iter::once(end))
     }
 }
 
-fn fragments(text: String, bytes: usize) -> impl Iterator<Item = String> + Send {
+fn split_fragments(text: String, bytes: usize) -> impl Iterator<Item = String> + Send {
     let mut at = 0;
     iter::from_fn(move || {
         let rest = &text[at..];
@@ -83,7 +83,7 @@ fn fragments(text: String, bytes: usize) -> impl Iterator<Item = String> + Send 
 
 /// Tokens of one reply, as far as the model counts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens of the request, those read from a cache or written to it among them.
     pub input_tokens: Option<u64>,
     /// Tokens of the reply, thoughts among them.
@@ -102,7 +102,7 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Stop {
+pub enum ModelStopReason {
     /// The model has said what it had to say.
     EndTurn,
     /// The reply reached its longest length.
@@ -120,7 +120,7 @@ pub enum Stop {
 #[error("{message}{}", status.map(|status| format!(" (status {status})")).unwrap_or_default())]
 pub struct ModelError {
     /// What kind of fault it is: it tells what is worth doing.
-    pub fault: Fault,
+    pub kind: ModelErrorKind,
     /// What happened, for the user.
     pub message: String,
     /// The HTTP status, if there was one.
@@ -131,24 +131,24 @@ pub struct ModelError {
 
 impl ModelError {
     /// Makes an error of which nothing else is known.
-    pub fn new(fault: Fault, message: impl Into<String>) -> Self {
-        Self { fault, message: message.into(), status: None, retry_after: None }
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), status: None, retry_after: None }
     }
 }
 
 /// What kind of fault broke a reply off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum ModelErrorKind {
     /// The provider is busy or failed, or the connection did: the same request may work later.
     Transient,
     /// Nothing came for as long as is waited for: the same request may work later, and may take
     /// that long again.
-    Idle,
+    IdleTimeout,
     /// The key is missing, wrong or may not do this: log in.
     Auth,
     /// The request is longer than the model takes: compact the session.
-    TooLong,
+    ContextTooLong,
     /// No server listens at an address of this machine: another attempt helps once it is started.
     Unreachable,
     /// Anything else: the same request would fail again.
@@ -156,13 +156,13 @@ pub enum Fault {
     Other,
 }
 
-impl Fault {
+impl ModelErrorKind {
     /// Tells the fault by an HTTP status, for a provider that says no more.
     #[must_use]
-    pub fn of_status(status: u16) -> Self {
+    pub fn from_status(status: u16) -> Self {
         match status {
             401 | 403 => Self::Auth,
-            413 => Self::TooLong,
+            413 => Self::ContextTooLong,
             408 | 409 | 425 | 429 | 500..=599 => Self::Transient,
             _ => Self::Other,
         }
@@ -171,12 +171,12 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
-    use super::{Call, Event, Fault, ModelError, fragments};
+    use super::{ModelError, ModelErrorKind, ModelEvent, ModelToolCall, split_fragments};
 
     #[test]
     fn an_error_shows_its_status() {
         let error = |status| ModelError {
-            fault: Fault::Transient,
+            kind: ModelErrorKind::Transient,
             message: "busy".into(),
             status,
             retry_after: None,
@@ -188,15 +188,15 @@ mod tests {
     #[test]
     fn a_status_tells_what_is_worth_doing() {
         for (status, fault) in [
-            (400, Fault::Other),
-            (401, Fault::Auth),
-            (404, Fault::Other),
-            (413, Fault::TooLong),
-            (429, Fault::Transient),
-            (503, Fault::Transient),
-            (529, Fault::Transient),
+            (400, ModelErrorKind::Other),
+            (401, ModelErrorKind::Auth),
+            (404, ModelErrorKind::Other),
+            (413, ModelErrorKind::ContextTooLong),
+            (429, ModelErrorKind::Transient),
+            (503, ModelErrorKind::Transient),
+            (529, ModelErrorKind::Transient),
         ] {
-            assert_eq!(Fault::of_status(status), fault, "{status}");
+            assert_eq!(ModelErrorKind::from_status(status), fault, "{status}");
         }
     }
 
@@ -212,16 +212,16 @@ mod tests {
             ("🎭🎭", 1, &["🎭", "🎭"]),
         ];
         for (text, bytes, expected) in cases {
-            let got: Vec<_> = fragments(text.to_owned(), bytes).collect();
+            let got: Vec<_> = split_fragments(text.to_owned(), bytes).collect();
             assert_eq!(got, expected, "{text} by {bytes}");
         }
     }
 
     #[test]
     fn a_call_without_arguments_has_a_start_and_an_end_only() {
-        let call = Call { id: "a".into(), name: "undo".into(), arguments: String::new() };
-        let events: Vec<_> = Event::of_call(call, 1).collect();
-        let start = Event::CallStart { id: "a".into(), name: "undo".into() };
-        assert_eq!(events, [start, Event::CallEnd { id: "a".into() }]);
+        let call = ModelToolCall { id: "a".into(), name: "undo".into(), arguments: String::new() };
+        let events: Vec<_> = ModelEvent::from_call(call, 1).collect();
+        let start = ModelEvent::CallStart { id: "a".into(), name: "undo".into() };
+        assert_eq!(events, [start, ModelEvent::CallEnd { id: "a".into() }]);
     }
 }

@@ -5,26 +5,29 @@
 //! it holds no session and runs no tool. For an agent around a model use `callboard`.
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "providers")]
+mod bounded_file;
 pub mod direct;
 mod event;
-#[cfg(feature = "providers")]
-mod file;
-#[cfg(feature = "providers")]
-mod json_schema;
 #[cfg(feature = "providers")]
 mod limits;
 #[cfg(feature = "mock-server")]
 pub mod mock_server;
 mod model;
 #[cfg(feature = "providers")]
+mod model_spec;
+#[cfg(feature = "providers")]
 pub mod provider;
 mod request;
 pub mod script;
 #[cfg(feature = "providers")]
-mod spec;
+mod tool_emulation;
 
-pub use event::{Event, Fault, ModelError, Stop, Usage};
-pub use model::{Model, PromptCommand, Reply, Traits};
-pub use request::{Call, Effort, Message, Part, Replay, Request, ToolResult, ToolSpec};
+pub use event::{ModelError, ModelErrorKind, ModelEvent, ModelStopReason, TokenUsage};
+pub use model::{Model, ModelCapabilities, PromptCommand, ReplyStream};
 #[cfg(feature = "providers")]
-pub use spec::{SpecError, check_spec, parse};
+pub use model_spec::{ModelSpecError, check_model_spec, open_model};
+pub use request::{
+    ChatMessage, ContentPart, Effort, ModelRequest, ModelToolCall, ProviderReplay, ToolResult,
+    ToolSpec,
+};

@@ -39,5 +39,7 @@ mod server;
 mod tests;
 
 pub use dialect::Dialect;
-pub use script::{Answer, Body, Call, Reply, Step, Stop, Usage};
-pub use server::{Asked, Fate, ModelServer, Wire};
+pub use script::{
+    MockBody, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
+};
+pub use server::{ByteStream, ModelServer, RecordedRequest, ResponseOutcome};

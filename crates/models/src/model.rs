@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use futures::{future::BoxFuture, stream::BoxStream};
 
-use crate::{Event, Request, ToolSpec};
+use crate::{ModelEvent, ModelRequest, ToolSpec};
 
 /// Answers requests; holds no state of any session.
 ///
@@ -15,8 +15,8 @@ pub trait Model: Send + Sync + fmt::Debug {
     fn name(&self) -> &str;
 
     /// Returns what the model takes and how much of it, as far as that is known.
-    fn traits(&self) -> Traits {
-        Traits::default()
+    fn capabilities(&self) -> ModelCapabilities {
+        ModelCapabilities::default()
     }
 
     /// Looks for what is needed before the first request and cannot be had at once: a key in a
@@ -39,16 +39,16 @@ pub trait Model: Send + Sync + fmt::Debug {
     }
 
     /// Says why it does nothing of what a prompt says; none if it does it.
-    fn misunderstood(&self, _prompt: &str) -> Option<String> {
+    fn prompt_error(&self, _prompt: &str) -> Option<String> {
         None
     }
 
     /// Starts one reply. Must be called, and the reply polled, inside a tokio runtime.
-    fn reply(&self, request: Request) -> Reply;
+    fn reply(&self, request: ModelRequest) -> ReplyStream;
 }
 
 /// The events of one reply. Ends after [`Event::Stop`] or [`Event::Error`]; dropping it cancels.
-pub type Reply = BoxStream<'static, Event>;
+pub type ReplyStream = BoxStream<'static, ModelEvent>;
 
 /// A command that a prompt may begin with: see [`Model::commands`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl PromptCommand {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Traits {
+pub struct ModelCapabilities {
     /// True if it sees images.
     pub images: bool,
     /// True if it hears audio.
@@ -98,7 +98,7 @@ pub struct Traits {
     pub context_tokens: Option<u64>,
 }
 
-impl Traits {
+impl ModelCapabilities {
     /// Describes a model that takes text, and of which nothing else is known.
     #[must_use]
     pub const fn new() -> Self {
@@ -132,7 +132,7 @@ impl Traits {
 
     /// Sets that it does what is written, word by word.
     #[must_use]
-    pub const fn with_script(self) -> Self {
+    pub const fn with_scripted(self) -> Self {
         Self { scripted: true, ..self }
     }
 

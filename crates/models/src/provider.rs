@@ -2,22 +2,22 @@
 //!
 //! The dialects are the model library's (rig-core); its types stay in the modules below this one.
 
-mod beginning;
+mod cached_prefix;
+mod capabilities;
 mod connect;
+mod decode;
 mod dialect;
 mod encode;
+mod encode_cache;
 mod env;
-mod fault;
-mod hear;
+mod errors;
 mod http;
-mod list;
-mod local;
-mod memory;
-mod params;
+mod local_servers;
+mod model_list;
+mod options;
 mod replay;
 #[cfg(test)]
-mod responder;
-mod spec;
+mod test_server;
 
 use std::{fmt, path::PathBuf};
 
@@ -25,8 +25,8 @@ use serde::Deserialize;
 
 pub use connect::connect;
 pub use env::MissingKey;
-pub use list::{ListedModel, models};
-pub use local::LocalServers;
+pub use local_servers::LocalServers;
+pub use model_list::{ListedModel, list_models};
 
 /// A kind of provider: a dialect of HTTP, spoken by its first provider and by every server that is
 /// compatible with it.
@@ -67,7 +67,7 @@ impl Provider {
 
     /// Returns what names one of its models: `provider/model`.
     #[must_use]
-    pub fn spec(self, model: &str) -> String {
+    pub fn model_spec(self, model: &str) -> String {
         format!("{}/{model}", self.name())
     }
 
@@ -96,9 +96,9 @@ impl Provider {
 
 /// A key of a provider. Shows itself to nobody; [`Key::expose`] is for the request's header alone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(String);
+pub struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     /// Takes a key; `None` if nothing is left of it without the white space around it.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
@@ -113,7 +113,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Key(…)")
     }
@@ -144,7 +144,7 @@ impl ToolCalling {
 
 /// What it takes to reach one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ProviderSettings {
     /// Who answers.
     pub provider: Provider,
     /// The model, as the provider names it.
@@ -152,7 +152,7 @@ pub struct Settings {
     /// Where it answers; `None` for the provider's own address.
     pub base_url: Option<String>,
     /// The key; `None` where none is needed.
-    pub key: Option<Key>,
+    pub key: Option<ApiKey>,
     /// A file of further certificates (PEM) to trust.
     pub ca_file: Option<PathBuf>,
     /// How it calls tools.
@@ -163,7 +163,7 @@ pub struct Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::{Key, Provider};
+    use super::{ApiKey, Provider};
 
     #[test]
     fn a_spec_names_a_provider_and_its_model() {
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn a_key_shows_itself_to_nobody() {
-        let key = Key::new(" sk-secret\n").unwrap();
+        let key = ApiKey::new(" sk-secret\n").unwrap();
         assert_eq!(format!("{key:?}"), "Key(…)");
         assert_eq!(key.expose(), "sk-secret");
-        assert_eq!(Key::new(" \n"), None);
+        assert_eq!(ApiKey::new(" \n"), None);
     }
 }

@@ -9,14 +9,14 @@ use serde_json::Value;
 /// Everything a model is told for one reply. What a session tells again each time is shared, so
 /// that a request costs no more than its new messages.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
+pub struct ModelRequest {
     /// How many requests the session made of this model before this one, answered or not, so that
     /// an attempt after an error counts too. Starts at 0 when a session takes a model up.
     pub index: usize,
     /// Instructions that stand before all messages.
     pub system: Arc<str>,
     /// The session so far, oldest first.
-    pub messages: Arc<Vec<Arc<Message>>>,
+    pub messages: Arc<Vec<Arc<ChatMessage>>>,
     /// The tools the model may call.
     pub tools: Arc<[ToolSpec]>,
     /// The longest reply, in tokens; `None` leaves it to the model.
@@ -45,9 +45,9 @@ pub enum Effort {
 /// One entry of the session, as the model is told it. Exhaustive, because no model and no history may
 /// overlook a kind of entry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Message {
+pub enum ChatMessage {
     /// A prompt of the user.
-    User(Vec<Part>),
+    User(Vec<ContentPart>),
     /// What the agent tells beside the prompts: instructions of the workspace, a summary of what
     /// was left out, files that changed. Models without such a role hear it as the user's.
     Context(String),
@@ -58,25 +58,25 @@ pub enum Message {
         /// What was thought.
         thought: String,
         /// What was called.
-        calls: Vec<Call>,
+        calls: Vec<ModelToolCall>,
         /// What the provider wants to be told again, if the same model is asked again.
-        replay: Option<Replay>,
+        replay: Option<ProviderReplay>,
     },
     /// What the calls of the reply before it came to.
     ToolResults(Vec<ToolResult>),
 }
 
-impl Message {
+impl ChatMessage {
     /// Makes a prompt of a text.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User(vec![Part::Text(text.into())])
+        Self::User(vec![ContentPart::Text(text.into())])
     }
 }
 
 /// A call of a tool, as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct ModelToolCall {
     /// The model's id for the call. Some models repeat theirs.
     pub id: String,
     /// The tool's name, whether or not there is such a tool.
@@ -87,7 +87,7 @@ pub struct Call {
 
 /// One piece of a prompt. Exhaustive, as [`Message`] is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ContentPart {
     /// Text.
     Text(String),
     /// An image.
@@ -106,7 +106,7 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl ContentPart {
     /// Returns the bytes of its text, or of its base64.
     #[must_use]
     pub fn byte_len(&self) -> usize {
@@ -120,7 +120,7 @@ impl Part {
 /// What a provider gave with a reply to be told again with the next request: thought signatures,
 /// ids of items. Nobody but the adapter that made it reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Replay {
+pub struct ProviderReplay {
     /// Names the model that gave it and where that answers; no other one is told it.
     pub origin: Arc<str>,
     /// The items, in the adapter's form.
@@ -137,14 +137,14 @@ pub struct ToolResult {
     /// What the model is to read.
     pub text: String,
     /// What it is to see beside that: images.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ContentPart>,
     /// True if the call failed, was rejected or was cancelled.
     pub is_error: bool,
 }
 
 impl ToolResult {
     /// Leaves out what it shows beside its text, if it shows anything, and says so with a note.
-    pub fn hide(&mut self, note: &str) {
+    pub fn replace_parts_with_note(&mut self, note: &str) {
         if !self.parts.is_empty() {
             self.parts.clear();
             self.text.push('\n');

@@ -28,10 +28,13 @@ use futures::{StreamExt as _, future, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Call, Event, Fault, Model, ModelError, Reply, Request, Stop, Traits};
+use crate::{
+    Model, ModelCapabilities, ModelError, ModelErrorKind, ModelEvent, ModelRequest,
+    ModelStopReason, ModelToolCall, ReplyStream,
+};
 
 /// The longest script, in bytes.
-pub(crate) const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_SCRIPT_BYTES: usize = 16 << 20;
 
 /// The longest line of a script, in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
@@ -42,15 +45,15 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 /// its beginning, and an attempt after a played `error` gets the reply that follows it (a count of
 /// the assistant's messages would give the same error for ever).
 #[derive(Clone, Debug)]
-pub struct Script {
+pub struct ScriptModel {
     name: String,
-    replies: Vec<Vec<Step>>,
+    replies: Vec<Vec<ScriptStep>>,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
-    Event(Event),
-    Call(Call, usize),
+enum ScriptStep {
+    Event(ModelEvent),
+    Call(ModelToolCall, usize),
     Delay(Duration),
 }
 
@@ -64,61 +67,64 @@ pub struct ScriptError {
     pub message: String,
 }
 
-impl Script {
+impl ScriptModel {
     /// Parses the text of a script as the model `name`.
     ///
     /// # Errors
     /// The first line that is not in the format, is not UTF-8, or exceeds 1 MiB, or takes the
     /// script beyond 16 MiB.
     pub fn parse(text: &[u8], name: String) -> Result<Self, ScriptError> {
-        let mut parser = Parser::default();
+        let mut parser = ScriptParser::default();
         let mut bytes = 0;
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             bytes += line.len() + 1;
-            let checked = if bytes > MAX_BYTES + 1 {
-                Err(format!("the script exceeds {MAX_BYTES} bytes"))
+            let checked = if bytes > MAX_SCRIPT_BYTES + 1 {
+                Err(format!("the script exceeds {MAX_SCRIPT_BYTES} bytes"))
             } else if line.len() > MAX_LINE_BYTES {
                 Err(format!("the line exceeds {MAX_LINE_BYTES} bytes"))
             } else {
-                parser.line(line.trim_ascii())
+                parser.parse_line(line.trim_ascii())
             };
             checked.map_err(|message| ScriptError { line: index + 1, message })?;
         }
         Ok(Self { name, replies: parser.finish() })
     }
 
-    fn used_up(&self, index: usize) -> Vec<Step> {
+    fn exhausted_reply(&self, index: usize) -> Vec<ScriptStep> {
         let text = format!(
             "`{}` is used up: it has {} replies, and this is request {}.",
             self.name,
             self.replies.len(),
             index + 1
         );
-        vec![Step::Event(Event::Text(text)), Step::Event(Event::Stop(Stop::EndTurn))]
+        vec![
+            ScriptStep::Event(ModelEvent::Text(text)),
+            ScriptStep::Event(ModelEvent::Stop(ModelStopReason::EndTurn)),
+        ]
     }
 }
 
-impl Model for Script {
+impl Model for ScriptModel {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn traits(&self) -> Traits {
-        Traits::new().with_script()
+    fn capabilities(&self) -> ModelCapabilities {
+        ModelCapabilities::new().with_scripted()
     }
 
-    fn reply(&self, request: Request) -> Reply {
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
         let written = self.replies.get(request.index).cloned();
-        let steps = written.unwrap_or_else(|| self.used_up(request.index));
-        stream::iter(steps).flat_map(Step::play).boxed()
+        let steps = written.unwrap_or_else(|| self.exhausted_reply(request.index));
+        stream::iter(steps).flat_map(ScriptStep::into_stream).boxed()
     }
 }
 
-impl Step {
-    fn play(self) -> Reply {
+impl ScriptStep {
+    fn into_stream(self) -> ReplyStream {
         match self {
             Self::Event(event) => stream::once(future::ready(event)).boxed(),
-            Self::Call(call, bytes) => stream::iter(Event::of_call(call, bytes)).boxed(),
+            Self::Call(call, bytes) => stream::iter(ModelEvent::from_call(call, bytes)).boxed(),
             Self::Delay(delay) => {
                 stream::once(tokio::time::sleep(delay)).filter_map(|()| future::ready(None)).boxed()
             }
@@ -126,30 +132,31 @@ impl Step {
     }
 
     fn is_error(&self) -> bool {
-        matches!(self, Self::Event(Event::Error(_)))
+        matches!(self, Self::Event(ModelEvent::Error(_)))
     }
 
     fn is_stop(&self) -> bool {
-        matches!(self, Self::Event(Event::Stop(_)))
+        matches!(self, Self::Event(ModelEvent::Stop(_)))
     }
 }
 
 #[derive(Default)]
-struct Parser {
-    replies: Vec<Vec<Step>>,
+struct ScriptParser {
+    replies: Vec<Vec<ScriptStep>>,
     /// The steps of the reply that has no end yet.
-    open: Vec<Step>,
+    open: Vec<ScriptStep>,
     after_error: bool,
     calls_without_id: usize,
 }
 
-impl Parser {
-    fn line(&mut self, line: &[u8]) -> Result<(), String> {
+impl ScriptParser {
+    fn parse_line(&mut self, line: &[u8]) -> Result<(), String> {
         if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"//") {
             return Ok(());
         }
-        let line: Line = serde_json::from_slice(line).map_err(|error| explain(&error))?;
-        let step = self.step(line)?;
+        let line: Line =
+            serde_json::from_slice(line).map_err(|error| describe_json_error(&error))?;
+        let step = self.parse_step(line)?;
         let after_error = mem::replace(&mut self.after_error, step.is_error());
         if step.is_stop() && after_error {
             return Ok(());
@@ -162,15 +169,15 @@ impl Parser {
         Ok(())
     }
 
-    fn step(&mut self, line: Line) -> Result<Step, String> {
+    fn parse_step(&mut self, line: Line) -> Result<ScriptStep, String> {
         let Line { text, thought, call, delay_ms, error, end } = line;
         let mut steps = [
-            text.map(|text| Step::Event(Event::Text(text))),
-            thought.map(|thought| Step::Event(Event::Thought(thought))),
-            call.map(|call| self.call(call)),
-            delay_ms.map(|ms| Step::Delay(Duration::from_millis(ms))),
-            error.map(|error| Step::Event(Event::Error(error.into()))),
-            end.map(|end| Step::Event(Event::Stop(end))),
+            text.map(|text| ScriptStep::Event(ModelEvent::Text(text))),
+            thought.map(|thought| ScriptStep::Event(ModelEvent::Thought(thought))),
+            call.map(|call| self.call_step(call)),
+            delay_ms.map(|ms| ScriptStep::Delay(Duration::from_millis(ms))),
+            error.map(|error| ScriptStep::Event(ModelEvent::Error(error.into()))),
+            end.map(|end| ScriptStep::Event(ModelEvent::Stop(end))),
         ]
         .into_iter()
         .flatten();
@@ -180,7 +187,7 @@ impl Parser {
         }
     }
 
-    fn call(&mut self, call: CallLine) -> Step {
+    fn call_step(&mut self, call: CallLine) -> ScriptStep {
         let id = call.id.unwrap_or_else(|| {
             self.calls_without_id += 1;
             format!("call_{}", self.calls_without_id)
@@ -190,14 +197,14 @@ impl Parser {
             json => json.to_string(),
         };
         let bytes = call.chunk.map_or(usize::MAX, NonZeroUsize::get);
-        Step::Call(Call { id, name: call.name, arguments }, bytes)
+        ScriptStep::Call(ModelToolCall { id, name: call.name, arguments }, bytes)
     }
 
-    fn finish(mut self) -> Vec<Vec<Step>> {
+    fn finish(mut self) -> Vec<Vec<ScriptStep>> {
         if !self.open.is_empty() {
-            let has_call = self.open.iter().any(|step| matches!(step, Step::Call(..)));
-            let stop = if has_call { Stop::ToolCalls } else { Stop::EndTurn };
-            self.open.push(Step::Event(Event::Stop(stop)));
+            let has_call = self.open.iter().any(|step| matches!(step, ScriptStep::Call(..)));
+            let stop = if has_call { ModelStopReason::ToolCalls } else { ModelStopReason::EndTurn };
+            self.open.push(ScriptStep::Event(ModelEvent::Stop(stop)));
             self.replies.push(self.open);
         }
         self.replies
@@ -213,7 +220,7 @@ struct Line {
     call: Option<CallLine>,
     delay_ms: Option<u64>,
     error: Option<ErrorLine>,
-    end: Option<Stop>,
+    end: Option<ModelStopReason>,
 }
 
 #[derive(Deserialize)]
@@ -239,13 +246,13 @@ struct ErrorLine {
 
 impl From<ErrorLine> for ModelError {
     fn from(ErrorLine { message, status }: ErrorLine) -> Self {
-        let fault = status.map_or(Fault::Other, Fault::of_status);
-        Self { fault, message, status, retry_after: None }
+        let fault = status.map_or(ModelErrorKind::Other, ModelErrorKind::from_status);
+        Self { kind: fault, message, status, retry_after: None }
     }
 }
 
 /// Names the column only: the parser saw one line, and would call it line 1.
-fn explain(error: &serde_json::Error) -> String {
+fn describe_json_error(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     match message.strip_suffix(&place) {

@@ -10,7 +10,7 @@ mod hidden;
 
 /// The variables that pass. Nothing else does, so that keys and tokens in our own environment
 /// do not reach commands, nor what changes how programs start (`LD_*`, `BASH_ENV`, `GIT_*`, …).
-const PASSED: &[&str] = &[
+const ALLOWED_VARIABLES: &[&str] = &[
     // Who and where.
     "HOME",
     "LOGNAME",
@@ -116,7 +116,7 @@ const PASSED: &[&str] = &[
 ];
 
 /// Variables that pass if they begin so and are not shaped like a secret, see [`is_secret`].
-const PASSED_PREFIXES: &[&str] = &["LC_", "XDG_"];
+const ALLOWED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
 /// A variable with one of these in its name, in any case, never passes.
 const SECRET_WORDS: &[&str] =
@@ -126,7 +126,7 @@ const SECRET_WORDS: &[&str] =
 const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
 
 /// What is set whatever the parent has: output goes to where nobody types, and no editor opens.
-pub const SET: &[(&str, &str)] = &[
+pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -150,25 +150,27 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// assert!(!env.contains_key("OPENAI_API_KEY"));
 /// ```
 pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    env_passing(parent, &[])
+    base_env_with(parent, &[])
 }
 
 /// The same as [`base_env`], and of `parent` also the variables that the user names, `more`, unless
 /// they are shaped like a secret ([`is_secret`]) or always [`SET`].
-pub fn env_passing(
+pub fn base_env_with(
     parent: impl Iterator<Item = (String, String)>,
     more: &[String],
 ) -> BTreeMap<String, String> {
     let parent: BTreeMap<_, _> = parent.collect();
     let is_named = |name: &str| more.iter().any(|other| other == name) && !is_secret(name, "");
     let passes = |name: &str, value: &str| {
-        passes(name) && !is_secret(name, value) || is_named(name) && !is_secret(name, "")
+        is_allowed(name) && !is_secret(name, value) || is_named(name) && !is_secret(name, "")
     };
     let passed = parent.iter().filter(|(name, value)| passes(name, value));
     let mut env: BTreeMap<_, _> =
         passed.map(|(name, value)| (name.clone(), value.clone())).collect();
-    env.extend(SET.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    set_git_config(&mut env, &parent);
+    env.extend(
+        FIXED_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
+    forbid_bare_repositories(&mut env, &parent);
     let path = env.entry("PATH".to_owned()).or_default();
     if path.is_empty() {
         DEFAULT_PATH.clone_into(path);
@@ -179,13 +181,13 @@ pub fn env_passing(
 /// Keeps git from taking a folder for a repository because of the files in it: a model could have
 /// made them, with a configuration that runs commands. Added behind what the user sets in the same
 /// way, if `GIT_CONFIG_COUNT` passes.
-fn set_git_config(env: &mut BTreeMap<String, String>, parent: &BTreeMap<String, String>) {
+fn forbid_bare_repositories(env: &mut BTreeMap<String, String>, parent: &BTreeMap<String, String>) {
     let pair = |number: usize| {
         let names = [format!("GIT_CONFIG_KEY_{number}"), format!("GIT_CONFIG_VALUE_{number}")];
         names.map(|name| Some((name.clone(), parent.get(&name)?.clone())))
     };
     let count = env.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
-    let pairs: Option<Vec<_>> = (0..count.min(GIT_CONFIG)).flat_map(pair).collect();
+    let pairs: Option<Vec<_>> = (0..count.min(MAX_GIT_CONFIG_ENTRIES)).flat_map(pair).collect();
     let pairs = pairs.unwrap_or_default();
     let count = pairs.len() / 2;
     env.extend(pairs);
@@ -195,10 +197,10 @@ fn set_git_config(env: &mut BTreeMap<String, String>, parent: &BTreeMap<String, 
 }
 
 /// Settings of git that are taken over at most.
-const GIT_CONFIG: usize = 256;
+const MAX_GIT_CONFIG_ENTRIES: usize = 256;
 
 /// Our own environment, without what is not Unicode (which `std::env::vars` panics on).
-pub fn parent() -> impl Iterator<Item = (String, String)> {
+pub fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
@@ -211,17 +213,17 @@ pub fn parent() -> impl Iterator<Item = (String, String)> {
 /// in which whoever runs as the same user could read them, has only those left that pass. Besides,
 /// only root can look into the memory of this process from then on, or debug it, and it leaves no
 /// core dump. Does nothing once there are several threads, and nothing outside Linux.
-pub fn conceal() -> bool {
-    hidden::hide(|name| str::from_utf8(name).is_ok_and(passes))
+pub fn hide_own_env() -> bool {
+    hidden::hide_variables(|name| str::from_utf8(name).is_ok_and(is_allowed))
 }
 
-fn passes(name: &str) -> bool {
+fn is_allowed(name: &str) -> bool {
     let is_one = |listed: &&str| match cfg!(windows) {
         true => listed.eq_ignore_ascii_case(name),
         false => *listed == name,
     };
-    let prefixed = PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    (PASSED.iter().any(is_one) || prefixed) && !is_secret(name, "")
+    let prefixed = ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    (ALLOWED_VARIABLES.iter().any(is_one) || prefixed) && !is_secret(name, "")
 }
 
 /// Whether a variable never passes: its name says that it is a secret, as `OPENAI_API_KEY` does, or its value
@@ -231,12 +233,12 @@ pub fn is_secret(name: &str, value: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     SECRET_WORDS.iter().any(|word| upper.contains(word))
         || SECRET_ENDS.iter().any(|end| upper.ends_with(end) || upper == end[1..])
-        || password(value).is_some()
+        || url_password(value).is_some()
 }
 
 /// Returns the password in a URL: of `scheme://user:password@host`.
 #[must_use]
-pub fn password(url: &str) -> Option<&str> {
+pub fn url_password(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let is_scheme =
         scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
@@ -303,7 +305,7 @@ mod tests {
             assert_eq!(env(&[("HTTP_PROXY", url)]).contains_key("HTTP_PROXY"), !is_secret, "{url}");
             assert_eq!(super::is_secret("X", url), is_secret, "{url}");
         }
-        assert_eq!(password("http://ada:p@w@proxy/x"), Some("p@w"));
+        assert_eq!(url_password("http://ada:p@w@proxy/x"), Some("p@w"));
     }
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
         };
         assert_eq!(own(&env(&parent), "0"), expected("1"));
         let parent = parent.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let env = env_passing(parent.into_iter(), &["GIT_CONFIG_COUNT".to_owned()]);
+        let env = base_env_with(parent.into_iter(), &["GIT_CONFIG_COUNT".to_owned()]);
         assert_eq!(own(&env, "1"), expected("2"));
         assert_eq!((&*env["GIT_CONFIG_KEY_0"], &*env["GIT_CONFIG_VALUE_0"]), ("user.name", "Ada"));
     }
@@ -330,7 +332,7 @@ mod tests {
     #[test]
     fn what_is_set_wins_over_the_parent() {
         let env = env(&[("TERM", "dumb"), ("PAGER", "less"), ("GIT_TERMINAL_PROMPT", "1")]);
-        for (name, value) in SET {
+        for (name, value) in FIXED_VARIABLES {
             assert_eq!(env[*name], *value);
         }
     }
@@ -340,10 +342,10 @@ mod tests {
         let parent =
             ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "OTHER"].map(|name| (name.into(), "x".into()));
         let more = ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "NOT_THERE"].map(String::from);
-        let env = env_passing(parent.into_iter(), &more);
+        let env = base_env_with(parent.into_iter(), &more);
         assert_eq!((&*env["HTTPS_PROXY"], &*env["TERM"]), ("x", "xterm-256color"));
         // The path, and what git is told.
-        assert_eq!(env.len(), SET.len() + 2 + 3, "{env:?}");
+        assert_eq!(env.len(), FIXED_VARIABLES.len() + 2 + 3, "{env:?}");
     }
 
     #[test]

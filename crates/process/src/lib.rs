@@ -19,8 +19,8 @@ mod tree;
 /// The token that ends a command; tokio-util's own type.
 pub use tokio_util::sync::CancellationToken;
 
-pub use output::{Piece, binary_kind, escapes, record, text};
+pub use output::{OutputPiece, binary_kind, escapes, record, text};
 pub use run::{
-    Command, End, Exit, Input, Size, SpawnError, Streams, Usage, has_helper, init_command_helper,
-    run, run_recorded,
+    CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
+    WindowSize, has_helper, init_command_helper, run, run_recorded,
 };

@@ -1,7 +1,7 @@
 //! What a command writes: kept, shown and made text of. It knows nothing of processes.
 
 mod binary;
-pub(crate) mod chunks;
+pub(crate) mod channel;
 pub mod escapes;
 pub mod record;
 mod screen;
@@ -11,15 +11,15 @@ pub use self::binary::binary_kind;
 
 /// A piece of what a command wrote, as it is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum OutputPiece<'a> {
     /// What it wrote.
     Bytes(&'a [u8]),
     /// In the place of so many bytes, which came faster than they are shown.
-    LeftOut(u64),
+    Omitted(u64),
 }
 
 /// The length of `bytes` without the beginning of a character that is cut off at their end.
-fn whole(bytes: &[u8]) -> usize {
+fn complete_utf8_len(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|byte| !is_continuation(*byte)).unwrap_or(0);
     match str::from_utf8(&bytes[last..]) {
         Err(error) if error.error_len().is_none() => last,

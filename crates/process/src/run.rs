@@ -2,7 +2,7 @@
 //! what they write; [`run`] is the few lines between them.
 
 mod input;
-mod live;
+mod running;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,19 +16,19 @@ use futures::future::{BoxFuture, OptionFuture};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::{DRAIN_BYTES, END_DEADLINE, KILL_DEADLINE, KILL_GRACE};
+use crate::limits::{KILL_DEADLINE, KILL_GRACE, MAX_DRAIN_BYTES, REAP_DEADLINE};
 use crate::output::record::Recording;
-use crate::output::{Piece, chunks};
-use crate::program::{Ended, Supervision};
-use crate::tree::{self, Tree};
+use crate::output::{OutputPiece, channel};
+use crate::program::{ProgramExit, Supervision};
+use crate::tree::{self, ProcessTree};
 
-pub use self::input::Input;
-use self::input::Silence;
+pub use self::input::CommandInput;
+use self::input::SilenceTimer;
 
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
-pub struct Command {
-    /// The text given to the shell, at most [`COMMAND_STRING_BYTES`](crate::limits::COMMAND_STRING_BYTES).
+pub struct ShellCommand {
+    /// The text given to the shell, at most [`MAX_COMMAND_STRING_BYTES`](crate::limits::MAX_COMMAND_STRING_BYTES).
     pub line: String,
     /// The directory it starts in, which must exist.
     pub cwd: PathBuf,
@@ -52,21 +52,21 @@ pub enum Streams {
     /// all.
     Pipe,
     /// It writes to a terminal, for those who see one. Its standard input is empty.
-    Terminal(Size),
+    Terminal(WindowSize),
     /// It writes to a terminal and reads from it.
-    Interactive(Size),
+    Interactive(WindowSize),
 }
 
 /// The size of a terminal in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
+pub struct WindowSize {
     /// Width.
     pub cols: u16,
     /// Height.
     pub rows: u16,
 }
 
-impl Default for Size {
+impl Default for WindowSize {
     fn default() -> Self {
         Self { cols: 120, rows: 40 }
     }
@@ -75,33 +75,38 @@ impl Default for Size {
 /// How a command ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Exit {
+pub struct CommandExit {
     /// The shell's exit code; `None` if a signal ended it, or if it never ran or could not be ended.
     pub code: Option<i32>,
     /// The signal that ended the shell, as `SIGKILL`.
     pub signal: Option<String>,
     /// Who ended it.
-    pub end: End,
+    pub cause: ExitCause,
     /// From the call to its return.
     pub duration: Duration,
     /// Processes that were still running some time after the shell was gone, and were ended too.
     pub left_over: usize,
     /// What its processes used; none without a [helper](has_helper).
-    pub usage: Option<Usage>,
+    pub usage: Option<ResourceUsage>,
 }
 
-impl Exit {
+impl CommandExit {
     /// Makes the exit of a command that others ran: nothing is known of its processes.
     #[must_use]
-    pub fn new(code: Option<i32>, signal: Option<String>, end: End, duration: Duration) -> Self {
-        Self { code, signal, end, duration, left_over: 0, usage: None }
+    pub fn new(
+        code: Option<i32>,
+        signal: Option<String>,
+        cause: ExitCause,
+        duration: Duration,
+    ) -> Self {
+        Self { code, signal, cause, duration, left_over: 0, usage: None }
     }
 }
 
 /// What the processes of a command used together, except those that nobody waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Usage {
+pub struct ResourceUsage {
     /// Time on processors, for themselves and in the system.
     pub cpu: Duration,
     /// Bytes of memory that the largest of them had at its largest. A few megabytes at least: what
@@ -111,7 +116,7 @@ pub struct Usage {
 
 /// Who ended a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum ExitCause {
     /// The command itself.
     Exited,
     /// Its timeout.
@@ -173,7 +178,7 @@ pub enum SpawnError {
 /// Does nothing else outside Linux.
 pub fn init_command_helper() {
     tree::init_command_helper();
-    tree::survive_large_files();
+    tree::ignore_file_size_signal();
 }
 
 /// Returns whether commands are kept by helpers. If not, [`init_command_helper`] was not called, or this is
@@ -221,19 +226,20 @@ pub fn has_helper() -> bool {
 /// # Errors
 /// [`SpawnError`] if nothing was started. All that happens afterwards is told by [`Exit`].
 pub async fn run(
-    command: Command,
+    command: ShellCommand,
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
-) -> Result<Exit, SpawnError> {
+) -> Result<CommandExit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_kept(command, tree::best_supervision(), None, None, cancel, whole(output), ready).await
+    run_supervised(command, tree::best_supervision(), None, None, cancel, bytes_only(output), ready)
+        .await
 }
 
 /// Takes the pieces of what is not recorded, of which nothing is left out.
-fn whole(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(Piece<'_>) + Send {
-    move |piece: Piece<'_>| match piece {
-        Piece::Bytes(bytes) => output(bytes),
-        Piece::LeftOut(_) => {}
+fn bytes_only(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(OutputPiece<'_>) + Send {
+    move |piece: OutputPiece<'_>| match piece {
+        OutputPiece::Bytes(bytes) => output(bytes),
+        OutputPiece::Omitted(_) => {}
     }
 }
 
@@ -249,66 +255,67 @@ fn whole(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(Piece<'_>) + Send {
 /// # Errors
 /// [`SpawnError`] if nothing was started.
 pub async fn run_recorded(
-    command: Command,
+    command: ShellCommand,
     cancel: CancellationToken,
     recording: Arc<Recording>,
-    input: Option<Input>,
-    output: impl FnMut(Piece<'_>) + Send,
+    input: Option<CommandInput>,
+    output: impl FnMut(OutputPiece<'_>) + Send,
     ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
-) -> Result<Exit, SpawnError> {
-    run_kept(command, tree::best_supervision(), Some(recording), input, cancel, output, ready).await
+) -> Result<CommandExit, SpawnError> {
+    run_supervised(command, tree::best_supervision(), Some(recording), input, cancel, output, ready)
+        .await
 }
 
-async fn run_kept(
-    command: Command,
+async fn run_supervised(
+    command: ShellCommand,
     supervision: Supervision,
     recording: Option<Arc<Recording>>,
-    input: Option<Input>,
+    input: Option<CommandInput>,
     cancel: CancellationToken,
-    mut output: impl FnMut(Piece<'_>) + Send,
+    mut output: impl FnMut(OutputPiece<'_>) + Send,
     mut ready: impl FnMut() -> BoxFuture<'static, ()> + Send,
-) -> Result<Exit, SpawnError> {
+) -> Result<CommandExit, SpawnError> {
     let begun = Instant::now();
     if cancel.is_cancelled() {
-        return Ok(exit(Ended::default(), End::Cancelled, begun));
+        return Ok(command_exit(ProgramExit::default(), ExitCause::Cancelled, begun));
     }
     if supervision == Supervision::Outside {
-        static TOLD: Once = Once::new();
-        TOLD.call_once(|| {
+        static WARNED: Once = Once::new();
+        WARNED.call_once(|| {
             tracing::warn!(
                 "commands have no helper: what cuts all ties to its command outlives it"
             );
         });
     }
     let (timeout, streams) = (command.timeout, command.streams);
-    let mut live = live::start(command, supervision, recording).await?;
+    let mut live = running::start(command, supervision, recording).await?;
     let tree = &live.tree;
-    let silence = Arc::new(Silence::new(Arc::clone(tree)));
-    let typed = input.zip(live.keys.take());
+    let silence = Arc::new(SilenceTimer::new(Arc::clone(tree)));
+    let typed = input.zip(live.terminal_writer.take());
     let connected = typed.map(|(input, keys)| input.connect(keys, Arc::clone(&silence)));
     let watched = (streams != Streams::Pipe && connected.is_none()).then_some(&*silence);
 
-    let mut asked = End::Exited;
+    let mut asked = ExitCause::Exited;
     let ended = {
         let stop = async {
-            asked = stop_asked(&cancel, timeout, watched).await;
-            drop(live::signal(tree, Tree::terminate).await);
+            asked = stop_requested(&cancel, timeout, watched).await;
+            drop(running::signal_tree(tree, ProcessTree::terminate).await);
             sleep(KILL_GRACE).await;
-            drop(live::signal(tree, Tree::kill).await);
+            drop(running::signal_tree(tree, ProcessTree::kill).await);
             // The kernel may be unable to end it (a dead network disk): the call ends all the same.
-            sleep(END_DEADLINE).await;
-            tree.abandon();
-            Ok(Ended { stopped: true, ..Ended::default() })
+            sleep(REAP_DEADLINE).await;
+            tree.kill_helper();
+            Ok(ProgramExit { stopped: true, ..ProgramExit::default() })
         };
         tokio::pin!(stop);
         let mut waiting = None;
         loop {
             tokio::select! {
-                ended = &mut live.ended => break ended.unwrap_or_else(|_gone| Ok(Ended::default())),
+                ended = &mut live.ended => break ended.unwrap_or_else(|_gone| Ok(ProgramExit::default())),
                 given_up = &mut stop => break given_up,
                 Some(taken) = live.chunks.recv(), if waiting.is_none() => {
-                    silence.broken();
-                    taken.pass(&mut output);
+                    silence.restart();
+                    taken.for_each_piece(&mut output);
                     waiting = Some(ready());
                 }
                 Some(()) = OptionFuture::from(waiting.as_mut()) => waiting = None,
@@ -316,21 +323,21 @@ async fn run_kept(
         }
     }?;
     drop(connected);
-    drop(live.reading.take());
+    drop(live.stop_read_guard.take());
     drain(&mut live.chunks, output).await;
     // A timeout that fires while left-overs are tidied up did not end the command.
-    let end = if ended.stopped { asked } else { End::Exited };
-    Ok(exit(ended, end, begun))
+    let end = if ended.stopped { asked } else { ExitCause::Exited };
+    Ok(command_exit(ended, end, begun))
 }
 
-fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
-    Exit {
+fn command_exit(ended: ProgramExit, end: ExitCause, begun: Instant) -> CommandExit {
+    CommandExit {
         code: ended.code,
         signal: ended.signal,
-        end,
+        cause: end,
         duration: begun.elapsed(),
         left_over: ended.left_over,
-        usage: ended.usage.map(|usage| Usage {
+        usage: ended.usage.map(|usage| ResourceUsage {
             cpu: Duration::from_micros(usage.cpu_micros),
             peak_bytes: usage.peak_bytes,
         }),
@@ -339,27 +346,27 @@ fn exit(ended: Ended, end: End, begun: Instant) -> Exit {
 
 /// Takes what is still on its way; more only if a process escaped with the terminal and writes on.
 /// A disk that does not answer, where all of it is recorded, holds up nobody.
-async fn drain(chunks: &mut chunks::Receiver, mut output: impl FnMut(Piece<'_>)) {
+async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiece<'_>)) {
     let deadline = Instant::now() + KILL_DEADLINE;
-    let mut left = DRAIN_BYTES;
+    let mut left = MAX_DRAIN_BYTES;
     while left > 0
         && let Ok(Some(taken)) = timeout_at(deadline, chunks.recv()).await
     {
         left = left.saturating_sub(taken.len());
-        taken.pass(&mut output);
+        taken.for_each_piece(&mut output);
     }
 }
 
 /// Waits for a reason to end a command. One that nobody types at is `watched` for waiting for it.
-async fn stop_asked(
+async fn stop_requested(
     cancel: &CancellationToken,
     timeout: Option<Duration>,
-    watched: Option<&Silence>,
-) -> End {
+    watched: Option<&SilenceTimer>,
+) -> ExitCause {
     tokio::select! {
-        () = cancel.cancelled() => End::Cancelled,
-        Some(()) = OptionFuture::from(timeout.map(sleep)) => End::TimedOut,
-        Some(()) = OptionFuture::from(watched.map(Silence::waits_for_input)) => End::WaitedForInput,
+        () = cancel.cancelled() => ExitCause::Cancelled,
+        Some(()) = OptionFuture::from(timeout.map(sleep)) => ExitCause::TimedOut,
+        Some(()) = OptionFuture::from(watched.map(SilenceTimer::wait_until_input_awaited)) => ExitCause::WaitedForInput,
     }
 }
 

@@ -12,14 +12,14 @@ mod descendants;
 mod group;
 #[cfg_attr(target_os = "linux", path = "tree/helper_linux.rs")]
 mod helper;
+#[cfg(target_os = "linux")]
+mod proc_table;
 mod signals;
 mod streams;
 #[cfg(target_os = "linux")]
 mod subtree;
 #[cfg(target_os = "linux")]
 mod supervisor;
-#[cfg(target_os = "linux")]
-mod table;
 #[cfg_attr(target_os = "linux", path = "tree/waiting_linux.rs")]
 mod waiting;
 
@@ -33,8 +33,10 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setr
 
 use self::group::Group;
 pub(crate) use self::helper::init_command_helper;
-pub(crate) use self::streams::{End, Keys, Reading, Source, keys, open};
-use crate::program::{Ended, MARK, Program, Shape, Supervision};
+pub(crate) use self::streams::{
+    ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, terminal_writer,
+};
+use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision};
 
 /// Asks a helper to ask all processes to end.
 const TERMINATE: u8 = b't';
@@ -43,59 +45,66 @@ const KILL: u8 = b'k';
 
 /// The best way there is in this process to keep processes together.
 pub(crate) fn best_supervision() -> Supervision {
-    if helper::is_there() { Supervision::Helper } else { Supervision::Outside }
+    if helper::is_available() { Supervision::Helper } else { Supervision::Outside }
 }
 
 /// The processes of one program.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct ProcessTree {
     /// Led by the program, or by its helper.
     group: Group,
-    helper: Option<helper::Link>,
+    helper: Option<helper::HelperSocket>,
     /// Its terminal, if it has one.
     terminal: Option<PathBuf>,
 }
 
 /// Whoever waits for the end of a [`Tree`].
 #[derive(Debug)]
-pub(crate) struct Waiter {
+pub(crate) struct ExitWaiter {
     child: Child,
-    told: Option<helper::Told>,
+    report_reader: Option<helper::HelperReportReader>,
     /// Held until the end: a command may close its terminal and open it again.
-    _end: Option<End>,
+    _end: Option<ChildOutput>,
 }
 
 /// Starts a program in a session of its own.
 ///
 /// To be called on a thread that stays until the end: the program dies with it.
 pub(crate) fn start(
-    program: &Program<'_>,
-    end: End,
+    program: &SpawnSpec<'_>,
+    end: ChildOutput,
     supervision: Supervision,
-) -> io::Result<(Tree, Waiter)> {
+) -> io::Result<(ProcessTree, ExitWaiter)> {
     let terminal = end.terminal.clone();
-    let explain = |error| not_started(error, program.cwd);
+    let explain = |error| explain_start_error(error, program.cwd);
     if supervision == Supervision::Helper {
-        let (child, link, told) = helper::start(program, end).map_err(explain)?;
-        let group = Group::of(&child, program.mark);
-        let tree = Tree { group, helper: Some(link), terminal };
-        return Ok((tree, Waiter { child, told: Some(told), _end: None }));
+        let (child, link, told) = helper::start_helper(program, end).map_err(explain)?;
+        let group = Group::new(&child, program.command_id);
+        let tree = ProcessTree { group, helper: Some(link), terminal };
+        return Ok((tree, ExitWaiter { child, report_reader: Some(told), _end: None }));
     }
-    let mut command = command(&program.argv, end.shape)?;
-    command.current_dir(program.cwd).env_clear().envs(program.env).env(MARK, program.mark);
+    let mut command = session_command(&program.argv, end.shape)?;
+    command
+        .current_dir(program.cwd)
+        .env_clear()
+        .envs(program.env)
+        .env(COMMAND_ID_VARIABLE, program.command_id);
     command.stdin(match end.shape {
-        Shape::Terminal { typed: true, .. } => Stdio::from(end.output.try_clone()?),
+        StdioKind::Terminal { typed: true, .. } => Stdio::from(end.output.try_clone()?),
         _ => Stdio::null(),
     });
     let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn();
     let child = child.map_err(explain)?;
-    let group = Group::of(&child, program.mark);
+    let group = Group::new(&child, program.command_id);
     let end = terminal.is_some().then_some(end);
-    Ok((Tree { group, helper: None, terminal }, Waiter { child, told: None, _end: end }))
+    Ok((
+        ProcessTree { group, helper: None, terminal },
+        ExitWaiter { child, report_reader: None, _end: end },
+    ))
 }
 
 /// Says what is not there, which the system leaves open.
-fn not_started(error: io::Error, cwd: &Path) -> io::Error {
+fn explain_start_error(error: io::Error, cwd: &Path) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
     }
@@ -114,7 +123,7 @@ fn not_started(error: io::Error, cwd: &Path) -> io::Error {
 /// What starts a helper.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-impl Tree {
+impl ProcessTree {
     /// Whether one of the processes waits for somebody to type something; false where that cannot
     /// be known. Takes some milliseconds.
     pub(crate) fn waits_for_input(&self) -> bool {
@@ -126,14 +135,14 @@ impl Tree {
 
     /// Whether somebody above the processes is told to signal them. If not they are looked for, which
     /// takes some milliseconds.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn can_signal_directly(&self) -> bool {
         self.helper.is_some()
     }
 
     /// Asks all processes to end, once.
     pub(crate) fn terminate(&self) {
         match &self.helper {
-            Some(helper) => helper.ask(TERMINATE),
+            Some(helper) => helper.send_request(TERMINATE),
             None => self.group.terminate(),
         }
     }
@@ -142,7 +151,7 @@ impl Tree {
     pub(crate) fn kill(&self) {
         match &self.helper {
             Some(helper) => {
-                helper.ask(KILL);
+                helper.send_request(KILL);
                 // A command may have stopped it.
                 self.group.signal_leader(Signal::CONT);
             }
@@ -152,7 +161,7 @@ impl Tree {
 
     /// Kills the helper, who did not do what it was told; then its processes are looked for from
     /// outside.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn kill_helper(&self) {
         if self.helper.is_some() {
             self.group.signal_leader(Signal::KILL);
         }
@@ -169,13 +178,13 @@ impl Tree {
     /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE
     /// [`KILL_GRACE`]: crate::limits::KILL_GRACE
     /// [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
-    pub(crate) fn end(&self, mut waiter: Waiter) -> io::Result<Ended> {
-        match waiter.told.take().and_then(helper::Told::ended) {
+    pub(crate) fn wait_and_reap(&self, mut waiter: ExitWaiter) -> io::Result<ProgramExit> {
+        match waiter.report_reader.take().and_then(helper::HelperReportReader::read_report) {
             Some(ended) => {
                 self.group.reap(&mut waiter.child);
                 ended.map_err(io::Error::other)
             }
-            None => match self.group.end(&mut waiter.child) {
+            None => match self.group.wait_and_reap(&mut waiter.child) {
                 // By itself, and without a word: before it could start anything.
                 ended if self.helper.is_some() && ended.code.is_some() => {
                     Err(io::Error::other("its helper failed"))
@@ -189,20 +198,20 @@ impl Tree {
 /// A command that leads a session of its own, in the terminal that is its standard output if it
 /// writes to one, and that dies with the thread that starts it.
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
-fn command(argv: &[impl AsRef<str>], shape: Shape) -> io::Result<Command> {
+fn session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result<Command> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program.as_ref());
     command.args(args.iter().map(AsRef::as_ref));
     // SAFETY: `begin` makes system calls only; it takes no lock and no memory.
-    unsafe { command.pre_exec(move || begin(shape)) };
+    unsafe { command.pre_exec(move || set_up_child(shape)) };
     Ok(command)
 }
 
 /// Runs between fork and exec.
-fn begin(shape: Shape) -> io::Result<()> {
-    listen_to_signals();
+fn set_up_child(shape: StdioKind) -> io::Result<()> {
+    reset_ignored_signals();
     setsid()?;
-    if shape != Shape::Pipe {
+    if shape != StdioKind::Pipe {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     setrlimit(Resource::Core, Rlimit { current: Some(0), ..getrlimit(Resource::Core) })?;
@@ -216,24 +225,24 @@ fn begin(shape: Shape) -> io::Result<()> {
 
 /// Takes back what whoever started us ignored, `nohup` for example: it would be ignored by every
 /// command too.
-fn listen_to_signals() {
+fn reset_ignored_signals() {
     let ignored = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD];
     for signal in ignored.into_iter().chain([libc::SIGXFSZ]) {
-        listen_to(signal);
+        reset_signal(signal);
     }
 }
 
 /// Has a write beyond the limit of a file's size fail instead of ending this process. A handler is
 /// no handler any more in a program that is started, so that has the default.
 #[expect(unsafe_code, reason = "no safe interface has it")]
-pub(crate) fn survive_large_files() {
+pub(crate) fn ignore_file_size_signal() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: the handler does nothing, which may be done at any time.
     unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
 }
 
 #[expect(unsafe_code, reason = "no safe interface has it")]
-fn listen_to(signal: libc::c_int) {
+fn reset_signal(signal: libc::c_int) {
     // SAFETY: the default action is no function of ours.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }

@@ -10,8 +10,11 @@ use std::error::Error;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::Implementation;
-use callboard_models::{Call, Event, Message, Model, Part, Reply, Request, Stop};
-use callboard_runtime::{Agent, serve};
+use callboard_models::{
+    ChatMessage, ContentPart, Model, ModelEvent, ModelRequest, ModelStopReason, ModelToolCall,
+    ReplyStream,
+};
+use callboard_runtime::{CodingAgent, serve};
 use futures::{StreamExt as _, stream};
 
 /// Reads the file that the prompt names, then says how many lines it has.
@@ -23,19 +26,22 @@ impl Model for LineCounter {
         "line-counter"
     }
 
-    fn reply(&self, request: Request) -> Reply {
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
         let events = match request.messages.last().map(|message| &**message) {
-            Some(Message::ToolResults(results)) => {
+            Some(ChatMessage::ToolResults(results)) => {
                 let answer = match &results[0] {
                     result if result.is_error => "I could not read it.".to_owned(),
                     result => format!("It has {} lines.", result.text.lines().count()),
                 };
-                vec![Event::Text(answer), Event::Stop(Stop::EndTurn)]
+                vec![ModelEvent::Text(answer), ModelEvent::Stop(ModelStopReason::EndTurn)]
             }
             _ => {
-                let arguments = serde_json::json!({ "path": prompt(&request) }).to_string();
-                let call = Call { id: "1".to_owned(), name: "read_file".to_owned(), arguments };
-                Event::of_call(call, usize::MAX).chain([Event::Stop(Stop::ToolCalls)]).collect()
+                let arguments = serde_json::json!({ "path": newest_prompt(&request) }).to_string();
+                let call =
+                    ModelToolCall { id: "1".to_owned(), name: "read_file".to_owned(), arguments };
+                ModelEvent::from_call(call, usize::MAX)
+                    .chain([ModelEvent::Stop(ModelStopReason::ToolCalls)])
+                    .collect()
             }
         };
         stream::iter(events).boxed()
@@ -43,10 +49,10 @@ impl Model for LineCounter {
 }
 
 /// Returns the text of the newest prompt.
-fn prompt(request: &Request) -> String {
+fn newest_prompt(request: &ModelRequest) -> String {
     let prompts = request.messages.iter().rev().filter_map(|message| match &**message {
-        Message::User(parts) => match parts.first() {
-            Some(Part::Text(text)) => Some(text.clone()),
+        ChatMessage::User(parts) => match parts.first() {
+            Some(ContentPart::Text(text)) => Some(text.clone()),
             _ => None,
         },
         _ => None,
@@ -54,8 +60,8 @@ fn prompt(request: &Request) -> String {
     prompts.take(1).collect()
 }
 
-fn agent() -> Agent {
-    Agent::new(Arc::new(LineCounter), callboard_process::env::parent())
+fn agent() -> CodingAgent {
+    CodingAgent::new(Arc::new(LineCounter), callboard_process::env::own_env())
         .with_info(Implementation::new("line-counter", "1.0.0"))
         .with_instructions("You count lines.")
 }
@@ -71,27 +77,27 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[cfg(test)]
 mod tests {
     use super::agent;
-    use acp_conformance::{Agent, Permission, Side};
+    use acp_conformance::{AgentUnderTest, PermissionReply, Side};
     use acp_types::schema::v1::ToolCallStatus;
 
     #[tokio::test]
     async fn the_model_reads_a_file_and_counts_its_lines() -> Result<(), acp_conformance::Error> {
         let folder = tempfile::tempdir()?;
         std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n")?;
-        let mut agent = Agent::in_process(agent(), Permission::Never);
+        let mut agent = AgentUnderTest::in_process(agent(), PermissionReply::NoReply);
         agent.initialize().await?;
         let session = agent.new_session(folder.path()).await?;
         for (name, status, answer) in [
             ("notes.txt", ToolCallStatus::Completed, "It has 2 lines."),
             ("missing.txt", ToolCallStatus::Failed, "I could not read it."),
         ] {
-            assert_eq!(agent.turn(&session, name).await?, "end_turn");
+            assert_eq!(agent.run_turn(&session, name).await?, "end_turn");
             let client = agent.client.session(&session);
             assert_eq!(client.calls().last().map(|call| call.status), Some(status));
-            assert!(client.said().ends_with(answer), "{}", client.said());
+            assert!(client.message_text().ends_with(answer), "{}", client.message_text());
         }
-        assert_eq!(agent.client.faults_of(Side::Agent), []);
-        agent.end().await?;
+        assert_eq!(agent.client.violations_by(Side::Agent), []);
+        agent.close_and_wait().await?;
         Ok(())
     }
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use acp_connection::{ClientSession, Turn};
-use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Session};
-use acp_transport::Counters;
-use acp_types::{Chunk, Role};
+use acp_lifecycle::{BatchCall, Effect, Effects, Session, ToolMiddleware};
+use acp_transport::TransportCounters;
+use acp_types::{MessageChunk, Role};
 use agent_client_protocol::v1::schema::{self as v1, ContentBlock, StopReason};
 use agent_client_protocol::{self as acp, Client, ConnectTo};
 use rig_core::DynModel;
@@ -28,7 +28,7 @@ pub(crate) struct RigAgent {
 impl RigAgent {
     /// The loop: asks the model, runs its calls, asks again.
     async fn run_turn(self: Arc<Self>, prompt: String, turn: Turn) -> acp::Result<StopReason> {
-        let middleware = Middleware::new(turn.session.clone()).effects(effects);
+        let middleware = ToolMiddleware::new(turn.session.clone()).effects(call_effects);
         let tools = self.tools.iter().map(DynamicTool::definition).collect();
         let mut request = CompletionRequest::new(prompt).tools(tools);
         loop {
@@ -36,7 +36,11 @@ impl RigAgent {
             let Some(reply) = reply else { return Ok(StopReason::Cancelled) };
             let reply = reply.map_err(acp::Error::into_internal_error)?;
             let message = format!("{}/{}", turn.id, request.chat_history.len());
-            turn.session.say(Chunk { role: Role::Agent, message, text: reply.text() });
+            turn.session.send_message_chunk(MessageChunk {
+                role: Role::Agent,
+                message,
+                text: reply.text(),
+            });
             let calls: Vec<_> = reply.tool_calls().map(|c| (c.id.to_string(), c.clone())).collect();
             if calls.is_empty() {
                 return Ok(StopReason::EndTurn);
@@ -47,7 +51,7 @@ impl RigAgent {
             });
             // Before: `self.run_tool(name, args).await` for each call.
             let run = |name, args| self.run_tool(name, args);
-            let results = middleware.batch(&turn.id, batch.collect(), &turn.cancel, run).await;
+            let results = middleware.call_batch(&turn.id, batch.collect(), &turn.cancel, run).await;
             let results = calls.iter().zip(results).map(|((_, call), result)| match result {
                 Ok(text) => call.result(vec![ToolResultContent::text(text)]),
                 Err(ended) => call.error_result(vec![ToolResultContent::text(ended.text)]),
@@ -64,12 +68,12 @@ impl RigAgent {
 }
 
 /// What a call would do. Of what is not known the user is asked.
-fn effects(name: &str, _: &Value) -> Effects {
-    if name == "count_words" { Effects::none() } else { Effect::Unknown.into() }
+fn call_effects(name: &str, _: &Value) -> Effects {
+    if name == "count_words" { Effects::empty() } else { Effect::Unknown.into() }
 }
 
 /// A tool that counts words.
-fn tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
+fn word_count_tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
     Ok(DynamicTool::new(ToolName::new(name)?, "Takes a text.", schema, |args| {
         let words = args["text"].as_str().unwrap_or_default().split_whitespace().count();
@@ -78,7 +82,7 @@ fn tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
 }
 
 /// The agent with a model that plays a script. Yours: `OpenAI::from_env()?.with_http(http)`.
-pub(crate) fn scripted() -> Result<(Arc<RigAgent>, SequencedHttpClient), EmptyToolName> {
+pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), EmptyToolName> {
     let call = |name| json!({"function": {"name": name, "arguments": {"text": "one two"}}});
     let calls = [call("count_words"), call("publish")];
     let replies = [
@@ -91,12 +95,15 @@ pub(crate) fn scripted() -> Result<(Arc<RigAgent>, SequencedHttpClient), EmptyTo
     });
     let http = SequencedHttpClient::new(replies);
     let model = OllamaConfig::new().connect(http.clone()).native_completion("m").erase();
-    let tools = vec![tool("count_words")?, tool("publish")?];
+    let tools = vec![word_count_tool("count_words")?, word_count_tool("publish")?];
     Ok((Arc::new(RigAgent { model, tools }), http))
 }
 
 /// What you add: the methods of ACP, around the same agent.
-pub(crate) fn agent(rig: Arc<RigAgent>, counters: Option<Arc<Counters>>) -> impl ConnectTo<Client> {
+pub(crate) fn agent(
+    rig: Arc<RigAgent>,
+    counters: Option<Arc<TransportCounters>>,
+) -> impl ConnectTo<Client> {
     let session = Arc::<OnceLock<ClientSession>>::default();
     let [new, prompted, cancelled, closed] = [(); 4].map(|()| session.clone());
     acp::Agent
@@ -146,6 +153,6 @@ pub(crate) fn agent(rig: Arc<RigAgent>, counters: Option<Arc<Counters>>) -> impl
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let transport = acp_transport::stdio()?;
-    let agent = agent(scripted()?.0, Some(transport.counters()));
+    let agent = agent(scripted_agent()?.0, Some(transport.counters()));
     Ok(agent.connect_to(transport).await?)
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
 use acp_tools::{Registry, ToolRole};
-use acp_transport::{Counters, Transport};
+use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, Implementation,
@@ -24,12 +24,12 @@ use agent_client_protocol::{
 use callboard_models::Model;
 
 use crate::authenticator::Authenticator;
-use crate::catalogue::{BuiltIn, Catalogue};
-use crate::commands::{Commands, SlashCommand};
+use crate::commands::{SlashCommand, SlashCommands};
 use crate::errors;
-use crate::mode::{Decides, Mode};
+use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
 use crate::permission::OfferedScopes;
-use crate::rule_store::StateStore;
+use crate::permission_mode::{PermissionMode, PolicySource};
+use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
 
 use self::connection::Connection;
@@ -51,20 +51,20 @@ use self::connection::Connection;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Agent {
+pub struct CodingAgent {
     model: Arc<dyn Model>,
-    catalogue: Arc<dyn Catalogue>,
+    catalogue: Arc<dyn ModelCatalogue>,
     env: Arc<Vec<(String, String)>>,
     locale: Option<String>,
     /// What else of the environment commands get.
     env_pass: Vec<String>,
     /// In the place of the built-in tools.
     registry: Option<Registry>,
-    tools: Arc<OnceLock<Tools>>,
-    counters: Option<Arc<Counters>>,
-    decides: Decides,
+    tools: Arc<OnceLock<SessionTools>>,
+    counters: Option<Arc<TransportCounters>>,
+    policy_source: PolicySource,
     rules: Option<Arc<dyn RuleStore>>,
-    offered: OfferedScopes,
+    offered_scopes: OfferedScopes,
     authenticator: Option<Arc<dyn Authenticator>>,
     info: Implementation,
     instructions: Option<Arc<str>>,
@@ -73,18 +73,18 @@ pub struct Agent {
     session_config: SessionConfig,
     state: Option<PathBuf>,
     /// Files and folders whose changes are always asked about.
-    guarded: Vec<PathBuf>,
-    commands: Commands,
+    guarded_paths: Vec<PathBuf>,
+    commands: SlashCommands,
 }
 
 /// What every session gets. Made for the first one: nothing of it is needed to initialize.
 #[derive(Clone)]
-struct Tools {
+struct SessionTools {
     registry: Registry,
     env: Arc<BTreeMap<String, String>>,
 }
 
-impl Agent {
+impl CodingAgent {
     /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and sessions hide
     /// its secrets; its `LC_ALL`, `LC_MESSAGES` or `LANG` chooses the language of titles. Rules
     /// last as long as their session, and nothing can be undone: see
@@ -94,25 +94,25 @@ impl Agent {
         let env: Arc<Vec<_>> = Arc::new(env.collect());
         Self {
             model,
-            catalogue: Arc::new(BuiltIn::new(env.clone())),
-            secrets: LiveSecrets::of_env(env.to_vec()),
+            catalogue: Arc::new(BuiltInModels::new(env.clone())),
+            secrets: LiveSecrets::from_env(env.to_vec()),
             env,
             locale: None,
             env_pass: Vec::new(),
             registry: None,
             tools: Arc::default(),
             counters: None,
-            decides: Decides::Mode(Mode::default()),
+            policy_source: PolicySource::Mode(PermissionMode::default()),
             rules: None,
-            offered: OfferedScopes::default(),
+            offered_scopes: OfferedScopes::default(),
             authenticator: None,
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             instructions: None,
             meta_key: DEFAULT_KEY.into(),
             session_config: SessionConfig::default(),
             state: None,
-            guarded: Vec::new(),
-            commands: Commands::builtin(),
+            guarded_paths: Vec::new(),
+            commands: SlashCommands::builtin(),
         }
     }
 
@@ -161,29 +161,29 @@ impl Agent {
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let rules = Arc::new(StateStore::new(folder.join("permissions")));
+        let rules = Arc::new(FileRuleStore::new(folder.join("permissions")));
         Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
     }
 
     /// Asks about each change of a file or folder, and of all beneath it, in every mode but
     /// `read-only`: the agent's own configuration, for example.
     #[must_use]
-    pub fn guarding(mut self, path: PathBuf) -> Self {
-        self.guarded.push(std::path::absolute(&path).unwrap_or(path));
+    pub fn with_guarded_path(mut self, path: PathBuf) -> Self {
+        self.guarded_paths.push(std::path::absolute(&path).unwrap_or(path));
         self
     }
 
     /// Lets sessions choose among these models; the one that they begin with need not be one of
     /// them.
     #[must_use]
-    pub fn with_catalogue(self, catalogue: Arc<dyn Catalogue>) -> Self {
+    pub fn with_catalogue(self, catalogue: Arc<dyn ModelCatalogue>) -> Self {
         Self { catalogue, ..self }
     }
 
     /// Sets the mode that sessions begin in; their clients may choose another.
     #[must_use]
-    pub fn with_mode(self, mode: Mode) -> Self {
-        Self { decides: Decides::Mode(mode), ..self }
+    pub fn with_mode(self, mode: PermissionMode) -> Self {
+        Self { policy_source: PolicySource::Mode(mode), ..self }
     }
 
     /// Writes titles, options and notes in the language of a locale, such as `de`, whatever the
@@ -222,16 +222,16 @@ impl Agent {
         self.commands.find(prompt).is_some()
     }
 
-    fn tools(&self) -> Result<Tools> {
+    fn tools(&self) -> Result<SessionTools> {
         if let Some(tools) = self.tools.get() {
             return Ok(tools.clone());
         }
         let registry = match &self.registry {
             Some(registry) => registry.clone(),
-            None => self.builtin()?,
+            None => self.builtin_registry()?,
         };
-        let env = callboard_process::env::env_passing(self.env.iter().cloned(), &self.env_pass);
-        Ok(self.tools.get_or_init(|| Tools { registry, env: Arc::new(env) }).clone())
+        let env = callboard_process::env::base_env_with(self.env.iter().cloned(), &self.env_pass);
+        Ok(self.tools.get_or_init(|| SessionTools { registry, env: Arc::new(env) }).clone())
     }
 
     /// Returns the locale of what people read: that which was set, else that of the environment.
@@ -241,12 +241,12 @@ impl Agent {
             let found = self.env.iter().find(|(other, _)| other == name);
             found.map(|(_, value)| value.clone())
         };
-        title::wanted(self.locale.as_deref(), variable).unwrap_or_default()
+        title::preferred_locale(self.locale.as_deref(), variable).unwrap_or_default()
     }
 
-    fn builtin(&self) -> Result<Registry> {
+    fn builtin_registry(&self) -> Result<Registry> {
         let registry = Registry::builtin_in(&self.locale());
-        let mut registry = registry.map_err(|error| errors::fault(&error.to_string()))?;
+        let mut registry = registry.map_err(|error| errors::internal(&error.to_string()))?;
         // Without a folder, nothing of what a change replaces is kept.
         if self.state.is_none()
             && let Some(undo) = registry.for_role(ToolRole::Undo)
@@ -266,7 +266,7 @@ impl Agent {
     /// clients have none to choose then.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
-        Self { decides: Decides::Policy(policy), ..self }
+        Self { policy_source: PolicySource::Policy(policy), ..self }
     }
 
     /// Keeps rules in another store; with none, they last no longer than their session.
@@ -282,19 +282,19 @@ impl Agent {
     /// would remember for the project what their user allowed for the session; their users have
     /// `/permissions keep`.
     #[must_use]
-    pub fn offering_project_answers(self) -> Self {
-        Self { offered: OfferedScopes::SessionAndProject, ..self }
+    pub fn with_project_scope(self) -> Self {
+        Self { offered_scopes: OfferedScopes::SessionAndProject, ..self }
     }
 }
 
-impl fmt::Debug for Agent {
+impl fmt::Debug for CodingAgent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Values of the environment are nobody's business.
         formatter.debug_struct("Agent").field("model", &self.model).finish_non_exhaustive()
     }
 }
 
-impl ConnectTo<Client> for Agent {
+impl ConnectTo<Client> for CodingAgent {
     async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
         let name = self.info.name.clone();
         let connection = Arc::new(Connection::new(self));
@@ -366,7 +366,7 @@ impl ConnectTo<Client> for Agent {
                 on_receive_notification!(),
             )
             .on_close(async move |_| {
-                ended.close().await;
+                ended.close_sessions().await;
                 Ok(())
             })
             .connect_to(client)
@@ -379,9 +379,9 @@ impl ConnectTo<Client> for Agent {
 /// # Errors
 ///
 /// If the connection fails.
-pub async fn serve(agent: Agent, transport: Transport) -> Result<()> {
+pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
     let counters = Some(transport.counters());
-    Agent { counters, ..agent }.connect_to(transport).await
+    CodingAgent { counters, ..agent }.connect_to(transport).await
 }
 
 /// Logs which client there is, once it has its answer: a line takes longer than that.

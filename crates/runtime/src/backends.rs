@@ -1,14 +1,14 @@
 //! What the client of a session holds and does for its tools: texts of files, terminals.
 
 mod terminals;
-mod texts;
+mod text_files;
 
 use acp_connection::ClientRequestError;
 use acp_tools::ClientError;
 
 pub(crate) use terminals::ClientTerminals;
-pub(crate) use texts::ClientTexts;
+pub(crate) use text_files::ClientTextFiles;
 
-fn failed(error: ClientRequestError) -> ClientError {
+fn client_error(error: ClientRequestError) -> ClientError {
     ClientError::new(&error.to_string())
 }

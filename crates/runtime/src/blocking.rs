@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 /// Does blocking work on something that is shared. Work that hangs, such as a look at a disk that
 /// does not answer, holds one thread, and who comes later waits for it as a future. What has begun
 /// goes on though nobody waits for it any more. None after a panic.
-pub async fn one_at_a_time<T: Send + 'static, R: Send + 'static>(
+pub async fn spawn_blocking_exclusive<T: Send + 'static, R: Send + 'static>(
     shared: &Arc<Mutex<T>>,
     work: impl FnOnce(&mut T) -> R + Send + 'static,
 ) -> Option<R> {

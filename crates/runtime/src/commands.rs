@@ -18,9 +18,9 @@ use acp_types::{AvailableCommand, SessionState};
 use callboard_models::ToolSpec;
 use futures::future::BoxFuture;
 
-use crate::options::{Chosen, Options};
-use crate::permission::Keeper;
-use crate::turn::{Spent, Turn};
+use crate::options::{ActiveOptions, SessionOptions};
+use crate::permission::RulePersister;
+use crate::turn::{Turn, UsageTotals};
 
 /// A prompt such as `/usage` that the agent itself answers, whatever the model is.
 ///
@@ -38,11 +38,11 @@ pub struct SlashCommand {
     name: Cow<'static, str>,
     description: Cow<'static, str>,
     hint: Cow<'static, str>,
-    is_offered: fn(&Chosen, &Registry) -> bool,
-    run: Arc<Run>,
+    is_offered: fn(&ActiveOptions, &Registry) -> bool,
+    run: Arc<CommandFn>,
 }
 
-type Run = dyn for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
+type CommandFn = dyn for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
 
 impl SlashCommand {
     /// Makes a command of its name without the slash, what it does in one phrase, and what does it
@@ -70,27 +70,27 @@ impl SlashCommand {
 
     /// Shows it only where the model or the session can do what it is about; used anyhow, it says
     /// that they cannot.
-    fn offered_if(self, is_offered: fn(&Chosen, &Registry) -> bool) -> Self {
+    fn with_availability(self, is_offered: fn(&ActiveOptions, &Registry) -> bool) -> Self {
         Self { is_offered, ..self }
     }
 
     /// Returns how it is used.
-    fn form(&self) -> String {
+    fn usage(&self) -> String {
         format!("/{} {}", self.name, self.hint).trim_end().to_owned()
     }
 }
 
 impl fmt::Debug for SlashCommand {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("SlashCommand").field(&self.form()).finish()
+        formatter.debug_tuple("SlashCommand").field(&self.usage()).finish()
     }
 }
 
 /// The slash commands of an agent.
 #[derive(Clone, Debug)]
-pub(crate) struct Commands(Arc<Vec<SlashCommand>>);
+pub(crate) struct SlashCommands(Arc<Vec<SlashCommand>>);
 
-impl Commands {
+impl SlashCommands {
     /// Returns those that every agent has, unless its embedder leaves them out.
     pub(crate) fn builtin() -> Self {
         let all = [
@@ -120,9 +120,9 @@ impl Commands {
 
     /// Returns the menu of a client: these, and those of a model that takes commands. One that takes
     /// any text has none.
-    pub(crate) fn available(
+    pub(crate) fn available_commands(
         &self,
-        chosen: &Chosen,
+        chosen: &ActiveOptions,
         registry: &Registry,
         tools: &[ToolSpec],
     ) -> SessionState {
@@ -134,7 +134,11 @@ impl Commands {
         SessionState::Commands(models.chain(ours).collect())
     }
 
-    fn offered(&self, chosen: &Chosen, registry: &Registry) -> impl Iterator<Item = &SlashCommand> {
+    fn offered(
+        &self,
+        chosen: &ActiveOptions,
+        registry: &Registry,
+    ) -> impl Iterator<Item = &SlashCommand> {
         self.0.iter().filter(|command| (command.is_offered)(chosen, registry))
     }
 
@@ -160,25 +164,35 @@ pub struct CommandContext<'a> {
     pub cancel: &'a CancellationToken,
     /// The turn that it is used in.
     pub(crate) turn: Turn<'a>,
-    pub(crate) options: &'a Arc<Options>,
-    pub(crate) commands: &'a Commands,
+    pub(crate) options: &'a Arc<SessionOptions>,
+    pub(crate) commands: &'a SlashCommands,
     /// Who saves its rules, if anyone does.
-    pub(crate) keeper: Option<&'a Arc<Keeper>>,
+    pub(crate) rule_persister: Option<&'a Arc<RulePersister>>,
     /// What its replies used so far.
-    pub(crate) spent: Spent,
+    pub(crate) usage_totals: UsageTotals,
 }
 
 impl<'a> CommandContext<'a> {
     /// Says what a command is about that is used in a turn; which one that is, [`answer`] finds.
     pub(crate) fn new(
         turn: Turn<'a>,
-        options: &'a Arc<Options>,
-        commands: &'a Commands,
-        keeper: Option<&'a Arc<Keeper>>,
-        spent: Spent,
+        options: &'a Arc<SessionOptions>,
+        commands: &'a SlashCommands,
+        rule_persister: Option<&'a Arc<RulePersister>>,
+        usage_totals: UsageTotals,
     ) -> Self {
         let (session, context, cancel) = (turn.handle, turn.context, turn.cancel);
-        Self { arguments: "", session, context, cancel, turn, options, commands, keeper, spent }
+        Self {
+            arguments: "",
+            session,
+            context,
+            cancel,
+            turn,
+            options,
+            commands,
+            rule_persister,
+            usage_totals,
+        }
     }
 }
 
@@ -196,9 +210,9 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 
 /// Does what a prompt says that is one of the agent's commands, and returns what to say about it. To
 /// be awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
-pub(crate) async fn answer(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
+pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
     let (command, arguments) = asked.commands.find(prompt)?;
-    let saved = async || match asked.keeper {
+    let saved = async || match asked.rule_persister {
         Some(keeper) => asked.cancel.run_until_cancelled(keeper.save()).await,
         None => Some(Ok(())),
     };
@@ -214,7 +228,7 @@ pub(crate) async fn answer(prompt: &str, asked: CommandContext<'_>) -> Option<St
 }
 
 /// One line of a list of what can be chosen.
-fn choice(value: &str, text: &str, is_chosen: bool) -> String {
+fn choice_line(value: &str, text: &str, is_chosen: bool) -> String {
     let mark = if is_chosen { " ← now" } else { "" };
     match text {
         "" => format!("- `{value}`{mark}\n"),

@@ -4,14 +4,14 @@
 //! in the workspace is configuration.
 
 mod budget;
-mod compact;
+mod compaction;
 pub(crate) mod date;
+mod file_versions;
 mod instructions;
-mod reads;
-mod room;
-mod stamps;
+mod read_rules;
 mod summary;
-mod system;
+mod system_prompt;
+mod trim;
 
 use std::borrow::Cow;
 use std::env::consts::OS;
@@ -24,41 +24,41 @@ use std::time::SystemTime;
 use acp_lifecycle::Secrets;
 use acp_tools::Workspace;
 use acp_types::{Status, ToolCallReport, ToolKind};
-use callboard_models::{Message, Model, ToolSpec};
+use callboard_models::{ChatMessage, Model, ToolSpec};
 
-pub(crate) use budget::{Budget, weight};
-use instructions::Instructions;
-pub(crate) use reads::ReadRules;
-pub(crate) use room::{Made, Maker};
-use stamps::Stamps;
+pub(crate) use budget::{ContextBudget, estimated_bytes};
+pub(crate) use compaction::{CompactionOutcome, Compactor};
+use file_versions::FileVersions;
+use instructions::ProjectInstructions;
+pub(crate) use read_rules::ReadRules;
 
-use crate::blocking::one_at_a_time;
+use crate::blocking::spawn_blocking_exclusive;
 use crate::limits;
 use crate::lock::lock;
-use crate::mode::Mode;
+use crate::permission_mode::PermissionMode;
 
 /// Returns whether a model is told anything but the session itself.
-pub(crate) fn is_told(model: &dyn Model) -> bool {
-    !model.traits().scripted
+pub(crate) fn takes_context(model: &dyn Model) -> bool {
+    !model.capabilities().scripted
 }
 
 /// What stands before the messages of every request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct System {
+pub(crate) struct SystemPrompt {
     pub(crate) text: Arc<str>,
     /// What it and the tools weigh, in bytes of text.
-    pub(crate) weight: u64,
+    pub(crate) estimated_bytes: u64,
 }
 
-impl System {
-    fn new(setting: &system::Setting<'_>) -> Self {
+impl SystemPrompt {
+    fn new(setting: &system_prompt::PromptInputs<'_>) -> Self {
         let tool = |tool: &ToolSpec| {
             let schema = acp_types::json::serialized_len(&tool.input_schema);
             tool.name.len() + tool.description.len() + schema
         };
-        let text: Arc<str> = system::prompt(setting).into();
+        let text: Arc<str> = system_prompt::render(setting).into();
         let weight = text.len() + setting.tools.iter().map(tool).sum::<usize>();
-        Self { text, weight: weight as u64 }
+        Self { text, estimated_bytes: weight as u64 }
     }
 }
 
@@ -73,34 +73,34 @@ pub(crate) struct WorkspaceContext {
     hints: Arc<[Cow<'static, str>]>,
     date: Arc<str>,
     /// Held while files are read, which may take for ever: by one thread, for which no other waits.
-    known: Arc<tokio::sync::Mutex<Known>>,
-    told: Arc<Mutex<Told>>,
+    known: Arc<tokio::sync::Mutex<TrackedFiles>>,
+    pending: Arc<Mutex<PendingContext>>,
     /// Says that the model has lost the instructions that it was told.
-    forgotten: Arc<AtomicBool>,
+    is_forgotten: Arc<AtomicBool>,
 }
 
 /// What is known of the files around the session.
 #[derive(Debug, Default)]
-struct Known {
-    instructions: Instructions,
-    stamps: Stamps,
+struct TrackedFiles {
+    instructions: ProjectInstructions,
+    versions: FileVersions,
 }
 
 /// What needs no file.
 #[derive(Debug, Default)]
-struct Told {
+struct PendingContext {
     /// What was found and is still to be told.
-    untold: Vec<String>,
-    system: Option<(Option<Mode>, System)>,
+    messages: Vec<String>,
+    system: Option<(Option<PermissionMode>, SystemPrompt)>,
 }
 
 impl WorkspaceContext {
     /// Begins with a session whose model knows nothing.
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
-        let date = date::utc(now).into();
-        let (known, told, forgotten) = (Arc::default(), Arc::default(), Arc::default());
+        let date = date::utc_date(now).into();
+        let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
         let hints = Arc::default();
-        Self { workspace, instructions: None, hints, date, known, told, forgotten }
+        Self { workspace, instructions: None, hints, date, known, pending, is_forgotten }
     }
 
     /// Says in the system prompt how the tools are used well.
@@ -109,19 +109,23 @@ impl WorkspaceContext {
     }
 
     /// Begins the system prompt with an embedder's text.
-    pub(crate) fn instructed(self, instructions: Option<Arc<str>>) -> Self {
+    pub(crate) fn with_instructions(self, instructions: Option<Arc<str>>) -> Self {
         Self { instructions, ..self }
     }
 
     /// Returns what stands before the messages in a mode; `tools` are the same for the whole
     /// session.
-    pub(crate) fn system(&self, mode: Option<Mode>, tools: &[ToolSpec]) -> System {
-        let mut told = lock(&self.told);
+    pub(crate) fn system_prompt(
+        &self,
+        mode: Option<PermissionMode>,
+        tools: &[ToolSpec],
+    ) -> SystemPrompt {
+        let mut told = lock(&self.pending);
         match &told.system {
             Some((of, system)) if *of == mode => system.clone(),
             _ => {
                 let roots: Vec<_> = self.workspace.roots().collect();
-                let system = System::new(&system::Setting {
+                let system = SystemPrompt::new(&system_prompt::PromptInputs {
                     instructions: self.instructions.as_deref(),
                     tools,
                     hints: &self.hints,
@@ -138,20 +142,20 @@ impl WorkspaceContext {
 
     /// Notes which files a call that has just ended worked on: what a completed one read or wrote
     /// is what the model knows.
-    pub(crate) async fn touched(&self, call: &ToolCallReport) {
+    pub(crate) async fn record_call(&self, call: &ToolCallReport) {
         let knows = call.status == Status::Completed
             && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
         let mut files: Vec<_> = call.locations.iter().map(|at| at.path().to_owned()).collect();
         files.dedup();
-        self.saw(files.into_iter().map(|file| (file, knows)).collect()).await;
+        self.record_files(files.into_iter().map(|file| (file, knows)).collect()).await;
     }
 
     /// Notes files that the model works on, and of each whether it knows what is in it.
-    pub(crate) async fn saw(&self, files: Vec<(PathBuf, bool)>) {
+    pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
-            self.blocking(move |known, workspace| {
+            self.run_blocking(move |known, workspace| {
                 for (file, knows) in &files {
-                    known.touched(workspace, file, *knows);
+                    known.record_file(workspace, file, *knows);
                 }
             })
             .await;
@@ -161,47 +165,54 @@ impl WorkspaceContext {
     /// Returns what the model is to be told before the next request: instructions that it has not
     /// been told, files that changed; nothing of `secrets`, nor of files that `rules` withhold.
     /// `window` is how many tokens it takes.
-    pub(crate) async fn news(
+    pub(crate) async fn take_messages(
         &self,
         window: u64,
         secrets: Secrets,
         rules: ReadRules,
-    ) -> Vec<Message> {
-        let room = window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_SHARE;
+    ) -> Vec<ChatMessage> {
+        let room =
+            window.saturating_mul(limits::BYTES_PER_TOKEN) / limits::INSTRUCTIONS_WINDOW_DIVISOR;
         let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let (told, forgotten) = (self.told.clone(), self.forgotten.clone());
-        let look = move |known: &mut Known, workspace: &Workspace| {
+        let (told, forgotten) = (self.pending.clone(), self.is_forgotten.clone());
+        let look = move |known: &mut TrackedFiles, workspace: &Workspace| {
             if forgotten.swap(false, Ordering::Relaxed) {
-                known.instructions.forget();
+                known.instructions.mark_forgotten();
             }
             // Changes first: a file of instructions that changed is told whole.
-            let mut news: Vec<_> = known.stamps.news(workspace).into_iter().collect();
-            news.extend(known.instructions.news(workspace, &secrets, &rules, room));
-            lock(&told).untold.extend(news);
+            let mut news: Vec<_> = known.versions.take_changes(workspace).into_iter().collect();
+            news.extend(known.instructions.take_message(workspace, &secrets, &rules, room));
+            lock(&told).messages.extend(news);
         };
         // Who does not wait for it any more is told the next time.
-        self.blocking(look).await;
-        std::mem::take(&mut lock(&self.told).untold).into_iter().map(Message::Context).collect()
+        self.run_blocking(look).await;
+        std::mem::take(&mut lock(&self.pending).messages)
+            .into_iter()
+            .map(ChatMessage::Context)
+            .collect()
     }
 
     /// Notes that the model has lost what it was told, because messages were left out.
-    pub(crate) fn forget(&self) {
-        self.forgotten.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_forgotten(&self) {
+        self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
     /// Looks at files where that holds up nobody.
-    async fn blocking(&self, look: impl FnOnce(&mut Known, &Workspace) + Send + 'static) {
+    async fn run_blocking(
+        &self,
+        look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
+    ) {
         let workspace = self.workspace.clone();
         // A panic costs what would have been told.
-        one_at_a_time(&self.known, move |known| look(known, &workspace)).await;
+        spawn_blocking_exclusive(&self.known, move |known| look(known, &workspace)).await;
     }
 }
 
-impl Known {
-    fn touched(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
-        self.instructions.touched(workspace, file);
+impl TrackedFiles {
+    fn record_file(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
+        self.instructions.record_touched(workspace, file);
         if knows {
-            self.stamps.saw(workspace, file);
+            self.versions.record(workspace, file);
         }
     }
 }
@@ -226,13 +237,13 @@ mod tests {
         let (open, gate) = std::sync::mpsc::channel::<()>();
         let mut threads = tokio::runtime::Builder::new_current_thread();
         threads.max_blocking_threads(2).build().unwrap().block_on(async {
-            let hangs = surroundings.blocking(move |_, _| gate.recv().unwrap_or(()));
+            let hangs = surroundings.run_blocking(move |_, _| gate.recv().unwrap_or(()));
             assert!(hangs.now_or_never().is_none());
             for _ in 0..3 {
                 // Gives up at once, as a cancelled turn does.
                 assert!(
                     surroundings
-                        .news(0, Secrets::default(), ReadRules::default())
+                        .take_messages(0, Secrets::default(), ReadRules::default())
                         .now_or_never()
                         .is_none()
                 );
@@ -243,7 +254,7 @@ mod tests {
             drop(open);
             assert!(is_free, "all threads hang");
             assert_eq!(
-                surroundings.news(0, Secrets::default(), ReadRules::default()).await.len(),
+                surroundings.take_messages(0, Secrets::default(), ReadRules::default()).await.len(),
                 0
             );
         });

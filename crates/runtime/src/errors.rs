@@ -15,7 +15,7 @@ use std::path::Path;
 
 use acp_tools::WorkspaceError;
 use agent_client_protocol::{Error, ErrorCode};
-use callboard_models::{Fault, ModelError};
+use callboard_models::{ModelError, ModelErrorKind};
 use callboard_text::{head, path_text, visible};
 use serde_json::Value;
 
@@ -23,13 +23,13 @@ use crate::limits;
 
 /// Why a request was not done: `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum ErrorReason {
     /// A bound is reached; the same may work later.
     Busy,
     /// The client cancelled the request before anything was done for it.
     Cancelled,
     /// The agent failed.
-    Fault,
+    Internal,
     /// A folder of a new session cannot be worked in.
     FolderUnusable,
     /// The parameters do not fit the method, or name what there is not.
@@ -44,10 +44,10 @@ pub(crate) enum Reason {
     UnknownSession,
 }
 
-impl Reason {
+impl ErrorReason {
     fn code(self) -> ErrorCode {
         match self {
-            Self::Busy | Self::Fault | Self::ModelContextFull | Self::ModelError => {
+            Self::Busy | Self::Internal | Self::ModelContextFull | Self::ModelError => {
                 ErrorCode::INTERNAL_ERROR
             }
             Self::Cancelled => ErrorCode::REQUEST_CANCELLED,
@@ -61,7 +61,7 @@ impl Reason {
         match self {
             Self::Busy => "busy",
             Self::Cancelled => "cancelled",
-            Self::Fault => "fault",
+            Self::Internal => "fault",
             Self::FolderUnusable => "folder_unusable",
             Self::InvalidParams => "invalid_params",
             Self::ModelAuth => "model_auth",
@@ -73,34 +73,34 @@ impl Reason {
 }
 
 /// Makes an error. Its message is one visible line that begins with a capital letter.
-pub(crate) fn error(reason: Reason, message: &str) -> Error {
-    acp_transport::error(reason.code(), reason.as_str(), message)
+pub(crate) fn error(reason: ErrorReason, message: &str) -> Error {
+    acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
 /// The parameters do not fit the method, or name what there is not.
 pub(crate) fn invalid_params(what: &str) -> Error {
-    error(Reason::InvalidParams, what)
+    error(ErrorReason::InvalidParams, what)
 }
 
 /// A folder that cannot be worked in.
-pub(crate) fn folder(error: &WorkspaceError) -> Error {
+pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
     let (path, why) = match error {
         WorkspaceError::NotAbsolute { path } => {
             (path, "is not an absolute path; send an absolute one".to_owned())
         }
-        WorkspaceError::Unusable { path, source } => (path, unusable(source)),
-        error => return self::error(Reason::FolderUnusable, &error.to_string()),
+        WorkspaceError::Unusable { path, source } => (path, io_problem(source)),
+        error => return self::error(ErrorReason::FolderUnusable, &error.to_string()),
     };
-    let path = shown(path);
+    let path = display_path(path);
     let message = format!("The project folder \"{path}\" {why}");
-    let mut error = self::error(Reason::FolderUnusable, &message);
+    let mut error = self::error(ErrorReason::FolderUnusable, &message);
     if let Some(Value::Object(data)) = &mut error.data {
         data.insert("path".to_owned(), path.into());
     }
     error
 }
 
-fn unusable(error: &io::Error) -> String {
+fn io_problem(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist; create it or choose another one".to_owned(),
         io::ErrorKind::NotADirectory => "is not a folder; choose a folder".to_owned(),
@@ -112,14 +112,14 @@ fn unusable(error: &io::Error) -> String {
 }
 
 /// A path in one visible line, within the bound of a message.
-fn shown(path: &Path) -> String {
-    head(&visible(&path_text(path)), limits::MAX_FAULT_BYTES / 2).to_owned()
+fn display_path(path: &Path) -> String {
+    head(&visible(&path_text(path)), limits::MAX_MODEL_ERROR_BYTES / 2).to_owned()
 }
 
 /// A session that is not open.
 pub(crate) fn unknown_session() -> Error {
     let what = "This session is not open on this connection. Open one by `session/new`";
-    error(Reason::UnknownSession, what)
+    error(ErrorReason::UnknownSession, what)
 }
 
 /// A session that is not open any more, or soon will not be.
@@ -129,31 +129,31 @@ pub(crate) fn session_closing() -> Error {
 
 /// A bound is reached; the same may work later.
 pub(crate) fn busy(what: &str) -> Error {
-    error(Reason::Busy, what)
+    error(ErrorReason::Busy, what)
 }
 
 /// The client cancelled its request before anything was done for it.
 pub(crate) fn request_cancelled() -> Error {
-    error(Reason::Cancelled, "The request was cancelled")
+    error(ErrorReason::Cancelled, "The request was cancelled")
 }
 
 /// A fault of the agent itself.
-pub(crate) fn fault(what: &str) -> Error {
-    error(Reason::Fault, &format!("The agent failed: {what}"))
+pub(crate) fn internal(what: &str) -> Error {
+    error(ErrorReason::Internal, &format!("The agent failed: {what}"))
 }
 
 /// The model cannot go on.
-pub(crate) fn model(fault: &ModelError) -> Error {
+pub(crate) fn model_failed(fault: &ModelError) -> Error {
     // One line, as clients show it; a provider may have said several, or a whole page.
     let said = visible(&fault.to_string());
     let pause = fault.retry_after.filter(|pause| !pause.is_zero());
     let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
     let later = later.unwrap_or_default();
-    let said = head(&said, limits::MAX_FAULT_BYTES - later.len() - MODEL_FAILED.len());
-    let reason = match fault.fault {
-        Fault::Auth => Reason::ModelAuth,
-        Fault::TooLong => Reason::ModelContextFull,
-        _ => Reason::ModelError,
+    let said = head(&said, limits::MAX_MODEL_ERROR_BYTES - later.len() - MODEL_FAILED.len());
+    let reason = match fault.kind {
+        ModelErrorKind::Auth => ErrorReason::ModelAuth,
+        ModelErrorKind::ContextTooLong => ErrorReason::ModelContextFull,
+        _ => ErrorReason::ModelError,
     };
     error(reason, &format!("{MODEL_FAILED}{said}{later}"))
 }
@@ -167,7 +167,7 @@ pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
     if message.len() < 12 || !message.starts_with(char::is_uppercase) {
         return Err(format!("{message:?} does not say what happened"));
     }
-    if message.contains(char::is_control) || message.len() > limits::MAX_FAULT_BYTES {
+    if message.contains(char::is_control) || message.len() > limits::MAX_MODEL_ERROR_BYTES {
         return Err(format!("{message:?} is not one line within its bound"));
     }
     let data = error["data"].as_object().ok_or("its data is no object")?;
@@ -179,7 +179,7 @@ pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
         return Err(format!("{reason} has another code: {error}"));
     }
     let is_known =
-        |key: &String| key == "reason" || (key == "path" && *known == Reason::FolderUnusable);
+        |key: &String| key == "reason" || (key == "path" && *known == ErrorReason::FolderUnusable);
     match data.keys().find(|key| !is_known(key)) {
         None => Ok(()),
         Some(key) => Err(format!("{key} is not documented: {error}")),
@@ -197,25 +197,25 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        Reason, busy, check_shape, fault, folder, invalid_params, model, request_cancelled,
-        unknown_session,
+        ErrorReason, busy, check_shape, folder_unusable, internal, invalid_params, model_failed,
+        request_cancelled, unknown_session,
     };
     use crate::limits;
-    use callboard_models::{Fault, ModelError};
+    use callboard_models::{ModelError, ModelErrorKind};
 
-    pub(super) const ALL: [Reason; 9] = [
-        Reason::Busy,
-        Reason::Cancelled,
-        Reason::Fault,
-        Reason::FolderUnusable,
-        Reason::InvalidParams,
-        Reason::ModelAuth,
-        Reason::ModelContextFull,
-        Reason::ModelError,
-        Reason::UnknownSession,
+    pub(super) const ALL: [ErrorReason; 9] = [
+        ErrorReason::Busy,
+        ErrorReason::Cancelled,
+        ErrorReason::Internal,
+        ErrorReason::FolderUnusable,
+        ErrorReason::InvalidParams,
+        ErrorReason::ModelAuth,
+        ErrorReason::ModelContextFull,
+        ErrorReason::ModelError,
+        ErrorReason::UnknownSession,
     ];
 
-    fn model_error(fault: Fault, message: &str) -> ModelError {
+    fn model_error(fault: ModelErrorKind, message: &str) -> ModelError {
         ModelError::new(fault, message)
     }
 
@@ -226,18 +226,23 @@ mod tests {
 
     #[test]
     fn every_error_has_the_one_shape() {
-        let hostile = format!("a\u{202e}\n{}", "x".repeat(limits::MAX_FAULT_BYTES * 2));
+        let hostile = format!("a\u{202e}\n{}", "x".repeat(limits::MAX_MODEL_ERROR_BYTES * 2));
         for text in ["too many sessions are open", &*hostile] {
-            [busy(text), fault(text), invalid_params(text)].iter().for_each(check);
-            for fault in [Fault::Auth, Fault::TooLong, Fault::Transient, Fault::Idle, Fault::Other]
-            {
+            [busy(text), internal(text), invalid_params(text)].iter().for_each(check);
+            for fault in [
+                ModelErrorKind::Auth,
+                ModelErrorKind::ContextTooLong,
+                ModelErrorKind::Transient,
+                ModelErrorKind::IdleTimeout,
+                ModelErrorKind::Other,
+            ] {
                 let retry_after = Some(Duration::from_secs(10));
-                check(&model(&ModelError { retry_after, ..model_error(fault, text) }));
+                check(&model_failed(&ModelError { retry_after, ..model_error(fault, text) }));
             }
             let path = std::path::PathBuf::from(text);
-            check(&folder(&WorkspaceError::NotAbsolute { path: path.clone() }));
+            check(&folder_unusable(&WorkspaceError::NotAbsolute { path: path.clone() }));
             let source = io::Error::other(text);
-            check(&folder(&WorkspaceError::Unusable { path, source }));
+            check(&folder_unusable(&WorkspaceError::Unusable { path, source }));
         }
         [unknown_session(), request_cancelled()].iter().for_each(check);
     }
@@ -269,7 +274,7 @@ mod tests {
             ),
         ] {
             let error = WorkspaceError::Unusable { path: "/a b".into(), source: kind.into() };
-            let error = folder(&error);
+            let error = folder_unusable(&error);
             assert_eq!(error.message, message);
             assert_eq!(error.data, Some(json!({"reason": "folder_unusable", "path": "/a b"})));
         }
@@ -280,17 +285,24 @@ mod tests {
         let ten = Some(Duration::from_secs(10));
         for (fault, status, retry_after, code, reason, message) in [
             (
-                Fault::Auth,
+                ModelErrorKind::Auth,
                 Some(401),
                 None,
                 -32000,
                 "model_auth",
                 "The model failed: no (status 401)",
             ),
-            (Fault::TooLong, None, None, -32603, "model_context_full", "The model failed: no"),
-            (Fault::Other, None, None, -32603, "model_error", "The model failed: no"),
             (
-                Fault::Transient,
+                ModelErrorKind::ContextTooLong,
+                None,
+                None,
+                -32603,
+                "model_context_full",
+                "The model failed: no",
+            ),
+            (ModelErrorKind::Other, None, None, -32603, "model_error", "The model failed: no"),
+            (
+                ModelErrorKind::Transient,
                 Some(429),
                 ten,
                 -32603,
@@ -299,7 +311,7 @@ mod tests {
             ),
         ] {
             let fault = ModelError { status, retry_after, ..model_error(fault, "no") };
-            let error = model(&fault);
+            let error = model_failed(&fault);
             assert_eq!((i32::from(error.code), &*error.message), (code, message));
             assert_eq!(error.data, Some::<Value>(json!({ "reason": reason })));
         }

@@ -9,15 +9,15 @@ mod agent;
 mod authenticator;
 mod backends;
 mod blocking;
-mod catalogue;
 mod commands;
 mod context;
 mod errors;
 mod limits;
 mod lock;
-mod mode;
+mod model_catalogue;
 mod options;
 mod permission;
+mod permission_mode;
 pub mod private_files;
 mod prompt;
 mod retry;
@@ -27,14 +27,14 @@ mod session;
 mod spans;
 mod turn;
 
-pub use agent::{Agent, serve};
+pub use agent::{CodingAgent, serve};
 pub use authenticator::Authenticator;
-pub use blocking::one_at_a_time;
-pub use catalogue::{BuiltIn, Catalogue, Choice};
+pub use blocking::spawn_blocking_exclusive;
 pub use commands::{CommandContext, SlashCommand};
-pub use limits::MAX_LISTED_CHOICES;
-pub use mode::Mode;
-pub use rule_store::StateStore;
+pub use limits::MAX_CATALOGUE_CHOICES;
+pub use model_catalogue::{BuiltInModels, ModelCatalogue, ModelChoice};
+pub use permission_mode::PermissionMode;
+pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
 
 // The examples of the README are tested like those of the documentation.

@@ -22,71 +22,79 @@ use agent_client_protocol::v1::schema::{
 };
 use callboard_text::head;
 
-pub(crate) use selection::{Change, Chosen, LEVELS, Selection, level, parse_level};
+pub(crate) use selection::{
+    ActiveOptions, OptionChange, Selection, THOUGHT_LEVELS, parse_thought_level,
+    thought_level_value,
+};
 
 use callboard_models::Effort;
 
 use crate::lock::lock;
-use crate::mode::Mode;
+use crate::permission_mode::PermissionMode;
 use crate::{errors, limits};
 
 /// What is chosen in an open session.
-pub(crate) struct Options {
+pub(crate) struct SessionOptions {
     handle: SessionHandle,
-    commands: Commands,
+    commands: CommandMenuFn,
     roots: Vec<PathBuf>,
-    state: Mutex<State>,
+    state: Mutex<OptionsState>,
 }
 
-struct State {
+struct OptionsState {
     selection: Selection,
-    told: Told,
+    advertised: AdvertisedOptions,
     /// How many models were asked for; and which of these requests was the last to be met.
-    asked: u64,
-    met: u64,
+    model_requests: u64,
+    last_model_request: u64,
 }
 
 /// Returns the slash commands that there are with what is chosen.
-type Commands = Box<dyn Fn(&Chosen) -> SessionState + Send + Sync>;
+type CommandMenuFn = Box<dyn Fn(&ActiveOptions) -> SessionState + Send + Sync>;
 
 /// What the client was told last.
 #[derive(Debug, PartialEq)]
-struct Told {
-    mode: Option<Mode>,
+struct AdvertisedOptions {
+    mode: Option<PermissionMode>,
     options: Vec<ConfigOption>,
     commands: SessionState,
 }
 
 /// Who asked for a change, and so hears of it by the answer: behind what was sent before, also
 /// where its session ends first, because opening a model may take for ever.
-pub(crate) enum By {
+pub(crate) enum ChangeOrigin {
     Command,
     SetMode(OpenRequest<SetSessionModeResponse>),
     SetOption(OpenRequest<SetSessionConfigOptionResponse>),
 }
 
-impl Options {
+impl SessionOptions {
     /// Takes over what the client was told by the answer to `session/new`, and tells it of the
     /// commands.
     pub(crate) fn new(
         selection: Selection,
         handle: SessionHandle,
-        commands: impl Fn(&Chosen) -> SessionState + Send + Sync + 'static,
+        commands: impl Fn(&ActiveOptions) -> SessionState + Send + Sync + 'static,
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
-        let told = Told::new(&selection, &commands);
+        let told = AdvertisedOptions::new(&selection, &commands);
         handle.send_state(told.commands.clone());
-        let state = Mutex::new(State { selection, told, asked: 0, met: 0 });
+        let state = Mutex::new(OptionsState {
+            selection,
+            advertised: told,
+            model_requests: 0,
+            last_model_request: 0,
+        });
         Arc::new(Self { handle, commands: Box::new(commands), roots, state })
     }
 
     /// Returns what the next request to a model goes by.
-    pub(crate) fn chosen(&self) -> Chosen {
-        lock(&self.state).selection.chosen()
+    pub(crate) fn active(&self) -> ActiveOptions {
+        lock(&self.state).selection.active()
     }
 
     /// Looks at what can be chosen, and is.
-    pub(crate) fn with<T>(&self, look: impl FnOnce(&Selection) -> T) -> T {
+    pub(crate) fn with_selection<T>(&self, look: impl FnOnce(&Selection) -> T) -> T {
         look(&lock(&self.state).selection)
     }
 
@@ -97,8 +105,8 @@ impl Options {
         responder: Responder<SetSessionModeResponse>,
         client: &ClientSession,
     ) -> Result<()> {
-        match self.with(|selection| selection.mode(&request.mode_id.0)) {
-            Ok(mode) => self.set_mode(mode, By::SetMode(client.open_request(responder))),
+        match self.with_selection(|selection| selection.parse_mode(&request.mode_id.0)) {
+            Ok(mode) => self.set_mode(mode, ChangeOrigin::SetMode(client.open_request(responder))),
             Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
         }
         Ok(())
@@ -114,35 +122,35 @@ impl Options {
         let value =
             request.value.as_value_id().ok_or("The value of an option is one of those listed");
         let change = value.and_then(|value| {
-            self.with(|selection| selection.change(&request.config_id.0, &value.0))
+            self.with_selection(|selection| selection.parse_change(&request.config_id.0, &value.0))
         });
         let change = match change {
             Ok(change) => change,
             Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
         };
-        let by = By::SetOption(client.open_request(responder));
+        let by = ChangeOrigin::SetOption(client.open_request(responder));
         match change {
-            Change::Mode(mode) => self.set_mode(mode, by),
-            Change::Effort(effort) => self.set_effort(effort, by),
-            Change::Model(name) => drop(tokio::spawn(self.set_model(name, by))),
+            OptionChange::Mode(mode) => self.set_mode(mode, by),
+            OptionChange::Effort(effort) => self.set_effort(effort, by),
+            OptionChange::Model(name) => drop(tokio::spawn(self.set_model(name, by))),
         }
         Ok(())
     }
 
     /// Sets the mode: it holds for every call that is not permitted yet.
-    pub(crate) fn set_mode(&self, mode: Mode, by: By) {
+    pub(crate) fn set_mode(&self, mode: PermissionMode, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_mode(mode);
         let policy = mode.policy(&self.roots);
-        self.handle.with(|session, _| session.set_policy(policy));
-        self.tell(&mut state, by);
+        self.handle.update(|session, _| session.set_policy(policy));
+        self.advertise_changes(&mut state, by);
     }
 
     /// Sets how much to think, from the next request on.
-    pub(crate) fn set_effort(&self, effort: Option<Effort>, by: By) {
+    pub(crate) fn set_effort(&self, effort: Option<Effort>, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_effort(effort);
-        self.tell(&mut state, by);
+        self.advertise_changes(&mut state, by);
     }
 
     /// Sets the model, from the next request on. Of several that are on their way, the one that
@@ -153,42 +161,42 @@ impl Options {
     pub(crate) fn set_model(
         self: &Arc<Self>,
         name: String,
-        by: By,
+        by: ChangeOrigin,
     ) -> impl Future<Output = std::result::Result<(), String>> + Send + use<> {
         let (options, request, catalogue) = {
             let mut state = lock(&self.state);
-            state.asked += 1;
-            (self.clone(), state.asked, state.selection.catalogue().clone())
+            state.model_requests += 1;
+            (self.clone(), state.model_requests, state.selection.catalogue().clone())
         };
         async move {
             // It may read files, or wait for a keyring.
-            let opened = tokio::task::spawn_blocking(move || catalogue.open(&name)).await;
+            let opened = tokio::task::spawn_blocking(move || catalogue.open_model(&name)).await;
             let model = match opened {
                 Ok(Ok(model)) => model,
-                Ok(Err(error)) => return by.fail(options.redacted(&error.to_string())),
-                Err(_) => return by.fail("the model could not be opened".to_owned()),
+                Ok(Err(error)) => return by.reject(options.redact(&error.to_string())),
+                Err(_) => return by.reject("the model could not be opened".to_owned()),
             };
             let mut state = lock(&options.state);
-            if request > state.met {
-                state.met = request;
+            if request > state.last_model_request {
+                state.last_model_request = request;
                 state.selection.set_model(model);
             }
-            options.tell(&mut state, by);
+            options.advertise_changes(&mut state, by);
             Ok(())
         }
     }
 
     /// Tells the client what has changed by itself: which models there are, what they can.
     pub(crate) fn refresh(&self) {
-        self.tell(&mut lock(&self.state), By::Command);
+        self.advertise_changes(&mut lock(&self.state), ChangeOrigin::Command);
     }
 
     /// Looks for further models to choose among, beside everything else, and tells the client.
-    pub(crate) fn explore(self: &Arc<Self>) {
-        let catalogue = self.with(|selection| selection.catalogue().clone());
+    pub(crate) fn discover_models(self: &Arc<Self>) {
+        let catalogue = self.with_selection(|selection| selection.catalogue().clone());
         let options = Arc::downgrade(self);
         drop(tokio::spawn(async move {
-            catalogue.explore().await;
+            catalogue.discover_models().await;
             if let Some(options) = options.upgrade() {
                 options.refresh();
             }
@@ -197,52 +205,52 @@ impl Options {
 
     /// Sends the client what has changed, and answers the request for it. The changes and the
     /// answer go out in this order, behind what went before.
-    fn tell(&self, state: &mut State, by: By) {
-        let now = Told::new(&state.selection, &self.commands);
+    fn advertise_changes(&self, state: &mut OptionsState, by: ChangeOrigin) {
+        let now = AdvertisedOptions::new(&state.selection, &self.commands);
         if let Some(mode) = now.mode
-            && state.told.mode != now.mode
-            && !matches!(by, By::SetMode(_))
+            && state.advertised.mode != now.mode
+            && !matches!(by, ChangeOrigin::SetMode(_))
         {
             self.handle.send_state(SessionState::Mode(mode.id().to_owned()));
         }
-        if state.told.options != now.options && !matches!(by, By::SetOption(_)) {
+        if state.advertised.options != now.options && !matches!(by, ChangeOrigin::SetOption(_)) {
             self.handle.send_state(SessionState::Options(now.options.clone()));
         }
-        if state.told.commands != now.commands {
+        if state.advertised.commands != now.commands {
             self.handle.send_state(now.commands.clone());
         }
-        state.told = now;
+        state.advertised = now;
         match by {
-            By::Command => {}
-            By::SetMode(request) => request.answer(Ok(SetSessionModeResponse::new())),
-            By::SetOption(request) => {
-                let options = v1::config_options(&state.told.options);
-                request.answer(Ok(SetSessionConfigOptionResponse::new(options)));
+            ChangeOrigin::Command => {}
+            ChangeOrigin::SetMode(request) => request.respond(Ok(SetSessionModeResponse::new())),
+            ChangeOrigin::SetOption(request) => {
+                let options = v1::config_options(&state.advertised.options);
+                request.respond(Ok(SetSessionConfigOptionResponse::new(options)));
             }
         }
     }
 
-    fn redacted(&self, text: &str) -> String {
-        self.handle.with(|session, _| session.secrets().redact(text).into_owned())
+    fn redact(&self, text: &str) -> String {
+        self.handle.update(|session, _| session.secrets().redact(text).into_owned())
     }
 }
 
-impl Told {
-    fn new(selection: &Selection, commands: &dyn Fn(&Chosen) -> SessionState) -> Self {
-        let chosen = selection.chosen();
+impl AdvertisedOptions {
+    fn new(selection: &Selection, commands: &dyn Fn(&ActiveOptions) -> SessionState) -> Self {
+        let chosen = selection.active();
         let commands = commands(&chosen);
-        Self { mode: chosen.mode, options: selection.options(&chosen), commands }
+        Self { mode: chosen.mode, options: selection.config_options(&chosen), commands }
     }
 }
 
-impl By {
+impl ChangeOrigin {
     /// Answers that what was asked for is not there after all.
-    fn fail(self, what: String) -> std::result::Result<(), String> {
-        let error = errors::invalid_params(head(&what, limits::MAX_REASON_BYTES));
+    fn reject(self, what: String) -> std::result::Result<(), String> {
+        let error = errors::invalid_params(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
         match self {
             Self::Command => {}
-            Self::SetMode(request) => request.answer(Err(error)),
-            Self::SetOption(request) => request.answer(Err(error)),
+            Self::SetMode(request) => request.respond(Err(error)),
+            Self::SetOption(request) => request.respond(Err(error)),
         }
         Err(what)
     }

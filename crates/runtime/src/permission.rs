@@ -5,20 +5,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{Rule, RuleStore, SessionHandle, Verdict};
 
-use crate::mode::Decides;
+use crate::permission_mode::PolicySource;
 
 use crate::limits;
 
 /// What decides over the calls of a new session.
-pub(crate) struct Permission {
-    pub(crate) decides: Decides,
-    pub(crate) stored: Option<Stored>,
-    pub(crate) offered: OfferedScopes,
+pub(crate) struct PermissionSetup {
+    pub(crate) policy_source: PolicySource,
+    pub(crate) stored: Option<StoredRules>,
+    pub(crate) offered_scopes: OfferedScopes,
     /// Whether the client can show a form, and so be asked why it rejected a call.
-    pub(crate) asks_why: bool,
+    pub(crate) asks_rejection_reason: bool,
 }
 
 /// For how long an answer to a permission request may be remembered.
@@ -32,41 +32,41 @@ pub(crate) enum OfferedScopes {
 }
 
 /// The rules that are stored for a session.
-pub(crate) struct Stored {
+pub(crate) struct StoredRules {
     store: Arc<dyn RuleStore>,
-    rules: Result<Vec<Rule>, StoreError>,
+    rules: Result<Vec<Rule>, RuleStoreError>,
     /// Whether the session's tools reach the store; then nothing is saved there.
     is_exposed: bool,
 }
 
-impl Permission {
+impl PermissionSetup {
     /// Sets a session up that works in `roots`. Returns who saves what it remembers, if anyone
     /// does.
-    pub(crate) fn set_up(
+    pub(crate) fn configure(
         self,
         session: &mut acp_lifecycle::Session,
         roots: &[PathBuf],
     ) -> Option<Arc<dyn RuleStore>> {
-        session.set_policy(self.decides.policy(roots));
-        if self.asks_why {
-            session.ask_for_reasons();
+        session.set_policy(self.policy_source.policy(roots));
+        if self.asks_rejection_reason {
+            session.ask_rejection_reasons();
         }
-        let Stored { store, rules, is_exposed } = self.stored?;
+        let StoredRules { store, rules, is_exposed } = self.stored?;
         session.load_rules(rules);
         if is_exposed {
             return None;
         }
-        if self.offered == OfferedScopes::SessionAndProject {
+        if self.offered_scopes == OfferedScopes::SessionAndProject {
             session.offer_project_rules();
         }
         Some(store)
     }
 }
 
-impl Stored {
+impl StoredRules {
     /// Reads the rules for a session that works in `roots`, of which the first names its project.
     /// Blocks.
-    pub(crate) fn read(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
+    pub(crate) fn load(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
         let mut rules = store.load(roots.first()?);
         if let Err(error) = &rules {
             tracing::error!(%error, "the rules cannot be read; everything is asked about");
@@ -89,34 +89,34 @@ fn is_within(folder: &Path, roots: &[PathBuf]) -> bool {
 }
 
 /// Saves what one session remembers beyond itself, in order.
-pub(crate) struct Keeper {
+pub(crate) struct RulePersister {
     handle: SessionHandle,
     store: Arc<dyn RuleStore>,
     root: PathBuf,
     saving: tokio::sync::Mutex<()>,
 }
 
-impl Keeper {
+impl RulePersister {
     pub(crate) fn new(handle: SessionHandle, store: Arc<dyn RuleStore>, root: PathBuf) -> Self {
         Self { handle, store, root, saving: tokio::sync::Mutex::default() }
     }
 
     /// Saves what was remembered or revoked since, also if nobody waits for it any more. A rule
     /// that cannot be saved holds in the session only.
-    pub(crate) async fn save(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(crate) async fn save(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
         // In a task of its own: what is taken out of the session is saved.
         let saved = tokio::spawn(async move { keeper.save_all().await }).await;
-        saved.unwrap_or_else(|_| Err(StoreError::new("the store failed")))
+        saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
 
-    async fn save_all(&self) -> Result<(), StoreError> {
+    async fn save_all(&self) -> Result<(), RuleStoreError> {
         let _one = self.saving.lock().await;
         let mut saved = Ok(());
-        for change in self.handle.with(|session, _| session.take_rule_changes()) {
+        for change in self.handle.update(|session, _| session.take_rule_changes()) {
             if let Err(error) = self.save_one(change.clone()).await {
                 tracing::warn!(%error, "a rule cannot be saved");
-                self.handle.with(|session, _| session.unsaved(change));
+                self.handle.update(|session, _| session.keep_unsaved_for_session(change));
                 saved = Err(error);
             }
         }
@@ -127,16 +127,16 @@ impl Keeper {
     /// counts on it: the next session, for one. Gives up after [`RULES_SAVED`]; the store is not.
     ///
     /// [`RULES_SAVED`]: limits::RULES_SAVED
-    pub(crate) async fn settle(self: &Arc<Self>) {
-        if tokio::time::timeout(limits::RULES_SAVED, self.save()).await.is_err() {
+    pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
+        if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save()).await.is_err() {
             tracing::warn!("the rules are still being saved");
         }
     }
 
-    async fn save_one(&self, change: Change) -> Result<(), StoreError> {
+    async fn save_one(&self, change: RuleChange) -> Result<(), RuleStoreError> {
         let (store, root) = (self.store.clone(), self.root.clone());
         let saved = tokio::task::spawn_blocking(move || store.save(&root, &[change])).await;
-        saved.unwrap_or_else(|_| Err(StoreError::new("the store failed")))
+        saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
 }
 
@@ -146,18 +146,18 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Instant, SystemTime};
 
-    use acp_lifecycle::{Effect, Effects, Moment, Permit, Session, Subject};
+    use acp_lifecycle::{Effect, Effects, PermissionSubject, PermitDecision, Session, Timestamp};
     use acp_types::PermissionOptionKind;
     use acp_types::{ToolCallPatch, ToolKind};
 
-    use super::{OfferedScopes, Permission, Stored};
-    use crate::mode::{Decides, Mode};
-    use crate::rule_store::StateStore;
+    use super::{OfferedScopes, PermissionSetup, StoredRules};
+    use crate::permission_mode::{PermissionMode, PolicySource};
+    use crate::rule_store::FileRuleStore;
 
     #[test]
     fn answers_for_the_project_are_offered_only_where_the_agent_was_built_for_it() {
         let folder = tempfile::tempdir().unwrap();
-        let store = StateStore::new(folder.path().join("state"));
+        let store = FileRuleStore::new(folder.path().join("state"));
         let store: Arc<dyn acp_lifecycle::RuleStore> = Arc::new(store);
         let root = folder.path().join("project");
         for (offered, expected) in [
@@ -165,22 +165,30 @@ mod tests {
             (OfferedScopes::SessionAndProject, vec!["allow_always", "allow_project"]),
         ] {
             let roots: [PathBuf; 1] = [root.clone()];
-            let stored = Stored::read(store.clone(), &roots);
-            let decides = Decides::Mode(Mode::default());
+            let stored = StoredRules::load(store.clone(), &roots);
+            let decides = PolicySource::Mode(PermissionMode::default());
             let mut session = Session::new(&root);
-            let permission = Permission { decides, stored, offered, asks_why: false };
-            assert!(permission.set_up(&mut session, &roots).is_some());
-            let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+            let permission = PermissionSetup {
+                policy_source: decides,
+                stored,
+                offered_scopes: offered,
+                asks_rejection_reason: false,
+            };
+            assert!(permission.configure(&mut session, &roots).is_some());
+            let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
             let id = "c".into();
             let call = ToolCallPatch::announce("terminal", "Run `true`", ToolKind::Execute);
             session.announce(&id, &"t".into(), call, now);
             let effects =
                 Effects::from(Effect::Run { command: "true".to_owned(), cwd: root.clone() });
-            let subject = Subject::of_call("terminal", &serde_json::json!({}), &root, b"");
-            let Permit::Asked(number) = session.permit(&id, &effects, subject, true, now) else {
+            let subject =
+                PermissionSubject::for_call("terminal", &serde_json::json!({}), &root, b"");
+            let PermitDecision::AwaitingAnswer(number) =
+                session.permit(&id, &effects, subject, true, now)
+            else {
                 panic!("a command is asked about")
             };
-            let options = &session.request(number).unwrap().options;
+            let options = &session.permission_request(number).unwrap().options;
             let always = options.iter().filter(|it| it.kind == PermissionOptionKind::AllowAlways);
             let always: Vec<_> = always.map(|option| option.id.clone()).collect();
             assert_eq!(always, expected);

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// Makes a folder, and those above it, that nobody else can look into.
-pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -36,7 +36,7 @@ pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
     if !check_folder(folder)? {
         return Ok(None);
     }
-    open(path)?.map(|file| bounded(file, max)).transpose()
+    open(path)?.map(|file| read_bounded(file, max)).transpose()
 }
 
 /// Reads a file of at most `max` bytes in a folder of its own; none where there is none.
@@ -50,7 +50,7 @@ pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
     }
     let Some(file) = open(path)? else { return Ok(None) };
     check_readers(&file.metadata()?)?;
-    bounded(file, max).map(Some)
+    read_bounded(file, max).map(Some)
 }
 
 /// Reads a file that the user wrote, of at most `max` bytes; none where there is none. It may lie
@@ -60,21 +60,21 @@ pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
 ///
 /// If it is no regular file, or anybody but the user and root can change it; if it is longer;
 /// whatever opening or reading it gives.
-pub fn read_linked(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match open_linked(path) {
+pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_following_links(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let found = file.metadata()?;
-    if !is_of_root(&found) {
+    if !is_owned_by_root(&found) {
         check_owner(&found)?;
     }
-    bounded(file, max).map(Some)
+    read_bounded(file, max).map(Some)
 }
 
 /// Opens a regular file, wherever links lead; a pipe or a device is refused, never waited for.
-fn open_linked(path: &Path) -> io::Result<File> {
+fn open_following_links(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file: File = {
         use rustix::fs::{Mode, OFlags};
@@ -90,7 +90,7 @@ fn open_linked(path: &Path) -> io::Result<File> {
     }
 }
 
-fn bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
+fn read_bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(max + 1).read_to_end(&mut text)?;
     if text.len() as u64 > max {
@@ -112,7 +112,7 @@ pub fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
 /// Makes a folder where it is missing, and keeps other processes from locking it until the file is
 /// dropped.
 pub fn lock(folder: &Path) -> io::Result<File> {
-    make_folder(folder)?;
+    create_folder(folder)?;
     check_folder(folder)?;
     let lock =
         File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
@@ -162,7 +162,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
 
 /// Whether it is a file that root keeps and nobody else can write.
 #[cfg(unix)]
-fn is_of_root(found: &std::fs::Metadata) -> bool {
+fn is_owned_by_root(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
     found.uid() == 0 && found.mode() & 0o022 == 0

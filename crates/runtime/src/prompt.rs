@@ -2,24 +2,24 @@
 //!
 //! What the model cannot take is named, never dropped silently.
 
-use callboard_models::{Part, Traits};
+use callboard_models::{ContentPart, ModelCapabilities};
 use callboard_text::path_text;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_tools::Workspace;
-use acp_tools::files::read::read_window;
+use acp_tools::files::read::read_excerpt;
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use callboard_text::visible;
-use callboard_text::{fenced, head};
+use callboard_text::{code_fence, head};
 use url::Url;
 
 use crate::context::ReadRules;
 use crate::limits;
 
 /// Returns what the user typed, without what is attached to it.
-pub(crate) fn typed(blocks: &[ContentBlock]) -> String {
+pub(crate) fn typed_text(blocks: &[ContentBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.as_str()),
         _ => None,
@@ -28,42 +28,49 @@ pub(crate) fn typed(blocks: &[ContentBlock]) -> String {
 }
 
 /// Makes the parts of a prompt for a model that takes what `traits` says.
-pub(crate) fn parts(blocks: Vec<ContentBlock>, traits: &Traits) -> Vec<Part> {
-    let mut parts = Parts { traits, parts: Vec::new(), text: String::new() };
+pub(crate) fn prompt_parts(
+    blocks: Vec<ContentBlock>,
+    traits: &ModelCapabilities,
+) -> Vec<ContentPart> {
+    let mut parts = PartsBuilder { traits, parts: Vec::new(), text: String::new() };
     for block in blocks {
         match block {
-            ContentBlock::Text(block) => parts.text(&block.text),
+            ContentBlock::Text(block) => parts.push_text(&block.text),
             ContentBlock::ResourceLink(link) => {
-                parts.text(&format!("[{}]({})", link.name, link.uri));
-                if path_of(&link).is_none() {
-                    parts.text("[it is only named; what is there was not read]");
+                parts.push_text(&format!("[{}]({})", link.name, link.uri));
+                if link_path(&link).is_none() {
+                    parts.push_text("[it is only named; what is there was not read]");
                 }
             }
-            ContentBlock::Resource(resource) => parts.resource(resource.resource),
-            ContentBlock::Image(image) => parts.medium(Kind::Image, image.mime_type, image.data),
-            ContentBlock::Audio(audio) => parts.medium(Kind::Audio, audio.mime_type, audio.data),
-            _ => parts.text("[content of an unknown kind]"),
+            ContentBlock::Resource(resource) => parts.push_resource(resource.resource),
+            ContentBlock::Image(image) => {
+                parts.push_media(MediaKind::Image, image.mime_type, image.data)
+            }
+            ContentBlock::Audio(audio) => {
+                parts.push_media(MediaKind::Audio, audio.mime_type, audio.data)
+            }
+            _ => parts.push_text("[content of an unknown kind]"),
         }
     }
-    parts.end_text();
+    parts.finish_text();
     parts.parts
 }
 
 /// Parts that are being gathered.
-struct Parts<'a> {
-    traits: &'a Traits,
-    parts: Vec<Part>,
+struct PartsBuilder<'a> {
+    traits: &'a ModelCapabilities,
+    parts: Vec<ContentPart>,
     /// The text since the last part that is none.
     text: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MediaKind {
     Image,
     Audio,
 }
 
-impl Kind {
+impl MediaKind {
     fn name(self) -> &'static str {
         match self {
             Self::Image => "an image",
@@ -72,60 +79,71 @@ impl Kind {
     }
 }
 
-impl Parts<'_> {
-    fn text(&mut self, text: &str) {
+impl PartsBuilder<'_> {
+    fn push_text(&mut self, text: &str) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
         }
         self.text.push_str(text);
     }
 
-    fn end_text(&mut self) {
+    fn finish_text(&mut self) {
         if !self.text.is_empty() {
-            self.parts.push(Part::Text(std::mem::take(&mut self.text)));
+            self.parts.push(ContentPart::Text(std::mem::take(&mut self.text)));
         }
     }
 
-    fn resource(&mut self, resource: EmbeddedResourceResource) {
+    fn push_resource(&mut self, resource: EmbeddedResourceResource) {
         match resource {
             EmbeddedResourceResource::TextResourceContents(contents) => {
-                self.text(&format!("{}\n{}", contents.uri, fenced("", &contents.text)));
+                self.push_text(&format!("{}\n{}", contents.uri, code_fence("", &contents.text)));
             }
             EmbeddedResourceResource::BlobResourceContents(contents) => {
-                self.text(&format!("{}:", contents.uri));
+                self.push_text(&format!("{}:", contents.uri));
                 let media_type = contents.mime_type.unwrap_or_default();
                 match media_type.split_once('/') {
-                    Some(("image", _)) => self.medium(Kind::Image, media_type, contents.blob),
-                    Some(("audio", _)) => self.medium(Kind::Audio, media_type, contents.blob),
-                    _ => self.text("[a binary resource, which cannot be read]"),
+                    Some(("image", _)) => {
+                        self.push_media(MediaKind::Image, media_type, contents.blob)
+                    }
+                    Some(("audio", _)) => {
+                        self.push_media(MediaKind::Audio, media_type, contents.blob)
+                    }
+                    _ => self.push_text("[a binary resource, which cannot be read]"),
                 }
             }
-            _ => self.text("[a resource of an unknown kind]"),
+            _ => self.push_text("[a resource of an unknown kind]"),
         }
     }
 
-    fn medium(&mut self, kind: Kind, media_type: String, data: String) {
-        if let Some(why) = self.why_not(kind, &media_type, &data) {
+    fn push_media(&mut self, kind: MediaKind, media_type: String, data: String) {
+        if let Some(why) = self.unsupported_reason(kind, &media_type, &data) {
             let (what, kib) = (kind.name(), data.len() / 4 * 3 / 1024);
-            let media_type = visible(head(&media_type, MEDIA_TYPE_BYTES));
-            return self.text(&format!("[{what} ({media_type}, {kib} KiB), {why}]"));
+            let media_type = visible(head(&media_type, MAX_MEDIA_TYPE_BYTES));
+            return self.push_text(&format!("[{what} ({media_type}, {kib} KiB), {why}]"));
         }
-        self.end_text();
+        self.finish_text();
         self.parts.push(match kind {
-            Kind::Image => Part::Image { media_type, data },
-            Kind::Audio => Part::Audio { media_type, data },
+            MediaKind::Image => ContentPart::Image { media_type, data },
+            MediaKind::Audio => ContentPart::Audio { media_type, data },
         });
     }
 
     /// Returns why the model is not given it: what a provider refuses would end each later turn.
-    fn why_not(&self, kind: Kind, media_type: &str, data: &str) -> Option<&'static str> {
-        let media = self.parts.iter().filter(|part| !matches!(part, Part::Text(_))).count();
+    fn unsupported_reason(
+        &self,
+        kind: MediaKind,
+        media_type: &str,
+        data: &str,
+    ) -> Option<&'static str> {
+        let media = self.parts.iter().filter(|part| !matches!(part, ContentPart::Text(_))).count();
         match kind {
-            Kind::Image if !self.traits.images => Some("which this model cannot see"),
-            Kind::Audio if !self.traits.audio => Some("which this model cannot hear"),
+            MediaKind::Image if !self.traits.images => Some("which this model cannot see"),
+            MediaKind::Audio if !self.traits.audio => Some("which this model cannot hear"),
             _ if media >= limits::MAX_PROMPT_MEDIA => Some("which is one too many"),
             _ if data.len() > limits::MAX_MEDIA_BYTES => Some("which is too large"),
-            Kind::Image if !IMAGES.contains(&media_type) => Some("which no model can see"),
+            MediaKind::Image if !IMAGE_MEDIA_TYPES.contains(&media_type) => {
+                Some("which no model can see")
+            }
             _ if !is_base64(data) => Some("which is not in base64"),
             _ => None,
         }
@@ -142,14 +160,14 @@ fn is_base64(data: &str) -> bool {
 }
 
 /// Bytes that are told of a media type that is not known.
-const MEDIA_TYPE_BYTES: usize = 80;
+const MAX_MEDIA_TYPE_BYTES: usize = 80;
 
 /// The media types of images that every provider with images takes.
-const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// The files that a prompt links to.
 #[derive(Debug)]
-pub(crate) struct Linked {
+pub(crate) struct LinkedFiles {
     /// What there is to tell of them.
     pub(crate) text: String,
     /// Those that were looked at, and whether they were read.
@@ -158,23 +176,23 @@ pub(crate) struct Linked {
 
 /// Reads the files in the workspace that a prompt links to; `None` if it links to none. Other links
 /// are named in the prompt and no more.
-pub(crate) async fn linked(
+pub(crate) async fn read_linked_files(
     blocks: &[ContentBlock],
     workspace: &Arc<Workspace>,
     rules: ReadRules,
-) -> Option<Linked> {
+) -> Option<LinkedFiles> {
     let links = blocks.iter().filter_map(|block| match block {
-        ContentBlock::ResourceLink(link) => path_of(link),
+        ContentBlock::ResourceLink(link) => link_path(link),
         _ => None,
     });
     let (paths, workspace) = (links.collect::<Vec<_>>(), workspace.clone());
     if paths.is_empty() {
         return None;
     }
-    tokio::task::spawn_blocking(move || look(paths, &workspace, &rules)).await.ok()
+    tokio::task::spawn_blocking(move || read_paths(paths, &workspace, &rules)).await.ok()
 }
 
-fn look(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> Linked {
+fn read_paths(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> LinkedFiles {
     let mut text = "Files that the prompt links to:".to_owned();
     let mut files = Vec::new();
     for (place, path) in paths.into_iter().enumerate() {
@@ -182,7 +200,7 @@ fn look(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> Linked
         let read = match place < limits::MAX_LINKED_FILES {
             true => {
                 let read = match rules.permit(workspace, &path) {
-                    true => read(workspace, &path),
+                    true => read_numbered(workspace, &path),
                     false => Err("it lies elsewhere, or a rule forbids it".to_owned()),
                 };
                 files.push((path, read.is_ok()));
@@ -192,27 +210,27 @@ fn look(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> Linked
         };
         // Writing to a String cannot fail.
         let _ = match read {
-            Ok(lines) => write!(text, "\n\n{shown}\n{}", fenced("", &lines)),
+            Ok(lines) => write!(text, "\n\n{shown}\n{}", code_fence("", &lines)),
             Err(why) => write!(text, "\n\n{shown} was not read: {why}"),
         };
     }
-    Linked { text, files }
+    LinkedFiles { text, files }
 }
 
-fn path_of(link: &ResourceLink) -> Option<PathBuf> {
+fn link_path(link: &ResourceLink) -> Option<PathBuf> {
     let uri = Url::parse(&link.uri).ok().filter(|uri| uri.scheme() == "file")?;
     uri.to_file_path().ok()
 }
 
 /// Reads a small text file, with the numbers of its lines.
-fn read(workspace: &Workspace, path: &Path) -> Result<String, String> {
+fn read_numbered(workspace: &Workspace, path: &Path) -> Result<String, String> {
     let path = &path_text(path);
     let at = workspace.resolve(path).map_err(|error| error.to_string())?;
     let bytes = workspace.metadata(&at).map_err(|error| error.to_string())?.len();
-    if bytes > limits::MAX_LINKED_BYTES {
+    if bytes > limits::MAX_LINKED_FILE_BYTES {
         return Err(format!("it has {bytes} bytes. Read it by a tool"));
     }
-    let window = read_window(workspace, path, None, None).map_err(|error| error.to_string())?;
+    let window = read_excerpt(workspace, path, None, None).map_err(|error| error.to_string())?;
     Ok(window.for_model())
 }
 

@@ -5,32 +5,35 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 
-use callboard_models::{Event, Fault, ModelError, Reply};
+use callboard_models::{ModelError, ModelErrorKind, ModelEvent, ReplyStream};
 use futures::StreamExt as _;
 use tokio::time::timeout;
 
 use crate::limits;
 
 /// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE`].
-pub(crate) async fn next_event(reply: &mut Reply) -> Result<Event, ModelError> {
-    match timeout(limits::MODEL_IDLE, reply.next()).await {
+pub(crate) async fn next_event(reply: &mut ReplyStream) -> Result<ModelEvent, ModelError> {
+    match timeout(limits::MODEL_IDLE_TIMEOUT, reply.next()).await {
         Ok(Some(event)) => Ok(event),
-        Ok(None) => Err(ModelError::new(Fault::Transient, "its reply was cut off")),
+        Ok(None) => Err(ModelError::new(ModelErrorKind::Transient, "its reply was cut off")),
         Err(_elapsed) => {
-            let seconds = limits::MODEL_IDLE.as_secs();
-            Err(ModelError::new(Fault::Idle, format!("it said nothing for {seconds} s")))
+            let seconds = limits::MODEL_IDLE_TIMEOUT.as_secs();
+            Err(ModelError::new(
+                ModelErrorKind::IdleTimeout,
+                format!("it said nothing for {seconds} s"),
+            ))
         }
     }
 }
 
 /// The attempts at one request.
 #[derive(Debug)]
-pub(crate) struct Retry {
-    pauses: ExponentialBackoff,
+pub(crate) struct RetryState {
+    delays: ExponentialBackoff,
     /// How many attempts are left that cost the user: what was shown is said twice, or a wait of
     /// minutes is doubled.
-    costly: usize,
-    waited: Duration,
+    costly_attempts_left: usize,
+    total_delay: Duration,
 }
 
 /// Whether the user saw a part of a reply that broke off.
@@ -42,66 +45,82 @@ pub(crate) enum PartialOutput {
     Shown,
 }
 
-impl Retry {
+impl RetryState {
     pub(crate) fn new() -> Self {
-        let pauses = ExponentialBuilder::new()
-            .with_min_delay(limits::RETRY_FIRST_PAUSE)
-            .with_max_delay(limits::RETRY_LONGEST_PAUSE)
+        let delays = ExponentialBuilder::new()
+            .with_min_delay(limits::FIRST_RETRY_DELAY)
+            .with_max_delay(limits::MAX_RETRY_DELAY)
             .with_max_times(limits::MAX_RETRIES)
             .with_jitter()
             .build();
-        Self { pauses, costly: limits::MAX_COSTLY_RETRIES, waited: Duration::ZERO }
+        Self {
+            delays,
+            costly_attempts_left: limits::MAX_COSTLY_RETRIES,
+            total_delay: Duration::ZERO,
+        }
     }
 
     /// Returns how long to wait before the request is made again; `None` if it is not. What the
     /// provider asks for holds, as long as it is within [`limits::RETRY_LONGEST_PAUSE`].
-    pub(crate) fn pause(&mut self, error: &ModelError, partial: PartialOutput) -> Option<Duration> {
-        match (error.fault, partial) {
-            (Fault::Transient, PartialOutput::None) => {}
-            (Fault::Transient, PartialOutput::Shown) | (Fault::Idle, _) => {
-                self.costly = self.costly.checked_sub(1)?;
+    pub(crate) fn next_delay(
+        &mut self,
+        error: &ModelError,
+        partial: PartialOutput,
+    ) -> Option<Duration> {
+        match (error.kind, partial) {
+            (ModelErrorKind::Transient, PartialOutput::None) => {}
+            (ModelErrorKind::Transient, PartialOutput::Shown)
+            | (ModelErrorKind::IdleTimeout, _) => {
+                self.costly_attempts_left = self.costly_attempts_left.checked_sub(1)?;
             }
             _ => return None,
         }
-        let own = self.pauses.next()?.min(limits::RETRY_LONGEST_PAUSE);
+        let own = self.delays.next()?.min(limits::MAX_RETRY_DELAY);
         let pause = error.retry_after.filter(|asked| !asked.is_zero()).unwrap_or(own);
-        self.waited += pause;
-        let fits = pause <= limits::RETRY_LONGEST_PAUSE && self.waited <= limits::RETRY_PAUSES;
+        self.total_delay += pause;
+        let fits =
+            pause <= limits::MAX_RETRY_DELAY && self.total_delay <= limits::MAX_TOTAL_RETRY_DELAY;
         fits.then_some(pause)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PartialOutput, Retry};
+    use super::{PartialOutput, RetryState};
     use crate::limits;
-    use callboard_models::{Fault, ModelError};
+    use callboard_models::{ModelError, ModelErrorKind};
     use std::time::Duration;
 
-    fn error(fault: Fault, retry_after: Option<Duration>) -> ModelError {
+    fn error(fault: ModelErrorKind, retry_after: Option<Duration>) -> ModelError {
         ModelError { retry_after, ..ModelError::new(fault, "busy") }
     }
 
     /// The pauses until a request that always fails alike is given up.
     fn pauses(error: &ModelError, partial: PartialOutput) -> Vec<Duration> {
-        let mut retry = Retry::new();
-        std::iter::from_fn(|| retry.pause(error, partial)).take(100).collect()
+        let mut retry = RetryState::new();
+        std::iter::from_fn(|| retry.next_delay(error, partial)).take(100).collect()
     }
 
     #[test]
     fn only_what_may_pass_is_tried_again_and_not_for_ever() {
-        for fault in [Fault::Auth, Fault::TooLong, Fault::Unreachable, Fault::Other] {
+        for fault in [
+            ModelErrorKind::Auth,
+            ModelErrorKind::ContextTooLong,
+            ModelErrorKind::Unreachable,
+            ModelErrorKind::Other,
+        ] {
             assert_eq!(pauses(&error(fault, None), PartialOutput::None).len(), 0);
         }
-        let busy = pauses(&error(Fault::Transient, None), PartialOutput::None);
+        let busy = pauses(&error(ModelErrorKind::Transient, None), PartialOutput::None);
         assert_eq!(busy.len(), limits::MAX_RETRIES);
         for (times, pause) in busy.iter().enumerate() {
-            let least = limits::RETRY_FIRST_PAUSE * (1 << times);
+            let least = limits::FIRST_RETRY_DELAY * (1 << times);
             assert!((least..=least * 2).contains(pause), "{times}: {pause:?}");
         }
-        for (fault, partial) in
-            [(Fault::Transient, PartialOutput::Shown), (Fault::Idle, PartialOutput::None)]
-        {
+        for (fault, partial) in [
+            (ModelErrorKind::Transient, PartialOutput::Shown),
+            (ModelErrorKind::IdleTimeout, PartialOutput::None),
+        ] {
             let costly = pauses(&error(fault, None), partial);
             assert_eq!(costly.len(), limits::MAX_COSTLY_RETRIES, "{fault:?}");
         }
@@ -110,7 +129,7 @@ mod tests {
     #[test]
     fn what_the_provider_asks_for_holds_within_bounds() {
         let asked = |seconds| {
-            let error = error(Fault::Transient, Some(Duration::from_secs(seconds)));
+            let error = error(ModelErrorKind::Transient, Some(Duration::from_secs(seconds)));
             pauses(&error, PartialOutput::None)
         };
         assert_eq!(asked(7), [Duration::from_secs(7); limits::MAX_RETRIES]);

@@ -5,13 +5,13 @@
 use callboard_text::path_text;
 use std::path::{Path, PathBuf};
 
-use acp_lifecycle::limits::RULES;
-use acp_lifecycle::rules::{Change, StoreError};
-use acp_lifecycle::{Rule, RuleStore, Scope};
+use acp_lifecycle::limits::MAX_STORED_RULES;
+use acp_lifecycle::rules::{RuleChange, RuleStoreError};
+use acp_lifecycle::{Rule, RuleScope, RuleStore};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::limits::MAX_RULES_BYTES;
+use crate::limits::MAX_RULE_FILE_BYTES;
 use crate::private_files as private;
 
 /// Keeps rules as JSON: `user.json` for the user, a file for each project, named by the SHA-256 of
@@ -21,30 +21,30 @@ use crate::private_files as private;
 /// that belongs to another user, or that others may write, is refused: whoever can write it could
 /// allow anything.
 #[derive(Debug, Clone)]
-pub struct StateStore {
+pub struct FileRuleStore {
     folder: PathBuf,
 }
 
 /// What a file holds.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct RuleFile {
     /// Whose rules they are, for people who read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     root: Option<String>,
     rules: Vec<Rule>,
 }
 
-impl StateStore {
+impl FileRuleStore {
     /// Makes a store in a folder that need not be there.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    fn file(&self, scope: Scope, root: &Path) -> PathBuf {
+    fn file_path(&self, scope: RuleScope, root: &Path) -> PathBuf {
         match scope {
-            Scope::User => self.folder.join("user.json"),
+            RuleScope::User => self.folder.join("user.json"),
             _ => {
                 let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
                 self.folder.join(format!("project-{}.json", hex(&digest)))
@@ -53,43 +53,48 @@ impl StateStore {
     }
 
     /// Reads the rules of a scope; none where there is no file.
-    fn read(&self, scope: Scope, root: &Path) -> Result<Vec<Rule>, StoreError> {
-        let path = self.file(scope, root);
-        let text = private::read(&self.folder, &path, MAX_RULES_BYTES)
-            .map_err(|error| at(&path, &error))?;
+    fn read(&self, scope: RuleScope, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
+        let path = self.file_path(scope, root);
+        let text = private::read(&self.folder, &path, MAX_RULE_FILE_BYTES)
+            .map_err(|error| store_error(&path, &error))?;
         let Some(text) = text else { return Ok(Vec::new()) };
-        let stored: Stored = serde_json::from_slice(&text).map_err(|error| at(&path, &error))?;
+        let stored: RuleFile =
+            serde_json::from_slice(&text).map_err(|error| store_error(&path, &error))?;
         if stored.rules.iter().any(|rule| rule.scope != scope) {
-            return Err(at(&path, &"a rule has another scope than the file"));
+            return Err(store_error(&path, &"a rule has another scope than the file"));
         }
-        if stored.rules.len() > RULES {
-            return Err(at(&path, &format!("there are over {RULES} rules")));
+        if stored.rules.len() > MAX_STORED_RULES {
+            return Err(store_error(&path, &format!("there are over {MAX_STORED_RULES} rules")));
         }
         Ok(stored.rules)
     }
 
-    fn write(&self, scope: Scope, root: &Path, rules: Vec<Rule>) -> Result<(), StoreError> {
-        let path = self.file(scope, root);
-        let root = (scope == Scope::Project).then(|| path_text(root).into_owned());
-        let text = serde_json::to_vec_pretty(&Stored { root, rules });
-        let text = text.map_err(|error| at(&path, &error))?;
-        if text.len() as u64 > MAX_RULES_BYTES {
-            return Err(at(&path, &format!("it would be over {MAX_RULES_BYTES} bytes")));
+    fn write(&self, scope: RuleScope, root: &Path, rules: Vec<Rule>) -> Result<(), RuleStoreError> {
+        let path = self.file_path(scope, root);
+        let root = (scope == RuleScope::Project).then(|| path_text(root).into_owned());
+        let text = serde_json::to_vec_pretty(&RuleFile { root, rules });
+        let text = text.map_err(|error| store_error(&path, &error))?;
+        if text.len() as u64 > MAX_RULE_FILE_BYTES {
+            return Err(store_error(
+                &path,
+                &format!("it would be over {MAX_RULE_FILE_BYTES} bytes"),
+            ));
         }
-        private::replace(&self.folder, &path, &text).map_err(|error| at(&path, &error))
+        private::replace(&self.folder, &path, &text).map_err(|error| store_error(&path, &error))
     }
 }
 
-impl RuleStore for StateStore {
-    fn load(&self, root: &Path) -> Result<Vec<Rule>, StoreError> {
-        let mut rules = self.read(Scope::Project, root)?;
-        rules.extend(self.read(Scope::User, root)?);
+impl RuleStore for FileRuleStore {
+    fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
+        let mut rules = self.read(RuleScope::Project, root)?;
+        rules.extend(self.read(RuleScope::User, root)?);
         Ok(rules)
     }
 
-    fn save(&self, root: &Path, changes: &[Change]) -> Result<(), StoreError> {
-        let _lock = private::lock(&self.folder).map_err(|error| at(&self.folder, &error))?;
-        for scope in [Scope::Project, Scope::User] {
+    fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
+        let _lock =
+            private::lock(&self.folder).map_err(|error| store_error(&self.folder, &error))?;
+        for scope in [RuleScope::Project, RuleScope::User] {
             let mut changes =
                 changes.iter().filter(|change| change.rule().scope == scope).peekable();
             if changes.peek().is_some() {
@@ -106,8 +111,8 @@ impl RuleStore for StateStore {
     }
 }
 
-fn at(path: &Path, why: &dyn std::fmt::Display) -> StoreError {
-    StoreError::new(format!("{}: {why}", path.display()))
+fn store_error(path: &Path, why: &dyn std::fmt::Display) -> RuleStoreError {
+    RuleStoreError::new(format!("{}: {why}", path.display()))
 }
 
 fn hex(bytes: &[u8]) -> String {

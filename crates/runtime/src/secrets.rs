@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use acp_lifecycle::{Secrets, SessionHandle};
-use callboard_process::env::{is_secret, password};
+use callboard_process::env::{is_secret, url_password};
 
 /// Secrets that every session hides, those that it is open for already too. Clones share them.
 #[derive(Clone)]
-pub struct LiveSecrets(Arc<Shared>);
+pub struct LiveSecrets(Arc<SharedSecrets>);
 
-struct Shared {
+struct SharedSecrets {
     /// How many were learnt.
-    learnt: AtomicUsize,
+    learnt_count: AtomicUsize,
     /// Made when it is first asked for: nothing of it is needed to initialize.
-    known: LazyLock<RwLock<Known>, MakeKnown>,
+    known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
 }
 
-type MakeKnown = Box<dyn FnOnce() -> RwLock<Known> + Send>;
+type InitSecretsFn = Box<dyn FnOnce() -> RwLock<KnownSecrets> + Send>;
 
-struct Known {
+struct KnownSecrets {
     all: Secrets,
     /// Those that the environment does not hold.
     learnt: Vec<String>,
@@ -32,25 +32,25 @@ impl LiveSecrets {
     /// Begins with the variables of an environment whose names look like a secret. A value that is
     /// the path of a file or folder is none: paths are shown everywhere, and what lies there is not
     /// in the environment.
-    pub fn of_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
-        let make = move || RwLock::new(Known { all: of_env(env), learnt: Vec::new() });
-        let known = LazyLock::new(Box::new(make) as MakeKnown);
-        Self(Arc::new(Shared { learnt: AtomicUsize::new(0), known }))
+    pub fn from_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
+        let make = move || RwLock::new(KnownSecrets { all: env_secrets(env), learnt: Vec::new() });
+        let known = LazyLock::new(Box::new(make) as InitSecretsFn);
+        Self(Arc::new(SharedSecrets { learnt_count: AtomicUsize::new(0), known }))
     }
 
     /// Returns all of them as they are known by now.
     #[must_use]
-    pub fn all(&self) -> Secrets {
+    pub fn current(&self) -> Secrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
     /// Adds a secret; a session that is open hides it from its next request to the model on.
-    pub fn learn(&self, secret: &str) {
+    pub fn add(&self, secret: &str) {
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.learnt.iter().all(|other| other != secret) {
             known.learnt.push(secret.to_owned());
-            known.all = known.all.with([secret]);
-            self.0.learnt.store(known.learnt.len(), Ordering::Release);
+            known.all = known.all.with_values([secret]);
+            self.0.learnt_count.store(known.learnt.len(), Ordering::Release);
         }
     }
 }
@@ -61,9 +61,9 @@ impl fmt::Debug for LiveSecrets {
     }
 }
 
-fn of_env(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
+fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     let is_path = |value: &str| Path::new(value).is_absolute() && Path::new(value).exists();
-    let secret = |(name, value): (String, String)| match password(&value) {
+    let secret = |(name, value): (String, String)| match url_password(&value) {
         Some(password) => Some(password.to_owned()),
         None => (is_secret(&name, "") && !is_path(&value)).then_some(value),
     };
@@ -71,39 +71,39 @@ fn of_env(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
 }
 
 /// What a session does not show.
-pub(crate) struct OfSession {
+pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,
     /// How many of those that were learnt the session hides.
-    hidden: AtomicUsize,
+    hidden_count: AtomicUsize,
 }
 
-impl OfSession {
+impl SessionSecrets {
     pub(crate) fn new(handle: SessionHandle, live: LiveSecrets) -> Self {
-        Self { handle, live, hidden: AtomicUsize::new(0) }
+        Self { handle, live, hidden_count: AtomicUsize::new(0) }
     }
 
     /// Hides what was learnt meanwhile. Costs next to nothing if nothing was.
-    pub(crate) fn renew(&self) {
-        let learnt = self.live.0.learnt.load(Ordering::Acquire);
-        if self.hidden.swap(learnt, Ordering::AcqRel) != learnt {
-            self.handle.with(|session, _| session.set_secrets(self.live.all()));
+    pub(crate) fn refresh(&self) {
+        let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
+        if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {
+            self.handle.update(|session, _| session.set_secrets(self.live.current()));
         }
     }
 
     /// Returns all of them as they are known by now.
-    pub(crate) fn all(&self) -> Secrets {
-        self.renew();
-        self.handle.with(|session, _| session.secrets().clone())
+    pub(crate) fn current(&self) -> Secrets {
+        self.refresh();
+        self.handle.update(|session, _| session.secrets().clone())
     }
 
     /// Returns a text as it may be shown.
     pub(crate) fn redact(&self, text: &str) -> String {
-        self.all().redact(text).into_owned()
+        self.current().redact(text).into_owned()
     }
 }
 
-impl fmt::Debug for OfSession {
+impl fmt::Debug for SessionSecrets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("OfSession").finish_non_exhaustive()
     }
@@ -111,7 +111,7 @@ impl fmt::Debug for OfSession {
 
 #[cfg(test)]
 mod tests {
-    use super::of_env;
+    use super::env_secrets;
 
     #[test]
     fn values_are_secret_by_the_name_of_their_variable() {
@@ -124,7 +124,7 @@ mod tests {
             ("PASSWORD_STORE_DIR", env!("CARGO_MANIFEST_DIR"), false),
             ("EDITOR", "an editor of texts", false),
         ] {
-            let secrets = of_env([(name.to_owned(), value.to_owned())]);
+            let secrets = env_secrets([(name.to_owned(), value.to_owned())]);
             assert_eq!(!secrets.is_empty(), is_secret, "{name}={value}");
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use acp_connection::{ClientSession, ClientSessionBuilder, OpenPrompt};
 use acp_lifecycle::{SessionConfig, SessionHandle};
 use acp_tools::{Context, Registry};
-use acp_types::{Chunk, Reason, Role, Trace, TurnId};
+use acp_types::{CallEndReason, MessageChunk, Role, TraceContext, TurnId};
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     ContentBlock, PromptResponse, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
@@ -25,26 +25,26 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use ulid::Ulid;
 
-use crate::backends::{ClientTerminals, ClientTexts};
-use crate::commands::{CommandContext, Commands};
+use crate::backends::{ClientTerminals, ClientTextFiles};
+use crate::commands::{CommandContext, SlashCommands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
-use crate::options::{Chosen, Options, Selection};
-use crate::permission::{Keeper, Permission};
-use crate::secrets::{LiveSecrets, OfSession};
+use crate::options::{ActiveOptions, Selection, SessionOptions};
+use crate::permission::{PermissionSetup, RulePersister};
+use crate::secrets::{LiveSecrets, SessionSecrets};
 use crate::turn::{self, History, Turn};
 use crate::{commands, errors, limits, prompt, spans};
 
 /// An open session.
 pub(crate) struct Session {
     client: ClientSession,
-    options: Arc<Options>,
-    prompts: mpsc::Sender<Prompt>,
-    waiting: Arc<Mutex<Waiting>>,
+    options: Arc<SessionOptions>,
+    prompts: mpsc::Sender<PromptContent>,
+    queue: Arc<Mutex<PromptQueue>>,
     /// Says that no prompt will come any more.
     closing: CancellationToken,
     /// Says that what runs is not waited for any more.
-    giving_up: CancellationToken,
+    aborting: CancellationToken,
     /// Is cancelled when everything is done and sent.
     closed: CancellationToken,
 }
@@ -55,8 +55,8 @@ pub(crate) struct SessionSetup {
     pub(crate) registry: Registry,
     pub(crate) context: Context,
     pub(crate) secrets: LiveSecrets,
-    pub(crate) permission: Permission,
-    pub(crate) commands: Commands,
+    pub(crate) permission: PermissionSetup,
+    pub(crate) commands: SlashCommands,
     pub(crate) config: SessionConfig,
     /// In the place of our own system prompt.
     pub(crate) instructions: Option<Arc<str>>,
@@ -64,8 +64,11 @@ pub(crate) struct SessionSetup {
 
 /// Saves what is to be remembered after each answer to a question. What cannot be saved is logged,
 /// and listed for what it is.
-fn saving_rules(client: ClientSessionBuilder, keeper: Arc<Keeper>) -> ClientSessionBuilder {
-    client.after_answer(move || {
+fn save_rules_after_answers(
+    client: ClientSessionBuilder,
+    keeper: Arc<RulePersister>,
+) -> ClientSessionBuilder {
+    client.on_permission_answer(move || {
         let keeper = keeper.clone();
         async move { drop(keeper.save().await) }
     })
@@ -73,26 +76,26 @@ fn saving_rules(client: ClientSessionBuilder, keeper: Arc<Keeper>) -> ClientSess
 
 /// The prompts that wait, in order.
 #[derive(Default)]
-struct Waiting(Vec<WaitingPrompt>);
+struct PromptQueue(Vec<QueuedPrompt>);
 
 /// A prompt that waits.
-struct WaitingPrompt {
+struct QueuedPrompt {
     open: OpenPrompt,
     /// Is cancelled when it waits no more.
-    begins: CancellationToken,
+    dequeued: CancellationToken,
 }
 
 /// What is said in a prompt that waits for its turn.
-struct Prompt {
+struct PromptContent {
     blocks: Vec<ContentBlock>,
     /// What the client traces it by.
-    trace: Trace,
+    trace: TraceContext,
     turn: TurnId,
 }
 
-impl Waiting {
+impl PromptQueue {
     /// Takes out the prompt of a turn, if it still waits.
-    fn take(&mut self, turn: &TurnId) -> Option<WaitingPrompt> {
+    fn take(&mut self, turn: &TurnId) -> Option<QueuedPrompt> {
         let at = self.0.iter().position(|waiting| waiting.open.turn().id == *turn)?;
         Some(self.0.remove(at))
     }
@@ -116,61 +119,62 @@ impl Session {
         } = setup;
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
-        core.set_secrets(secrets.all());
+        core.set_secrets(secrets.current());
         core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
-        let store = permission.set_up(&mut core, &roots);
+        let store = permission.configure(&mut core, &roots);
         let mut client = connect(core);
         let handle = client.handle().clone();
-        let keeper = store.map(|store| Arc::new(Keeper::new(handle.clone(), store, cwd)));
+        let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
         if let Some(keeper) = keeper.clone() {
-            client = saving_rules(client, keeper);
+            client = save_rules_after_answers(client, keeper);
         }
         let client = client.open();
-        let tools = turn::tools(&registry);
+        let tools = turn::tool_specs(&registry);
         let menu = {
             let (commands, registry, tools) = (commands.clone(), registry.clone(), tools.clone());
-            move |chosen: &Chosen| commands.available(chosen, &registry, &tools)
+            move |chosen: &ActiveOptions| commands.available_commands(chosen, &registry, &tools)
         };
-        let options = Options::new(selection, handle.clone(), menu, roots);
-        let texts = ClientTexts::of(&client).map(|texts| Arc::new(texts) as _);
-        let terminals = ClientTerminals::of(&client).map(|terminals| Arc::new(terminals) as _);
+        let options = SessionOptions::new(selection, handle.clone(), menu, roots);
+        let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
+        let terminals =
+            ClientTerminals::for_client(&client).map(|terminals| Arc::new(terminals) as _);
         let context = context.with_text(texts).with_terminal(terminals);
         let (prompts, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             client: client.clone(),
             options: options.clone(),
             prompts,
-            waiting: Arc::default(),
+            queue: Arc::default(),
             closing: CancellationToken::new(),
-            giving_up: CancellationToken::new(),
+            aborting: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
-        let runner = Runner {
+        let runner = PromptRunner {
             options,
             commands,
             tools,
-            surroundings: WorkspaceContext::new(context.workspace.clone(), SystemTime::now())
-                .instructed(instructions)
+            workspace_context: WorkspaceContext::new(context.workspace.clone(), SystemTime::now())
+                .with_instructions(instructions)
                 .with_hints(registry.hints()),
             registry,
             context,
-            secrets: OfSession::new(handle.clone(), secrets),
+            secrets: SessionSecrets::new(handle.clone(), secrets),
             handle,
-            told: None,
-            keeper,
-            waiting: session.waiting.clone(),
+            model_notice: None,
+            rule_persister: keeper,
+            queue: session.queue.clone(),
             history: History::default(),
-            giving_up: session.giving_up.clone(),
+            aborting: session.aborting.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
-        let (context, giving_up) = (runner.context.clone(), session.giving_up.clone());
-        let waiting = session.waiting.clone();
+        let (context, giving_up) = (runner.context.clone(), session.aborting.clone());
+        let waiting = session.queue.clone();
         let life = async move {
             let work = async {
                 runner.run(taken, &closing).await;
                 let ending = async {
-                    context.workspace.background().end().await;
+                    context.workspace.background().stop_all_and_wait().await;
                     // No turn will tell of it, and nobody looks from now on.
                     for late in context.late_writes().await {
                         tracing::warn!("{late}");
@@ -194,7 +198,7 @@ impl Session {
     pub(crate) fn prompt(
         &self,
         blocks: Vec<ContentBlock>,
-        trace: Trace,
+        trace: TraceContext,
         responder: Responder<PromptResponse>,
     ) -> Result<()> {
         let place = match self.prompts.try_reserve() {
@@ -209,30 +213,30 @@ impl Session {
             }
         };
         let open = self.client.open_prompt(responder);
-        let (turn, withdrawn) = (open.turn().id.clone(), open.withdrawn().clone());
+        let (turn, withdrawn) = (open.turn().id.clone(), open.request_cancellation().clone());
         let begins = CancellationToken::new();
-        lock(&self.waiting).0.push(WaitingPrompt { open, begins: begins.clone() });
-        self.answer_if_withdrawn(turn.clone(), withdrawn, begins);
-        place.send(Prompt { blocks, trace, turn });
+        lock(&self.queue).0.push(QueuedPrompt { open, dequeued: begins.clone() });
+        self.answer_if_cancelled(turn.clone(), withdrawn, begins);
+        place.send(PromptContent { blocks, trace, turn });
         Ok(())
     }
 
     /// Answers a prompt that is cancelled by `$/cancel_request` while it waits, at once.
-    fn answer_if_withdrawn(
+    fn answer_if_cancelled(
         &self,
         turn: TurnId,
         withdrawn: RequestCancellation,
         begins: CancellationToken,
     ) {
-        let waiting = self.waiting.clone();
+        let waiting = self.queue.clone();
         drop(tokio::spawn(async move {
             tokio::select! {
                 () = withdrawn.cancelled() => {}
                 () = begins.cancelled() => return,
             }
             let withdrawn = lock(&waiting).take(&turn);
-            if let Some(WaitingPrompt { open, .. }) = withdrawn {
-                open.end(Err(errors::request_cancelled()), Reason::User);
+            if let Some(QueuedPrompt { open, .. }) = withdrawn {
+                open.end(Err(errors::request_cancelled()), CallEndReason::User);
             }
         }));
     }
@@ -256,7 +260,7 @@ impl Session {
     }
 
     /// What is chosen in the session.
-    pub(crate) fn options(&self) -> &Arc<Options> {
+    pub(crate) fn options(&self) -> &Arc<SessionOptions> {
         &self.options
     }
 
@@ -268,12 +272,12 @@ impl Session {
     /// Cancels everything and waits until its end is sent, but no longer than `deadline`.
     pub(crate) async fn close(&self, deadline: Duration) {
         self.closing.cancel();
-        self.client.handle().with(|session, _| session.close());
+        self.client.handle().update(|session, _| session.close());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
             // What still runs is left behind: its card ends, and its prompt is answered.
-            self.giving_up.cancel();
-            drop(tokio::time::timeout(limits::LAST_WORDS, self.closed.cancelled()).await);
+            self.aborting.cancel();
+            drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
         }
     }
 }
@@ -282,7 +286,7 @@ impl Drop for Session {
     /// Ends what runs for a connection that was dropped without being closed.
     fn drop(&mut self) {
         self.closing.cancel();
-        self.giving_up.cancel();
+        self.aborting.cancel();
         self.cancel();
     }
 }
@@ -294,25 +298,29 @@ impl fmt::Debug for Session {
 }
 
 /// Runs the prompts of a session, one after the other.
-struct Runner {
+struct PromptRunner {
     handle: SessionHandle,
-    options: Arc<Options>,
-    commands: Commands,
+    options: Arc<SessionOptions>,
+    commands: SlashCommands,
     registry: Registry,
     tools: Arc<[ToolSpec]>,
     context: Context,
-    surroundings: WorkspaceContext,
-    secrets: OfSession,
+    workspace_context: WorkspaceContext,
+    secrets: SessionSecrets,
     /// Which model it is, as the user was told last.
-    told: Option<String>,
-    keeper: Option<Arc<Keeper>>,
-    waiting: Arc<Mutex<Waiting>>,
+    model_notice: Option<String>,
+    rule_persister: Option<Arc<RulePersister>>,
+    queue: Arc<Mutex<PromptQueue>>,
     history: History,
-    giving_up: CancellationToken,
+    aborting: CancellationToken,
 }
 
-impl Runner {
-    async fn run(mut self, mut waiting: mpsc::Receiver<Prompt>, closing: &CancellationToken) {
+impl PromptRunner {
+    async fn run(
+        mut self,
+        mut waiting: mpsc::Receiver<PromptContent>,
+        closing: &CancellationToken,
+    ) {
         loop {
             let prompt = tokio::select! {
                 biased;
@@ -320,47 +328,47 @@ impl Runner {
                 prompt = waiting.recv() => prompt,
             };
             let Some(prompt) = prompt else { return };
-            self.turn(prompt).await;
+            self.run_turn(prompt).await;
         }
         // Those that still wait were cancelled by the close.
         waiting.close();
         while let Some(prompt) = waiting.recv().await {
-            self.turn(prompt).await;
+            self.run_turn(prompt).await;
         }
     }
 
-    async fn turn(&mut self, prompt: Prompt) {
-        let Prompt { blocks, trace, turn: name } = prompt;
+    async fn run_turn(&mut self, prompt: PromptContent) {
+        let PromptContent { blocks, trace, turn: name } = prompt;
         // It was cancelled and answered while it waited.
-        let Some(waited) = lock(&self.waiting).take(&name) else { return };
-        let WaitingPrompt { open, begins } = waited;
+        let Some(waited) = lock(&self.queue).take(&name) else { return };
+        let QueuedPrompt { open, dequeued: begins } = waited;
         begins.cancel();
         let token = open.turn().cancel.clone();
-        let span = spans::turn(name.as_str(), self.options.chosen().model.name(), &trace);
-        self.handle.trace_turn(&name, trace);
-        let ending = if !token.is_cancelled() && !open.withdrawn().is_cancelled() {
+        let span = spans::turn_span(name.as_str(), self.options.active().model.name(), &trace);
+        self.handle.set_turn_trace(&name, trace);
+        let ending = if !token.is_cancelled() && !open.request_cancellation().is_cancelled() {
             let turn = Turn {
-                name: &name,
-                chosen: &|| self.options.chosen(),
+                id: &name,
+                active_options: &|| self.options.active(),
                 registry: &self.registry,
                 tools: &self.tools,
                 context: &self.context,
-                surroundings: &self.surroundings,
+                workspace_context: &self.workspace_context,
                 handle: &self.handle,
                 secrets: &self.secrets,
                 cancel: &token,
             };
             let running = async {
-                let (options, keeper) = (&self.options, self.keeper.as_ref());
-                let spent = *self.history.spent();
+                let (options, keeper) = (&self.options, self.rule_persister.as_ref());
+                let spent = *self.history.usage_totals();
                 let asked = CommandContext::new(turn, options, &self.commands, keeper, spent);
-                let typed = prompt::typed(&blocks);
-                let said = commands::answer(&typed, asked);
+                let typed = prompt::typed_text(&blocks);
+                let said = commands::run_command(&typed, asked);
                 match said.await {
-                    Some(said) => Ok(answer(&self.handle, said, &token)),
+                    Some(said) => Ok(finish_command(&self.handle, said, &token)),
                     None => {
-                        let (secrets, told) = (&self.secrets, &mut self.told);
-                        take_up(options, &token, &self.handle, secrets, told).await;
+                        let (secrets, told) = (&self.secrets, &mut self.model_notice);
+                        prepare_model(options, &token, &self.handle, secrets, told).await;
                         turn::run(turn, &mut self.history, blocks).await
                     }
                 }
@@ -371,20 +379,20 @@ impl Runner {
             tokio::pin!(running);
             tokio::select! {
                 ending = &mut running => {
-                    ending.unwrap_or_else(|_| Err(errors::fault("something panicked")))
+                    ending.unwrap_or_else(|_| Err(errors::internal("something panicked")))
                 }
-                () = self.giving_up.cancelled() => Ok(StopReason::Cancelled),
-                () = pass_on(open.withdrawn(), &token) => Ok(StopReason::Cancelled),
+                () = self.aborting.cancelled() => Ok(StopReason::Cancelled),
+                () = forward_cancel(open.request_cancellation(), &token) => Ok(StopReason::Cancelled),
             }
         } else {
             Ok(StopReason::Cancelled)
         };
         // What a model can, and which there are, may have come out in the turn.
         self.options.refresh();
-        if let Some(keeper) = &self.keeper {
+        if let Some(keeper) = &self.rule_persister {
             tokio::select! {
-                () = keeper.settle() => {}
-                () = self.giving_up.cancelled() => {}
+                () = keeper.save_within_timeout() => {}
+                () = self.aborting.cancelled() => {}
             }
         }
         let ending = ending.map_err(|mut error| {
@@ -395,14 +403,14 @@ impl Runner {
             let word = serde_json::to_value(stop).unwrap_or_default();
             span.record("stop_reason", word.as_str());
         }
-        let closing = self.giving_up.is_cancelled();
-        let reason = if closing { Reason::Shutdown } else { Reason::Turn };
+        let closing = self.aborting.is_cancelled();
+        let reason = if closing { CallEndReason::Shutdown } else { CallEndReason::Turn };
         open.end(ending.map(PromptResponse::new), reason);
     }
 }
 
 /// Cancels a turn when its request is cancelled, and never ends.
-async fn pass_on(withdrawn: &RequestCancellation, turn: &CancellationToken) {
+async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToken) {
     withdrawn.cancelled().await;
     turn.cancel();
     std::future::pending::<()>().await;
@@ -410,38 +418,38 @@ async fn pass_on(withdrawn: &RequestCancellation, turn: &CancellationToken) {
 
 /// Lets the model look for what it needs, which nobody is shown from then on, and tells which one
 /// it is, unless that was told last.
-async fn take_up(
-    options: &Arc<Options>,
+async fn prepare_model(
+    options: &Arc<SessionOptions>,
     cancel: &CancellationToken,
     handle: &SessionHandle,
-    secrets: &OfSession,
+    secrets: &SessionSecrets,
     told: &mut Option<String>,
 ) {
-    let model = options.chosen().model;
+    let model = options.active().model;
     let found = tokio::select! {
         found = model.prepare() => found,
         () = cancel.cancelled() => None,
     };
-    secrets.renew();
+    secrets.refresh();
     options.refresh();
-    options.explore();
+    options.discover_models();
     if let Some(found) = found
         && told.as_ref() != Some(&found)
     {
-        say(handle, found.clone());
+        send_agent_message(handle, found.clone());
         *told = Some(found);
     }
 }
 
 /// Ends a turn with what there is to say about a command.
-fn answer(handle: &SessionHandle, said: String, turn: &CancellationToken) -> StopReason {
-    say(handle, said);
+fn finish_command(handle: &SessionHandle, said: String, turn: &CancellationToken) -> StopReason {
+    send_agent_message(handle, said);
     if turn.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn }
 }
 
-fn say(handle: &SessionHandle, text: String) {
+fn send_agent_message(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
-    handle.say(Chunk { role: Role::Agent, message, text });
+    handle.send_message_chunk(MessageChunk { role: Role::Agent, message, text });
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! The spans of sessions and turns. Each holds names and numbers: no prompt, no path, no output.
 
-use acp_types::Trace;
+use acp_types::TraceContext;
 use tracing::Span;
 use tracing::field::Empty;
 
 /// Makes the span of a session.
-pub(crate) fn session(id: &impl std::fmt::Display) -> Span {
+pub(crate) fn session_span(id: &impl std::fmt::Display) -> Span {
     tracing::info_span!(target: TARGET, "session", %id)
 }
 
 /// Makes the span of a turn beneath the current one, or beneath the client's, if it sent one.
-pub(crate) fn turn(id: &str, model: &str, trace: &Trace) -> Span {
+pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
     let traceparent = trace.traceparent.as_deref();
     let span =
         tracing::info_span!(target: TARGET, "turn", id, model, traceparent, stop_reason = Empty);
     #[cfg(feature = "otlp")]
-    adopt(&span, trace);
+    set_parent(&span, trace);
     span
 }
 
@@ -24,7 +24,7 @@ const TARGET: &str = "callboard";
 
 /// Puts a span beneath the span that a client sent.
 #[cfg(feature = "otlp")]
-fn adopt(span: &Span, trace: &Trace) {
+fn set_parent(span: &Span, trace: &TraceContext) {
     use std::collections::HashMap;
 
     use opentelemetry::propagation::TextMapPropagator as _;

@@ -1,6 +1,6 @@
 //! The example of the tool loop of a rig agent, with a model that plays a script.
 
-use acp_conformance::{Agent, Error, Permission, Side, shown};
+use acp_conformance::{AgentUnderTest, Error, PermissionReply, Side, call_text};
 use acp_types::schema::v1::PermissionOptionKind;
 use pretty_assertions::assert_eq;
 
@@ -15,21 +15,22 @@ async fn the_calls_of_a_reply_are_permitted_and_the_model_reads_their_results() 
         (PermissionOptionKind::AllowOnce, "2 words"),
         (PermissionOptionKind::RejectOnce, "Rejected by the user. It did not run."),
     ] {
-        let (rig, http) = example::scripted().unwrap();
-        let mut agent = Agent::in_process(example::agent(rig, None), Permission::Select(answer));
+        let (rig, http) = example::scripted_agent().unwrap();
+        let mut agent =
+            AgentUnderTest::in_process(example::agent(rig, None), PermissionReply::Select(answer));
         agent.initialize().await?;
         agent.new_session(&std::env::temp_dir()).await?;
-        assert_eq!(agent.turn("rig", "Publish this: one two").await?, "end_turn");
+        assert_eq!(agent.run_turn("rig", "Publish this: one two").await?, "end_turn");
         let session = agent.client.session("rig");
-        assert_eq!(session.said(), "Done.");
-        let shown: Vec<_> = session.calls().into_iter().map(shown).collect();
+        assert_eq!(session.message_text(), "Done.");
+        let shown: Vec<_> = session.calls().into_iter().map(call_text).collect();
         assert_eq!(shown, ["2 words", expected]);
         let requests = http.requests();
         assert_eq!(requests.len(), 2);
         let told = String::from_utf8_lossy(&requests[1].body);
         assert!(told.contains("2 words") && told.contains(expected), "{told}");
-        agent.end().await?;
-        assert_eq!(agent.client.faults_of(Side::Agent), []);
+        agent.close_and_wait().await?;
+        assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())
 }

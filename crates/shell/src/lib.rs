@@ -4,12 +4,12 @@
 //! line would do to files, resolve the paths that [`understand`] returns.
 #![doc = include_str!("../README.md")]
 
+mod analyze;
 pub mod limits;
-pub mod plain;
+mod parser;
+pub mod portable_line;
 mod programs;
-mod reader;
 pub mod risks;
-mod understand;
 
-pub use programs::{Program, interprets, programs, runs_another, runs_files};
-pub use understand::{NotUnderstood, Understood, button, understand};
+pub use analyze::{AnalysisError, CommandAnalysis, allowable_prefix_len, analyze_command};
+pub use programs::{Program, is_interpreter, may_run_project_files, programs, wraps_commands};

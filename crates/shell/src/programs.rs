@@ -14,12 +14,12 @@ pub struct Program {
     pub(crate) style: Style,
     pub(crate) operands: Operands,
     /// What may follow `--`; without it, only operands.
-    pub(crate) behind: Option<Behind>,
+    pub(crate) after_double_dash: Option<AfterDoubleDash>,
     /// Programs that it starts by itself, whatever it is told. `.` is what the project holds or
     /// builds: scripts, tests, build scripts.
     pub starts: &'static [&'static str],
     /// Whether all commands that begin with `words` may be remembered by one button.
-    pub(crate) has_button: bool,
+    pub(crate) can_allow_prefix: bool,
 }
 
 /// How options are written.
@@ -48,7 +48,7 @@ pub(crate) enum Operands {
 
 /// What may follow `--`: options of another program, and names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Behind {
+pub(crate) struct AfterDoubleDash {
     pub(crate) options: &'static str,
 }
 
@@ -98,7 +98,7 @@ pub fn programs() -> &'static [Program] {
 /// Returns the entry that a command follows, the longest one.
 pub(crate) fn find(command: &[String]) -> Option<&'static Program> {
     let follows = |program: &&Program| {
-        let named = command.first().map(|program| name(program)).into_iter();
+        let named = command.first().map(|program| base_name(program)).into_iter();
         let words = named.chain(command.iter().skip(1).map(String::as_str));
         command.len() >= program.words.len()
             && words.zip(program.words).all(|(word, known)| word == *known)
@@ -107,14 +107,14 @@ pub(crate) fn find(command: &[String]) -> Option<&'static Program> {
 }
 
 /// The name of a program, without the folder it lies in.
-fn name(program: &str) -> &str {
+fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Whether a command may run files that lie in the project: scripts, tests, hooks. So may every program
 /// that is not in the table.
 #[must_use]
-pub fn runs_files(command: &[String]) -> bool {
+pub fn may_run_project_files(command: &[String]) -> bool {
     find(command).is_none_or(|program| program.starts.contains(&"."))
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn reads_operands(name: &str) -> bool {
 /// Whether a program, by its name, runs another one that stands among its words, or commands of a
 /// text.
 #[must_use]
-pub fn runs_another(name: &str) -> bool {
+pub fn wraps_commands(name: &str) -> bool {
     is_in(WRAPPERS, name) || is_shell(name)
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn is_shell(name: &str) -> bool {
 
 /// Whether a program, by its name and whatever its version is, runs a program that it reads.
 #[must_use]
-pub fn interprets(name: &str) -> bool {
+pub fn is_interpreter(name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     is_in(INTERPRETERS, name) || is_in(INTERPRETERS, bare)
 }
@@ -169,9 +169,9 @@ const BASE: Program = Program {
     options: "",
     style: Style::Gnu,
     operands: Operands::None,
-    behind: None,
+    after_double_dash: None,
     starts: &[],
-    has_button: true,
+    can_allow_prefix: true,
 };
 
 /// Reads files that are named.
@@ -265,7 +265,7 @@ const PROGRAMS: &[Program] = &[
         words: &["cargo", "bench"],
         options: cargo_builds!("--no-run --no-fail-fast"),
         operands: Operands::Names,
-        behind: Some(Behind { options: LIBTEST }),
+        after_double_dash: Some(AfterDoubleDash { options: LIBTEST }),
         ..CARGO
     },
     Program { words: &["cargo", "build"], options: cargo_builds!(), ..CARGO },
@@ -273,7 +273,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         words: &["cargo", "clippy"],
         options: cargo_builds!("--no-deps"),
-        behind: Some(Behind {
+        after_double_dash: Some(AfterDoubleDash {
             options: "-D: --deny: -W: --warn: -A: --allow: -F: --forbid: --force-warn: --cap-lints:",
         }),
         starts: &[
@@ -299,7 +299,9 @@ const PROGRAMS: &[Program] = &[
     Program {
         words: &["cargo", "fmt"],
         options: "-v --verbose -q --quiet --all --check -p: --package: --message-format:",
-        behind: Some(Behind { options: "--check -v --verbose -q --quiet --color:" }),
+        after_double_dash: Some(AfterDoubleDash {
+            options: "--check -v --verbose -q --quiet --color:",
+        }),
         starts: &["rustfmt", "rustup", "cargo", "cargo-fmt"],
         ..BASE
     },
@@ -336,7 +338,7 @@ const PROGRAMS: &[Program] = &[
         words: &["cargo", "test"],
         options: cargo_builds!("--doc --no-run --no-fail-fast"),
         operands: Operands::Names,
-        behind: Some(Behind { options: LIBTEST }),
+        after_double_dash: Some(AfterDoubleDash { options: LIBTEST }),
         ..CARGO
     },
     Program {
@@ -354,9 +356,9 @@ const PROGRAMS: &[Program] = &[
         ..SHOWS
     },
     // Only for lines of several commands.
-    Program { words: &["cd"], operands: Operands::Folder, has_button: false, ..BASE },
-    Program { words: &["echo"], operands: Operands::Text, has_button: false, ..BASE },
-    Program { words: &["false"], operands: Operands::Text, has_button: false, ..BASE },
+    Program { words: &["cd"], operands: Operands::Folder, can_allow_prefix: false, ..BASE },
+    Program { words: &["echo"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
+    Program { words: &["false"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
     Program {
         words: &["find"],
         options: "-name~ -iname~ -path~ -ipath~ -wholename~ -regex~ -iregex~ -regextype: -type: \
@@ -391,7 +393,7 @@ const PROGRAMS: &[Program] = &[
                   --dry-run --short --porcelain -s --signoff --no-signoff",
         // Its hooks, and as editor what the environment of our commands names.
         starts: &["true", "."],
-        has_button: false,
+        can_allow_prefix: false,
         ..SHOWS
     },
     Program {
@@ -468,7 +470,7 @@ const PROGRAMS: &[Program] = &[
         ..SCRIPT
     },
     Program { words: &["pnpm", "test"], ..SCRIPT },
-    Program { words: &["pushd"], operands: Operands::Folder, has_button: false, ..BASE },
+    Program { words: &["pushd"], operands: Operands::Folder, can_allow_prefix: false, ..BASE },
     Program { words: &["pwd"], options: "-L -P", ..BASE },
     Program {
         words: &["pytest"],
@@ -510,7 +512,7 @@ const PROGRAMS: &[Program] = &[
                   --zero-terminated",
         ..SHOWS
     },
-    Program { words: &["true"], operands: Operands::Text, has_button: false, ..BASE },
+    Program { words: &["true"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
     Program {
         words: &["wc"],
         options: "-c --bytes -m --chars -l --lines -L --max-line-length -w --words --total:",

@@ -26,7 +26,7 @@ pub fn is_invisible(letter: char) -> bool {
 /// [invisible](is_invisible), and neither a control nor a space, which have their place there.
 #[must_use]
 #[inline]
-pub fn is_hidden(letter: char) -> bool {
+pub fn is_strippable(letter: char) -> bool {
     // The separators of lines and paragraphs are spaces to Unicode; an empty Braille cell is none.
     let is_space = letter.is_whitespace() && !matches!(letter, '\u{2028}' | '\u{2029}');
     !letter.is_ascii()
@@ -37,7 +37,7 @@ pub fn is_hidden(letter: char) -> bool {
 }
 
 /// Appends a character, as `\u{…}` if it is [invisible](is_invisible) and no plain space.
-pub fn push_visible(shown: &mut String, letter: char) {
+pub fn push_escaped(shown: &mut String, letter: char) {
     if is_invisible(letter) {
         // Writing to a string cannot fail.
         write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
@@ -48,15 +48,15 @@ pub fn push_visible(shown: &mut String, letter: char) {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_hidden, is_invisible};
+    use super::{is_invisible, is_strippable};
 
     #[test]
     fn what_hides_is_neither_a_space_nor_a_control() {
         for letter in "\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{ad}\u{feff}\u{e0041}".chars() {
-            assert!(is_hidden(letter) && is_invisible(letter), "{letter:?}");
+            assert!(is_strippable(letter) && is_invisible(letter), "{letter:?}");
         }
         for letter in "a \t\n\u{1b}\u{85}\u{a0}\u{2003}\u{3000}\u{2800}é😀\u{301}".chars() {
-            assert!(!is_hidden(letter), "{letter:?}");
+            assert!(!is_strippable(letter), "{letter:?}");
         }
     }
 }

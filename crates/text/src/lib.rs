@@ -6,12 +6,15 @@
 //! `acp-types`.
 #![doc = include_str!("../README.md")]
 
-mod cut;
+mod format;
 mod invisible;
 mod path;
 mod visible;
 
-pub use cut::{counted, duration, fenced, grouped, grouped_count, head, tail};
-pub use invisible::{is_hidden, is_invisible, push_visible};
+pub use format::{
+    code_fence, count_with_noun, format_duration, group_thousands, grouped_count_with_noun, head,
+    tail,
+};
+pub use invisible::{is_invisible, is_strippable, push_escaped};
 pub use path::{normalise, parse_path, path_text, utf8_path};
-pub use visible::{visible, visible_cut, visible_head};
+pub use visible::{visible, visible_head, visible_truncated};

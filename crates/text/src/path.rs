@@ -43,8 +43,8 @@ pub fn normalise(path: &Path) -> PathBuf {
 /// ```
 #[must_use]
 pub fn path_text(path: &Path) -> Cow<'_, str> {
-    let plain = path.to_str().filter(|text| text.split('/').all(is_plain));
-    plain.map_or_else(|| quoted(path).into(), Cow::Borrowed)
+    let plain = path.to_str().filter(|text| text.split('/').all(needs_no_quotes));
+    plain.map_or_else(|| quote_path(path).into(), Cow::Borrowed)
 }
 
 /// Returns the path that a text stands for: the inverse of [`path_text`].
@@ -61,12 +61,12 @@ pub fn parse_path(text: &str) -> Cow<'_, Path> {
         if at > 0 {
             bytes.push(b'/');
         }
-        match unquoted(name) {
+        match unquote_name(name) {
             Some(name) => bytes.extend(name),
             None => bytes.extend_from_slice(name.as_bytes()),
         }
     }
-    Cow::Owned(from_bytes(bytes))
+    Cow::Owned(path_from_bytes(bytes))
 }
 
 /// Returns a path that JSON can hold: the path itself if it is valid UTF-8, else its text.
@@ -78,25 +78,25 @@ pub fn utf8_path(path: &Path) -> Cow<'_, Path> {
     }
 }
 
-fn is_plain(name: &str) -> bool {
-    !name.contains(is_invisible) && unquoted(name).is_none()
+fn needs_no_quotes(name: &str) -> bool {
+    !name.contains(is_invisible) && unquote_name(name).is_none()
 }
 
-fn quoted(path: &Path) -> String {
+fn quote_path(path: &Path) -> String {
     let mut text = String::new();
     for (at, name) in path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/').enumerate() {
         if at > 0 {
             text.push('/');
         }
         match str::from_utf8(name) {
-            Ok(name) if is_plain(name) => text.push_str(name),
-            _ => quote(name, &mut text),
+            Ok(name) if needs_no_quotes(name) => text.push_str(name),
+            _ => quote_name(name, &mut text),
         }
     }
     text
 }
 
-fn quote(name: &[u8], text: &mut String) {
+fn quote_name(name: &[u8], text: &mut String) {
     text.push_str("$'");
     let escape = |text: &mut String, bytes: &[u8]| {
         for byte in bytes {
@@ -123,7 +123,7 @@ fn quote(name: &[u8], text: &mut String) {
 }
 
 /// Returns the bytes of a quoted name; none if it is not quoted.
-fn unquoted(name: &str) -> Option<Vec<u8>> {
+fn unquote_name(name: &str) -> Option<Vec<u8>> {
     let mut rest = name.strip_prefix("$'")?.strip_suffix('\'')?;
     let mut bytes = Vec::with_capacity(rest.len());
     while let Some(letter) = rest.chars().next() {
@@ -152,17 +152,17 @@ fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
         'v' => 0x0b,
         '\\' | '\'' | '"' | '?' => letter as u8,
         'x' => {
-            let (number, rest) = number(rest, 16, 2)?;
+            let (number, rest) = parse_number(rest, 16, 2)?;
             bytes.push(u8::try_from(number).ok()?);
             return Some(rest);
         }
         '0'..='7' => {
-            let (number, rest) = number(text, 8, 3)?;
+            let (number, rest) = parse_number(text, 8, 3)?;
             bytes.push(u8::try_from(number).ok()?);
             return Some(rest);
         }
         'u' | 'U' => {
-            let (number, rest) = number(rest, 16, if letter == 'u' { 4 } else { 8 })?;
+            let (number, rest) = parse_number(rest, 16, if letter == 'u' { 4 } else { 8 })?;
             bytes.extend_from_slice(char::from_u32(number)?.encode_utf8(&mut [0; 4]).as_bytes());
             return Some(rest);
         }
@@ -173,14 +173,14 @@ fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
 }
 
 /// Reads a number of at most `digits` digits, and returns what is behind it.
-fn number(text: &str, radix: u32, digits: usize) -> Option<(u32, &str)> {
+fn parse_number(text: &str, radix: u32, digits: usize) -> Option<(u32, &str)> {
     let length = text.chars().take(digits).take_while(|digit| digit.is_digit(radix)).count();
     let (number, rest) = text.split_at(length);
     Some((u32::from_str_radix(number, radix).ok()?, rest))
 }
 
 #[cfg(unix)]
-fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt as _;
 

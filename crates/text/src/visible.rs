@@ -1,6 +1,6 @@
 //! Characters that hide, reorder or break a line, made visible.
 
-use crate::push_visible;
+use crate::push_escaped;
 
 /// Shows every character that would hide, reorder or break a line as an escape, so that what is
 /// read is what is there (<https://www.unicode.org/reports/tr36/>).
@@ -15,13 +15,13 @@ pub fn visible(text: &str) -> String {
 /// Shows a text in at most `max` bytes, and returns whether it was cut; then the last character
 /// says so. An escape is never cut.
 #[must_use]
-pub fn visible_cut(text: &str, max: usize) -> (String, bool) {
+pub fn visible_truncated(text: &str, max: usize) -> (String, bool) {
     let (shown, is_whole) = visible_head(text, max);
     if is_whole {
         return (shown, false);
     }
-    let (mut shown, _) = visible_head(text, max.saturating_sub(CUT.len_utf8()));
-    shown.push(CUT);
+    let (mut shown, _) = visible_head(text, max.saturating_sub(ELLIPSIS.len_utf8()));
+    shown.push(ELLIPSIS);
     (shown, true)
 }
 
@@ -30,7 +30,7 @@ pub fn visible_cut(text: &str, max: usize) -> (String, bool) {
 #[must_use]
 pub fn visible_head(text: &str, max: usize) -> (String, bool) {
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    if text.len() <= max && is_plain(text) && !text.contains(&BLANKS[..COUNTED_BLANKS]) {
+    if text.len() <= max && is_plain(text) && !text.contains(&SPACES[..MIN_COUNTED_BLANKS]) {
         return (text.to_owned(), true);
     }
     let mut shown = String::with_capacity(text.len().min(max));
@@ -38,12 +38,12 @@ pub fn visible_head(text: &str, max: usize) -> (String, bool) {
     while let Some(letter) = rest.chars().next() {
         let before = shown.len();
         let blanks = rest.len() - rest.trim_start_matches(' ').len();
-        if blanks >= COUNTED_BLANKS {
+        if blanks >= MIN_COUNTED_BLANKS {
             shown.push_str(&format!("[{blanks} spaces]"));
             rest = &rest[blanks..];
         } else {
             let taken = if blanks > 0 { &rest[..blanks] } else { &rest[..letter.len_utf8()] };
-            taken.chars().for_each(|letter| push(&mut shown, letter));
+            taken.chars().for_each(|letter| push_char(&mut shown, letter));
             rest = &rest[taken.len()..];
         }
         if shown.len() > max {
@@ -54,25 +54,25 @@ pub fn visible_head(text: &str, max: usize) -> (String, bool) {
     (shown, true)
 }
 
-fn push(shown: &mut String, letter: char) {
+fn push_char(shown: &mut String, letter: char) {
     match letter {
         '\n' => shown.push_str("\\n"),
         '\r' => shown.push_str("\\r"),
         '\t' => shown.push_str("\\t"),
-        letter => push_visible(shown, letter),
+        letter => push_escaped(shown, letter),
     }
 }
 
-const CUT: char = '…';
+const ELLIPSIS: char = '…';
 
 /// Blanks in a row from which on they are counted: more would push what follows out of sight.
-const COUNTED_BLANKS: usize = 40;
+const MIN_COUNTED_BLANKS: usize = 40;
 
-const BLANKS: &str = "                                        ";
+const SPACES: &str = "                                        ";
 
 #[cfg(test)]
 mod tests {
-    use super::{visible, visible_cut, visible_head};
+    use super::{visible, visible_head, visible_truncated};
     use crate::is_invisible;
     use pretty_assertions::assert_eq;
     use proptest::collection::vec;
@@ -124,7 +124,7 @@ mod tests {
             ("a\u{200b}b", 9, "a…"),
             ("a", 0, "…"),
         ] {
-            assert_eq!(visible_cut(given, max).0, expected, "{given:?} in {max}");
+            assert_eq!(visible_truncated(given, max).0, expected, "{given:?} in {max}");
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
             let (start, is_whole) = visible_head(&text, max);
             prop_assert!(shown.starts_with(&start));
             prop_assert_eq!(is_whole, start == shown);
-            prop_assert!(start.len() <= max && visible_cut(&text, max).0.len() <= max);
+            prop_assert!(start.len() <= max && visible_truncated(&text, max).0.len() <= max);
         }
     }
 }

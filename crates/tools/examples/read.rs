@@ -7,22 +7,24 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive, perform};
+use acp_lifecycle::{
+    ClientUnreachable, OutboxItem, OutboxSink, Session, SessionHandle, drive_session, execute_call,
+};
 use acp_tools::{CancellationToken, Context, Registry, Workspace};
-use acp_types::Reason;
-use acp_types::wire::v1::{Sent, Surface};
+use acp_types::CallEndReason;
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use callboard_process::env;
 use serde_json::json;
 
 /// A client of ACP v1 that prints each `session/update`. Reads are allowed, so it is never asked.
-struct Client(Sent);
+struct PrintingClient(V1Projection);
 
-impl Sink for Client {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
-        let Item::ToolCall(id, patch) = item else { return Ok(()) };
+impl OutboxSink for PrintingClient {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        let OutboxItem::ToolCall(id, patch) = item else { return Ok(()) };
         for update in self.0.tool_call(&id, patch) {
-            let line = serde_json::to_string(&update).or(Err(Unreachable))?;
-            writeln!(io::stdout(), "{line}").or(Err(Unreachable))?;
+            let line = serde_json::to_string(&update).or(Err(ClientUnreachable))?;
+            writeln!(io::stdout(), "{line}").or(Err(ClientUnreachable))?;
         }
         Ok(())
     }
@@ -33,19 +35,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "Cargo.toml".to_owned());
     let cwd = std::env::current_dir()?;
     let workspace = Arc::new(Workspace::new(cwd.clone(), Vec::new())?);
-    let context = Context::new(workspace).with_env(Arc::new(env::base_env(env::parent())));
+    let context = Context::new(workspace).with_env(Arc::new(env::base_env(env::own_env())));
     let registry = Registry::builtin()?;
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
-    let client = Client(Sent::new(Surface::Text));
-    let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
+    let client = PrintingClient(V1Projection::new(TerminalDisplay::Text));
+    let driver = tokio::spawn(drive_session(session.clone(), client, stop.clone()));
 
     let id = "t1/c1".into();
     let call = registry.announce(&session, &id, &"t1".into(), "read_file", &context, &cancel);
     let call = call.ok_or("the id is taken")?;
-    let executor = registry.call("read_file", json!({ "path": path, "limit": 5 }), &context);
-    let ended = perform(call, executor).await;
-    session.end_turn(&"t1".into(), Reason::Turn);
+    let executor =
+        registry.prepare_call("read_file", json!({ "path": path, "limit": 5 }), &context);
+    let ended = execute_call(call, executor).await;
+    session.end_turn(&"t1".into(), CallEndReason::Turn);
 
     stop.cancel();
     driver.await?;

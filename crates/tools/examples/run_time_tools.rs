@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    AllowPolicy, AnyPlan, Effect, Effects, Ended, Grant, Pinned, Session, SessionHandle, perform,
+    AllowPolicy, CallOutcome, Effect, Effects, ErasedPlan, Grant, Pinned, Session, SessionHandle,
+    execute_call,
 };
 use acp_tools::{
-    CancellationToken, Context, Draft, DynTool, Invocation, Output, Reach, Registry, Spec,
-    ToolError, Workspace,
+    CancellationToken, Context, DynTool, Invocation, Registry, SideEffects, Spec, ToolError,
+    ToolOutput, ToolPreview, Workspace,
 };
 use acp_types::{ToolCallId, ToolCallReport, ToolKind};
 use futures::FutureExt as _;
@@ -20,7 +21,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 /// The answer of a server that is asked for its tools.
-const LISTED: &str = r#"[
+const SERVER_TOOL_LIST: &str = r#"[
     {
         "name": "word_count",
         "description": "Counts the words of a text.",
@@ -39,17 +40,17 @@ const LISTED: &str = r#"[
 
 /// A tool of the server.
 #[derive(Debug)]
-struct Remote {
+struct RemoteTool {
     name: String,
     description: String,
     schema: Value,
 }
 
 /// Reads the tools of a server.
-fn remote_tools(listed: &str) -> serde_json::Result<Vec<Remote>> {
+fn parse_tool_list(listed: &str) -> serde_json::Result<Vec<RemoteTool>> {
     let tools: Vec<Value> = serde_json::from_str(listed)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let remote = |tool: &Value| Remote {
+    let remote = |tool: &Value| RemoteTool {
         name: text(&tool["name"]),
         description: text(&tool["description"]),
         schema: tool["inputSchema"].clone(),
@@ -59,7 +60,8 @@ fn remote_tools(listed: &str) -> serde_json::Result<Vec<Remote>> {
 
 /// Stands for the server.
 async fn ask_server(name: &str, args: &Value) -> Result<String, ToolError> {
-    let text = args["text"].as_str().ok_or_else(|| ToolError::invalid("`text` is missing."))?;
+    let text =
+        args["text"].as_str().ok_or_else(|| ToolError::invalid_arguments("`text` is missing."))?;
     match name {
         "word_count" => Ok(text.split_whitespace().count().to_string()),
         "reverse" => Ok(text.chars().rev().collect()),
@@ -67,10 +69,10 @@ async fn ask_server(name: &str, args: &Value) -> Result<String, ToolError> {
     }
 }
 
-impl DynTool for Remote {
+impl DynTool for RemoteTool {
     fn spec(&self) -> Spec {
         let (name, description) = (self.name.clone(), self.description.clone());
-        Spec::new(name, description, ToolKind::Fetch).with_reach(Reach::Anything)
+        Spec::new(name, description, ToolKind::Fetch).with_side_effects(SideEffects::Anything)
     }
 
     fn input_schema(&self) -> Value {
@@ -81,24 +83,24 @@ impl DynTool for Remote {
         &'a self,
         args: Value,
         _: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
         // The permission is for what the effects say, and for just these arguments.
         let effects = Effects::from(Effect::Connect("words.example".to_owned()));
-        async { Ok(Draft::new(Box::new(args) as AnyPlan).with_effects(effects)) }.boxed()
+        async { Ok(ToolPreview::new(Box::new(args) as ErasedPlan).with_effects(effects)) }.boxed()
     }
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<AnyPlan>,
+        pinned: Pinned<ErasedPlan>,
         grant: Grant,
         _: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         async move {
             let plan = pinned.release(grant)?;
             let Ok(args) = plan.downcast::<Value>() else {
                 return Err(ToolError::fatal("a plan of another tool"));
             };
-            Ok(Output::new(ask_server(&self.name, &args).await?))
+            Ok(ToolOutput::new(ask_server(&self.name, &args).await?))
         }
         .boxed()
     }
@@ -109,20 +111,20 @@ impl DynTool for Remote {
 pub(crate) async fn call(
     name: &str,
     args: Value,
-) -> Result<(Ended, ToolCallReport), Box<dyn Error>> {
+) -> Result<(CallOutcome, ToolCallReport), Box<dyn Error>> {
     let mut registry = Registry::builtin()?;
-    for tool in remote_tools(LISTED)? {
+    for tool in parse_tool_list(SERVER_TOOL_LIST)? {
         registry.add_dyn(Box::new(tool));
     }
     let cwd = std::env::current_dir()?;
     let context = Context::new(Arc::new(Workspace::new(cwd.clone(), Vec::new())?));
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
-    session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
+    session.update(|session, _| session.set_policy(Arc::new(AllowPolicy)));
 
     let (id, cancel) = (ToolCallId::new("t1/c1"), CancellationToken::new());
     let open = registry.announce(&session, &id, &"t1".into(), name, &context, &cancel);
     let open = open.ok_or("the id is taken")?;
-    let ended = perform(open, registry.call(name, args, &context)).await;
+    let ended = execute_call(open, registry.prepare_call(name, args, &context)).await;
     let report = session.tool_call(&id).ok_or("the call is unknown")?;
     Ok((ended, report))
 }

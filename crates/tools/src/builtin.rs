@@ -3,7 +3,7 @@
 
 use acp_types::{FileChange, Location, Operation};
 
-use crate::limits::CHANGE_LOCATIONS;
+use crate::limits::MAX_CHANGE_LOCATIONS;
 use crate::tool::DynTool;
 
 mod delete_path;
@@ -22,7 +22,7 @@ mod terminal_wait;
 mod think;
 mod todo_write;
 mod undo;
-mod unsaved;
+mod unsaved_files;
 mod write_file;
 
 use self::delete_path::DeletePath;
@@ -44,7 +44,7 @@ use self::undo::Undo;
 use self::write_file::WriteFile;
 
 /// Returns every built-in tool.
-pub(crate) fn all() -> Vec<Box<dyn DynTool>> {
+pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
     vec![
         Box::new(ReadFile),
         Box::new(ListDirectory),
@@ -67,17 +67,17 @@ pub(crate) fn all() -> Vec<Box<dyn DynTool>> {
 }
 
 /// Returns the places that changes make, as they are afterwards, the first ones of them.
-fn locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
+fn change_locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
     let of_one = |change: &'a FileChange| {
         let at = Location::try_new(&change.path).ok();
-        let lines = change.changed_lines().take(CHANGE_LOCATIONS);
+        let lines = change.changed_lines().take(MAX_CHANGE_LOCATIONS);
         let places = lines.filter_map(|line| Some(at.clone()?.at_line(line)));
         let places: Vec<_> = places.collect();
         // What has no lines that are known is a place too, unless it goes.
         let whole = places.is_empty() && change.operation != Operation::Delete;
         places.into_iter().chain(at.filter(|_| whole))
     };
-    changes.into_iter().flat_map(of_one).take(CHANGE_LOCATIONS).collect()
+    changes.into_iter().flat_map(of_one).take(MAX_CHANGE_LOCATIONS).collect()
 }
 
 #[cfg(test)]

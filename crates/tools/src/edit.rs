@@ -4,43 +4,45 @@
 //! line ends, also mixed ones, a byte order mark, a missing last line end. A text that is not
 //! there exactly is looked for ever less strictly, see [`Rung`]; which rung found it is told.
 
-mod ladder;
-mod near;
-mod numbered;
+mod error;
+mod line_numbers;
+mod match_strategies;
+mod near_miss;
+mod normalised_view;
 mod placeholder;
 mod quote;
-mod reason;
-mod splice;
-mod view;
+mod splices;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
-use acp_types::diff::Splice;
+use acp_types::diff::TextEdit;
 use memchr::memchr_iter;
 use memchr::memmem::Finder;
 
 use crate::error::ToolError;
-use crate::files::encoding::Text;
-use crate::files::encoding::line_ends::{has_lone_returns, normalised};
-use crate::files::walk::Cancel;
-use crate::limits::{EDIT_MATCHES, EDIT_MATCHES_SHOWN, EDIT_PLACES, FILE_BYTES};
+use crate::files::encoding::DecodedText;
+use crate::files::encoding::line_ends::{has_lone_carriage_returns, normalise_line_ends};
+use crate::files::walk::IsCancelled;
+use crate::limits::{
+    MAX_EDIT_MATCHES_COUNTED, MAX_EDIT_MATCHES_SHOWN, MAX_EDIT_REPLACEMENTS, MAX_WHOLE_FILE_BYTES,
+};
 
-use self::ladder::{Found, Pair, Place, is_whole_lines};
-use self::near::nearest;
-use self::numbered::without_numbers;
-use self::splice::compose;
-use self::view::{Level, View};
+use self::line_numbers::strip_line_numbers;
+use self::match_strategies::{FoundPlaces, MatchPlace, Replacement, is_whole_lines};
+use self::near_miss::find_near_misses;
+use self::normalised_view::{Normalisation, NormalisedView};
+use self::splices::compose;
 
-pub use self::ladder::Rung;
-pub use self::near::{Near, Uncompared};
-pub(crate) use self::placeholder::placeholder;
-pub use self::quote::{Around, Quote};
-pub use self::reason::{EditError, EditReason};
-pub use self::splice::spliced;
+pub use self::error::{EditError, EditErrorKind};
+pub use self::match_strategies::MatchKind;
+pub use self::near_miss::{ComparisonTruncation, NearMiss};
+pub(crate) use self::placeholder::find_placeholder_line;
+pub use self::quote::{MatchContext, QuotedLines};
+pub use self::splices::apply_splices;
 
 /// New texts shorter than this are found by chance, which says nothing.
-const TELLING_BYTES: usize = 16;
+const DISTINCTIVE_MIN_BYTES: usize = 16;
 
 /// One replacement. Both texts are taken literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +53,12 @@ pub struct Edit {
     /// the old text differs in its line ends only.
     pub new_text: String,
     /// Which of several places is meant.
-    pub which: Which,
+    pub occurrence: Occurrence,
 }
 
 /// Which of several places an edit means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Which {
+pub enum Occurrence {
     /// The only one; several are an error.
     #[default]
     Only,
@@ -64,12 +66,12 @@ pub enum Which {
     Nth(NonZeroU32),
     /// The one whose first line is nearest to this line, from 1; two that are as near are an error.
     /// For an empty old text the line before which the new one is inserted.
-    Near(NonZeroU32),
+    NearLine(NonZeroU32),
     /// All of them.
     All,
 }
 
-impl Which {
+impl Occurrence {
     /// Makes it of a tool's arguments.
     ///
     /// # Errors
@@ -81,15 +83,17 @@ impl Which {
         line: Option<u32>,
     ) -> Result<Self, ToolError> {
         let counted = |name: &str, number| {
-            let zero = || ToolError::invalid(format!("{name} counts from 1"));
+            let zero = || ToolError::invalid_arguments(format!("{name} counts from 1"));
             NonZeroU32::new(number).ok_or_else(zero)
         };
         match (replace_all, occurrence, line) {
             (true, None, None) => Ok(Self::All),
             (false, None, None) => Ok(Self::Only),
             (false, Some(number), None) => counted("occurrence", number).map(Self::Nth),
-            (false, None, Some(line)) => counted("line", line).map(Self::Near),
-            _ => Err(ToolError::invalid("give only one of replace_all, occurrence and line")),
+            (false, None, Some(line)) => counted("line", line).map(Self::NearLine),
+            _ => Err(ToolError::invalid_arguments(
+                "give only one of replace_all, occurrence and line",
+            )),
         }
     }
 }
@@ -97,25 +101,25 @@ impl Which {
 /// A text with all edits done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Edited {
+pub struct EditedText {
     /// The text after them.
     pub text: String,
     /// What they replaced in the text before them, in order; places that touch are one.
-    pub splices: Vec<Splice>,
+    pub splices: Vec<TextEdit>,
     /// What became of each edit, in their order.
-    pub done: Vec<Done>,
+    pub outcomes: Vec<EditOutcome>,
 }
 
-impl Edited {
+impl EditedText {
     /// Returns the bytes of the text. Those outside of the edits are as they were.
     ///
     /// # Errors
     ///
     /// The first character that the encoding does not have.
-    pub fn into_bytes(self, old: &Text) -> Result<Vec<u8>, char> {
+    pub fn into_bytes(self, old: &DecodedText) -> Result<Vec<u8>, char> {
         match old.encoding() {
             None => Ok(self.text.into_bytes()),
-            Some(_) => old.spliced(&self.splices),
+            Some(_) => old.encode_splices(&self.splices),
         }
     }
 }
@@ -123,13 +127,13 @@ impl Edited {
 /// What became of one edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Done {
+pub enum EditOutcome {
     /// The text was replaced.
     Replaced {
         /// In how many places.
         places: usize,
         /// How they were found.
-        rung: Rung,
+        match_kind: MatchKind,
     },
     /// The new text is there already, as whole lines in the surroundings that the edit names, so
     /// nothing was done.
@@ -151,8 +155,8 @@ pub enum Done {
 /// let edit = Edit { old_text: "two\n".into(), new_text: "2\n".into(), which: Which::Only };
 /// assert_eq!(apply("one\r\ntwo\r\n", &[edit]).unwrap().text, "one\r\n2\r\n");
 /// ```
-pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, EditError> {
-    apply_until(text, edits, &|| false)
+pub fn apply(text: &str, edits: &[Edit]) -> Result<EditedText, EditError> {
+    apply_cancellable(text, edits, &|| false)
 }
 
 /// Does what [`apply`] does, unless it is cancelled.
@@ -160,104 +164,125 @@ pub fn apply(text: &str, edits: &[Edit]) -> Result<Edited, EditError> {
 /// # Errors
 ///
 /// As [`apply`], and [`EditReason::Stopped`].
-pub(crate) fn apply_until(
+pub(crate) fn apply_cancellable(
     text: &str,
     edits: &[Edit],
-    cancel: &Cancel<'_>,
-) -> Result<Edited, EditError> {
+    cancel: &IsCancelled<'_>,
+) -> Result<EditedText, EditError> {
     let (mut text, mut splices, mut done) = (Cow::Borrowed(text), Vec::new(), Vec::new());
     for (index, edit) in edits.iter().enumerate() {
-        let fail = |reason| EditError { edit: index + 1, edits: edits.len(), reason };
-        let made = edit.apply_to(&text, cancel);
+        let fail =
+            |reason| EditError { edit_number: index + 1, edit_count: edits.len(), kind: reason };
+        let made = edit.edits_for(&text, cancel);
         // What was found meanwhile may not be all.
-        let made = if cancel() { Err(EditReason::Stopped) } else { made };
+        let made = if cancel() { Err(EditErrorKind::CancelledOrTimedOut) } else { made };
         let (step, became) = made.map_err(fail)?;
         done.push(became);
         if !step.is_empty() {
             let removed: usize = step.iter().map(|splice| splice.old.len()).sum();
             let added: usize = step.iter().map(|splice| splice.new.len()).sum();
-            if (text.len() - removed + added) as u64 > FILE_BYTES {
-                return Err(fail(EditReason::TooLarge));
+            if (text.len() - removed + added) as u64 > MAX_WHOLE_FILE_BYTES {
+                return Err(fail(EditErrorKind::ResultTooLarge));
             }
-            let next = spliced(&text, &step);
+            let next = apply_splices(&text, &step);
             splices = compose(splices, &text, step);
             text = Cow::Owned(next);
         }
     }
-    Ok(Edited { text: text.into_owned(), splices, done })
+    Ok(EditedText { text: text.into_owned(), splices, outcomes: done })
 }
 
 impl Edit {
-    fn apply_to(&self, text: &str, cancel: &Cancel<'_>) -> Result<(Vec<Splice>, Done), EditReason> {
+    fn edits_for(
+        &self,
+        text: &str,
+        cancel: &IsCancelled<'_>,
+    ) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         if self.old_text == self.new_text {
-            return Err(EditReason::SameText);
+            return Err(EditErrorKind::SameText);
         }
-        if let Some(line) = placeholder(&self.new_text, text, &self.old_text, 1) {
-            return Err(EditReason::Placeholder { line: line.to_owned() });
+        if let Some(line) = find_placeholder_line(&self.new_text, text, &self.old_text, 1) {
+            return Err(EditErrorKind::Placeholder { line: line.to_owned() });
         }
         if self.old_text.is_empty() {
             return self.insert(text);
         }
         // Of one too many it is told how many there are, of others the right one is to be found.
-        let most = if self.which == Which::Only { EDIT_MATCHES } else { EDIT_PLACES + 1 };
-        let [old, new] = [&self.old_text, &self.new_text].map(|part| normalised(part, text));
+        let most = if self.occurrence == Occurrence::Only {
+            MAX_EDIT_MATCHES_COUNTED
+        } else {
+            MAX_EDIT_REPLACEMENTS + 1
+        };
+        let [old, new] =
+            [&self.old_text, &self.new_text].map(|part| normalise_line_ends(part, text));
         if old == new {
             // It means these very line ends.
-            let pair = Pair { old: &self.old_text, new: &self.new_text, most };
-            let found = Found::as_is(text, pair, cancel);
+            let pair = Replacement { old: &self.old_text, new: &self.new_text, max_matches: most };
+            let found = FoundPlaces::find_exact(text, pair, cancel);
             return match found.places.is_empty() {
-                true => Err(EditReason::SameLines),
-                false => self.replace(text, &found, Rung::Exact),
+                true => Err(EditErrorKind::SameExceptLineEnds),
+                false => self.replace(text, &found, MatchKind::Exact),
             };
         }
-        if new.contains('\r') && !has_lone_returns(text) {
-            return Err(EditReason::LoneReturn);
+        if new.contains('\r') && !has_lone_carriage_returns(text) {
+            return Err(EditErrorKind::LoneCarriageReturn);
         }
-        let pair = Pair { old: &old, new: &new, most };
+        let pair = Replacement { old: &old, new: &new, max_matches: most };
         if self.old_text.contains('\r') {
-            let found = Found::with_line_ends(text, &self.old_text, pair, cancel);
+            let found = FoundPlaces::find_with_exact_line_ends(text, &self.old_text, pair, cancel);
             if !found.places.is_empty() {
-                return self.replace(text, &found, Rung::Exact);
+                return self.replace(text, &found, MatchKind::Exact);
             }
             if self.old_text.trim_matches(['\r', '\n']).is_empty() {
                 // Other line ends than those are not meant.
-                let (near, uncompared) = (Vec::new(), Uncompared::default());
-                return Err(EditReason::NoMatch { near, uncompared, new_at: None });
+                let (near, uncompared) = (Vec::new(), ComparisonTruncation::default());
+                return Err(EditErrorKind::NoMatch {
+                    near_misses: near,
+                    truncation: uncompared,
+                    new_text_line: None,
+                });
             }
         }
-        for rung in Rung::ALL {
-            let found = Found::on(rung, text, pair, cancel);
+        for rung in MatchKind::STRICTEST_FIRST {
+            let found = FoundPlaces::find(rung, text, pair, cancel);
             if !found.places.is_empty() || cancel() {
                 return self.replace(text, &found, rung);
             }
         }
-        let plain = without_numbers(&old, &new);
+        let plain = strip_line_numbers(&old, &new);
         if let Some((old, new)) = &plain {
-            let found = Found::on(Rung::Numbered, text, Pair { old, new, most }, cancel);
+            let found = FoundPlaces::find(
+                MatchKind::LineNumbers,
+                text,
+                Replacement { old, new, max_matches: most },
+                cancel,
+            );
             if !found.places.is_empty() {
-                return self.replace(text, &found, Rung::Numbered);
+                return self.replace(text, &found, MatchKind::LineNumbers);
             }
         }
         let (old, new) = plain.unwrap_or_else(|| (old.into_owned(), new.into_owned()));
-        self.missing(text, &old, &new, cancel)
+        self.handle_no_match(text, &old, &new, cancel)
     }
 
     /// Fills an empty file, or inserts lines before one.
-    fn insert(&self, text: &str) -> Result<(Vec<Splice>, Done), EditReason> {
+    fn insert(&self, text: &str) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         let done = |place: usize, new: String| {
-            let splice = Splice { old: place..place, new };
-            Ok((vec![splice], Done::Replaced { places: 1, rung: Rung::Exact }))
+            let splice = TextEdit { old: place..place, new };
+            Ok((vec![splice], EditOutcome::Replaced { places: 1, match_kind: MatchKind::Exact }))
         };
         let start = text.len() - text.trim_start_matches('\u{feff}').len();
         if start == text.len() {
             return done(start, self.new_text.clone());
         }
-        let Which::Near(line) = self.which else { return Err(EditReason::EmptyOldText) };
-        let new = normalised(&self.new_text, text);
-        if new.contains('\r') && !has_lone_returns(text) {
-            return Err(EditReason::LoneReturn);
+        let Occurrence::NearLine(line) = self.occurrence else {
+            return Err(EditErrorKind::EmptyOldText);
+        };
+        let new = normalise_line_ends(&self.new_text, text);
+        if new.contains('\r') && !has_lone_carriage_returns(text) {
+            return Err(EditErrorKind::LoneCarriageReturn);
         }
-        let view = View::new(text, Level::LineEnds);
+        let view = NormalisedView::new(text, Normalisation::LineEnds);
         let ends = memchr_iter(b'\n', view.text.as_bytes()).map(|at| at + 1);
         let mut lines = std::iter::once(start).chain(ends);
         let is_ended = view.text.ends_with('\n');
@@ -267,53 +292,57 @@ impl Edit {
             Some(place) if new.ends_with('\n') => (place, new.into_owned()),
             Some(place) => (place, format!("{new}\n")),
             None if before == count && !is_ended => (view.text.len(), format!("\n{new}")),
-            None => return Err(EditReason::NoSuchLine { lines: count - usize::from(is_ended) }),
+            None => return Err(EditErrorKind::NoSuchLine { lines: count - usize::from(is_ended) }),
         };
-        let place = view.to_raw(place);
-        done(place, new.replace('\n', view.line_ends().at(place)))
+        let place = view.raw_position(place);
+        done(place, new.replace('\n', view.line_ends().line_end_at(place)))
     }
 
     fn replace(
         &self,
         text: &str,
-        found: &Found<'_>,
-        rung: Rung,
-    ) -> Result<(Vec<Splice>, Done), EditReason> {
-        let places = self.meant(text, found)?;
-        if let ([place], Which::Only, Rung::Exact) = (places, self.which, rung)
-            && self.is_telling()
-            && let Some(start) = found.new_at(place)
+        found: &FoundPlaces<'_>,
+        rung: MatchKind,
+    ) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
+        let places = self.select_places(text, found)?;
+        if let ([place], Occurrence::Only, MatchKind::Exact) = (places, self.occurrence, rung)
+            && self.is_distinctive()
+            && let Some(start) = found.already_applied_at(place)
         {
-            return Ok((Vec::new(), Done::AlreadyApplied { line: line_at(text, start) }));
+            return Ok((Vec::new(), EditOutcome::AlreadyApplied { line: line_at(text, start) }));
         }
-        let mut splices = found.splices(places).ok_or(EditReason::TooLarge)?;
+        let mut splices = found.to_splices(places).ok_or(EditErrorKind::ResultTooLarge)?;
         splices.retain(|splice| text[splice.old.clone()] != splice.new);
         let places = splices.len();
         if places == 0 {
-            return Err(EditReason::NoChange);
+            return Err(EditErrorKind::NoEffect);
         }
-        Ok((splices, Done::Replaced { places, rung }))
+        Ok((splices, EditOutcome::Replaced { places, match_kind: rung }))
     }
 
     /// Returns the places that are meant of those that were found.
-    fn meant<'a>(&self, text: &str, found: &'a Found<'_>) -> Result<&'a [Place], EditReason> {
+    fn select_places<'a>(
+        &self,
+        text: &str,
+        found: &'a FoundPlaces<'_>,
+    ) -> Result<&'a [MatchPlace], EditErrorKind> {
         let places = &found.places[..];
-        match self.which {
-            Which::All | Which::Near(_) if places.len() > EDIT_PLACES => {
-                Err(EditReason::TooManyPlaces)
+        match self.occurrence {
+            Occurrence::All | Occurrence::NearLine(_) if places.len() > MAX_EDIT_REPLACEMENTS => {
+                Err(EditErrorKind::TooManyMatches)
             }
-            Which::Only if places.len() == 1 => Ok(places),
-            Which::All => Ok(places),
-            Which::Only => Err(ambiguous(text, found)),
-            Which::Nth(number) => {
+            Occurrence::Only if places.len() == 1 => Ok(places),
+            Occurrence::All => Ok(places),
+            Occurrence::Only => Err(ambiguous(text, found)),
+            Occurrence::Nth(number) => {
                 let at = number.get() as usize - 1;
-                places.get(at..=at).ok_or(if places.len() > EDIT_PLACES {
-                    EditReason::TooManyPlaces
+                places.get(at..=at).ok_or(if places.len() > MAX_EDIT_REPLACEMENTS {
+                    EditErrorKind::TooManyMatches
                 } else {
-                    EditReason::NoSuchOccurrence { places: places.len() }
+                    EditErrorKind::NoSuchOccurrence { places: places.len() }
                 })
             }
-            Which::Near(line) => {
+            Occurrence::NearLine(line) => {
                 let lines = lines_at(text, places.iter().map(|place| found.start(place)));
                 let away = |at: &usize| lines[*at].abs_diff(line.get());
                 let nearest = (0..places.len()).min_by_key(away).unwrap_or_default();
@@ -327,37 +356,41 @@ impl Edit {
     }
 
     /// Whether the new text says enough that it is not found by chance.
-    fn is_telling(&self) -> bool {
-        self.new_text.trim().len() >= TELLING_BYTES
+    fn is_distinctive(&self) -> bool {
+        self.new_text.trim().len() >= DISTINCTIVE_MIN_BYTES
     }
 
-    fn missing(
+    fn handle_no_match(
         &self,
         text: &str,
         old: &str,
         new: &str,
-        cancel: &Cancel<'_>,
-    ) -> Result<(Vec<Splice>, Done), EditReason> {
-        let view = View::new(text, Level::LineEnds);
-        let place = applied(&view.text, old, new);
+        cancel: &IsCancelled<'_>,
+    ) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
+        let view = NormalisedView::new(text, Normalisation::LineEnds);
+        let place = find_applied_edit(&view.text, old, new);
         let line = place.as_ref().map(|place| line_at(&view.text, place.start));
         match (place, line) {
             (Some(place), Some(line)) if place.is_certain => {
-                Ok((Vec::new(), Done::AlreadyApplied { line }))
+                Ok((Vec::new(), EditOutcome::AlreadyApplied { line }))
             }
             _ => {
-                let (near, uncompared) = nearest(&view.text, old, cancel);
-                let new_at = line.filter(|_| self.is_telling());
-                Err(EditReason::NoMatch { near, uncompared, new_at })
+                let (near, uncompared) = find_near_misses(&view.text, old, cancel);
+                let new_at = line.filter(|_| self.is_distinctive());
+                Err(EditErrorKind::NoMatch {
+                    near_misses: near,
+                    truncation: uncompared,
+                    new_text_line: new_at,
+                })
             }
         }
     }
 }
 
-fn ambiguous(text: &str, found: &Found<'_>) -> EditReason {
-    let starts = found.places.iter().take(EDIT_MATCHES_SHOWN).map(|place| found.start(place));
-    let around = starts.map(|start| Around::of(text, start)).collect();
-    EditReason::Ambiguous { places: found.places.len(), around }
+fn ambiguous(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
+    let starts = found.places.iter().take(MAX_EDIT_MATCHES_SHOWN).map(|place| found.start(place));
+    let around = starts.map(|start| MatchContext::at_match(text, start)).collect();
+    EditErrorKind::Ambiguous { places: found.places.len(), contexts: around }
 }
 
 /// Returns the number of the line at a place, from 1.
@@ -377,7 +410,7 @@ fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
 }
 
 /// Where a new text is.
-struct Applied {
+struct AppliedEdit {
     start: usize,
     /// Whether its surroundings say that the edit was made there.
     is_certain: bool,
@@ -385,8 +418,8 @@ struct Applied {
 
 /// Finds the only place that has a new text as whole lines, where the edit may have been made before. It is certain if old and new text begin
 /// and end with the same lines, and those at one of both ends are nowhere else.
-fn applied(text: &str, old: &str, new: &str) -> Option<Applied> {
-    let start = only(text, new)?;
+fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
+    let start = find_only_occurrence(text, new)?;
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let same = |(old, new): &(&&str, &&str)| old == new;
     let before = old.iter().zip(&new).take_while(same).count();
@@ -394,15 +427,15 @@ fn applied(text: &str, old: &str, new: &str) -> Option<Applied> {
     let after = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
     let is_alone = |lines: &[&str]| {
         let lines = lines.join("\n");
-        !lines.trim().is_empty() && only(text, &lines).is_some()
+        !lines.trim().is_empty() && find_only_occurrence(text, &lines).is_some()
     };
     let (first, last) = (&new[..before], &new[new.len() - after..]);
     let is_between = before > 0 && after > 0;
-    Some(Applied { start, is_certain: is_between && (is_alone(first) || is_alone(last)) })
+    Some(AppliedEdit { start, is_certain: is_between && (is_alone(first) || is_alone(last)) })
 }
 
 /// Returns the only place of whole lines.
-fn only(text: &str, lines: &str) -> Option<usize> {
+fn find_only_occurrence(text: &str, lines: &str) -> Option<usize> {
     if lines.trim().is_empty() {
         return None;
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub enum ToolError {
     /// The model is told and the turn goes on.
     #[error(transparent)]
-    Report(#[from] Report),
+    Recoverable(#[from] ToolFailure),
     /// Nothing the model does can help: the turn ends.
     #[error("{0}")]
     Fatal(#[source] Box<dyn StdError + Send + Sync>),
@@ -20,36 +20,37 @@ pub enum ToolError {
 
 /// What the model is told: a code for machines and a sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct ToolFailure {
     /// The kind of failure.
-    pub code: Code,
+    pub code: ErrorCode,
     /// The text for the model. Paths are written as the model gave them.
     pub message: String,
     /// Other files that may have been meant. To name one is to read its name: those that may not
     /// be read are left out before the model is told.
-    pub(crate) suggested: Vec<Suggested>,
+    pub(crate) suggestions: Vec<PathSuggestions>,
 }
 
 /// Files that may have been meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Suggested {
+pub(crate) struct PathSuggestions {
     /// What they have in common with the one that was named: a sentence up to the colon.
-    pub(crate) why: &'static str,
+    pub(crate) label: &'static str,
     /// Each with the text that names it.
     pub(crate) files: Vec<(PathBuf, String)>,
 }
 
-impl Report {
+impl ToolFailure {
     /// Leaves out suggested files whose names may not be read.
-    pub(crate) fn suggest_only(&mut self, may_read: impl Fn(&Path) -> bool) {
-        self.suggested.iter_mut().for_each(|some| some.files.retain(|(path, _)| may_read(path)));
+    pub(crate) fn retain_suggestions(&mut self, may_read: impl Fn(&Path) -> bool) {
+        self.suggestions.iter_mut().for_each(|some| some.files.retain(|(path, _)| may_read(path)));
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ToolFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.message)?;
-        for Suggested { why, files } in self.suggested.iter().filter(|some| !some.files.is_empty())
+        for PathSuggestions { label: why, files } in
+            self.suggestions.iter().filter(|some| !some.files.is_empty())
         {
             let names: Vec<_> = files.iter().map(|(_, name)| name.as_str()).collect();
             write!(formatter, ". {why}: {}", names.join(", "))?;
@@ -58,12 +59,12 @@ impl fmt::Display for Report {
     }
 }
 
-impl StdError for Report {}
+impl StdError for ToolFailure {}
 
 /// The kind of a failure, stable across versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Code {
+pub enum ErrorCode {
     /// Several places match where one was meant. Name the one, or more of its surroundings.
     AmbiguousMatch,
     /// A glob or regular expression that does not compile, or is too large. Correct it.
@@ -114,8 +115,8 @@ pub enum Code {
 impl ToolError {
     /// Makes an error that the model is told.
     #[must_use]
-    pub fn report(code: Code, message: impl Into<String>) -> Self {
-        Self::Report(Report { code, message: message.into(), suggested: Vec::new() })
+    pub fn recoverable(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Recoverable(ToolFailure { code, message: message.into(), suggestions: Vec::new() })
     }
 
     /// Makes an error that ends the turn.
@@ -125,21 +126,21 @@ impl ToolError {
 
     /// Makes the error of arguments that contradict each other or themselves.
     #[must_use]
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self::report(Code::InvalidArguments, message)
+    pub fn invalid_arguments(message: impl Into<String>) -> Self {
+        Self::recoverable(ErrorCode::InvalidArguments, message)
     }
 
     /// Returns the code of what the model is told.
     #[must_use]
-    pub fn code(&self) -> Option<Code> {
+    pub fn code(&self) -> Option<ErrorCode> {
         match self {
-            Self::Report(report) => Some(report.code),
+            Self::Recoverable(report) => Some(report.code),
             Self::Fatal(_) => None,
         }
     }
 }
 
-impl Code {
+impl ErrorCode {
     /// Returns the word for machines.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -170,7 +171,7 @@ impl Code {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ErrorCode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
     }

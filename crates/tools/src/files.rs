@@ -3,12 +3,12 @@
 //!
 //! It knows nothing of tools and permissions.
 
+pub mod content_hash;
 mod contents;
 pub mod encoding;
 pub mod read;
 pub mod remove;
 pub(crate) mod snapshot;
-pub mod stamp;
 pub(crate) mod state;
 pub(crate) mod system;
 pub mod undo;
@@ -21,7 +21,7 @@ use std::io;
 
 use self::system::Dir;
 
-pub use self::state::late::LateWrite;
+pub use self::state::late_writes::LateWrite;
 
 /// When a file counts as written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Durability {
 
 impl Durability {
     /// Waits until a file is written.
-    pub(crate) fn of(self, file: &File) -> io::Result<()> {
+    pub(crate) fn sync_file(self, file: &File) -> io::Result<()> {
         match self {
             Self::Disk => file.sync_data(),
             Self::System => Ok(()),
@@ -48,7 +48,7 @@ impl Durability {
     }
 
     /// Waits until the names in a directory are written.
-    pub(crate) fn of_names(self, dir: &Dir) -> io::Result<()> {
+    pub(crate) fn sync_directory(self, dir: &Dir) -> io::Result<()> {
         match self {
             Self::Disk => dir.sync(),
             Self::System => Ok(()),

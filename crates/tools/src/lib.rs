@@ -13,6 +13,7 @@
 //! # Ok::<(), acp_lifecycle::TitlesError>(())
 //! ```
 
+pub mod background;
 mod builtin;
 pub mod edit;
 pub mod error;
@@ -23,21 +24,20 @@ pub mod note;
 mod progress;
 pub mod registry;
 pub mod search;
-pub mod terminal;
 pub mod tool;
 
 /// The token that cancels calls; tokio-util's own type.
 pub use acp_lifecycle::CancellationToken;
-pub use error::{Code, Report, ToolError};
+pub use error::{ErrorCode, ToolError, ToolFailure};
 pub use files::workspace::{Workspace, WorkspaceError};
 pub use note::{CATALOGUES, Note};
-pub use registry::{Listed, Registry, ToolCall};
+pub use registry::{PreparedCall, Registry, ToolDefinition};
 pub use tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend, TextBackend,
 };
 pub use tool::{
-    Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
-    ToolRole,
+    CallDescription, Context, DynTool, Invocation, OutputDisplay, SideEffects, Spec, Tool,
+    ToolHint, ToolOutput, ToolPreview, ToolRole,
 };
 
 // The examples of the README are tested like those of the documentation.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use acp_lifecycle::Titles;
-use callboard_shell::risks::Reason;
+use callboard_shell::risks::RiskReason;
 use callboard_text::{head, visible};
 
 /// A sentence, or a part of one: a message of a catalogue with its arguments.
@@ -27,14 +27,14 @@ pub struct Note {
     key: &'static str,
     texts: Vec<(&'static str, String)>,
     counts: Vec<(&'static str, u64)>,
-    notes: Vec<(&'static str, Joined)>,
+    notes: Vec<(&'static str, JoinedNotes)>,
 }
 
 /// Notes that stand in another one, and what stands between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Joined {
+struct JoinedNotes {
     notes: Vec<Note>,
-    joint: &'static str,
+    separator: &'static str,
 }
 
 impl Note {
@@ -66,13 +66,14 @@ impl Note {
         notes: impl IntoIterator<Item = Self>,
         joint: &'static str,
     ) -> Self {
-        self.notes.push((name, Joined { notes: notes.into_iter().collect(), joint }));
+        self.notes
+            .push((name, JoinedNotes { notes: notes.into_iter().collect(), separator: joint }));
         self
     }
 
     /// Cuts each of its texts to so many bytes, and shows what cannot be seen in it.
     #[must_use]
-    pub(crate) fn bounded(mut self, bytes: usize) -> Self {
+    pub(crate) fn truncated(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
             *text = visible(head(text, bytes));
         }
@@ -83,7 +84,7 @@ impl Note {
     #[must_use]
     pub fn render(&self, titles: &Titles) -> String {
         let titles = if titles.has(self.key) { titles } else { &*ENGLISH };
-        let within = self.notes.iter().map(|(name, Joined { notes, joint })| {
+        let within = self.notes.iter().map(|(name, JoinedNotes { notes, separator: joint })| {
             let notes: Vec<_> = notes.iter().map(|note| note.render(titles)).collect();
             (*name, notes.join(joint))
         });
@@ -98,10 +99,10 @@ impl fmt::Display for Note {
     }
 }
 
-impl From<Reason> for Note {
-    fn from(reason: Reason) -> Self {
+impl From<RiskReason> for Note {
+    fn from(reason: RiskReason) -> Self {
         let note = Self::new(reason.key);
-        match reason.about {
+        match reason.subject {
             Some((name, text)) => note.with(name, text),
             None => note,
         }

@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use acp_lifecycle::CallHandle;
 use acp_types::{Location, Progress};
-use callboard_text::{grouped, grouped_count};
+use callboard_text::{group_thousands, grouped_count_with_noun};
 
 use crate::limits::PROGRESS_INTERVAL;
 
 /// Says when it is time to tell of something again: every [`PROGRESS_INTERVAL`].
 #[derive(Debug)]
-pub(crate) struct Pace(Instant);
+pub(crate) struct ProgressThrottle(Instant);
 
-impl Pace {
+impl ProgressThrottle {
     /// Begins, with nothing to tell of what is done at once.
     pub(crate) fn begin() -> Self {
         Self::begin_at(Instant::now())
@@ -39,24 +39,24 @@ impl Pace {
 
 /// How much is done of something that is done to files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Far {
+pub(crate) struct FileProgress {
     pub(crate) files: usize,
-    pub(crate) of_files: usize,
+    pub(crate) total_files: usize,
     pub(crate) bytes: usize,
     /// As far as it is known.
-    pub(crate) of_bytes: Option<usize>,
+    pub(crate) total_bytes: Option<usize>,
 }
 
-impl Far {
+impl FileProgress {
     /// Counts files where there are several, else bytes.
-    fn progress(self) -> Progress {
-        let bytes = |count| grouped(count as u64);
-        let (current, total, message) = if self.of_files > 1 {
-            let written = grouped_count(self.bytes as u64, "byte", "bytes");
-            (self.files, Some(self.of_files), format!("files, {written}"))
+    fn to_progress(self) -> Progress {
+        let bytes = |count| group_thousands(count as u64);
+        let (current, total, message) = if self.total_files > 1 {
+            let written = grouped_count_with_noun(self.bytes as u64, "byte", "bytes");
+            (self.files, Some(self.total_files), format!("files, {written}"))
         } else {
-            let of = self.of_bytes.map_or_else(String::new, |all| format!("of {} ", bytes(all)));
-            (self.bytes, self.of_bytes, format!("{of}bytes"))
+            let of = self.total_bytes.map_or_else(String::new, |all| format!("of {} ", bytes(all)));
+            (self.bytes, self.total_bytes, format!("{of}bytes"))
         };
         let total = total.map(|total| total as f64);
         Progress::new(current as f64).with_total(total).with_message(message)
@@ -64,46 +64,46 @@ impl Far {
 }
 
 /// Told how far the writing of files is, ever again.
-pub(crate) type Watch<'a> = dyn FnMut(Far) + 'a;
+pub(crate) type OnProgress<'a> = dyn FnMut(FileProgress) + 'a;
 
 /// Tells a client how far a call is, and where it works.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct ProgressReporter {
     call: Option<CallHandle>,
-    pace: Pace,
-    has_told: bool,
+    throttle: ProgressThrottle,
+    has_reported: bool,
 }
 
-impl Teller {
+impl ProgressReporter {
     /// Begins for a call; without one, nobody is told.
-    pub(crate) fn of(call: Option<CallHandle>) -> Self {
-        Self { call, pace: Pace::begin(), has_told: false }
+    pub(crate) fn for_call(call: Option<CallHandle>) -> Self {
+        Self { call, throttle: ProgressThrottle::begin(), has_reported: false }
     }
 
     /// Tells it, if it is time to; `places` are those that the call works on just now, if they are
     /// others than those which it named.
-    pub(crate) fn tell(&mut self, far: Far, places: impl FnOnce() -> Vec<Location>) {
-        let Some(call) = self.call.as_ref().filter(|_| self.pace.is_due()) else { return };
+    pub(crate) fn report(&mut self, far: FileProgress, places: impl FnOnce() -> Vec<Location>) {
+        let Some(call) = self.call.as_ref().filter(|_| self.throttle.is_due()) else { return };
         let places = places();
         if !places.is_empty() {
-            call.locations(places);
+            call.set_locations(places);
         }
-        call.progress(far.progress());
-        self.has_told = true;
+        call.report_progress(far.to_progress());
+        self.has_reported = true;
     }
 
     /// Takes back how far it was, as something else begins.
-    pub(crate) fn forget(&mut self) {
-        if let Some(call) = self.call.as_ref().filter(|_| self.has_told) {
-            call.subtitle(None);
-            call.change_meta(|meta| meta.progress = None);
+    pub(crate) fn clear(&mut self) {
+        if let Some(call) = self.call.as_ref().filter(|_| self.has_reported) {
+            call.set_subtitle(None);
+            call.update_meta(|meta| meta.progress = None);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Far;
+    use super::FileProgress;
     use acp_types::Progress;
     use pretty_assertions::assert_eq;
 
@@ -113,11 +113,12 @@ mod tests {
             let total = total.map(f64::from);
             Progress::new(current.into()).with_total(total).with_message(message.to_owned())
         };
-        let many = Far { files: 2, of_files: 9, bytes: 1_234, of_bytes: None };
-        assert_eq!(many.progress(), progress(2, Some(9), "files, 1,234 bytes"));
-        let one = Far { files: 0, of_files: 1, bytes: 5_000, of_bytes: Some(20_000) };
-        assert_eq!(one.progress(), progress(5_000, Some(20_000), "of 20,000 bytes"));
-        let unknown = Far { of_bytes: None, ..one };
-        assert_eq!(unknown.progress(), progress(5_000, None, "bytes"));
+        let many = FileProgress { files: 2, total_files: 9, bytes: 1_234, total_bytes: None };
+        assert_eq!(many.to_progress(), progress(2, Some(9), "files, 1,234 bytes"));
+        let one =
+            FileProgress { files: 0, total_files: 1, bytes: 5_000, total_bytes: Some(20_000) };
+        assert_eq!(one.to_progress(), progress(5_000, Some(20_000), "of 20,000 bytes"));
+        let unknown = FileProgress { total_bytes: None, ..one };
+        assert_eq!(unknown.to_progress(), progress(5_000, None, "bytes"));
     }
 }

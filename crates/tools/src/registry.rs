@@ -1,8 +1,8 @@
 //! The one list of a session's tools: names, schemas, titles and dispatch come from it.
 
 pub(crate) mod arguments;
-mod call;
 mod changes;
+mod prepared_call;
 mod results;
 
 use std::borrow::Cow;
@@ -10,7 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use acp_lifecycle::{Arriving, CallHandle, OpenCall, SessionHandle, Titles, TitlesError, title};
+use acp_lifecycle::{
+    CallHandle, OpenCall, PartialArguments, SessionHandle, Titles, TitlesError, title,
+};
 use acp_types::{
     CallMeta, Content, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
     TurnId,
@@ -21,17 +23,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
 use crate::error::ToolError;
-use crate::limits::TITLE_SETTLES;
+use crate::limits::TITLE_DEBOUNCE;
 use crate::note::CATALOGUES;
-use crate::tool::{Context, Description, DynTool, Spec, Surface, Tool, ToolRole};
+use crate::tool::{CallDescription, Context, DynTool, OutputDisplay, Spec, Tool, ToolRole};
 
 use self::arguments::Normalised;
-pub use self::call::ToolCall;
+pub use self::prepared_call::PreparedCall;
 
 /// The tools of a session, in the order in which they were added.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    tools: Vec<Arc<Entry>>,
+    tools: Vec<Arc<RegisteredTool>>,
     titles: Arc<Titles>,
     /// In which language they are wanted.
     locale: String,
@@ -39,7 +41,7 @@ pub struct Registry {
 
 /// A tool in the list, with what it says of itself.
 #[derive(Debug)]
-struct Entry {
+struct RegisteredTool {
     tool: Box<dyn DynTool>,
     spec: Spec,
     schema: OnceLock<Value>,
@@ -48,7 +50,7 @@ struct Entry {
 /// A tool in the list, as models are told of it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Listed {
+pub struct ToolDefinition {
     /// What it says of itself.
     pub spec: Spec,
     /// The JSON Schema of its arguments.
@@ -95,7 +97,7 @@ impl Registry {
         let catalogues = [CATALOGUES, catalogues].concat();
         let mut registry = Self::new(Titles::negotiate(&catalogues, locale)?);
         locale.clone_into(&mut registry.locale);
-        builtin::all().into_iter().for_each(|tool| registry.insert(tool.spec(), tool));
+        builtin::all_tools().into_iter().for_each(|tool| registry.insert(tool.spec(), tool));
         Ok(registry)
     }
 
@@ -116,13 +118,13 @@ impl Registry {
     /// server's tool cannot take the title of another one by its name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
         let spec = tool.spec();
-        let title = spec.own_title().into();
+        let title = spec.custom_title().into();
         self.insert(Spec { title, ..spec }, tool);
     }
 
     fn insert(&mut self, spec: Spec, tool: Box<dyn DynTool>) {
         self.tools.retain(|other| other.spec.name != spec.name);
-        self.tools.push(Arc::new(Entry { tool, spec, schema: OnceLock::new() }));
+        self.tools.push(Arc::new(RegisteredTool { tool, spec, schema: OnceLock::new() }));
     }
 
     /// Keeps the tools that are wanted, and removes the others.
@@ -131,11 +133,11 @@ impl Registry {
     }
 
     /// Returns what the model is told of each tool.
-    pub fn iter(&self) -> impl Iterator<Item = Listed> {
+    pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.tools.iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
-            arguments::publish(&mut input_schema);
-            Listed { spec: entry.spec.clone(), input_schema }
+            arguments::strip_internal_keywords(&mut input_schema);
+            ToolDefinition { spec: entry.spec.clone(), input_schema }
         })
     }
 
@@ -174,7 +176,7 @@ impl Registry {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let Some(entry) = self.find(name) else {
-            let title = title::plain_or_code(&visible(name));
+            let title = title::code_span_if_needed(&visible(name));
             let patch = ToolCallPatch::announce(name, title, ToolKind::Other);
             return session.announce(id, turn, patch, cancel);
         };
@@ -182,12 +184,12 @@ impl Registry {
         let (title, told) = entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
         let meta = CallMeta { title: told, ..CallMeta::default() };
         let mut patch = ToolCallPatch::announce(&*spec.name, title, spec.kind).meta(meta);
-        if spec.surface == Surface::Terminal {
+        if spec.display == OutputDisplay::Terminal {
             // Clients that know display-only terminals must hear of it in the first report.
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
             let open = TerminalPatch { cwd, ..TerminalPatch::default() };
-            session.with(|session, now| session.open_terminal(&terminal, open, now));
+            session.update(|session, now| session.open_terminal(&terminal, open, now));
             patch = patch.content(vec![Content::Terminal(terminal)]);
         }
         match entry.schema()["properties"].as_object().is_some_and(Map::is_empty) {
@@ -200,7 +202,12 @@ impl Registry {
     /// files it names, the arguments themselves.
     pub fn describe(&self, call: &CallHandle, name: &str, args: &Value, context: &Context) {
         if let Some(entry) = self.find(name) {
-            entry.tell(&self.titles, call, (args, &entry.formed(args)), context);
+            entry.send_description(
+                &self.titles,
+                call,
+                (args, &entry.normalised_or_raw(args)),
+                context,
+            );
         }
     }
 
@@ -208,13 +215,20 @@ impl Registry {
     /// names each of them, or none at all.
     #[must_use]
     pub fn locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
-        let about = self.find(name).and_then(|it| it.describe(&it.formed(args), context));
+        let about =
+            self.find(name).and_then(|it| it.describe(&it.normalised_or_raw(args), context));
         about.map(|about| about.locations).unwrap_or_default()
     }
 
     /// Tells the client what is known of a call while its arguments still stream: those that are
     /// whole, how much has come of the rest, and its title and files as soon as these are known.
-    pub fn arriving(&self, call: &CallHandle, name: &str, args: &Arriving, context: &Context) {
+    pub fn describe_partial(
+        &self,
+        call: &CallHandle,
+        name: &str,
+        args: &PartialArguments,
+        context: &Context,
+    ) {
         if let Some(entry) = self.find(name) {
             let schema = entry.schema();
             let fields = Value::Object(args.fields().clone());
@@ -223,43 +237,52 @@ impl Registry {
                 let describe = |args: &Value| entry.describe(args, context);
                 arguments::describe_partial(schema, fields.as_object()?, describe)
             });
-            if let Some(Description { key, arguments, mut locations, lines, .. }) = about {
+            if let Some(CallDescription {
+                key,
+                arguments,
+                mut locations,
+                file_text_argument: lines,
+                ..
+            }) = about
+            {
                 let is_shown = |name: &str| {
-                    lines.is_some_and(|field| arguments::is_name_of(schema, field, name))
+                    lines.is_some_and(|field| arguments::names_field(schema, field, name))
                 };
-                if let Some((_, line)) = args.text().filter(|(name, _)| is_shown(name)) {
+                if let Some((_, line)) =
+                    args.streaming_text_field().filter(|(name, _)| is_shown(name))
+                {
                     locations = locations.into_iter().map(|at| at.at_line(line)).collect();
                 }
                 let (title, told) = entry.title(&self.titles, &key, &arguments);
-                call.change(ToolCallPatch::new().title(title).locations(locations));
-                call.change_meta(|meta| meta.title = told);
-                call.report_within(TITLE_SETTLES);
+                call.update(ToolCallPatch::new().title(title).locations(locations));
+                call.update_meta(|meta| meta.title = told);
+                call.limit_first_report_delay(TITLE_DEBOUNCE);
             }
         }
         if !args.fields().is_empty() {
-            call.change(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
+            call.update(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
         }
-        call.change_meta(|meta| meta.arriving.clone_from(args.rest()));
-        let kib = args.rest().values().sum::<u64>() / 1024;
-        call.subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
+        call.update_meta(|meta| meta.arriving.clone_from(args.partial_field_bytes()));
+        let kib = args.partial_field_bytes().values().sum::<u64>() / 1024;
+        call.set_subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
     /// Makes what `acp_lifecycle::perform` needs to run a call.
     #[must_use]
-    pub fn call(&self, name: &str, args: Value, context: &Context) -> ToolCall {
+    pub fn prepare_call(&self, name: &str, args: Value, context: &Context) -> PreparedCall {
         let names = self.tools.iter().map(|entry| entry.spec.name.clone()).collect();
-        ToolCall::new(self.find(name), names, name, args, context, &self.titles)
+        PreparedCall::new(self.find(name), names, name, args, context, &self.titles)
     }
 
     /// Finds a tool by its name; by an alias only where none has the name.
-    fn find(&self, name: &str) -> Option<Arc<Entry>> {
+    fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
         named.or_else(aliased).cloned()
     }
 }
 
-impl Entry {
+impl RegisteredTool {
     /// The schema of the arguments, with the keywords of [`arguments`].
     fn schema(&self) -> &Value {
         self.schema.get_or_init(|| self.tool.input_schema())
@@ -274,7 +297,7 @@ impl Entry {
     }
 
     /// Returns arguments in the form that the tool takes, if they can be brought into it.
-    fn formed<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
+    fn normalised_or_raw<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
         match catch_unwind(AssertUnwindSafe(|| self.normalise(args))) {
             Ok(Ok(formed)) => Cow::Owned(formed.args),
             // Arguments that do not fit, or over which the tool panics, are shown as they are.
@@ -284,7 +307,7 @@ impl Entry {
 
     /// Describes a call by its arguments. It is asked while they arrive, outside of what a call
     /// performs: a tool that panics over half of them says nothing, and no turn ends by it.
-    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+    fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let about = || self.tool.describe(args, context);
         catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
@@ -298,46 +321,50 @@ impl Entry {
         arguments: &[(&str, String)],
     ) -> (String, Option<Value>) {
         match titles.has(key) {
-            true => (titles.render(key, arguments), Some(told_title(key, arguments))),
+            true => (titles.render(key, arguments), Some(localizable_title(key, arguments))),
             false => {
                 let named = arguments.iter().filter(|(_, value)| !value.is_empty());
-                (titles.named(&self.spec.name, &named.cloned().collect::<Vec<_>>()), None)
+                (
+                    titles
+                        .render_untranslated(&self.spec.name, &named.cloned().collect::<Vec<_>>()),
+                    None,
+                )
             }
         }
     }
 
     /// Tells the client what a call is about, by its arguments as they were written and as the tool takes
     /// them; returns whether its title shows all that it names.
-    fn tell(
+    fn send_description(
         &self,
         titles: &Titles,
         call: &CallHandle,
         (written, args): (&Value, &Value),
         context: &Context,
     ) -> bool {
-        call.subtitle(None);
+        call.set_subtitle(None);
         let patch = ToolCallPatch::new().raw_input(written.clone());
         let Some(description) = self.describe(args, context) else {
-            call.change(patch);
+            call.update(patch);
             return true;
         };
-        let Description { key, arguments, locations, terminal, .. } = description;
+        let CallDescription { key, arguments, locations, terminal, .. } = description;
         if let Some(terminal) = terminal {
-            call.describe_terminal(&TerminalId::new(call.id().0.clone()), terminal);
+            call.update_terminal(&TerminalId::new(call.id().0.clone()), terminal);
         }
         let (title, told) = self.title(titles, &key, &arguments);
-        call.change(patch.title(title).locations(locations));
-        call.change_meta(|meta| {
+        call.update(patch.title(title).locations(locations));
+        call.update_meta(|meta| {
             meta.title = told;
             meta.arriving.clear();
         });
-        call.report_within(Duration::ZERO);
-        arguments.iter().all(|(_, argument)| title::is_whole(argument))
+        call.limit_first_report_delay(Duration::ZERO);
+        arguments.iter().all(|(_, argument)| title::fits_in_title(argument))
     }
 }
 
 /// What a client needs to write a title in words of its own; it must not be fooled either.
-fn told_title(key: &str, arguments: &[(&str, String)]) -> Value {
+fn localizable_title(key: &str, arguments: &[(&str, String)]) -> Value {
     let arguments =
         arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(visible(value))));
     json!({ "key": key, "arguments": Value::Object(arguments.collect()) })

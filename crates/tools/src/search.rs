@@ -8,27 +8,30 @@ pub mod list;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use callboard_text::{grouped, grouped_count};
+use callboard_text::{group_thousands, grouped_count_with_noun};
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::error::{Code, ToolError};
-use crate::files::walk::Stop;
-use crate::limits::{DIRECTORY_ENTRIES, PATTERN_BYTES};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::walk::EarlyStop;
+use crate::limits::{MAX_DIRECTORY_ENTRIES, MAX_PATTERN_BYTES};
 
 /// A glob for names, or for paths if it has a slash.
 #[derive(Debug)]
-pub(crate) struct PathGlob {
+pub(crate) struct SearchGlob {
     matcher: GlobMatcher,
-    for_names: bool,
+    matches_names_only: bool,
 }
 
-impl PathGlob {
+impl SearchGlob {
     pub(crate) fn parse(pattern: &str) -> Result<Self, ToolError> {
         let bad = |why: &str| {
-            ToolError::report(Code::BadPattern, format!("the glob {pattern} does not work: {why}"))
+            ToolError::recoverable(
+                ErrorCode::BadPattern,
+                format!("the glob {pattern} does not work: {why}"),
+            )
         };
-        if pattern.len() > PATTERN_BYTES {
-            return Err(ToolError::report(Code::BadPattern, "the glob is too long"));
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(ToolError::recoverable(ErrorCode::BadPattern, "the glob is too long"));
         }
         let glob = pattern.strip_prefix("./").unwrap_or(pattern).trim_end_matches('/');
         if glob.is_empty() {
@@ -42,11 +45,11 @@ impl PathGlob {
             .build()
             .map_err(|error| bad(&error.kind().to_string()))?
             .compile_matcher();
-        Ok(Self { matcher, for_names: !glob.contains('/') })
+        Ok(Self { matcher, matches_names_only: !glob.contains('/') })
     }
 
     pub(crate) fn matches(&self, path: &Path) -> bool {
-        if self.for_names {
+        if self.matches_names_only {
             path.file_name().is_some_and(|name| self.matcher.is_match(name))
         } else {
             self.matcher.is_match(path)
@@ -57,55 +60,61 @@ impl PathGlob {
 /// Some of the names beneath a directory, and how many there are besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Names<E> {
+pub struct EntryPage<E> {
     /// The absolute path of the directory.
     pub path: PathBuf,
     /// At most 1,000 entries, whose paths are relative to it.
     pub entries: Vec<E>,
     /// How many entries were passed over before these, as was asked for.
-    pub passed: usize,
+    pub skipped_entries: usize,
     /// How many entries are not shown; at least so many where [`Self::stop`] is set.
-    pub left_out: usize,
+    pub omitted_entries: usize,
     /// Why it did not look at everything, if so.
-    pub stop: Option<Stop>,
+    pub stop: Option<EarlyStop>,
     /// How many directories could not be read.
     pub unreadable: usize,
     /// How many directories have more than 500,000 entries, which are looked at.
-    pub cut: usize,
+    pub truncated_directories: usize,
 }
 
-impl<E> Names<E> {
+impl<E> EntryPage<E> {
     /// Says what is not shown, and with which offset to go on.
-    fn ending(&self, next: Option<usize>) -> String {
+    fn footer(&self, next: Option<usize>) -> String {
         let mut text = String::new();
-        if self.left_out > 0 {
+        if self.omitted_entries > 0 {
             let at_least = if self.stop.is_some() { "at least " } else { "" };
-            let more = grouped(self.left_out as u64);
+            let more = group_thousands(self.omitted_entries as u64);
             let next = next.map_or(String::new(), |next| format!(", or go on with offset {next}"));
             let _ = writeln!(text, "[{at_least}{more} more; narrow the path or the pattern{next}]");
         }
         match self.stop {
-            Some(Stop::Cancelled) => {
+            Some(EarlyStop::Cancelled) => {
                 text.push_str("[cancelled before everything was looked at]\n");
             }
-            Some(Stop::TimedOut) => text.push_str("[its time was over before all was looked at]\n"),
-            Some(Stop::Enough) | None => {}
+            Some(EarlyStop::TimedOut) => {
+                text.push_str("[its time was over before all was looked at]\n")
+            }
+            Some(EarlyStop::LimitReached) | None => {}
         }
         if self.unreadable > 0 {
-            let _ = writeln!(text, "[{} could not be read]", directories(self.unreadable));
+            let _ = writeln!(text, "[{} could not be read]", directory_count_text(self.unreadable));
         }
-        if self.cut > 0 {
-            let most = grouped(DIRECTORY_ENTRIES as u64);
+        if self.truncated_directories > 0 {
+            let most = group_thousands(MAX_DIRECTORY_ENTRIES as u64);
             let _ = writeln!(
                 text,
                 "[{} more than {most} entries: the rest is not shown]",
-                grouped_count(self.cut as u64, "directory has", "directories have")
+                grouped_count_with_noun(
+                    self.truncated_directories as u64,
+                    "directory has",
+                    "directories have"
+                )
             );
         }
         text
     }
 }
 
-fn directories(count: usize) -> String {
-    grouped_count(count as u64, "directory", "directories")
+fn directory_count_text(count: usize) -> String {
+    grouped_count_with_noun(count as u64, "directory", "directories")
 }

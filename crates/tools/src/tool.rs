@@ -13,21 +13,21 @@ use std::path::PathBuf;
 
 use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, Pinned};
 use acp_types::{
-    Content, FileChange, Image, Location, Reason, TerminalPatch, ToolCallPatch, ToolKind,
+    CallEndReason, Content, FileChange, Image, Location, TerminalPatch, ToolCallPatch, ToolKind,
 };
-use callboard_text::grouped;
+use callboard_text::group_thousands;
 use callboard_text::path_text;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::{Code, ToolError};
+use crate::error::{ErrorCode, ToolError};
 use crate::files::workspace::Workspace;
-use crate::limits::{UNDO_BYTES, UNDO_STEPS};
+use crate::limits::{MAX_UNDO_BYTES, MAX_UNDO_ENTRIES};
 use crate::note::Note;
 
 pub use self::context::Context;
-pub(crate) use self::context::{blocking, to_its_end};
+pub(crate) use self::context::{blocking, run_to_completion};
 pub use self::dynamic::DynTool;
 pub use self::role::{ToolHint, ToolRole};
 
@@ -44,12 +44,12 @@ pub struct Spec {
     /// The category.
     pub kind: ToolKind,
     /// What it can do at worst, whatever its arguments.
-    pub reach: Reach,
+    pub side_effects: SideEffects,
     /// The key of its title in the catalogue; `{key}-pending` is its title before the arguments
     /// are known. Without such messages its name is its title.
     pub title: Cow<'static, str>,
     /// How its output is shown.
-    pub surface: Surface,
+    pub display: OutputDisplay,
 }
 
 impl Spec {
@@ -69,20 +69,20 @@ impl Spec {
             aliases: &[],
             description: description.into(),
             kind,
-            reach: Reach::Anything,
-            surface: Surface::Content,
+            side_effects: SideEffects::Anything,
+            display: OutputDisplay::Content,
         }
     }
 
     /// Sets what it can do at worst. A call of a tool that cannot do anything runs without a question
     /// if its [`Draft`] has no effect and no change: a preview has to name all of them.
     #[must_use]
-    pub fn with_reach(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    pub fn with_side_effects(self, reach: SideEffects) -> Self {
+        Self { side_effects: reach, ..self }
     }
 
     /// Returns the key of its title, if it is not only its name; else nothing.
-    pub(crate) fn own_title(&self) -> String {
+    pub(crate) fn custom_title(&self) -> String {
         if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
 
@@ -94,15 +94,15 @@ impl Spec {
 
     /// Sets how its output is shown.
     #[must_use]
-    pub fn with_surface(self, surface: Surface) -> Self {
-        Self { surface, ..self }
+    pub fn with_display(self, surface: OutputDisplay) -> Self {
+        Self { display: surface, ..self }
     }
 }
 
 /// What a tool can do at worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Reach {
+pub enum SideEffects {
     /// Nothing outside of the session.
     Nothing,
     /// It reads.
@@ -116,7 +116,7 @@ pub enum Reach {
 /// How a tool's output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Surface {
+pub enum OutputDisplay {
     /// As items of content.
     Content,
     /// As a terminal, which is opened when the call is announced.
@@ -144,7 +144,7 @@ impl<'a> Invocation<'a> {
 /// What a call would do, before it is pinned.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Draft<P> {
+pub struct ToolPreview<P> {
     /// What [`Tool::run`] will get.
     pub plan: P,
     /// The places it would change, where they are known better than by the arguments.
@@ -164,7 +164,7 @@ pub struct Draft<P> {
     pub notes: Vec<Note>,
 }
 
-impl<P> Draft<P> {
+impl<P> ToolPreview<P> {
     /// Makes the draft of a call that does nothing to the world.
     #[must_use]
     pub fn new(plan: P) -> Self {
@@ -172,7 +172,7 @@ impl<P> Draft<P> {
             plan,
             locations: None,
             changes: Vec::new(),
-            effects: Effects::none(),
+            effects: Effects::empty(),
             cwd: None,
             pre_image: Vec::new(),
             notes: Vec::new(),
@@ -193,9 +193,9 @@ impl<P> Draft<P> {
 
     /// Has it asked about each time, if that is so.
     #[must_use]
-    pub(crate) fn guarded_if(mut self, is_guarded: bool) -> Self {
+    pub(crate) fn always_ask_if(mut self, is_guarded: bool) -> Self {
         if is_guarded {
-            self.effects = self.effects.guarded();
+            self.effects = self.effects.always_ask();
         }
         self
     }
@@ -204,7 +204,7 @@ impl<P> Draft<P> {
 /// What a call is about, by its arguments alone: shown before anything else is known of it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Description {
+pub struct CallDescription {
     /// The key of its title in the catalogue. Without such a message the title is the name of the tool
     /// and the arguments of the title.
     pub key: Cow<'static, str>,
@@ -217,21 +217,21 @@ pub struct Description {
     pub terminal: Option<TerminalPatch>,
     /// The argument whose lines are those of the file that is named, from the first one on: while it
     /// comes, the client is told which line has come.
-    pub lines: Option<&'static str>,
+    pub file_text_argument: Option<&'static str>,
 }
 
-impl Description {
+impl CallDescription {
     /// Begins a description by the key of its title.
     #[must_use]
     pub fn new(key: impl Into<Cow<'static, str>>) -> Self {
         let (key, arguments, locations) = (key.into(), Vec::new(), Vec::new());
-        Self { key, arguments, locations, terminal: None, lines: None }
+        Self { key, arguments, locations, terminal: None, file_text_argument: None }
     }
 
     /// Begins a description of what is done in a directory: with its path by the key `there`,
     /// without it by `here` where that is the working directory.
     #[must_use]
-    pub(crate) fn within(
+    pub(crate) fn for_directory(
         there: &'static str,
         here: &'static str,
         given: &str,
@@ -261,7 +261,7 @@ impl Description {
 
     /// Adds a file that it names, and a line of it; 0 is no line.
     #[must_use]
-    pub fn at(mut self, given: &str, line: u32, context: &Context) -> Self {
+    pub fn at_line(mut self, given: &str, line: u32, context: &Context) -> Self {
         let at = context.workspace.resolve(given).ok();
         let location = at.and_then(|at| Location::try_new(at.path()).ok());
         self.locations.extend(location.map(|location| location.at_line(line)));
@@ -272,7 +272,7 @@ impl Description {
 /// What a call did.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Output {
+pub struct ToolOutput {
     /// The result as the model reads it, within its bounds.
     pub text: String,
     /// Images for the model that are too large for the client to be shown; it sees those of the
@@ -281,16 +281,16 @@ pub struct Output {
     /// What the client is shown, if it differs from what it is shown already.
     pub content: Option<Vec<Content>>,
     /// The result as data.
-    pub raw: Option<Value>,
+    pub raw_output: Option<Value>,
     /// The files it worked on, if that is known better now.
     pub locations: Option<Vec<Location>>,
     /// Whether the text lies in a file already that the model can read: then it is not kept again.
-    pub is_kept: bool,
+    pub is_stored: bool,
     /// Why it counts as failed although it ran to its end and shows how: a command's exit code.
-    pub failed: Option<(Code, Reason)>,
+    pub failure: Option<(ErrorCode, CallEndReason)>,
 }
 
-impl Output {
+impl ToolOutput {
     /// Makes a result that only the model reads.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
@@ -299,35 +299,36 @@ impl Output {
 
     /// Makes a result that the client is shown as the model reads it.
     #[must_use]
-    pub fn of_text(text: String, raw: Value) -> Self {
+    pub fn for_model_and_client(text: String, raw: Value) -> Self {
         let content = Some(vec![Content::code("", &text)]);
-        Self { text, content, raw: Some(raw), ..Self::default() }
+        Self { text, content, raw_output: Some(raw), ..Self::default() }
     }
 
     /// Makes the result of a change of files, with what other programs did to them meanwhile, and
     /// what cannot be undone any more because of it.
-    pub(crate) fn of_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
-        workspace.tell_late_writes(&mut text);
-        for path in workspace.undo().lost() {
+    pub(crate) fn for_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
+        workspace.append_late_writes(&mut text);
+        for path in workspace.undo_store().take_unrecoverable() {
             let path = workspace.display(&path);
             text.push_str(&format!(
                 "\nWhat was in {path} before could not be kept, so this change cannot be undone."
             ));
         }
-        if workspace.undo().has_forgotten() {
-            let (steps, bytes) = (grouped(UNDO_STEPS as u64), grouped(UNDO_BYTES));
+        if workspace.undo_store().take_has_dropped_entries() {
+            let (steps, bytes) =
+                (group_thousands(MAX_UNDO_ENTRIES as u64), group_thousands(MAX_UNDO_BYTES));
             text.push_str(&format!(
                 "\nThe oldest changes of this session cannot be undone any more: {steps} are kept, \
                  and {bytes} bytes of them."
             ));
         }
-        Self { text, raw: Some(raw), ..Self::default() }
+        Self { text, raw_output: Some(raw), ..Self::default() }
     }
 }
 
 /// Returns a text for the model without the secrets that the session of a call knows.
-pub(crate) fn redacted(call: &CallHandle, text: &str) -> String {
-    let secrets = call.session().with(|session, _| session.secrets().clone());
+pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
+    let secrets = call.session().update(|session, _| session.secrets().clone());
     secrets.redact(text).into_owned()
 }
 
@@ -397,7 +398,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Says what a call is about, by its arguments alone.
-    fn describe(&self, args: &Self::Args, context: &Context) -> Description;
+    fn describe(&self, args: &Self::Args, context: &Context) -> CallDescription;
 
     /// Returns the paths, as a model gives them, of the files whose text the preview shows or
     /// quotes. Reading them is judged before the preview begins, and asked about where the session
@@ -415,7 +416,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         context: &Context,
     ) -> impl Future<Output = Result<Vec<String>, ToolError>> + Send {
         let describe = || Some(self.describe(args, context));
-        std::future::ready(Ok(read_first(self.spec().reach, describe)))
+        std::future::ready(Ok(default_reads(self.spec().side_effects, describe)))
     }
 
     /// Finds out what a call would do, without doing it.
@@ -427,7 +428,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         &self,
         args: Self::Args,
         invocation: Invocation<'_>,
-    ) -> impl Future<Output = Result<Draft<Self::Plan>, ToolError>> + Send;
+    ) -> impl Future<Output = Result<ToolPreview<Self::Plan>, ToolError>> + Send;
 
     /// Does what was permitted: `pinned` gives its plan only for the grant that is meant for it.
     ///
@@ -439,14 +440,17 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
 /// Returns the paths of the files that a preview is taken to show.
-fn read_first(reach: Reach, describe: impl FnOnce() -> Option<Description>) -> Vec<String> {
+fn default_reads(
+    reach: SideEffects,
+    describe: impl FnOnce() -> Option<CallDescription>,
+) -> Vec<String> {
     let about = match reach {
-        Reach::Changes | Reach::Anything => describe(),
-        Reach::Nothing | Reach::Reads => None,
+        SideEffects::Changes | SideEffects::Anything => describe(),
+        SideEffects::Nothing | SideEffects::Reads => None,
     };
     let locations = about.map(|about| about.locations).unwrap_or_default();
     locations.iter().map(|location| path_text(location.path()).into_owned()).collect()
@@ -459,12 +463,12 @@ impl From<GrantMismatch> for ToolError {
 }
 
 /// Adds what changed with the end to a patch.
-pub(crate) fn end_patch(output: Output) -> ToolCallPatch {
+pub(crate) fn final_patch(output: ToolOutput) -> ToolCallPatch {
     let mut patch = ToolCallPatch::new();
     if let Some(content) = output.content {
         patch = patch.content(content);
     }
-    patch.raw_output = output.raw;
+    patch.raw_output = output.raw_output;
     patch.locations = output.locations;
     patch
 }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::Notify;
 
-use crate::limits::{CREDIT_BYTES, CREDIT_FRAMES, CREDIT_WRITE_OFF};
+use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
 /// Counts of one transport, written by its threads and read by whoever holds the handle.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct TransportCounters {
     pub(crate) lines_read: AtomicU64,
     pub(crate) bytes_read: AtomicU64,
     pub(crate) lines_malformed: AtomicU64,
@@ -16,20 +16,20 @@ pub struct Counters {
     pub(crate) lines_written: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
     /// Messages that sessions handed to the SDK, less those written off.
-    handed_over: AtomicU64,
+    frames_handed_over: AtomicU64,
     /// Of our own messages, those written.
-    pub(crate) ours_written: AtomicU64,
+    pub(crate) agent_frames_written: AtomicU64,
     /// Bytes of our own messages that are queued and unwritten.
-    pub(crate) ours_bytes: AtomicU64,
-    written_off: AtomicU64,
+    pub(crate) agent_bytes_unwritten: AtomicU64,
+    frames_written_off: AtomicU64,
     /// Is told whenever lines were written.
-    pub(crate) written: Notify,
+    pub(crate) write_notify: Notify,
 }
 
 /// The counts at one moment. Each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct CounterSnapshot {
     /// Lines of the client, blank and refused ones too.
     pub lines_read: u64,
     /// Bytes of those lines, newlines included.
@@ -46,54 +46,57 @@ pub struct Counts {
     pub written_off: u64,
 }
 
-impl Counters {
+impl TransportCounters {
     /// Reads all counts, one after the other: a line may move on meanwhile.
     #[must_use]
-    pub fn snapshot(&self) -> Counts {
-        Counts {
+    pub fn snapshot(&self) -> CounterSnapshot {
+        CounterSnapshot {
             lines_read: self.lines_read.load(Relaxed),
             bytes_read: self.bytes_read.load(Relaxed),
             lines_malformed: self.lines_malformed.load(Relaxed),
             lines_written: self.lines_written.load(Relaxed),
             lines_queued: self.lines_queued.load(Relaxed),
             bytes_written: self.bytes_written.load(Relaxed),
-            written_off: self.written_off.load(Relaxed),
+            written_off: self.frames_written_off.load(Relaxed),
         }
     }
 
     /// Counts a message that an agent is about to hand to the SDK, and that is no answer to the
     /// client. Called once for each, after [`Counters::credit`].
-    pub fn hand_over(&self) {
-        add(&self.handed_over, 1);
+    pub fn count_handed_over(&self) {
+        add_count(&self.frames_handed_over, 1);
     }
 
     /// Waits until one more message may be handed over: fewer than 8 of them, and less than
     /// 256 KiB, are unwritten. What the SDK swallowed is written off after a while.
-    pub async fn credit(&self) {
+    pub async fn wait_for_credit(&self) {
         loop {
-            let written = self.written.notified();
+            let written = self.write_notify.notified();
             if self.has_credit() {
                 return;
             }
-            let waited = tokio::time::timeout(CREDIT_WRITE_OFF, written).await;
+            let waited = tokio::time::timeout(CREDIT_WRITE_OFF_TIMEOUT, written).await;
             if waited.is_err() && self.snapshot().in_flight() == 0 {
-                let lost = self.outstanding();
-                self.handed_over.fetch_sub(lost, Relaxed);
-                self.written_off.fetch_add(lost, Relaxed);
+                let lost = self.unwritten_frames();
+                self.frames_handed_over.fetch_sub(lost, Relaxed);
+                self.frames_written_off.fetch_add(lost, Relaxed);
             }
         }
     }
 
     fn has_credit(&self) -> bool {
-        self.outstanding() < CREDIT_FRAMES && self.ours_bytes.load(Relaxed) < CREDIT_BYTES
+        self.unwritten_frames() < MAX_UNWRITTEN_FRAMES
+            && self.agent_bytes_unwritten.load(Relaxed) < MAX_UNWRITTEN_BYTES
     }
 
-    fn outstanding(&self) -> u64 {
-        self.handed_over.load(Relaxed).saturating_sub(self.ours_written.load(Relaxed))
+    fn unwritten_frames(&self) -> u64 {
+        self.frames_handed_over
+            .load(Relaxed)
+            .saturating_sub(self.agent_frames_written.load(Relaxed))
     }
 }
 
-impl Counts {
+impl CounterSnapshot {
     /// Lines handed over to the transport and not yet wholly written.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
@@ -101,7 +104,7 @@ impl Counts {
     }
 }
 
-pub(crate) fn add(counter: &AtomicU64, count: usize) {
+pub(crate) fn add_count(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Relaxed);
 }
 
@@ -113,50 +116,50 @@ mod tests {
 
     use tokio::time::timeout;
 
-    use super::{Counters, add};
-    use crate::limits::{CREDIT_BYTES, CREDIT_FRAMES, CREDIT_WRITE_OFF};
+    use super::{TransportCounters, add_count};
+    use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
     /// Waits for credit less long than it takes to write anything off.
-    async fn has_credit(counters: &Counters) -> bool {
-        timeout(Duration::from_millis(10), counters.credit()).await.is_ok()
+    async fn has_credit(counters: &TransportCounters) -> bool {
+        timeout(Duration::from_millis(10), counters.wait_for_credit()).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn credit_is_spent_by_frames_and_comes_back_as_they_are_written() {
-        let counters = Arc::<Counters>::default();
-        for _ in 0..CREDIT_FRAMES {
+        let counters = Arc::<TransportCounters>::default();
+        for _ in 0..MAX_UNWRITTEN_FRAMES {
             assert!(has_credit(&counters).await);
-            counters.hand_over();
+            counters.count_handed_over();
         }
         assert!(!has_credit(&counters).await);
         let waiting = tokio::spawn({
             let counters = counters.clone();
-            async move { counters.credit().await }
+            async move { counters.wait_for_credit().await }
         });
         tokio::task::yield_now().await;
-        add(&counters.ours_written, 1);
-        counters.written.notify_waiters();
+        add_count(&counters.agent_frames_written, 1);
+        counters.write_notify.notify_waiters();
         assert!(timeout(Duration::from_millis(10), waiting).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn credit_is_spent_by_bytes_too() {
-        let counters = Counters::default();
-        counters.ours_bytes.store(CREDIT_BYTES, Relaxed);
+        let counters = TransportCounters::default();
+        counters.agent_bytes_unwritten.store(MAX_UNWRITTEN_BYTES, Relaxed);
         assert!(!has_credit(&counters).await);
-        counters.ours_bytes.store(CREDIT_BYTES - 1, Relaxed);
+        counters.agent_bytes_unwritten.store(MAX_UNWRITTEN_BYTES - 1, Relaxed);
         assert!(has_credit(&counters).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_never_reaches_an_idle_writer_is_written_off_and_counted() {
-        let counters = Counters::default();
-        (0..CREDIT_FRAMES).for_each(|_| counters.hand_over());
+        let counters = TransportCounters::default();
+        (0..MAX_UNWRITTEN_FRAMES).for_each(|_| counters.count_handed_over());
         // A line that is queued and not written keeps everything waiting.
-        add(&counters.lines_queued, 1);
-        assert!(timeout(CREDIT_WRITE_OFF * 4, counters.credit()).await.is_err());
-        add(&counters.lines_written, 1);
-        assert!(timeout(CREDIT_WRITE_OFF * 2, counters.credit()).await.is_ok());
-        assert_eq!(counters.snapshot().written_off, CREDIT_FRAMES);
+        add_count(&counters.lines_queued, 1);
+        assert!(timeout(CREDIT_WRITE_OFF_TIMEOUT * 4, counters.wait_for_credit()).await.is_err());
+        add_count(&counters.lines_written, 1);
+        assert!(timeout(CREDIT_WRITE_OFF_TIMEOUT * 2, counters.wait_for_credit()).await.is_ok());
+        assert_eq!(counters.snapshot().written_off, MAX_UNWRITTEN_FRAMES);
     }
 }

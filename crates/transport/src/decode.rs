@@ -12,14 +12,14 @@ use agent_client_protocol::{
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 
-use crate::errors::Fault;
+use crate::errors::LineError;
+use crate::json_bounds;
 use crate::limits::{MAX_ID_BYTES, MAX_LINE_BYTES};
-use crate::scan;
-use crate::strict::Strict;
+use crate::unique_keys::UniqueKeyValue;
 
 /// A line that may be parsed.
 #[derive(Debug)]
-pub(crate) struct Checked<'a> {
+pub(crate) struct CheckedLine<'a> {
     /// Where the line is not UTF-8, with U+FFFD for what is wrong.
     text: Cow<'a, str>,
     /// The estimated bytes of its message.
@@ -27,55 +27,56 @@ pub(crate) struct Checked<'a> {
 }
 
 /// Checks what can be told of a line, which is not blank, without parsing it.
-pub(crate) fn check(line: &[u8]) -> Result<Checked<'_>, Fault> {
+pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
     let text = match str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(lossy(line)?),
+        Err(_) => Cow::Owned(decode_lossy(line)?),
     };
-    let size = scan::check(text.as_bytes())?;
-    Ok(Checked { text, size })
+    let size = json_bounds::check_bounds(text.as_bytes())?;
+    Ok(CheckedLine { text, size })
 }
 
 /// Which gaps of a text U+FFFD stands for.
 #[derive(Clone, Copy)]
-enum Gaps {
+enum InvalidUtf8 {
     /// Each of them, as usual.
-    Each,
+    ReplaceEach,
     /// All that stand side by side.
-    Merged,
+    MergeAdjacent,
 }
 
 /// Decodes a line that is not UTF-8. What stands for a gap may be longer than it; where the text
 /// would be over the bound of a line, gaps are merged.
-fn lossy(line: &[u8]) -> Result<String, Fault> {
-    for gaps in [Gaps::Each, Gaps::Merged] {
+fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
+    for gaps in [InvalidUtf8::ReplaceEach, InvalidUtf8::MergeAdjacent] {
         // Counted first: it may come to three times the line.
-        let length = pieces(line, gaps).map(str::len).sum::<usize>();
+        let length = replaced_pieces(line, gaps).map(str::len).sum::<usize>();
         if length <= MAX_LINE_BYTES {
             let mut text = String::with_capacity(length);
-            text.extend(pieces(line, gaps));
+            text.extend(replaced_pieces(line, gaps));
             return Ok(text);
         }
     }
-    Err(Fault::TooLong)
+    Err(LineError::TooLong)
 }
 
-fn pieces(line: &[u8], gaps: Gaps) -> impl Iterator<Item = &str> {
+fn replaced_pieces(line: &[u8], gaps: InvalidUtf8) -> impl Iterator<Item = &str> {
     let mut is_behind_gap = false;
     line.utf8_chunks().flat_map(move |chunk| {
-        let is_merged = matches!(gaps, Gaps::Merged) && is_behind_gap && chunk.valid().is_empty();
+        let is_merged =
+            matches!(gaps, InvalidUtf8::MergeAdjacent) && is_behind_gap && chunk.valid().is_empty();
         is_behind_gap = !chunk.invalid().is_empty();
         [chunk.valid(), if is_behind_gap && !is_merged { "\u{fffd}" } else { "" }]
     })
 }
 
-impl Checked<'_> {
+impl CheckedLine<'_> {
     /// Parses the line.
-    pub(crate) fn decode(self) -> Result<RawJsonRpcMessage, Refused> {
+    pub(crate) fn decode(self) -> Result<RawJsonRpcMessage, RejectedLine> {
         let text = &*self.text;
         let is_utf8 = matches!(self.text, Cow::Borrowed(_));
         if !text.trim_start().starts_with('{') {
-            return Err(if is_utf8 { diagnose_other(text) } else { Fault::NotUtf8 }.into());
+            return Err(if is_utf8 { reject_non_object(text) } else { LineError::NotUtf8 }.into());
         }
         let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         match envelope.and_then(Envelope::into_message) {
@@ -84,25 +85,29 @@ impl Checked<'_> {
             // not be used for is to be seen from U+FFFD.
             Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
             Some(message) if is_utf8 => Ok(message),
-            Some(message) => Err(Refused::Answered(whole_id(&message), Fault::NotUtf8)),
-            None if is_utf8 => Err(diagnose_object(text)),
-            None => Err(match diagnose_object(text) {
-                Refused::Answered(id, _) => Refused::Answered(whole(id), Fault::NotUtf8),
-                Refused::Dropped => Refused::Dropped,
+            Some(message) => {
+                Err(RejectedLine::Respond(intact_request_id(&message), LineError::NotUtf8))
+            }
+            None if is_utf8 => Err(reject_object(text)),
+            None => Err(match reject_object(text) {
+                RejectedLine::Respond(id, _) => {
+                    RejectedLine::Respond(intact_id(id), LineError::NotUtf8)
+                }
+                RejectedLine::Ignore => RejectedLine::Ignore,
             }),
         }
     }
 }
 
 /// The id of a request that is refused; none where it may not be the one that was sent.
-fn whole_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
+fn intact_request_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
     match message {
-        RawJsonRpcMessage::Request(request) => whole(request.id.clone()),
+        RawJsonRpcMessage::Request(request) => intact_id(request.id.clone()),
         _ => RawJsonRpcId::Null,
     }
 }
 
-fn whole(id: RawJsonRpcId) -> RawJsonRpcId {
+fn intact_id(id: RawJsonRpcId) -> RawJsonRpcId {
     match id {
         RawJsonRpcId::Str(text) if text.contains(char::REPLACEMENT_CHARACTER) => RawJsonRpcId::Null,
         id => id,
@@ -111,16 +116,16 @@ fn whole(id: RawJsonRpcId) -> RawJsonRpcId {
 
 /// What becomes of a line that is not handed over.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Refused {
+pub(crate) enum RejectedLine {
     /// It gets one error response with this id.
-    Answered(RawJsonRpcId, Fault),
+    Respond(RawJsonRpcId, LineError),
     /// It is a broken response: an answer to an answer might never end.
-    Dropped,
+    Ignore,
 }
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
-        Self::Answered(RawJsonRpcId::Null, fault)
+impl From<LineError> for RejectedLine {
+    fn from(fault: LineError) -> Self {
+        Self::Respond(RawJsonRpcId::Null, fault)
     }
 }
 
@@ -135,7 +140,7 @@ struct Envelope<'a> {
     #[serde(default, deserialize_with = "params")]
     params: Option<RawJsonRpcParams>,
     #[serde(default, deserialize_with = "present")]
-    result: Option<Strict>,
+    result: Option<UniqueKeyValue>,
     error: Option<Box<RawJsonRpcError>>,
 }
 
@@ -153,7 +158,7 @@ impl Envelope<'_> {
             (Some(method), None, None, None) => {
                 RawJsonRpcNotification { method: method.into(), params }.into()
             }
-            (None, Some(id), Some(Strict(result)), None) => {
+            (None, Some(id), Some(UniqueKeyValue(result)), None) => {
                 RawJsonRpcResponse::Result { id, result }.into()
             }
             (None, Some(id), None, Some(error)) => RawJsonRpcResponse::Error { id, error }.into(),
@@ -168,7 +173,7 @@ fn is_too_long(id: &RawJsonRpcId) -> bool {
 
 /// The members that decide how an invalid object is answered, whatever their values.
 #[derive(Deserialize)]
-struct Outline {
+struct MemberPresence {
     id: Option<AnyId>,
     #[serde(default, deserialize_with = "present")]
     method: Option<IgnoredAny>,
@@ -193,30 +198,30 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 fn params<'de, D: Deserializer<'de>>(member: D) -> Result<Option<RawJsonRpcParams>, D::Error> {
-    let Strict(value) = Strict::deserialize(member)?;
+    let UniqueKeyValue(value) = UniqueKeyValue::deserialize(member)?;
     RawJsonRpcParams::from_value(value).map_err(|error| D::Error::custom(error.message))
 }
 
-fn diagnose_object(text: &str) -> Refused {
-    let outline: Outline = match serde_json::from_str(text) {
+fn reject_object(text: &str) -> RejectedLine {
+    let outline: MemberPresence = match serde_json::from_str(text) {
         Ok(outline) => outline,
-        Err(error) if error.is_data() => return Fault::InvalidEnvelope.into(),
-        Err(_) => return Fault::NotJson.into(),
+        Err(error) if error.is_data() => return LineError::InvalidEnvelope.into(),
+        Err(_) => return LineError::NotJson.into(),
     };
     if outline.method.is_none() && (outline.result.is_some() || outline.error.is_some()) {
-        return Refused::Dropped;
+        return RejectedLine::Ignore;
     }
     let id = match outline.id {
         Some(AnyId::Valid(id)) if !is_too_long(&id) => id,
         _ => RawJsonRpcId::Null,
     };
-    Refused::Answered(id, Fault::InvalidEnvelope)
+    RejectedLine::Respond(id, LineError::InvalidEnvelope)
 }
 
-fn diagnose_other(text: &str) -> Fault {
+fn reject_non_object(text: &str) -> LineError {
     match serde_json::from_str::<IgnoredAny>(text) {
-        Ok(_) => Fault::NotAnObject,
-        Err(_) => Fault::NotJson,
+        Ok(_) => LineError::NotAnObject,
+        Err(_) => LineError::NotJson,
     }
 }
 
@@ -228,8 +233,8 @@ mod tests {
     use super::*;
     use crate::limits::{MAX_DEPTH, MAX_JSON_VALUES};
 
-    fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, Refused> {
-        check(line)?.decode()
+    fn decode(line: &[u8]) -> Result<RawJsonRpcMessage, RejectedLine> {
+        check_line(line)?.decode()
     }
 
     #[test]
@@ -250,19 +255,22 @@ mod tests {
         }
     }
 
-    fn assert_refused(line: &[u8], id: impl Into<Value>, fault: Fault) {
+    fn assert_refused(line: &[u8], id: impl Into<Value>, fault: LineError) {
         let id = serde_json::from_value(id.into()).unwrap();
         let start = String::from_utf8_lossy(&line[..line.len().min(80)]);
-        assert_eq!(decode(line), Err(Refused::Answered(id, fault)), "{start}");
+        assert_eq!(decode(line), Err(RejectedLine::Respond(id, fault)), "{start}");
     }
 
     #[test]
     fn a_line_that_is_no_object_is_refused_without_an_id() {
-        let rows: &[(Fault, &[&[u8]])] = &[
-            (Fault::NotUtf8, &[b"\xff", b"[\xff]", b"{\"x\":\"\xc3\"}", b"{\"id\":1,\xc3"]),
-            (Fault::NotJson, &[b"garbage", b"[", b"\0", b"\xef\xbb\xbf{}", b"{\"id\":1", b"{}{}"]),
-            (Fault::NotJson, &[b"{\"id\":1.5,\"method\":", b"{\"jsonrpc\":\"2.0\",\"id\":1"]),
-            (Fault::NotAnObject, &[b"[]", b"[\"2.0\",1,\"m\"]", b"17", b"null", b"\"m\""]),
+        let rows: &[(LineError, &[&[u8]])] = &[
+            (LineError::NotUtf8, &[b"\xff", b"[\xff]", b"{\"x\":\"\xc3\"}", b"{\"id\":1,\xc3"]),
+            (
+                LineError::NotJson,
+                &[b"garbage", b"[", b"\0", b"\xef\xbb\xbf{}", b"{\"id\":1", b"{}{}"],
+            ),
+            (LineError::NotJson, &[b"{\"id\":1.5,\"method\":", b"{\"jsonrpc\":\"2.0\",\"id\":1"]),
+            (LineError::NotAnObject, &[b"[]", b"[\"2.0\",1,\"m\"]", b"17", b"null", b"\"m\""]),
         ];
         for (fault, lines) in rows {
             lines.iter().for_each(|line| assert_refused(line, Value::Null, *fault));
@@ -273,7 +281,7 @@ mod tests {
     fn a_line_of_a_bad_shape_is_refused_before_it_is_parsed() {
         let deep = "[".repeat(MAX_DEPTH);
         let many = "[0".to_owned() + &",0".repeat(MAX_JSON_VALUES) + "]";
-        for (params, fault) in [(deep, Fault::TooDeep), (many, Fault::TooManyValues)] {
+        for (params, fault) in [(deep, LineError::TooDeep), (many, LineError::TooManyValues)] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
             assert_refused(line.as_bytes(), Value::Null, fault);
         }
@@ -305,7 +313,7 @@ mod tests {
             (json!(null), r#"{"jsonrpc":"2.0","id":1,"\u0069d":2,"method":"m"}"#),
         ];
         for (id, line) in rows {
-            assert_refused(line.as_bytes(), id, Fault::InvalidEnvelope);
+            assert_refused(line.as_bytes(), id, LineError::InvalidEnvelope);
         }
     }
 
@@ -334,10 +342,10 @@ mod tests {
         assert_eq!(decode(&long(vec![0xff; MAX_LINE_BYTES / 3 + 1])), merged);
         assert_eq!(
             decode(&long(b"\xffa".repeat(MAX_LINE_BYTES / 4 + 1))),
-            Err(Fault::TooLong.into())
+            Err(LineError::TooLong.into())
         );
         let broken = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":1,\"error\":\"\xff\"}";
-        assert_eq!(decode(broken), Err(Refused::Dropped));
+        assert_eq!(decode(broken), Err(RejectedLine::Ignore));
     }
 
     #[test]
@@ -350,7 +358,7 @@ mod tests {
             (json!(null), b"{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"params\":[\"\xe9\"]}"),
         ];
         for (id, line) in rows {
-            assert_refused(line, id.clone(), Fault::NotUtf8);
+            assert_refused(line, id.clone(), LineError::NotUtf8);
         }
     }
 
@@ -364,7 +372,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"error":"text"}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"a":1,"a":2}}}"#,
         ] {
-            assert_eq!(decode(line.as_bytes()), Err(Refused::Dropped), "{line}");
+            assert_eq!(decode(line.as_bytes()), Err(RejectedLine::Ignore), "{line}");
         }
     }
 }

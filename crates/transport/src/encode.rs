@@ -7,15 +7,18 @@ use serde::Serialize;
 use serde_json::{Result, json};
 
 use crate::errors;
-use crate::limits::{KEPT_BUFFER_BYTES, MAX_ERROR_BYTES, PATH_DATA_BYTES, SMALL_DATA_BYTES};
+use crate::limits::{
+    MAX_ERROR_LINE_BYTES, MAX_KEPT_BUFFER_BYTES, MAX_PATH_ERROR_DATA_BYTES,
+    MAX_SMALL_ERROR_DATA_BYTES,
+};
 
 /// Puts the message's line, newline included, in place of what `line` held.
 pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Result<()> {
     line.clear();
-    line.shrink_to(KEPT_BUFFER_BYTES);
+    line.shrink_to(MAX_KEPT_BUFFER_BYTES);
     match message {
-        RawJsonRpcMessage::Request(request) => write(request, line)?,
-        RawJsonRpcMessage::Notification(notification) => write(notification, line)?,
+        RawJsonRpcMessage::Request(request) => write_line(request, line)?,
+        RawJsonRpcMessage::Notification(notification) => write_line(notification, line)?,
         RawJsonRpcMessage::Response(response) => write_response(response, line)?,
     }
     line.push(b'\n');
@@ -25,42 +28,46 @@ pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Res
 /// Writes an error short and without what the client sent.
 fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Result<()> {
     if let RawJsonRpcResponse::Error { error, .. } = response {
-        reshape(error);
+        reshape_sdk_error(error);
     }
-    write(response, line)?;
+    write_line(response, line)?;
     if let RawJsonRpcResponse::Error { error, .. } = response
-        && line.len() >= MAX_ERROR_BYTES
-        && serde_json::to_vec(&error.data)?.len() > most_data(error)
+        && line.len() >= MAX_ERROR_LINE_BYTES
+        && serde_json::to_vec(&error.data)?.len() > max_data_bytes(error)
     {
         // The word that programs act on stays.
         let reason = error.data.value().and_then(|data| data.get("reason")).cloned();
         error.data = reason.map(|reason| Some(json!({ "reason": reason }))).into();
         line.clear();
-        write(response, line)?;
+        write_line(response, line)?;
     }
     Ok(())
 }
 
 /// The SDK's own `Serialize` of a message clones all of it first.
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct JsonRpcLine<'a, T> {
     jsonrpc: &'static str,
     #[serde(flatten)]
     message: &'a T,
 }
 
-fn write<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
-    serde_json::to_writer(line, &Line { jsonrpc: "2.0", message })
+fn write_line<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
+    serde_json::to_writer(line, &JsonRpcLine { jsonrpc: "2.0", message })
 }
 
 /// The bytes of data that go with an error however long its line is.
-fn most_data(error: &RawJsonRpcError) -> usize {
-    if errors::names_a_path(error.data.value()) { PATH_DATA_BYTES } else { SMALL_DATA_BYTES }
+fn max_data_bytes(error: &RawJsonRpcError) -> usize {
+    if errors::is_reason_and_path(error.data.value()) {
+        MAX_PATH_ERROR_DATA_BYTES
+    } else {
+        MAX_SMALL_ERROR_DATA_BYTES
+    }
 }
 
 /// Brings what the SDK answers by itself into the one shape; see [`errors::of_sdk`].
-fn reshape(error: &mut RawJsonRpcError) {
-    if let Some(ours) = errors::of_sdk(error.code, &error.message, error.data.value()) {
+fn reshape_sdk_error(error: &mut RawJsonRpcError) {
+    if let Some(ours) = errors::from_sdk_error(error.code, &error.message, error.data.value()) {
         *error = ours.into();
     }
 }
@@ -106,13 +113,13 @@ mod tests {
     #[test]
     fn error_data_that_makes_the_line_too_long_is_left_out_and_a_result_is_not() {
         let empty = line(&error(1, "m", &json!(""))).len();
-        let fits = error(1, "m", &json!("d".repeat(MAX_ERROR_BYTES - empty)));
-        let large = error(1, "m", &json!("d".repeat(MAX_ERROR_BYTES - empty + 1)));
+        let fits = error(1, "m", &json!("d".repeat(MAX_ERROR_LINE_BYTES - empty)));
+        let large = error(1, "m", &json!("d".repeat(MAX_ERROR_LINE_BYTES - empty + 1)));
         let result = json!({"jsonrpc": "2.0", "id": 1, "result": "r".repeat(100_000)});
         let long = error(1, &"m".repeat(1000), &json!({"reason": "model_error"}));
 
         assert_eq!(read(&fits), fits);
-        assert_eq!(line(&fits).len(), MAX_ERROR_BYTES);
+        assert_eq!(line(&fits).len(), MAX_ERROR_LINE_BYTES);
         assert_eq!(read(&large)["error"], json!({"code": 1, "message": "m"}));
         assert_eq!(read(&result), result);
         assert_eq!(read(&long), long, "a short word goes with any message");
@@ -129,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_long_error_keeps_its_reason() {
-        let long = "m".repeat(MAX_ERROR_BYTES);
-        let data = json!({"reason": "model_error", "more": "m".repeat(SMALL_DATA_BYTES)});
+        let long = "m".repeat(MAX_ERROR_LINE_BYTES);
+        let data = json!({"reason": "model_error", "more": "m".repeat(MAX_SMALL_ERROR_DATA_BYTES)});
         let told = read(&error(-32603, &long, &data));
         assert_eq!(told["error"]["data"], json!({"reason": "model_error"}));
     }
@@ -138,9 +145,9 @@ mod tests {
     #[test]
     fn a_path_is_named_in_the_data_of_a_long_error_within_its_bound() {
         let data = |bytes| json!({"reason": "folder_unusable", "path": "p".repeat(bytes)});
-        let long = "m".repeat(MAX_ERROR_BYTES);
+        let long = "m".repeat(MAX_ERROR_LINE_BYTES);
         assert_eq!(read(&error(-32602, &long, &data(1_000)))["error"]["data"], data(1_000));
-        let told = read(&error(-32602, &long, &data(PATH_DATA_BYTES)));
+        let told = read(&error(-32602, &long, &data(MAX_PATH_ERROR_DATA_BYTES)));
         assert_eq!(told["error"]["data"], json!({"reason": "folder_unusable"}));
     }
 }

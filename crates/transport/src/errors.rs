@@ -4,16 +4,16 @@ use agent_client_protocol::{Error, ErrorCode};
 use callboard_text::{head, visible};
 use serde_json::{Value, json};
 
-use crate::limits::{MAX_DEPTH, MAX_JSON_VALUES, MAX_LINE_BYTES, MAX_MESSAGE_BYTES};
+use crate::limits::{MAX_DEPTH, MAX_ERROR_MESSAGE_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
 
 /// Makes an error in the shape of those that the transport makes.
 ///
 /// Its message is one visible line of at most 1 KiB that begins with a capital letter: what
 /// happened and what to do next. `reason` is a stable word for programs; it becomes `data.reason`.
 #[must_use]
-pub fn error(code: ErrorCode, reason: &str, message: &str) -> Error {
+pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
     let shown = visible(message.trim());
-    let shown = head(&shown, MAX_MESSAGE_BYTES);
+    let shown = head(&shown, MAX_ERROR_MESSAGE_BYTES);
     let mut letters = shown.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     let message: String = first.chain(letters).collect();
@@ -22,13 +22,13 @@ pub fn error(code: ErrorCode, reason: &str, message: &str) -> Error {
 
 /// Why a line or a request was refused: `data.reason` of the errors that are made here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum RefusalReason {
     /// A bound is reached; the same may work later.
     Busy,
     /// The client cancelled the request before anything was done for it.
     Cancelled,
     /// The agent failed.
-    Fault,
+    AgentFailure,
     /// The parameters do not fit the method.
     InvalidParams,
     /// The line is no message, or the message comes at the wrong time.
@@ -39,10 +39,10 @@ pub(crate) enum Reason {
     ParseError,
 }
 
-impl Reason {
+impl RefusalReason {
     fn code(self) -> ErrorCode {
         match self {
-            Self::Busy | Self::Fault => ErrorCode::INTERNAL_ERROR,
+            Self::Busy | Self::AgentFailure => ErrorCode::INTERNAL_ERROR,
             Self::Cancelled => ErrorCode::REQUEST_CANCELLED,
             Self::InvalidParams => ErrorCode::INVALID_PARAMS,
             Self::InvalidRequest => ErrorCode::INVALID_REQUEST,
@@ -55,7 +55,7 @@ impl Reason {
         match self {
             Self::Busy => "busy",
             Self::Cancelled => "cancelled",
-            Self::Fault => "fault",
+            Self::AgentFailure => "fault",
             Self::InvalidParams => "invalid_params",
             Self::InvalidRequest => "invalid_request",
             Self::MethodNotFound => "method_not_found",
@@ -66,7 +66,7 @@ impl Reason {
 
 /// Why a line was refused; displayed, the `message` of the error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum LineError {
     /// Over the bound of a line.
     #[error("Parse error: the line is longer than {MAX_LINE_BYTES} bytes")]
     TooLong,
@@ -93,25 +93,25 @@ pub(crate) enum Fault {
     Busy,
 }
 
-impl Fault {
+impl LineError {
     /// The error response's `error`.
     pub(crate) fn to_error(self) -> Error {
         let reason = match self {
-            Self::NotAnObject | Self::InvalidEnvelope => Reason::InvalidRequest,
-            Self::Busy => Reason::Busy,
-            _ => Reason::ParseError,
+            Self::NotAnObject | Self::InvalidEnvelope => RefusalReason::InvalidRequest,
+            Self::Busy => RefusalReason::Busy,
+            _ => RefusalReason::ParseError,
         };
-        own(reason, &self.to_string())
+        transport_error(reason, &self.to_string())
     }
 }
 
 /// Makes an error of the transport's own.
-pub(crate) fn own(reason: Reason, message: &str) -> Error {
-    error(reason.code(), reason.as_str(), message)
+pub(crate) fn transport_error(reason: RefusalReason, message: &str) -> Error {
+    jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
 /// Whether an error's data is a reason and a path, and nothing else.
-pub(crate) fn names_a_path(data: Option<&Value>) -> bool {
+pub(crate) fn is_reason_and_path(data: Option<&Value>) -> bool {
     let Some(Value::Object(data)) = data else { return false };
     data.len() == 2
         && ["reason", "path"].iter().all(|key| data.get(*key).is_some_and(Value::is_string))
@@ -122,11 +122,11 @@ pub(crate) fn names_a_path(data: Option<&Value>) -> bool {
 /// The SDK's `message` is the name of the code. What happened is in `data`, beside what the client
 /// sent: its method, its parameters, or a value of them in the parser's complaint, which may be
 /// large, or a secret. Only words of the SDK's own are taken over.
-pub(crate) fn of_sdk(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
+pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
     let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
     let complaint = data.filter(|data| data["phase"] == "deserialization");
     let is_bare = data.is_none() || data.is_some_and(Value::is_string);
-    if complaint.is_none() && (!is_bare || !NAMES.contains(&(code, message))) {
+    if complaint.is_none() && (!is_bare || !SDK_MESSAGES.contains(&(code, message))) {
         return None;
     }
     let about = |what: &str| match said {
@@ -137,38 +137,50 @@ pub(crate) fn of_sdk(code: i32, message: &str, data: Option<&Value>) -> Option<E
         ErrorCode::METHOD_NOT_FOUND => {
             let what = "This agent does not have the method; what it has, the answer to \
                         `initialize` says";
-            own(Reason::MethodNotFound, what)
+            transport_error(RefusalReason::MethodNotFound, what)
         }
         ErrorCode::INVALID_PARAMS => {
-            let expected = complaint.and_then(|data| data["error"].as_str()).and_then(expected);
+            let expected =
+                complaint.and_then(|data| data["error"].as_str()).and_then(expected_type);
             match expected {
-                Some(expected) => {
-                    own(Reason::InvalidParams, &format!("The parameters do not fit: {expected}"))
-                }
-                None => own(Reason::InvalidParams, &about("The parameters do not fit the method")),
+                Some(expected) => transport_error(
+                    RefusalReason::InvalidParams,
+                    &format!("The parameters do not fit: {expected}"),
+                ),
+                None => transport_error(
+                    RefusalReason::InvalidParams,
+                    &about("The parameters do not fit the method"),
+                ),
             }
         }
-        ErrorCode::INVALID_REQUEST if is_early(data) => {
+        ErrorCode::INVALID_REQUEST if is_before_initialize(data) => {
             let what = "The connection is not initialized; send `initialize` first";
-            own(Reason::InvalidRequest, what)
+            transport_error(RefusalReason::InvalidRequest, what)
         }
         ErrorCode::INVALID_REQUEST => {
-            own(Reason::InvalidRequest, &about("The request is not valid"))
+            transport_error(RefusalReason::InvalidRequest, &about("The request is not valid"))
         }
-        ErrorCode::PARSE_ERROR => own(Reason::ParseError, "The line is not a JSON-RPC message"),
-        ErrorCode::REQUEST_CANCELLED => own(Reason::Cancelled, "The request was cancelled"),
+        ErrorCode::PARSE_ERROR => {
+            transport_error(RefusalReason::ParseError, "The line is not a JSON-RPC message")
+        }
+        ErrorCode::REQUEST_CANCELLED => {
+            transport_error(RefusalReason::Cancelled, "The request was cancelled")
+        }
         // It may have words of the system's.
-        _ => own(Reason::Fault, "The agent failed: it has a fault of its own. Please report it"),
+        _ => transport_error(
+            RefusalReason::AgentFailure,
+            "The agent failed: it has a fault of its own. Please report it",
+        ),
     })
 }
 
 /// What the SDK says where a request comes before `initialize` was answered.
-fn is_early(data: Option<&Value>) -> bool {
+fn is_before_initialize(data: Option<&Value>) -> bool {
     data.and_then(Value::as_str).is_some_and(|said| said.contains(" before `"))
 }
 
 /// The messages of the errors that the SDK makes.
-const NAMES: [(i32, &str); 6] = [
+const SDK_MESSAGES: [(i32, &str); 6] = [
     (-32700, "Parse error"),
     (-32600, "Invalid request"),
     (-32601, "Method not found"),
@@ -178,7 +190,7 @@ const NAMES: [(i32, &str); 6] = [
 ];
 
 /// Returns the part of the parser's complaint that is about our types and not the client's bytes.
-fn expected(complaint: &str) -> Option<String> {
+fn expected_type(complaint: &str) -> Option<String> {
     if complaint.starts_with("missing field `") {
         return Some(complaint.to_owned());
     }
@@ -191,27 +203,30 @@ pub(crate) mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::{Value, json};
 
-    use super::{NAMES, Reason, error, names_a_path, of_sdk, own};
-    use crate::limits::MAX_MESSAGE_BYTES;
+    use super::{
+        RefusalReason, SDK_MESSAGES, from_sdk_error, is_reason_and_path, jsonrpc_error,
+        transport_error,
+    };
+    use crate::limits::MAX_ERROR_MESSAGE_BYTES;
 
-    const ALL: [Reason; 7] = [
-        Reason::Busy,
-        Reason::Cancelled,
-        Reason::Fault,
-        Reason::InvalidParams,
-        Reason::InvalidRequest,
-        Reason::MethodNotFound,
-        Reason::ParseError,
+    const ALL: [RefusalReason; 7] = [
+        RefusalReason::Busy,
+        RefusalReason::Cancelled,
+        RefusalReason::AgentFailure,
+        RefusalReason::InvalidParams,
+        RefusalReason::InvalidRequest,
+        RefusalReason::MethodNotFound,
+        RefusalReason::ParseError,
     ];
 
     /// What clients may rely on of any error that is made here: fails with what is wrong.
     pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
         let message = error["message"].as_str().ok_or("no message")?;
-        let is_name = NAMES.iter().any(|(_, name)| *name == message);
+        let is_name = SDK_MESSAGES.iter().any(|(_, name)| *name == message);
         if is_name || message.len() < 12 || !message.starts_with(char::is_uppercase) {
             return Err(format!("{message:?} does not say what happened"));
         }
-        if message.contains(char::is_control) || message.len() > MAX_MESSAGE_BYTES {
+        if message.contains(char::is_control) || message.len() > MAX_ERROR_MESSAGE_BYTES {
             return Err(format!("{message:?} is not one line within its bound"));
         }
         let known = ALL.iter().find(|known| error["data"] == json!({"reason": known.as_str()}));
@@ -226,16 +241,16 @@ pub(crate) mod tests {
 
     #[test]
     fn every_error_has_the_one_shape() {
-        let hostile = format!("a\u{202e}\n{}", "x".repeat(MAX_MESSAGE_BYTES * 2));
+        let hostile = format!("a\u{202e}\n{}", "x".repeat(MAX_ERROR_MESSAGE_BYTES * 2));
         for text in ["too much is open", &*hostile] {
-            ALL.iter().for_each(|reason| check(&own(*reason, text)));
+            ALL.iter().for_each(|reason| check(&transport_error(*reason, text)));
         }
-        for (code, name) in NAMES {
+        for (code, name) in SDK_MESSAGES {
             for data in [None, Some(json!("The SDK's own words")), Some(json!("of `a`"))] {
-                check(&of_sdk(code, name, data.as_ref()).unwrap());
+                check(&from_sdk_error(code, name, data.as_ref()).unwrap());
             }
         }
-        let foreign = error(7.into(), "own_word", "it is full");
+        let foreign = jsonrpc_error(7.into(), "own_word", "it is full");
         assert_eq!((i32::from(foreign.code), &*foreign.message), (7, "It is full"));
         assert_eq!(foreign.data, Some(json!({"reason": "own_word"})));
     }
@@ -251,11 +266,11 @@ pub(crate) mod tests {
 
     #[test]
     fn a_path_is_named_with_a_reason_and_nothing_else() {
-        assert!(names_a_path(Some(&json!({"reason": "a", "path": "/b"}))));
+        assert!(is_reason_and_path(Some(&json!({"reason": "a", "path": "/b"}))));
         for data in [json!({"path": "/b"}), json!({"reason": "a", "path": 1}), json!("/b")] {
-            assert!(!names_a_path(Some(&data)), "{data}");
+            assert!(!is_reason_and_path(Some(&data)), "{data}");
         }
-        assert!(!names_a_path(Some(&json!({"reason": "a", "path": "/b", "more": 1}))));
+        assert!(!is_reason_and_path(Some(&json!({"reason": "a", "path": "/b", "more": 1}))));
     }
 
     #[test]
@@ -291,7 +306,7 @@ pub(crate) mod tests {
             ),
             (-32603, "Internal error", json!("of `S` without responding"), "The agent failed: it"),
         ] {
-            let error = of_sdk(code, name, Some(&data)).unwrap();
+            let error = from_sdk_error(code, name, Some(&data)).unwrap();
             assert!(error.message.starts_with(told), "{}", error.message);
             let whole = serde_json::to_string(&error).unwrap();
             assert!(!whole.contains("S/") && !whole.contains("\"S") && !whole.contains("`S`"));
@@ -302,7 +317,7 @@ pub(crate) mod tests {
             (-32603, "Too busy", json!("x")),
             (-32603, "Internal error", json!({"reason": "busy"})),
         ] {
-            assert_eq!(of_sdk(code, message, Some(&data)), None);
+            assert_eq!(from_sdk_error(code, message, Some(&data)), None);
         }
     }
 }

@@ -5,55 +5,55 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::thread;
 
-use crate::limits::{KEPT_BUFFER_BYTES, MAX_LINE_BYTES, READ_BUFFER_BYTES, RETRY_PAUSE};
+use crate::limits::{MAX_KEPT_BUFFER_BYTES, MAX_LINE_BYTES, READ_BUFFER_BYTES, RETRY_PAUSE};
 
 /// The lines of a stream, each in the same buffer.
-pub(crate) struct Lines<R> {
-    input: Patient<BufReader<R>>,
+pub(crate) struct BoundedLines<R> {
+    input: RetryWouldBlock<BufReader<R>>,
     line: Vec<u8>,
 }
 
 /// One line, without its newline.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum FramedLine<'a> {
     /// All of it. The last line of a stream needs no newline.
-    Whole(&'a [u8]),
+    Complete(&'a [u8]),
     /// It was over [`MAX_LINE_BYTES`] and is discarded.
     TooLong,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> BoundedLines<R> {
     pub(crate) fn new(input: R) -> Self {
         // The buffer stands next to the stream: a file reads into it as it is, anything between
         // them makes it be filled with zeros first.
-        let input = Patient(BufReader::with_capacity(READ_BUFFER_BYTES, input));
+        let input = RetryWouldBlock(BufReader::with_capacity(READ_BUFFER_BYTES, input));
         Self { input, line: Vec::new() }
     }
 
     /// Waits for the next line; returns it with the bytes it took from the stream, or `None` at
     /// the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<(Line<'_>, usize)>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<(FramedLine<'_>, usize)>> {
         self.line.clear();
-        self.line.shrink_to(KEPT_BUFFER_BYTES);
+        self.line.shrink_to(MAX_KEPT_BUFFER_BYTES);
         let most = MAX_LINE_BYTES + 1;
         let taken = self.input.by_ref().take(most as u64).read_until(b'\n', &mut self.line)?;
         if taken == 0 {
             return Ok(None);
         }
         if self.line.pop_if(|last| *last == b'\n').is_some() || taken < most {
-            return Ok(Some((Line::Whole(&self.line), taken)));
+            return Ok(Some((FramedLine::Complete(&self.line), taken)));
         }
         self.line = Vec::new();
         let rest = self.input.skip_until(b'\n')?;
-        Ok(Some((Line::TooLong, taken + rest)))
+        Ok(Some((FramedLine::TooLong, taken + rest)))
     }
 }
 
 /// A stream whose descriptor may be non-blocking: whoever shares it may have made it so, and
 /// waiting is still what is meant.
-pub(crate) struct Patient<T>(pub(crate) T);
+pub(crate) struct RetryWouldBlock<T>(pub(crate) T);
 
-impl<T> Patient<T> {
+impl<T> RetryWouldBlock<T> {
     fn retry<N>(&mut self, mut attempt: impl FnMut(&mut T) -> io::Result<N>) -> io::Result<N> {
         loop {
             match attempt(&mut self.0) {
@@ -67,13 +67,13 @@ impl<T> Patient<T> {
     }
 }
 
-impl<R: Read> Read for Patient<R> {
+impl<R: Read> Read for RetryWouldBlock<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.retry(|input| input.read(buffer))
     }
 }
 
-impl<R: BufRead> BufRead for Patient<R> {
+impl<R: BufRead> BufRead for RetryWouldBlock<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let is_end = self.retry(|input| Ok(input.fill_buf()?.is_empty()))?;
         if is_end { Ok(&[]) } else { self.0.fill_buf() }
@@ -84,7 +84,7 @@ impl<R: BufRead> BufRead for Patient<R> {
     }
 }
 
-impl<W: Write> Write for Patient<W> {
+impl<W: Write> Write for RetryWouldBlock<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.retry(|output| output.write(bytes))
     }
@@ -102,12 +102,12 @@ mod tests {
 
     /// The lines of `input` as text, a long one as `None`.
     fn lines(input: impl Read) -> Vec<Option<String>> {
-        let mut lines = Lines::new(input);
+        let mut lines = BoundedLines::new(input);
         let mut seen = Vec::new();
         while let Some((line, _)) = lines.next().unwrap() {
             seen.push(match line {
-                Line::Whole(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-                Line::TooLong => None,
+                FramedLine::Complete(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+                FramedLine::TooLong => None,
             });
         }
         seen
@@ -158,20 +158,20 @@ mod tests {
     #[test]
     fn an_endless_line_takes_bounded_memory_and_leaves_none() {
         let endless = io::repeat(b'a').take(512 << 20);
-        let mut lines = Lines::new(endless.chain(&b"\nnext\n"[..]));
+        let mut lines = BoundedLines::new(endless.chain(&b"\nnext\n"[..]));
 
-        assert_eq!(lines.next().unwrap(), Some((Line::TooLong, (512 << 20) + 1)));
+        assert_eq!(lines.next().unwrap(), Some((FramedLine::TooLong, (512 << 20) + 1)));
         assert!(lines.line.capacity() == 0 && lines.input.0.capacity() == READ_BUFFER_BYTES);
-        assert_eq!(lines.next().unwrap(), Some((Line::Whole(b"next"), 5)));
+        assert_eq!(lines.next().unwrap(), Some((FramedLine::Complete(b"next"), 5)));
     }
 
     #[test]
     fn a_long_line_leaves_a_small_buffer_behind() {
         let long = "a".repeat(MAX_LINE_BYTES) + "\nb\n";
-        let mut lines = Lines::new(long.as_bytes());
+        let mut lines = BoundedLines::new(long.as_bytes());
         lines.next().unwrap();
         assert!(lines.line.capacity() <= 2 * MAX_LINE_BYTES + 2);
         lines.next().unwrap();
-        assert!(lines.line.capacity() <= KEPT_BUFFER_BYTES);
+        assert!(lines.line.capacity() <= MAX_KEPT_BUFFER_BYTES);
     }
 }

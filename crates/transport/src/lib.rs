@@ -10,19 +10,19 @@ mod decode;
 mod encode;
 mod errors;
 mod framing;
+mod json_bounds;
 mod limits;
 mod queue;
 mod reader;
-mod scan;
-mod strict;
 mod sys;
 mod transport;
+mod unique_keys;
 mod writer;
 
 /// The token that ends a connection; tokio-util's own type.
 pub use tokio_util::sync::CancellationToken;
 
-pub use counters::{Counters, Counts};
-pub use errors::error;
+pub use counters::{CounterSnapshot, TransportCounters};
+pub use errors::jsonrpc_error;
 pub use limits::MAX_LINE_BYTES;
 pub use transport::{Transport, is_within_bounds, stdio};

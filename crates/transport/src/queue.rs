@@ -11,50 +11,51 @@ use std::time::Duration;
 
 use agent_client_protocol::RawJsonRpcId;
 
-use crate::counters::{Counters, add};
+use crate::counters::{TransportCounters, add_count};
 use crate::limits::{
-    HANDSHAKE_LOOK, KEPT_BUFFER_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_BYTES,
-    MAX_UNANSWERED_REQUESTS, PARKED_LOOK, SMALL_REQUEST_BYTES,
+    HANDSHAKE_HANGUP_POLL_INTERVAL, HANGUP_POLL_INTERVAL, MAX_KEPT_BUFFER_BYTES,
+    MAX_QUEUED_ANSWER_BYTES, MAX_SMALL_REQUEST_BYTES, MAX_UNANSWERED_BYTES,
+    MAX_UNANSWERED_REQUESTS,
 };
 
 /// The outgoing lines in order, and the room for more requests.
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct OutgoingQueue {
+    state: Mutex<QueueState>,
     /// The writer waits here for lines.
     filled: Condvar,
     /// The reader waits here for room.
     drained: Condvar,
     /// Tells whether nobody writes to the input any more.
-    hung_up: HungUp,
-    counters: Arc<Counters>,
+    is_hung_up: HangupProbe,
+    counters: Arc<TransportCounters>,
 }
 
 /// Tells, without reading, whether nobody writes to the input any more.
-pub(crate) type HungUp = Box<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type HangupProbe = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What a line is to the bounds of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OutgoingKind {
     /// The response to a request.
-    Answer,
+    Response,
     /// The error response to a line that was no message.
-    Refusal,
+    ErrorResponse,
     /// A request or notification of ours; bounded by whoever sends it.
-    Ours,
+    AgentMessage,
     /// A `$/cancel_request` that the SDK sends for a request of ours that is dropped.
-    Cancel,
+    SdkCancel,
 }
 
-impl Kind {
+impl OutgoingKind {
     /// Whether it counts for the bound of answers.
     fn is_answer(self) -> bool {
-        matches!(self, Self::Answer | Self::Refusal)
+        matches!(self, Self::Response | Self::ErrorResponse)
     }
 }
 
 /// The queue takes no more lines.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Closed;
+pub(crate) struct QueueClosed;
 
 /// Whether a request may be handed over.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,17 +67,17 @@ pub(crate) enum Admission {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// The lines that the writer has not taken, back to back.
     pending: Vec<u8>,
     /// Every line not wholly written, those that the writer has taken first.
-    unwritten: VecDeque<(Kind, usize)>,
+    unwritten: VecDeque<(OutgoingKind, usize)>,
     /// Bytes written of the first of them.
     written: usize,
     /// Bytes of those that are answers or refusals.
     answer_bytes: usize,
     /// Requests admitted and not answered, oldest first.
-    unanswered: VecDeque<Unanswered>,
+    unanswered: VecDeque<UnansweredRequest>,
     /// Bytes of those.
     unanswered_bytes: usize,
     /// The number of the request that was admitted last.
@@ -85,7 +86,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Unanswered {
+struct UnansweredRequest {
     number: u64,
     id: RawJsonRpcId,
     /// Estimated bytes of its message.
@@ -94,30 +95,31 @@ struct Unanswered {
 
 /// Lines that were wholly written.
 #[derive(Debug, Default)]
-struct Done {
+struct WrittenLines {
     lines: usize,
-    ours: usize,
-    ours_bytes: usize,
+    agent_lines: usize,
+    agent_bytes: usize,
 }
 
-impl Queue {
-    pub(crate) fn new(counters: Arc<Counters>, hung_up: HungUp) -> Self {
+impl OutgoingQueue {
+    pub(crate) fn new(counters: Arc<TransportCounters>, is_hung_up: HangupProbe) -> Self {
         let (state, filled, drained) = Default::default();
-        Self { state, filled, drained, hung_up, counters }
+        Self { state, filled, drained, is_hung_up, counters }
     }
 
     /// Waits until one more request may be handed over, and counts it as unanswered.
     ///
     /// It never waits for bytes: a large request that is answered only after a turn would hold
     /// back the cancel of that turn.
-    pub(crate) fn admit(&self, id: &RawJsonRpcId, bytes: usize) -> Result<Admission, Closed> {
-        let mut state = self.wait_for_room(State::has_room_for_request)?;
-        if bytes > SMALL_REQUEST_BYTES && state.unanswered_bytes + bytes > MAX_UNANSWERED_BYTES {
+    pub(crate) fn admit(&self, id: &RawJsonRpcId, bytes: usize) -> Result<Admission, QueueClosed> {
+        let mut state = self.wait_for_room(QueueState::has_room_for_request)?;
+        if bytes > MAX_SMALL_REQUEST_BYTES && state.unanswered_bytes + bytes > MAX_UNANSWERED_BYTES
+        {
             return Ok(Admission::Busy);
         }
         state.last_number += 1;
         let number = state.last_number;
-        state.unanswered.push_back(Unanswered { number, id: id.clone(), bytes });
+        state.unanswered.push_back(UnansweredRequest { number, id: id.clone(), bytes });
         state.unanswered_bytes += bytes;
         Ok(Admission::Admitted(number))
     }
@@ -125,36 +127,36 @@ impl Queue {
     /// Waits until the request that was admitted under this number is answered.
     ///
     /// There is no deadline: a request that its handler drops is answered by the SDK.
-    pub(crate) fn wait_for_answer(&self, number: u64) -> Result<(), Closed> {
-        self.wait(HANDSHAKE_LOOK, |state| !state.is_unanswered(number)).map(drop)
+    pub(crate) fn wait_for_answer(&self, number: u64) -> Result<(), QueueClosed> {
+        self.wait(HANDSHAKE_HANGUP_POLL_INTERVAL, |state| !state.is_unanswered(number)).map(drop)
     }
 
     /// Waits until one more answer may be queued, and queues it.
-    pub(crate) fn refuse(&self, line: &[u8]) -> Result<(), Closed> {
-        let state = self.wait_for_room(State::has_room_for_answer)?;
-        self.append(state, line, Kind::Refusal);
+    pub(crate) fn push_error_response(&self, line: &[u8]) -> Result<(), QueueClosed> {
+        let state = self.wait_for_room(QueueState::has_room_for_answer)?;
+        self.lock_and_append(state, line, OutgoingKind::ErrorResponse);
         Ok(())
     }
 
     /// Queues the response to a request without waiting; drops it when the queue is closed.
-    pub(crate) fn answer(&self, line: &[u8], id: &RawJsonRpcId) {
-        self.lock().settle(id);
-        self.push(line, Kind::Answer);
+    pub(crate) fn push_response(&self, line: &[u8], id: &RawJsonRpcId) {
+        self.lock().remove_unanswered(id);
+        self.push(line, OutgoingKind::Response);
     }
 
     /// Queues a line without waiting; drops it when the queue is closed.
-    pub(crate) fn push(&self, line: &[u8], kind: Kind) {
+    pub(crate) fn push(&self, line: &[u8], kind: OutgoingKind) {
         let state = self.lock();
         if !state.closed {
-            self.append(state, line, kind);
+            self.lock_and_append(state, line, kind);
         }
     }
 
     /// Waits for lines and swaps all of them for the emptied `buffer`. Returns whether there are
     /// any, which is false only when the queue is closed and empty.
-    pub(crate) fn take(&self, buffer: &mut Vec<u8>) -> bool {
+    pub(crate) fn take_lines(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
-        buffer.shrink_to(KEPT_BUFFER_BYTES);
+        buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
         let mut state = self.lock();
         while state.pending.is_empty() && !state.closed {
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -164,15 +166,15 @@ impl Queue {
     }
 
     /// Counts the next `bytes` of what was taken as written.
-    pub(crate) fn advance(&self, bytes: usize) {
-        add(&self.counters.bytes_written, bytes);
-        let done = self.lock().advance(bytes);
-        add(&self.counters.lines_written, done.lines);
-        add(&self.counters.ours_written, done.ours);
-        self.counters.ours_bytes.fetch_sub(done.ours_bytes as u64, Relaxed);
+    pub(crate) fn mark_written(&self, bytes: usize) {
+        add_count(&self.counters.bytes_written, bytes);
+        let done = self.lock().complete_lines(bytes);
+        add_count(&self.counters.lines_written, done.lines);
+        add_count(&self.counters.agent_frames_written, done.agent_lines);
+        self.counters.agent_bytes_unwritten.fetch_sub(done.agent_bytes as u64, Relaxed);
         self.drained.notify_all();
         if done.lines > 0 {
-            self.counters.written.notify_waiters();
+            self.counters.write_notify.notify_waiters();
         }
     }
 
@@ -184,24 +186,32 @@ impl Queue {
     }
 
     /// Closes the queue and forgets what is in it: nobody writes it any more.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn close_and_clear(&self) {
         self.lock().pending = Vec::new();
         self.close();
     }
 
-    fn append(&self, mut state: MutexGuard<'_, State>, line: &[u8], kind: Kind) {
-        state.append(line, kind);
-        add(&self.counters.lines_queued, 1);
-        if kind == Kind::Ours {
-            add(&self.counters.ours_bytes, line.len());
+    fn lock_and_append(
+        &self,
+        mut state: MutexGuard<'_, QueueState>,
+        line: &[u8],
+        kind: OutgoingKind,
+    ) {
+        state.append_line(line, kind);
+        add_count(&self.counters.lines_queued, 1);
+        if kind == OutgoingKind::AgentMessage {
+            add_count(&self.counters.agent_bytes_unwritten, line.len());
         }
         drop(state);
         self.filled.notify_all();
         self.drained.notify_all();
     }
 
-    fn wait_for_room(&self, has_room: fn(&State) -> bool) -> Result<MutexGuard<'_, State>, Closed> {
-        self.wait(PARKED_LOOK, has_room)
+    fn wait_for_room(
+        &self,
+        has_room: fn(&QueueState) -> bool,
+    ) -> Result<MutexGuard<'_, QueueState>, QueueClosed> {
+        self.wait(HANGUP_POLL_INTERVAL, has_room)
     }
 
     /// Waits for a state, but not for ever when nobody writes to the input any more: its end cannot
@@ -209,34 +219,34 @@ impl Queue {
     fn wait(
         &self,
         look: Duration,
-        is_met: impl Fn(&State) -> bool,
-    ) -> Result<MutexGuard<'_, State>, Closed> {
-        let waits = |state: &mut State| !state.closed && !is_met(state);
+        is_met: impl Fn(&QueueState) -> bool,
+    ) -> Result<MutexGuard<'_, QueueState>, QueueClosed> {
+        let waits = |state: &mut QueueState| !state.closed && !is_met(state);
         let mut state = self.lock();
         loop {
             let waited = self.drained.wait_timeout_while(state, look, waits);
             let timeout;
             (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.closed {
-                return Err(Closed);
+                return Err(QueueClosed);
             }
             if !timeout.timed_out() {
                 return Ok(state);
             }
-            if (self.hung_up)() {
+            if (self.is_hung_up)() {
                 tracing::warn!("the input has ended behind requests that cannot be answered");
-                return Err(Closed);
+                return Err(QueueClosed);
             }
         }
     }
 
     /// No step leaves the state half changed, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn has_room_for_answer(&self) -> bool {
         self.answer_bytes <= MAX_QUEUED_ANSWER_BYTES
     }
@@ -251,14 +261,14 @@ impl State {
 
     /// Forgets the newest request with this id: of two with the same id, the one that is waited for
     /// is the newest, and an older one may be answered only by a line that is behind it.
-    fn settle(&mut self, id: &RawJsonRpcId) {
+    fn remove_unanswered(&mut self, id: &RawJsonRpcId) {
         let at = self.unanswered.iter().rposition(|request| request.id == *id);
         if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {
             self.unanswered_bytes -= request.bytes;
         }
     }
 
-    fn append(&mut self, line: &[u8], kind: Kind) {
+    fn append_line(&mut self, line: &[u8], kind: OutgoingKind) {
         self.pending.extend_from_slice(line);
         self.unwritten.push_back((kind, line.len()));
         if kind.is_answer() {
@@ -267,17 +277,17 @@ impl State {
     }
 
     /// Returns what these bytes completed.
-    fn advance(&mut self, bytes: usize) -> Done {
+    fn complete_lines(&mut self, bytes: usize) -> WrittenLines {
         self.written += bytes;
-        let mut done = Done::default();
+        let mut done = WrittenLines::default();
         while let Some(&(kind, length)) = self.unwritten.front()
             && length <= self.written
         {
             self.unwritten.pop_front();
             self.written -= length;
-            if kind == Kind::Ours {
-                done.ours += 1;
-                done.ours_bytes += length;
+            if kind == OutgoingKind::AgentMessage {
+                done.agent_lines += 1;
+                done.agent_bytes += length;
             } else if kind.is_answer() {
                 self.answer_bytes -= length;
             }
@@ -287,7 +297,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for OutgoingQueue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Queue").field("state", &self.state).finish_non_exhaustive()
     }
@@ -301,30 +311,30 @@ mod tests {
 
     use super::*;
 
-    fn queue() -> (Queue, Arc<Counters>) {
-        let counters = Arc::<Counters>::default();
-        (Queue::new(counters.clone(), Box::new(|| false)), counters)
+    fn queue() -> (OutgoingQueue, Arc<TransportCounters>) {
+        let counters = Arc::<TransportCounters>::default();
+        (OutgoingQueue::new(counters.clone(), Box::new(|| false)), counters)
     }
 
     const ID: RawJsonRpcId = RawJsonRpcId::Number(1);
 
-    fn admit(queue: &Queue) -> Result<Admission, Closed> {
+    fn admit(queue: &OutgoingQueue) -> Result<Admission, QueueClosed> {
         queue.admit(&ID, 10)
     }
 
     #[test]
     fn lines_count_as_written_when_their_last_byte_is() {
         let (queue, counters) = queue();
-        queue.push(b"one\n", Kind::Ours);
-        queue.push(b"three\n", Kind::Answer);
+        queue.push(b"one\n", OutgoingKind::AgentMessage);
+        queue.push(b"three\n", OutgoingKind::Response);
         let mut taken = Vec::new();
-        assert!(queue.take(&mut taken));
+        assert!(queue.take_lines(&mut taken));
         assert_eq!(taken, b"one\nthree\n");
-        queue.push(b"x\n", Kind::Ours);
+        queue.push(b"x\n", OutgoingKind::AgentMessage);
 
         let mut seen = Vec::new();
         for bytes in [3, 1, 5, 1, 2] {
-            queue.advance(bytes);
+            queue.mark_written(bytes);
             let counts = counters.snapshot();
             seen.push((counts.lines_written, counts.in_flight(), queue.lock().answer_bytes));
         }
@@ -339,13 +349,13 @@ mod tests {
             assert!(admit(&queue).is_ok());
         }
         assert!(!queue.lock().has_room_for_request() && queue.lock().has_room_for_answer());
-        queue.push(b"{}\n", Kind::Ours);
-        queue.refuse(b"{}\n").unwrap();
+        queue.push(b"{}\n", OutgoingKind::AgentMessage);
+        queue.push_error_response(b"{}\n").unwrap();
         assert!(!queue.lock().has_room_for_request());
 
         thread::scope(|scope| {
             let waiting = scope.spawn(|| admit(&queue));
-            queue.answer(b"{}\n", &ID);
+            queue.push_response(b"{}\n", &ID);
             assert!(waiting.join().unwrap().is_ok());
         });
         assert!(!queue.lock().has_room_for_request());
@@ -358,13 +368,13 @@ mod tests {
         assert_eq!(admit(&queue), Ok(Admission::Admitted(2)));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| queue.wait_for_answer(2));
-            queue.answer(b"{}\n", &ID);
+            queue.push_response(b"{}\n", &ID);
             assert_eq!(waiting.join().unwrap(), Ok(()));
             assert!(queue.lock().is_unanswered(1));
             // It waits, or comes too late; only if it did neither would it pass.
             let waiting = scope.spawn(|| queue.wait_for_answer(1));
             queue.close();
-            assert_eq!(waiting.join().unwrap(), Err(Closed));
+            assert_eq!(waiting.join().unwrap(), Err(QueueClosed));
         });
     }
 
@@ -377,24 +387,24 @@ mod tests {
             (&ids[0], half, Admission::Admitted(1)),
             (&ids[1], half + 1, Admission::Busy),
             (&ids[1], half, Admission::Admitted(2)),
-            (&ids[2], SMALL_REQUEST_BYTES + 1, Admission::Busy),
-            (&ids[2], SMALL_REQUEST_BYTES, Admission::Admitted(3)),
+            (&ids[2], MAX_SMALL_REQUEST_BYTES + 1, Admission::Busy),
+            (&ids[2], MAX_SMALL_REQUEST_BYTES, Admission::Admitted(3)),
         ] {
             assert_eq!(queue.admit(id, bytes), Ok(admission), "{id} {bytes}");
         }
-        queue.answer(b"{}\n", &ids[2]);
+        queue.push_response(b"{}\n", &ids[2]);
         assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Busy));
-        queue.answer(b"{}\n", &ids[0]);
+        queue.push_response(b"{}\n", &ids[0]);
         assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Admitted(4)));
     }
 
     #[test]
     fn the_end_of_input_is_noticed_while_there_is_no_room() {
         let hung_up = Box::new(|| true);
-        let queue = Queue::new(Arc::default(), hung_up);
+        let queue = OutgoingQueue::new(Arc::default(), hung_up);
         (0..MAX_UNANSWERED_REQUESTS).for_each(|_| assert!(admit(&queue).is_ok()));
-        assert_eq!(admit(&queue), Err(Closed));
-        queue.answer(b"{}\n", &ID);
+        assert_eq!(admit(&queue), Err(QueueClosed));
+        queue.push_response(b"{}\n", &ID);
         assert!(admit(&queue).is_ok(), "with room, what was read is handed over");
     }
 
@@ -402,17 +412,17 @@ mod tests {
     fn unwritten_answers_hold_back_requests_and_refusals_and_ours_do_not() {
         let line = vec![b'a'; MAX_QUEUED_ANSWER_BYTES + 1];
         let (queue, _) = queue();
-        queue.push(&line, Kind::Ours);
+        queue.push(&line, OutgoingKind::AgentMessage);
         assert!(queue.lock().has_room_for_request());
-        queue.push(&line, Kind::Answer);
+        queue.push(&line, OutgoingKind::Response);
         assert!(!queue.lock().has_room_for_request() && !queue.lock().has_room_for_answer());
 
         let mut taken = Vec::new();
-        queue.take(&mut taken);
+        queue.take_lines(&mut taken);
         assert!(!queue.lock().has_room_for_answer(), "taken is not written");
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| queue.refuse(b"{}\n"));
-            queue.advance(taken.len());
+            let waiting = scope.spawn(|| queue.push_error_response(b"{}\n"));
+            queue.mark_written(taken.len());
             assert_eq!(waiting.join().unwrap(), Ok(()));
         });
     }
@@ -421,28 +431,28 @@ mod tests {
     fn closing_wakes_the_reader_and_lets_the_writer_finish() {
         let (queue, counters) = queue();
         (0..MAX_UNANSWERED_REQUESTS).for_each(|_| assert!(admit(&queue).is_ok()));
-        queue.push(b"kept\n", Kind::Ours);
+        queue.push(b"kept\n", OutgoingKind::AgentMessage);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| admit(&queue));
             queue.close();
-            assert_eq!(waiting.join().unwrap(), Err(Closed));
+            assert_eq!(waiting.join().unwrap(), Err(QueueClosed));
         });
-        queue.push(b"late\n", Kind::Ours);
-        assert_eq!(queue.refuse(b"late\n"), Err(Closed));
+        queue.push(b"late\n", OutgoingKind::AgentMessage);
+        assert_eq!(queue.push_error_response(b"late\n"), Err(QueueClosed));
 
         let mut taken = Vec::new();
-        assert!(queue.take(&mut taken));
+        assert!(queue.take_lines(&mut taken));
         assert_eq!(taken, b"kept\n");
-        assert!(!queue.take(&mut taken));
+        assert!(!queue.take_lines(&mut taken));
         assert_eq!(counters.snapshot().lines_queued, 1);
     }
 
     #[test]
     fn an_abandoned_queue_is_empty_and_closed() {
         let (queue, _) = queue();
-        queue.push(b"lost\n", Kind::Ours);
-        queue.abandon();
-        assert!(!queue.take(&mut Vec::new()));
-        assert_eq!(admit(&queue), Err(Closed));
+        queue.push(b"lost\n", OutgoingKind::AgentMessage);
+        queue.close_and_clear();
+        assert!(!queue.take_lines(&mut Vec::new()));
+        assert_eq!(admit(&queue), Err(QueueClosed));
     }
 }

@@ -11,79 +11,79 @@ use agent_client_protocol::{RawJsonRpcMessage, TransportFrame};
 use futures::channel::mpsc::UnboundedSender;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::counters::{Counters, add};
-use crate::decode::{Refused, check};
+use crate::counters::{TransportCounters, add_count};
+use crate::decode::{RejectedLine, check_line};
 use crate::encode::encode;
-use crate::errors::Fault;
-use crate::framing::{Line, Lines};
+use crate::errors::LineError;
+use crate::framing::{BoundedLines, FramedLine};
 use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
-use crate::queue::{Admission, Closed, Queue};
+use crate::queue::{Admission, OutgoingQueue, QueueClosed};
 
 /// Everything the thread works with but the stream. Dropped, it ends the SDK's input, however the
 /// thread ends.
-pub(crate) struct Reader {
-    handoff: Handoff,
-    queue: Arc<Queue>,
-    counters: Arc<Counters>,
+pub(crate) struct LineReaderThread {
+    handoff: BoundedSdkQueue,
+    queue: Arc<OutgoingQueue>,
+    counters: Arc<TransportCounters>,
     answer: Vec<u8>,
     _ended: DropGuard,
 }
 
-impl Reader {
+impl LineReaderThread {
     pub(crate) fn new(
         frames: UnboundedSender<TransportFrame>,
-        queue: Arc<Queue>,
-        counters: Arc<Counters>,
+        queue: Arc<OutgoingQueue>,
+        counters: Arc<TransportCounters>,
         ended: CancellationToken,
     ) -> Self {
-        let (handoff, _ended) = (Handoff::new(frames), ended.drop_guard());
+        let (handoff, _ended) = (BoundedSdkQueue::new(frames), ended.drop_guard());
         Self { handoff, queue, counters, answer: Vec::new(), _ended }
     }
 
     /// Reads until the end of input, an error of the stream (which is as good as the end) or the
     /// end of the connection.
     pub(crate) fn run(mut self, input: impl Read) {
-        let mut lines = Lines::new(input);
+        let mut lines = BoundedLines::new(input);
         loop {
             let (line, bytes) = match lines.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => return tracing::debug!("end of input"),
                 Err(error) => return tracing::warn!(%error, "cannot read, input ends"),
             };
-            add(&self.counters.lines_read, 1);
-            add(&self.counters.bytes_read, bytes);
-            if self.handle(&line) == Err(Closed) {
+            add_count(&self.counters.lines_read, 1);
+            add_count(&self.counters.bytes_read, bytes);
+            if self.handle_line(&line) == Err(QueueClosed) {
                 return;
             }
         }
     }
 
-    fn handle(&mut self, line: &Line<'_>) -> Result<(), Closed> {
+    fn handle_line(&mut self, line: &FramedLine<'_>) -> Result<(), QueueClosed> {
         let line = match line {
-            Line::Whole(bytes) if bytes.trim_ascii().is_empty() => return Ok(()),
-            Line::Whole(bytes) => bytes,
-            Line::TooLong => return self.refuse(Fault::TooLong.into()),
+            FramedLine::Complete(bytes) if bytes.trim_ascii().is_empty() => return Ok(()),
+            FramedLine::Complete(bytes) => bytes,
+            FramedLine::TooLong => return self.reject_line(LineError::TooLong.into()),
         };
-        let checked = match check(line) {
+        let checked = match check_line(line) {
             Ok(checked) => checked,
-            Err(fault) => return self.refuse(fault.into()),
+            Err(fault) => return self.reject_line(fault.into()),
         };
         let size = checked.size;
         self.handoff.wait_for_room(size);
         match checked.decode() {
             Ok(message) => self.hand_over(message, size),
-            Err(refused) => self.refuse(refused),
+            Err(refused) => self.reject_line(refused),
         }
     }
 
-    fn hand_over(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
+    fn hand_over(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), QueueClosed> {
         let RawJsonRpcMessage::Request(request) = &message else {
             return self.handoff.send(message, size);
         };
         let id = request.id.clone();
         let Admission::Admitted(number) = self.queue.admit(&id, size)? else {
             drop(message);
-            return self.refuse(Refused::Answered(id, Fault::Busy));
+            return self.reject_line(RejectedLine::Respond(id, LineError::Busy));
         };
         let is_handshake = &*request.method == INITIALIZE;
         self.handoff.send(message, size)?;
@@ -92,17 +92,17 @@ impl Reader {
         if is_handshake { self.queue.wait_for_answer(number) } else { Ok(()) }
     }
 
-    fn refuse(&mut self, refused: Refused) -> Result<(), Closed> {
-        if !matches!(refused, Refused::Answered(_, Fault::Busy)) {
-            add(&self.counters.lines_malformed, 1);
+    fn reject_line(&mut self, refused: RejectedLine) -> Result<(), QueueClosed> {
+        if !matches!(refused, RejectedLine::Respond(_, LineError::Busy)) {
+            add_count(&self.counters.lines_malformed, 1);
         }
         tracing::debug!(?refused, "refused a line");
-        let Refused::Answered(id, fault) = refused else {
+        let RejectedLine::Respond(id, fault) = refused else {
             return Ok(());
         };
         let mut answer = RawJsonRpcMessage::response(id, Err(fault.to_error()));
         match encode(&mut answer, &mut self.answer) {
-            Ok(()) => self.queue.refuse(&self.answer),
+            Ok(()) => self.queue.push_error_response(&self.answer),
             Err(_) => Ok(()),
         }
     }
@@ -112,7 +112,7 @@ impl Reader {
 const INITIALIZE: &str = "initialize";
 
 /// The SDK's queue of messages, held to a bound that it does not have itself.
-struct Handoff {
+struct BoundedSdkQueue {
     frames: UnboundedSender<TransportFrame>,
     /// The size of each message that the SDK had not taken when last looked at, oldest first.
     sizes: VecDeque<usize>,
@@ -120,7 +120,7 @@ struct Handoff {
     size: usize,
 }
 
-impl Handoff {
+impl BoundedSdkQueue {
     fn new(frames: UnboundedSender<TransportFrame>) -> Self {
         Self { frames, sizes: VecDeque::new(), size: 0 }
     }
@@ -135,10 +135,10 @@ impl Handoff {
         }
     }
 
-    fn send(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), Closed> {
+    fn send(&mut self, message: RawJsonRpcMessage, size: usize) -> Result<(), QueueClosed> {
         self.sizes.push_back(size);
         self.size += size;
-        self.frames.unbounded_send(TransportFrame::Single(message)).map_err(|_closed| Closed)
+        self.frames.unbounded_send(TransportFrame::Single(message)).map_err(|_closed| QueueClosed)
     }
 
     fn has_room(&mut self, size: usize) -> bool {
@@ -151,7 +151,7 @@ impl Handoff {
     }
 }
 
-impl Drop for Handoff {
+impl Drop for BoundedSdkQueue {
     fn drop(&mut self) {
         self.frames.close_channel();
     }
@@ -172,21 +172,21 @@ mod tests {
     #[test]
     fn a_request_waits_for_answers_to_others_and_a_notification_does_not() {
         let (frames, _taken) = unbounded();
-        let counters = Arc::<Counters>::default();
-        let queue = Arc::new(Queue::new(counters.clone(), Box::new(|| false)));
+        let counters = Arc::<TransportCounters>::default();
+        let queue = Arc::new(OutgoingQueue::new(counters.clone(), Box::new(|| false)));
         let ended = CancellationToken::new();
-        let mut reader = Reader::new(frames, queue.clone(), counters, ended.clone());
-        let request = Line::Whole(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
-        let notification = Line::Whole(br#"{"jsonrpc":"2.0","method":"m"}"#);
+        let mut reader = LineReaderThread::new(frames, queue.clone(), counters, ended.clone());
+        let request = FramedLine::Complete(br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#);
+        let notification = FramedLine::Complete(br#"{"jsonrpc":"2.0","method":"m"}"#);
         for _ in 0..MAX_UNANSWERED_REQUESTS {
-            assert_eq!(reader.handle(&request), Ok(()));
+            assert_eq!(reader.handle_line(&request), Ok(()));
         }
-        assert_eq!(reader.handle(&notification), Ok(()));
+        assert_eq!(reader.handle_line(&notification), Ok(()));
         // It waits, or comes too late; only if it did neither would it pass.
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| reader.handle(&request));
+            let waiting = scope.spawn(|| reader.handle_line(&request));
             queue.close();
-            assert_eq!(waiting.join().unwrap(), Err(Closed));
+            assert_eq!(waiting.join().unwrap(), Err(QueueClosed));
         });
         assert!(!ended.is_cancelled());
         drop(reader);
@@ -198,7 +198,7 @@ mod tests {
         let half = MAX_HANDED_OVER_BYTES / 2;
         for (size, fit) in [(0, MAX_HANDED_OVER_FRAMES), (half, 2), (half + 1, 1), (half * 3, 1)] {
             let (frames, mut taken) = unbounded();
-            let mut handoff = Handoff::new(frames);
+            let mut handoff = BoundedSdkQueue::new(frames);
             for _ in 0..fit {
                 assert!(handoff.has_room(size), "{size}");
                 handoff.send(notification(), size).unwrap();
@@ -212,10 +212,10 @@ mod tests {
     #[test]
     fn a_full_queue_that_nobody_takes_from_any_more_is_closed() {
         let (frames, taken) = unbounded();
-        let mut handoff = Handoff::new(frames);
+        let mut handoff = BoundedSdkQueue::new(frames);
         (0..MAX_HANDED_OVER_FRAMES).for_each(|_| handoff.send(notification(), 0).unwrap());
         drop(taken);
         handoff.wait_for_room(0);
-        assert_eq!(handoff.send(notification(), 0), Err(Closed));
+        assert_eq!(handoff.send(notification(), 0), Err(QueueClosed));
     }
 }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     /// Set in the copy of this test program whose standard streams are taken.
-    const TAKEN: &str = "CALLBOARD_TEST_TAKE_STDIO";
+    const CHILD_MARKER_ENV: &str = "CALLBOARD_TEST_TAKE_STDIO";
 
     #[test]
     fn a_pipe_is_hung_up_when_its_writer_is_gone_though_bytes_are_left() {
@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn stray_output_and_children_cannot_reach_the_client() {
-        if std::env::var_os(TAKEN).is_some() {
+        if std::env::var_os(CHILD_MARKER_ENV).is_some() {
             return echo_through_taken_streams();
         }
         let mut copy = Command::new(std::env::current_exe().unwrap())
             .args(["sys::tests::stray_output_and_children_cannot_reach_the_client", "--exact"])
             .arg("--nocapture")
-            .env(TAKEN, "1")
+            .env(CHILD_MARKER_ENV, "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -25,10 +25,10 @@ use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::queue::{HungUp, Kind, Queue};
-use crate::reader::Reader;
-use crate::writer::Writer;
-use crate::{Counters, encode, limits, scan, sys};
+use crate::queue::{HangupProbe, OutgoingKind, OutgoingQueue};
+use crate::reader::LineReaderThread;
+use crate::writer::LineWriterThread;
+use crate::{TransportCounters, encode, json_bounds, limits, sys};
 
 #[cfg(test)]
 mod tests;
@@ -59,14 +59,14 @@ mod tests;
 /// ```
 pub struct Transport {
     /// The thread that reads, until it starts.
-    reader: Option<(Reader, Box<dyn Read + Send>)>,
+    reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
     /// The SDK's end of the channel.
-    sdk: Channel,
+    sdk_channel: Channel,
     outgoing: mpsc::UnboundedReceiver<TransportFrame>,
     incoming: mpsc::UnboundedSender<TransportFrame>,
     queue: CloseOnDrop,
-    counters: Arc<Counters>,
+    counters: Arc<TransportCounters>,
     ended: CancellationToken,
 }
 
@@ -84,8 +84,8 @@ pub fn stdio() -> io::Result<Transport> {
     let (input, output) = sys::take_stdio()?;
     let same_input = input.try_clone()?;
     let hung_up = Box::new(move || sys::is_hung_up(&same_input));
-    let mut transport = Transport::of(Box::new(input), Box::new(output), hung_up);
-    start(transport.reader.take())?;
+    let mut transport = Transport::with_hangup_probe(Box::new(input), Box::new(output), hung_up);
+    start_reader(transport.reader.take())?;
     Ok(transport)
 }
 
@@ -94,17 +94,22 @@ impl Transport {
     /// before it is connected.
     #[must_use]
     pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
-        Self::of(Box::new(input), Box::new(output), Box::new(|| false))
+        Self::with_hangup_probe(Box::new(input), Box::new(output), Box::new(|| false))
     }
 
-    fn of(input: Box<dyn Read + Send>, output: Box<dyn Write + Send>, hung_up: HungUp) -> Self {
-        let (sdk, ours) = Channel::duplex();
+    fn with_hangup_probe(
+        input: Box<dyn Read + Send>,
+        output: Box<dyn Write + Send>,
+        hung_up: HangupProbe,
+    ) -> Self {
+        let (sdk_channel, ours) = Channel::duplex();
         let (outgoing, incoming) = ours.into_parts();
-        let (counters, ended) = (Arc::<Counters>::default(), CancellationToken::new());
-        let queue = Arc::new(Queue::new(counters.clone(), hung_up));
-        let reader = Reader::new(incoming.clone(), queue.clone(), counters.clone(), ended.clone());
+        let (counters, ended) = (Arc::<TransportCounters>::default(), CancellationToken::new());
+        let queue = Arc::new(OutgoingQueue::new(counters.clone(), hung_up));
+        let reader =
+            LineReaderThread::new(incoming.clone(), queue.clone(), counters.clone(), ended.clone());
         let (reader, queue) = (Some((reader, input)), CloseOnDrop(queue));
-        Self { reader, output, sdk, outgoing, incoming, queue, counters, ended }
+        Self { reader, output, sdk_channel, outgoing, incoming, queue, counters, ended }
     }
 
     /// Returns the token that is cancelled when the input has ended, or the client takes no output
@@ -116,13 +121,14 @@ impl Transport {
 
     /// Returns the handle to this transport's counts, which outlives it.
     #[must_use]
-    pub fn counters(&self) -> Arc<Counters> {
+    pub fn counters(&self) -> Arc<TransportCounters> {
         self.counters.clone()
     }
 
     /// Splits into the SDK's end of the channel and the work that moves frames through it.
     fn into_parts(self) -> (Channel, ConnectionDriver) {
-        let Self { reader, output, sdk, mut outgoing, incoming, queue, ended, .. } = self;
+        let Self { reader, output, sdk_channel: sdk, mut outgoing, incoming, queue, ended, .. } =
+            self;
         let (finish, mut finished) = oneshot::channel();
         // Asked to finish, no frame more is accepted; those accepted are still to come.
         let frames = stream::poll_fn(move |context| {
@@ -171,7 +177,7 @@ impl<R: Role> ConnectTo<R> for Transport {
 /// When the writer fails first, or the end is asked for, the SDK's input ends, upon which it
 /// finishes as it does at the end of input. After a failed writer its frames are dropped.
 async fn drive(
-    reader: Option<(Reader, Box<dyn Read + Send>)>,
+    reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
     incoming: mpsc::UnboundedSender<TransportFrame>,
     frames: impl Stream<Item = TransportFrame>,
@@ -182,9 +188,9 @@ async fn drive(
     let (done, written) = oneshot::channel();
 
     // The reader first: what it reads is waited for before there is anything to write.
-    start(reader).map_err(Error::into_internal_error)?;
-    let writer = Writer::new(queue.clone(), ended.clone());
-    spawn("acp-write", move || drop(done.send(writer.run(output))))
+    start_reader(reader).map_err(Error::into_internal_error)?;
+    let writer = LineWriterThread::new(queue.clone(), ended.clone());
+    spawn_thread("acp-write", move || drop(done.send(writer.run(output))))
         .map_err(Error::into_internal_error)?;
 
     let ending = async {
@@ -192,7 +198,7 @@ async fn drive(
         incoming.close_channel();
         std::future::pending::<Infallible>().await
     };
-    match select(pin!(pump(frames, &queue)), pin!(ending)).await {
+    match select(pin!(queue_frames(frames, &queue)), pin!(ending)).await {
         Either::Left((pumped, _)) => pumped?,
         Either::Right((never, _)) => match never {},
     }
@@ -207,7 +213,10 @@ async fn drive(
     }
 }
 
-async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Result<()> {
+async fn queue_frames(
+    frames: impl Stream<Item = TransportFrame>,
+    queue: &OutgoingQueue,
+) -> Result<()> {
     let mut frames = pin!(frames);
     let mut line = Vec::new();
     while let Some(frame) = frames.next().await {
@@ -217,18 +226,20 @@ async fn pump(frames: impl Stream<Item = TransportFrame>, queue: &Queue) -> Resu
         };
         encode::encode(&mut message, &mut line).map_err(Error::into_internal_error)?;
         match message.response_id() {
-            Some(id) => queue.answer(&line, id),
-            None => queue.push(&line, kind_of(&message)),
+            Some(id) => queue.push_response(&line, id),
+            None => queue.push(&line, outgoing_kind(&message)),
         }
     }
     Ok(())
 }
 
 /// What a message is that is no answer.
-fn kind_of(message: &RawJsonRpcMessage) -> Kind {
+fn outgoing_kind(message: &RawJsonRpcMessage) -> OutgoingKind {
     match message {
-        RawJsonRpcMessage::Notification(it) if &*it.method == CANCEL_REQUEST => Kind::Cancel,
-        _ => Kind::Ours,
+        RawJsonRpcMessage::Notification(it) if &*it.method == CANCEL_REQUEST => {
+            OutgoingKind::SdkCancel
+        }
+        _ => OutgoingKind::AgentMessage,
     }
 }
 
@@ -236,7 +247,7 @@ fn kind_of(message: &RawJsonRpcMessage) -> Kind {
 const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// Lets the threads end, also when the transport or the connection's future is dropped.
-struct CloseOnDrop(Arc<Queue>);
+struct CloseOnDrop(Arc<OutgoingQueue>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
@@ -245,12 +256,12 @@ impl Drop for CloseOnDrop {
 }
 
 /// Starts the thread that reads, if it has not started.
-fn start(reader: Option<(Reader, Box<dyn Read + Send>)>) -> io::Result<()> {
+fn start_reader(reader: Option<(LineReaderThread, Box<dyn Read + Send>)>) -> io::Result<()> {
     let Some((reader, input)) = reader else { return Ok(()) };
-    spawn("acp-read", move || reader.run(input))
+    spawn_thread("acp-read", move || reader.run(input))
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
@@ -258,7 +269,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
 /// an array or object counts as 4) than a message may. Its length is not looked at.
 #[must_use]
 pub fn is_within_bounds(line: &[u8]) -> bool {
-    scan::check(line).is_ok()
+    json_bounds::check_bounds(line).is_ok()
 }
 
 /// Whether the client closed its end, which is one way to end a connection.

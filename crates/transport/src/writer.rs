@@ -7,27 +7,27 @@ use std::sync::Arc;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::framing::Patient;
-use crate::limits::MAX_WRITE_BYTES;
-use crate::queue::Queue;
+use crate::framing::RetryWouldBlock;
+use crate::limits::MAX_WRITE_CALL_BYTES;
+use crate::queue::OutgoingQueue;
 
 /// Everything the thread works with but the stream. Dropped, it ends the connection, however the
 /// thread ends: without a reader of our output there is nothing left to do.
-pub(crate) struct Writer {
-    queue: Arc<Queue>,
+pub(crate) struct LineWriterThread {
+    queue: Arc<OutgoingQueue>,
     _ended: DropGuard,
 }
 
-impl Writer {
-    pub(crate) fn new(queue: Arc<Queue>, ended: CancellationToken) -> Self {
+impl LineWriterThread {
+    pub(crate) fn new(queue: Arc<OutgoingQueue>, ended: CancellationToken) -> Self {
         Self { queue, _ended: ended.drop_guard() }
     }
 
     /// Writes until the queue is closed and empty, or until the stream fails.
     pub(crate) fn run(self, output: impl Write) -> io::Result<()> {
-        let mut output = Patient(output);
+        let mut output = RetryWouldBlock(output);
         let mut lines = Vec::new();
-        while self.queue.take(&mut lines) {
+        while self.queue.take_lines(&mut lines) {
             self.write(&mut output, &lines)?;
             output.flush()?;
         }
@@ -36,20 +36,20 @@ impl Writer {
 
     fn write(&self, output: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let written = output.write(&bytes[..bytes.len().min(MAX_WRITE_BYTES)])?;
+            let written = output.write(&bytes[..bytes.len().min(MAX_WRITE_CALL_BYTES)])?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            self.queue.advance(written);
+            self.queue.mark_written(written);
             bytes = &bytes[written..];
         }
         Ok(())
     }
 }
 
-impl Drop for Writer {
+impl Drop for LineWriterThread {
     fn drop(&mut self) {
-        self.queue.abandon();
+        self.queue.close_and_clear();
     }
 }
 
@@ -59,11 +59,11 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::queue::{Closed, Kind};
+    use crate::queue::{OutgoingKind, QueueClosed};
 
-    fn queue(lines: &[u8]) -> Arc<Queue> {
-        let queue = Queue::new(Arc::default(), Box::new(|| false));
-        queue.push(lines, Kind::Ours);
+    fn queue(lines: &[u8]) -> Arc<OutgoingQueue> {
+        let queue = OutgoingQueue::new(Arc::default(), Box::new(|| false));
+        queue.push(lines, OutgoingKind::AgentMessage);
         Arc::new(queue)
     }
 
@@ -72,11 +72,12 @@ mod tests {
         let queue = queue(b"two bytes fit\n");
         let ended = CancellationToken::new();
         let mut room = [0; 2];
-        let error = Writer::new(queue.clone(), ended.clone()).run(&mut room[..]).unwrap_err();
+        let error =
+            LineWriterThread::new(queue.clone(), ended.clone()).run(&mut room[..]).unwrap_err();
 
         assert_eq!(error.kind(), io::ErrorKind::WriteZero);
         assert_eq!(&room, b"tw");
-        assert_eq!(queue.admit(&RawJsonRpcId::Null, 0), Err(Closed));
+        assert_eq!(queue.admit(&RawJsonRpcId::Null, 0), Err(QueueClosed));
         assert!(ended.is_cancelled());
     }
 
@@ -94,11 +95,11 @@ mod tests {
             }
         }
         let queue = queue(b"one\n");
-        queue.push(b"two\n", Kind::Answer);
-        queue.push(&[b'a'; MAX_WRITE_BYTES], Kind::Ours);
+        queue.push(b"two\n", OutgoingKind::Response);
+        queue.push(&[b'a'; MAX_WRITE_CALL_BYTES], OutgoingKind::AgentMessage);
         queue.close();
         let mut calls = Calls(Vec::new());
-        Writer::new(queue, CancellationToken::new()).run(&mut calls).unwrap();
-        assert_eq!(calls.0, [MAX_WRITE_BYTES, 8, 0]);
+        LineWriterThread::new(queue, CancellationToken::new()).run(&mut calls).unwrap();
+        assert_eq!(calls.0, [MAX_WRITE_CALL_BYTES, 8, 0]);
     }
 }

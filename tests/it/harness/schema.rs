@@ -24,15 +24,15 @@ pub(crate) fn judge(transcript: &str) {
         let message = &line["msg"];
         let (id, method) = (message["id"].to_string(), message["method"].as_str());
         match (line["dir"] == "out", method) {
-            (true, Some(method)) => told(method, &message["params"]),
-            (true, None) => answered(asked.get(&id), message),
+            (true, Some(method)) => check_request(method, &message["params"]),
+            (true, None) => check_response(asked.get(&id), message),
             (false, Some(method)) => drop(asked.insert(id, method.to_owned())),
             (false, None) => {}
         }
     }
 }
 
-fn told(method: &str, params: &Value) {
+fn check_request(method: &str, params: &Value) {
     match method {
         "session/update" => check::<v1::SessionNotification>(params),
         "session/request_permission" => check::<v1::RequestPermissionRequest>(params),
@@ -49,7 +49,7 @@ fn told(method: &str, params: &Value) {
     }
 }
 
-fn answered(method: Option<&String>, message: &Value) {
+fn check_response(method: Option<&String>, message: &Value) {
     let result = &message["result"];
     if let Some(error) = message.get("error") {
         return check::<v1::Error>(error);
@@ -88,11 +88,12 @@ where
 }
 
 fn validator<T: JsonSchema + 'static>() -> Arc<Validator> {
-    static MADE: LazyLock<Mutex<HashMap<TypeId, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+    static VALIDATORS: LazyLock<Mutex<HashMap<TypeId, Arc<Validator>>>> =
+        LazyLock::new(Mutex::default);
     let make = || {
         let schema = serde_json::to_value(schema_for!(T)).expect("a schema is JSON");
         Arc::new(jsonschema::validator_for(&schema).expect("the generated schema is valid"))
     };
-    let mut made = MADE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut made = VALIDATORS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(make))
 }

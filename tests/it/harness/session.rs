@@ -3,7 +3,7 @@
 use acp_types::schema::v1::{Diff, ToolCall, ToolCallContent};
 use serde_json::Value;
 
-pub(crate) use acp_conformance::{Session, shown, terminal_id, text_of};
+pub(crate) use acp_conformance::{ObservedSession, call_text, content_text, shown_terminal_id};
 
 /// The change that a call shows.
 pub(crate) fn diff(content: &[ToolCallContent]) -> &Diff {

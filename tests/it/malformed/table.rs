@@ -62,7 +62,7 @@ impl Row {
             Nothing => None,
             Null(code) => Some((Value::Null, code)),
             Own(code) => Some((id.into(), code)),
-            Request(code) => Some((id.into(), if is_initialized { code } else { INVALID })),
+            Request(code) => Some((id.into(), if is_initialized { code } else { INVALID_REQUEST })),
         }
     }
 }
@@ -90,11 +90,11 @@ pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     }
 }
 
-const PARSE: i64 = -32700;
-const INVALID: i64 = -32600;
-const METHOD: i64 = -32601;
-const PARAMS: i64 = -32602;
-const NOT_FOUND: i64 = -32002;
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const RESOURCE_NOT_FOUND: i64 = -32002;
 
 const fn row(name: &'static str, parts: &'static [Part], answer: Answer) -> Row {
     Row { name, parts, answer }
@@ -108,68 +108,88 @@ pub(crate) const ROWS: &[Row] = &[
     row("carriage return", &[Text("\r")], Nothing),
     row("1 MiB of blanks", &[Times(" ", 1 << 20)], Nothing),
     // Lines that are not JSON.
-    row("garbage", &[Text("XYZZY")], Null(PARSE)),
-    row("a header", &[Text("Content-Length: 17 XYZZY")], Null(PARSE)),
-    row("truncated", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY""#)], Null(PARSE)),
-    row("truncated string", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZ"#)], Null(PARSE)),
-    row("truncated member", &[Text(r#"{"jsonrpc":"2.0","id":"#)], Null(PARSE)),
-    row("one brace more", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"}}"#)], Null(PARSE)),
+    row("garbage", &[Text("XYZZY")], Null(PARSE_ERROR)),
+    row("a header", &[Text("Content-Length: 17 XYZZY")], Null(PARSE_ERROR)),
+    row("truncated", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY""#)], Null(PARSE_ERROR)),
+    row(
+        "truncated string",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZ"#)],
+        Null(PARSE_ERROR),
+    ),
+    row("truncated member", &[Text(r#"{"jsonrpc":"2.0","id":"#)], Null(PARSE_ERROR)),
+    row(
+        "one brace more",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"}}"#)],
+        Null(PARSE_ERROR),
+    ),
     row(
         "two messages",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"}{"XYZZY":1}"#)],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
-    row("single quotes", &[Text("{'jsonrpc':'2.0','id':$ID,'method':'XYZZY'}")], Null(PARSE)),
+    row("single quotes", &[Text("{'jsonrpc':'2.0','id':$ID,'method':'XYZZY'}")], Null(PARSE_ERROR)),
     row(
         "comma at the end",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY",}"#)],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
-    row("comment", &[Text(r#"{"id":$ID} // XYZZY"#)], Null(PARSE)),
-    row("NaN", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[NaN]}"#)], Null(PARSE)),
+    row("comment", &[Text(r#"{"id":$ID} // XYZZY"#)], Null(PARSE_ERROR)),
+    row(
+        "NaN",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[NaN]}"#)],
+        Null(PARSE_ERROR),
+    ),
     row(
         "Infinity",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[-Infinity]}"#)],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
-    row("leading zeros", &[Text(r#"{"jsonrpc":"2.0","id":007,"method":"XYZZY"}"#)], Null(PARSE)),
-    row("unknown escape", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"\x41"}"#)], Null(PARSE)),
+    row(
+        "leading zeros",
+        &[Text(r#"{"jsonrpc":"2.0","id":007,"method":"XYZZY"}"#)],
+        Null(PARSE_ERROR),
+    ),
+    row(
+        "unknown escape",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"\x41"}"#)],
+        Null(PARSE_ERROR),
+    ),
     row(
         "tab in a string",
         &[Text("{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"XYZZY\t\"}")],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
     row(
         "NUL in a string",
         &[Text("{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"XYZZY\0\"}")],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
-    row("NUL", &[Text("\0")], Null(PARSE)),
-    row("NULs", &[Times("\0", 4096), Text(MARKER)], Null(PARSE)),
-    row("lone byte", &[Bytes(b"\xff")], Null(PARSE)),
+    row("NUL", &[Text("\0")], Null(PARSE_ERROR)),
+    row("NULs", &[Times("\0", 4096), Text(MARKER)], Null(PARSE_ERROR)),
+    row("lone byte", &[Bytes(b"\xff")], Null(PARSE_ERROR)),
     row(
         "lone byte in a string",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"#), Bytes(b"\xc3\"}")],
-        Own(PARSE),
+        Own(PARSE_ERROR),
     ),
-    row("overlong UTF-8", &[Bytes(b"{\"XYZZY\":\"\xc0\x80\"}")], Null(PARSE)),
-    row("surrogate in UTF-8", &[Bytes(b"{\"XYZZY\":\"\xed\xa0\x80\"}")], Null(PARSE)),
-    row("UTF-16", &[Bytes(b"\xff\xfe{\0}\0")], Null(PARSE)),
+    row("overlong UTF-8", &[Bytes(b"{\"XYZZY\":\"\xc0\x80\"}")], Null(PARSE_ERROR)),
+    row("surrogate in UTF-8", &[Bytes(b"{\"XYZZY\":\"\xed\xa0\x80\"}")], Null(PARSE_ERROR)),
+    row("UTF-16", &[Bytes(b"\xff\xfe{\0}\0")], Null(PARSE_ERROR)),
     row(
         "byte order mark",
         &[Text("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"XYZZY\"}")],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
     row(
         "lone surrogate as id",
         &[Text(r#"{"jsonrpc":"2.0","id":"\ud800","method":"XYZZY"}"#)],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
     // Lines of a shape that nothing is to parse.
-    row("65 levels", &[Times("[", 65), Text("17"), Times("]", 65)], Null(PARSE)),
-    row("10,000 levels", &[Times("[", 10_000), Times("]", 10_000)], Null(PARSE)),
-    row("10,000 levels of objects", &[Times(r#"{"XYZZY":"#, 10_000)], Null(PARSE)),
-    row("1,000,000 levels", &[Times("[", 1_000_000), Times("]", 1_000_000)], Null(PARSE)),
+    row("65 levels", &[Times("[", 65), Text("17"), Times("]", 65)], Null(PARSE_ERROR)),
+    row("10,000 levels", &[Times("[", 10_000), Times("]", 10_000)], Null(PARSE_ERROR)),
+    row("10,000 levels of objects", &[Times(r#"{"XYZZY":"#, 10_000)], Null(PARSE_ERROR)),
+    row("1,000,000 levels", &[Times("[", 1_000_000), Times("]", 1_000_000)], Null(PARSE_ERROR)),
     row(
         "1,000,000 levels in a request",
         &[
@@ -178,7 +198,7 @@ pub(crate) const ROWS: &[Row] = &[
             Times("]", 1_000_000),
             Text("}"),
         ],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
     row(
         "100,000 keys",
@@ -187,10 +207,10 @@ pub(crate) const ROWS: &[Row] = &[
             Times(r#""k":0,"#, 100_000),
             Text(r#""k":0}}"#),
         ],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
-    row("200,000 values", &[Text("[0"), Times(",0", 200_000), Text("]")], Null(PARSE)),
-    row("16 MiB and a byte", &[Text(MARKER), Times("a", (16 << 20) - 4)], Null(PARSE)),
+    row("200,000 values", &[Text("[0"), Times(",0", 200_000), Text("]")], Null(PARSE_ERROR)),
+    row("16 MiB and a byte", &[Text(MARKER), Times("a", (16 << 20) - 4)], Null(PARSE_ERROR)),
     row(
         "17 MiB in one string",
         &[
@@ -198,161 +218,217 @@ pub(crate) const ROWS: &[Row] = &[
             Times("a", 17 << 20),
             Text(r#""]}"#),
         ],
-        Null(PARSE),
+        Null(PARSE_ERROR),
     ),
-    row("64 MiB of garbage", &[Times("XYZZY \0\"\\[{", 64 << 20 >> 4)], Null(PARSE)),
+    row("64 MiB of garbage", &[Times("XYZZY \0\"\\[{", 64 << 20 >> 4)], Null(PARSE_ERROR)),
     // JSON that is no message.
-    row("number", &[Text("17")], Null(INVALID)),
-    row("string", &[Text(r#""XYZZY""#)], Null(INVALID)),
-    row("null", &[Text("null")], Null(INVALID)),
-    row("true", &[Text("true")], Null(INVALID)),
-    row("empty array", &[Text("[]")], Null(INVALID)),
+    row("number", &[Text("17")], Null(INVALID_REQUEST)),
+    row("string", &[Text(r#""XYZZY""#)], Null(INVALID_REQUEST)),
+    row("null", &[Text("null")], Null(INVALID_REQUEST)),
+    row("true", &[Text("true")], Null(INVALID_REQUEST)),
+    row("empty array", &[Text("[]")], Null(INVALID_REQUEST)),
     row(
         "batch",
         &[Text(
             r#"[{"jsonrpc":"2.0","id":$ID,"method":"XYZZY"},{"jsonrpc":"2.0","id":"x","method":"m"}]"#,
         )],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
-    row("array of members", &[Text(r#"["2.0",$ID,"XYZZY"]"#)], Null(INVALID)),
-    row("empty object", &[Text("{}")], Null(INVALID)),
-    row("something else", &[Text(r#"{"XYZZY":1}"#)], Null(INVALID)),
+    row("array of members", &[Text(r#"["2.0",$ID,"XYZZY"]"#)], Null(INVALID_REQUEST)),
+    row("empty object", &[Text("{}")], Null(INVALID_REQUEST)),
+    row("something else", &[Text(r#"{"XYZZY":1}"#)], Null(INVALID_REQUEST)),
     // Messages with one thing wrong.
-    row("no version", &[Text(r#"{"id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
-    row("version 1.0", &[Text(r#"{"jsonrpc":"1.0","id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
-    row("version as number", &[Text(r#"{"jsonrpc":2.0,"id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
-    row("version null", &[Text(r#"{"jsonrpc":null,"id":$ID,"method":"XYZZY"}"#)], Own(INVALID)),
-    row("id null", &[Text(r#"{"jsonrpc":"2.0","id":null,"method":"XYZZY"}"#)], Null(INVALID)),
-    row("id float", &[Text(r#"{"jsonrpc":"2.0","id":1.5,"method":"XYZZY"}"#)], Null(INVALID)),
-    row("id exponent", &[Text(r#"{"jsonrpc":"2.0","id":1e2,"method":"XYZZY"}"#)], Null(INVALID)),
+    row("no version", &[Text(r#"{"id":$ID,"method":"XYZZY"}"#)], Own(INVALID_REQUEST)),
+    row(
+        "version 1.0",
+        &[Text(r#"{"jsonrpc":"1.0","id":$ID,"method":"XYZZY"}"#)],
+        Own(INVALID_REQUEST),
+    ),
+    row(
+        "version as number",
+        &[Text(r#"{"jsonrpc":2.0,"id":$ID,"method":"XYZZY"}"#)],
+        Own(INVALID_REQUEST),
+    ),
+    row(
+        "version null",
+        &[Text(r#"{"jsonrpc":null,"id":$ID,"method":"XYZZY"}"#)],
+        Own(INVALID_REQUEST),
+    ),
+    row(
+        "id null",
+        &[Text(r#"{"jsonrpc":"2.0","id":null,"method":"XYZZY"}"#)],
+        Null(INVALID_REQUEST),
+    ),
+    row(
+        "id float",
+        &[Text(r#"{"jsonrpc":"2.0","id":1.5,"method":"XYZZY"}"#)],
+        Null(INVALID_REQUEST),
+    ),
+    row(
+        "id exponent",
+        &[Text(r#"{"jsonrpc":"2.0","id":1e2,"method":"XYZZY"}"#)],
+        Null(INVALID_REQUEST),
+    ),
     row(
         "id of 64 bits and one",
         &[Text(r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"XYZZY"}"#)],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
     row(
         "id of 30 digits",
         &[Text(r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"XYZZY"}"#)],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
-    row("id true", &[Text(r#"{"jsonrpc":"2.0","id":true,"method":"XYZZY"}"#)], Null(INVALID)),
-    row("id object", &[Text(r#"{"jsonrpc":"2.0","id":{"XYZZY":1},"method":"m"}"#)], Null(INVALID)),
-    row("id array", &[Text(r#"{"jsonrpc":"2.0","id":[$ID],"method":"XYZZY"}"#)], Null(INVALID)),
+    row(
+        "id true",
+        &[Text(r#"{"jsonrpc":"2.0","id":true,"method":"XYZZY"}"#)],
+        Null(INVALID_REQUEST),
+    ),
+    row(
+        "id object",
+        &[Text(r#"{"jsonrpc":"2.0","id":{"XYZZY":1},"method":"m"}"#)],
+        Null(INVALID_REQUEST),
+    ),
+    row(
+        "id array",
+        &[Text(r#"{"jsonrpc":"2.0","id":[$ID],"method":"XYZZY"}"#)],
+        Null(INVALID_REQUEST),
+    ),
     row(
         "id of 1 MiB",
         &[Text(r#"{"jsonrpc":"2.0","id":""#), Times("XYZZY ", 175_000), Text(r#"","method":"m"}"#)],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
     row(
         "two ids",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"id":"XYZZY","method":"m"}"#)],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
     row(
         "two ids, one in disguise",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"\u0069d":"XYZZY","method":"m"}"#)],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
     row(
         "two methods",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","method":"m"}"#)],
-        Null(INVALID),
+        Null(INVALID_REQUEST),
     ),
     row(
         "two params",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":{},"params":{}}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "two sessions",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"session/close","params":{"sessionId":"XYZZY","sessionId":"x"}}"#,
         )],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "two keys far below",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":[{"_meta":{"a":[{"XYZZY":1,"b":2,"XYZZY":1}]}}]}"#,
         )],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
-    row("no method", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"params":["XYZZY"]}"#)], Own(INVALID)),
-    row("method null", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":null}"#)], Own(INVALID)),
-    row("method number", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":17}"#)], Own(INVALID)),
-    row("method array", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":["XYZZY"]}"#)], Own(INVALID)),
+    row(
+        "no method",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"params":["XYZZY"]}"#)],
+        Own(INVALID_REQUEST),
+    ),
+    row(
+        "method null",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":null}"#)],
+        Own(INVALID_REQUEST),
+    ),
+    row(
+        "method number",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":17}"#)],
+        Own(INVALID_REQUEST),
+    ),
+    row(
+        "method array",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":["XYZZY"]}"#)],
+        Own(INVALID_REQUEST),
+    ),
     row(
         "lone surrogate as method",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"\ud800XYZZY"}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "lone surrogate in params",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":["\udfffXYZZY"]}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "params string",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"m","params":"XYZZY"}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "params number",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":17}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "1e400",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","params":[1e400]}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     row(
         "method and result",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","result":1}"#)],
-        Own(INVALID),
+        Own(INVALID_REQUEST),
     ),
     // Requests for what is not there.
-    row("empty method", &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""}"#)], Request(METHOD)),
+    row(
+        "empty method",
+        &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""}"#)],
+        Request(METHOD_NOT_FOUND),
+    ),
     row(
         "unknown method",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY/method","params":{}}"#)],
-        Request(METHOD),
+        Request(METHOD_NOT_FOUND),
     ),
     row(
         "unknown method of 1 MiB",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""#), Times("XYZZY/", 175_000), Text(r#""}"#)],
-        Request(METHOD),
+        Request(METHOD_NOT_FOUND),
     ),
     row(
         "unknown session",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"XYZZY","prompt":[]}}"#,
         )],
-        Request(NOT_FOUND),
+        Request(RESOURCE_NOT_FOUND),
     ),
     row(
         "closing an unknown session",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"session/close","params":{"sessionId":"XYZZY"}}"#,
         )],
-        Request(NOT_FOUND),
+        Request(RESOURCE_NOT_FOUND),
     ),
     row(
         "no params",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt"}"#)],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     row(
         "params by position",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":["XYZZY"]}"#)],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     row(
         "params of other types",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"x","prompt":"XYZZY"}}"#,
         )],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     row(
         "bad params of 1 MiB",
@@ -361,14 +437,14 @@ pub(crate) const ROWS: &[Row] = &[
             Times("XYZZY ", 175_000),
             Text(r#""}}"#),
         ],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     row(
         "relative cwd",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"relative","mcpServers":[],"_meta":{"XYZZY":1}}}"#,
         )],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     row(
         "cwd of 1 MiB",
@@ -377,14 +453,14 @@ pub(crate) const ROWS: &[Row] = &[
             Times("/abcde", 175_000),
             Text(r#"","mcpServers":[]}}"#),
         ],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     row(
         "cwd with NUL",
         &[Text(
             r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"/nul\u0000","mcpServers":[],"_meta":{"XYZZY":1}}}"#,
         )],
-        Request(PARAMS),
+        Request(INVALID_PARAMS),
     ),
     // What is never answered.
     row("unknown notification", &[Text(r#"{"jsonrpc":"2.0","method":"XYZZY"}"#)], Nothing),

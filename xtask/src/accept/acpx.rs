@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::Built;
-use super::figures::shipped;
+use super::ReleasePrograms;
+use super::figures::isolated_command;
 use super::scratch::Scratch;
-use crate::process::{self, Stop};
+use crate::process::{self, TaskError};
 
 /// The client, and the runtime that it needs.
 const ACPX: &str = "acpx@0.19.1";
@@ -40,19 +40,23 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
 const AT_CLIENT: usize = 3;
 
 /// What goes wrong of a turn in acpx as it is, without terminals, without files and without both.
-pub(super) fn acpx(built: &Built, _: u32) -> Result<f64, Stop> {
+pub(super) fn acpx(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     let modules = install(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
         let wrong = turn(built, &modules, options)?;
         if !wrong.is_empty() {
-            return Err(Stop::Failed(format!("acpx {options:?}: {}", wrong.join("; "))));
+            return Err(TaskError::Failed(format!("acpx {options:?}: {}", wrong.join("; "))));
         }
     }
     Ok(0.0)
 }
 
 /// Lets a turn pass, and tells what of it is not as it should be.
-fn turn(built: &Built, modules: &Path, options: &[&str]) -> Result<Vec<String>, Stop> {
+fn turn(
+    built: &ReleasePrograms,
+    modules: &Path,
+    options: &[&str],
+) -> Result<Vec<String>, TaskError> {
     let scratch = Scratch::new("acpx")?;
     scratch.write("cwd/notes.txt", "one\ntwo\nthree\n")?;
     let calls = (1..).zip(CALLS).map(|(id, (name, args, ..)): (u32, _)| {
@@ -64,10 +68,11 @@ fn turn(built: &Built, modules: &Path, options: &[&str]) -> Result<Vec<String>, 
     let said = capture(built, modules, &scratch, options, &script)?;
     let messages: Vec<Value> =
         said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let mut wrong = judged(&messages, options);
+    let mut wrong = find_mistakes(&messages, options);
     let transcript = scratch.write("transcript.jsonl", &said)?;
-    let checked = shipped(&built.callboard, &scratch).arg("check-wire").arg(transcript).output();
-    let checked = checked.map_err(|error| Stop::Failed(format!("check-wire: {error}")))?;
+    let checked =
+        isolated_command(&built.callboard, &scratch).arg("check-wire").arg(transcript).output();
+    let checked = checked.map_err(|error| TaskError::Failed(format!("check-wire: {error}")))?;
     if !checked.status.success() {
         wrong.push(String::from_utf8_lossy(&checked.stdout).into_owned());
     }
@@ -81,22 +86,22 @@ fn turn(built: &Built, modules: &Path, options: &[&str]) -> Result<Vec<String>, 
 
 /// Runs the client, and returns all that it and the agent said.
 fn capture(
-    built: &Built,
+    built: &ReleasePrograms,
     modules: &Path,
     scratch: &Scratch,
     options: &[&str],
     script: &Path,
-) -> Result<String, Stop> {
+) -> Result<String, TaskError> {
     let model = format!("script:{}", script.display());
     let agent = format!("{} acp --model {model}", built.callboard.display());
-    let mut command = shipped(&modules.join(NODE).join("bin/node"), scratch);
+    let mut command = isolated_command(&modules.join(NODE).join("bin/node"), scratch);
     command.arg(modules.join("acpx/dist/cli.js")).args(["--agent", &agent, "--approve-all"]);
     command.arg("--cwd").arg(scratch.cwd()).args(options);
     process::capture(command.args(["--format", "json", "--json-strict", "exec", "go"]))
 }
 
 /// Tells what of the calls is not as it should be.
-fn judged(messages: &[Value], options: &[&str]) -> Vec<String> {
+fn find_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
     let mut calls: BTreeMap<String, Value> = BTreeMap::new();
     for update in messages.iter().map(|message| &message["params"]["update"]) {
         if let Some(id) = update["toolCallId"].as_str() {
@@ -133,7 +138,7 @@ fn judged(messages: &[Value], options: &[&str]) -> Vec<String> {
 }
 
 /// Installs the client beneath the target folder, once; returns where its packages are.
-fn install(built: &Built) -> Result<PathBuf, Stop> {
+fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("acpx");
     let modules = folder.join("node_modules");
@@ -165,7 +170,7 @@ mod tests {
         messages.push(json!({"method": "fs/read_text_file"}));
         messages.push(json!({"result": {"stopReason": "end_turn"}}));
         change(&mut messages);
-        judged(&messages, &[])
+        find_mistakes(&messages, &[])
     }
 
     #[test]

@@ -10,36 +10,36 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::process::{KilledOnDrop, Stop};
+use crate::process::{KillOnDrop, TaskError};
 
 /// How long an answer may take, in all.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 /// Messages read ahead of the one that is waited for.
-const MAX_AHEAD: usize = 256;
+const MAX_MESSAGES_READ_AHEAD: usize = 256;
 /// Bytes read from one agent; what comes after is as good as the end of its output.
-const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
 /// An agent process, ended when this is dropped.
-pub(super) struct Agent {
-    child: KilledOnDrop,
+pub(super) struct AgentProcess {
+    child: KillOnDrop,
     stdin: ChildStdin,
     messages: Receiver<Value>,
     last_id: u64,
 }
 
-impl Agent {
+impl AgentProcess {
     /// Starts an agent; its stderr is ours.
-    pub(super) fn start(command: &mut Command) -> Result<Self, Stop> {
+    pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let program = command.get_program().display().to_string();
-        let failed = |why: String| Stop::Failed(format!("cannot start {program}: {why}"));
+        let failed = |why: String| TaskError::Failed(format!("cannot start {program}: {why}"));
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = piped.spawn().map_err(|error| failed(error.to_string()))?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(failed("it has no pipes".to_owned()));
         };
-        let (sender, messages) = sync_channel(MAX_AHEAD);
+        let (sender, messages) = sync_channel(MAX_MESSAGES_READ_AHEAD);
         thread::spawn(move || forward(stdout, &sender));
-        Ok(Self { child: KilledOnDrop(child), stdin, messages, last_id: 0 })
+        Ok(Self { child: KillOnDrop(child), stdin, messages, last_id: 0 })
     }
 
     /// The process id.
@@ -57,67 +57,75 @@ impl Agent {
         params: &Value,
         deadline: Duration,
         seen: impl FnMut(&Value),
-    ) -> Result<Value, Stop> {
+    ) -> Result<Value, TaskError> {
         self.send(method, params)?;
-        self.answer(method, deadline, seen)
+        self.wait_for_response(method, deadline, seen)
     }
 
     /// Sends a request. Until its answer is read, no more than 256 messages are taken.
-    pub(super) fn send(&mut self, method: &str, params: &Value) -> Result<(), Stop> {
+    pub(super) fn send(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         // Requests are far smaller than a pipe, so that writing one never waits for the reader.
         writeln!(self.stdin, "{request}")
-            .map_err(|error| Stop::Failed(format!("{method}: {error}")))
+            .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
 
     /// Sends a notification.
-    pub(super) fn notify(&mut self, method: &str, params: &Value) -> Result<(), Stop> {
+    pub(super) fn notify(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         writeln!(self.stdin, "{message}")
-            .map_err(|error| Stop::Failed(format!("{method}: {error}")))
+            .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
 
     /// Reads up to the answer of the request that was sent last.
-    pub(super) fn answer(
+    pub(super) fn wait_for_response(
         &mut self,
         method: &str,
         deadline: Duration,
         mut seen: impl FnMut(&Value),
-    ) -> Result<Value, Stop> {
+    ) -> Result<Value, TaskError> {
         let end = Instant::now() + deadline;
         loop {
-            match self.next(method, end)? {
-                Some(Next::Told(message)) => seen(&message),
-                Some(Next::Answered(result)) => return Ok(result),
-                None => return Err(Stop::Failed(format!("{method}: no answer in {deadline:?}"))),
+            match self.next_message(method, end)? {
+                Some(NextMessage::Notification(message)) => seen(&message),
+                Some(NextMessage::Response(result)) => return Ok(result),
+                None => {
+                    return Err(TaskError::Failed(format!("{method}: no answer in {deadline:?}")));
+                }
             }
         }
     }
 
     /// Reads up to a message that is looked for; returns the answer if that comes first.
-    pub(super) fn find(
+    pub(super) fn wait_for_message(
         &mut self,
         method: &str,
         deadline: Duration,
         mut is_it: impl FnMut(&Value) -> bool,
-    ) -> Result<Option<Value>, Stop> {
+    ) -> Result<Option<Value>, TaskError> {
         let end = Instant::now() + deadline;
         loop {
-            match self.next(method, end)? {
-                Some(Next::Told(message)) if is_it(&message) => return Ok(None),
-                Some(Next::Told(_)) => {}
-                Some(Next::Answered(result)) => return Ok(Some(result)),
-                None => return Err(Stop::Failed(format!("{method}: no answer in {deadline:?}"))),
+            match self.next_message(method, end)? {
+                Some(NextMessage::Notification(message)) if is_it(&message) => return Ok(None),
+                Some(NextMessage::Notification(_)) => {}
+                Some(NextMessage::Response(result)) => return Ok(Some(result)),
+                None => {
+                    return Err(TaskError::Failed(format!("{method}: no answer in {deadline:?}")));
+                }
             }
         }
     }
 
     /// Waits for what comes next, until `end`: a notification, or the answer of the request that
     /// was sent last.
-    pub(super) fn next(&mut self, method: &str, end: Instant) -> Result<Option<Next>, Stop> {
-        let failed = |why: String| Stop::Failed(format!("{method}: {why}"));
+    pub(super) fn next_message(
+        &mut self,
+        method: &str,
+        end: Instant,
+    ) -> Result<Option<NextMessage>, TaskError> {
+        let failed = |why: String| TaskError::Failed(format!("{method}: {why}"));
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let mut message = match self.messages.recv_timeout(left) {
@@ -129,11 +137,11 @@ impl Agent {
                 if !message["id"].is_null() {
                     return Err(failed(format!("asked for {}", message["method"])));
                 }
-                return Ok(Some(Next::Told(message)));
+                return Ok(Some(NextMessage::Notification(message)));
             }
             if message["id"] == self.last_id {
                 return match message["error"].take() {
-                    Value::Null => Ok(Some(Next::Answered(message["result"].take()))),
+                    Value::Null => Ok(Some(NextMessage::Response(message["result"].take()))),
                     error => Err(failed(format!("answered {error}"))),
                 };
             }
@@ -142,16 +150,16 @@ impl Agent {
 }
 
 /// What an agent says.
-pub(super) enum Next {
+pub(super) enum NextMessage {
     /// A notification, whole.
-    Told(Value),
+    Notification(Value),
     /// The result of the request that was sent last.
-    Answered(Value),
+    Response(Value),
 }
 
 /// Passes on each line that is JSON, up to the end of the output or of the one who reads.
 fn forward(stdout: ChildStdout, sender: &SyncSender<Value>) {
-    for line in BufReader::new(stdout.take(MAX_OUTPUT)).lines() {
+    for line in BufReader::new(stdout.take(MAX_OUTPUT_BYTES)).lines() {
         let Ok(line) = line else { return };
         let Ok(message) = serde_json::from_str(&line) else {
             continue;
@@ -169,7 +177,7 @@ mod tests {
     /// Asks an agent written in shell, and returns what it said before its answer, too.
     fn ask(script: &str, deadline: Duration) -> (Result<Value, String>, usize) {
         let mut shell = Command::new("sh");
-        let mut agent = Agent::start(shell.args(["-c", script])).unwrap();
+        let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
         let mut seen = 0;
         let answer = agent.request("greet", &json!({}), deadline, |_| seen += 1);
         (answer.map_err(|stop| stop.why().unwrap_or_default().to_owned()), seen)
@@ -192,9 +200,10 @@ mod tests {
             (r#"read line; echo '{"id":1,"result":"this"}'; echo '{"method":"b"}'"#, Some("this")),
         ] {
             let mut shell = Command::new("sh");
-            let mut agent = Agent::start(shell.args(["-c", script])).unwrap();
+            let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
             agent.send("greet", &json!({})).unwrap();
-            let found = agent.find("greet", DEADLINE, |message| message["method"] == "b");
+            let found =
+                agent.wait_for_message("greet", DEADLINE, |message| message["method"] == "b");
             assert_eq!(found.unwrap(), expected.map(Value::from), "{script}");
         }
     }

@@ -7,13 +7,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::process::{self, Stop};
+use crate::process::{self, TaskError};
 
 /// Files in one folder.
-const FOLDER: u64 = 1_000;
+const FILES_PER_FOLDER: u64 = 1_000;
 
 /// Bytes of the one line.
-const LINE: usize = 500_000_000;
+const LONG_LINE_BYTES: usize = 500_000_000;
 
 /// What a file system has to have left, beside a file for each file.
 const SPARE_KIB: u64 = 4 * 1024 * 1024;
@@ -22,15 +22,15 @@ pub(super) struct BigTree(PathBuf);
 
 impl BigTree {
     /// Makes a tree of `files` files; every tenth has a line of text, the others have nothing.
-    pub(super) fn make(path: &Path, files: u64) -> Result<Self, Stop> {
+    pub(super) fn make(path: &Path, files: u64) -> Result<Self, TaskError> {
         fs::remove_dir_all(path).ok();
-        let failed = |error: io::Error| Stop::Failed(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| TaskError::Failed(format!("{}: {error}", path.display()));
         fs::create_dir_all(path).map_err(failed)?;
         let tree = Self(path.to_owned());
         require(path, "-i", files + files / 10)?;
         require(path, "-k", SPARE_KIB)?;
         tree.fill(files).map_err(failed)?;
-        let folders = (0..files.div_ceil(FOLDER)).step_by(10);
+        let folders = (0..files.div_ceil(FILES_PER_FOLDER)).step_by(10);
         let fifos = folders.map(|folder| tree.folder(folder).join("fifo"));
         process::run(Command::new("mkfifo").args(fifos))?;
         Ok(tree)
@@ -45,20 +45,20 @@ impl BigTree {
     }
 
     fn fill(&self, files: u64) -> io::Result<()> {
-        for number in 0..files.div_ceil(FOLDER) {
+        for number in 0..files.div_ceil(FILES_PER_FOLDER) {
             let folder = self.folder(number);
             fs::create_dir_all(&folder)?;
             symlink("..", folder.join("up"))?;
             symlink("self", folder.join("self"))?;
             symlink("/dev/zero", folder.join("zero"))?;
-            for file in number * FOLDER..files.min((number + 1) * FOLDER) {
+            for file in number * FILES_PER_FOLDER..files.min((number + 1) * FILES_PER_FOLDER) {
                 let text = if file % 10 == 0 { "a common line\n" } else { "" };
                 fs::write(folder.join(format!("f{file}")), text)?;
             }
         }
         let mut long = File::create(self.0.join("long"))?;
         let block = vec![b'x'; 1_000_000];
-        for _ in 0..LINE / block.len() {
+        for _ in 0..LONG_LINE_BYTES / block.len() {
             long.write_all(&block)?;
         }
         Ok(())
@@ -73,12 +73,12 @@ impl Drop for BigTree {
 }
 
 /// Checks with `df` that there is room: inodes (`-i`) or KiB (`-k`).
-fn require(path: &Path, what: &str, least: u64) -> Result<(), Stop> {
+fn require(path: &Path, what: &str, least: u64) -> Result<(), TaskError> {
     let printed = process::capture(Command::new("df").arg("-P").arg(what).arg(path))?;
     let left = printed.lines().nth(1).and_then(|line| line.split_whitespace().nth(3));
     match left.and_then(|left| left.parse::<u64>().ok()) {
         Some(left) if left < least => {
-            Err(Stop::Failed(format!("df {what}: {left} left, {least} needed")))
+            Err(TaskError::Failed(format!("df {what}: {left} left, {least} needed")))
         }
         // Some file systems have no count of inodes.
         _ => Ok(()),

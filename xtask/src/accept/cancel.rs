@@ -8,46 +8,47 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Built;
+use super::ReleasePrograms;
 use super::figures::callboard;
-use super::raw::{Raw, parsed};
+use super::raw_agent::{RawAgent, parse_json_line};
 use super::scratch::Scratch;
 use super::seed::Random;
-use crate::process::Stop;
+use crate::process::TaskError;
 
 /// Turns of one process, each in a session of its own, which all hear the same model.
 const TURNS: u32 = 25;
 
 /// One process in so many has a model that also runs commands. Its turns do not count for the
 /// figure: a command is given time to end.
-const WITH_COMMANDS: u32 = 5;
+const COMMAND_MODEL_INTERVAL: u32 = 5;
 
 /// The messages after which a turn is cancelled at the latest, if there are as many.
-const MESSAGES: u64 = 40;
+const MAX_MESSAGES_BEFORE_CANCEL: u64 = 40;
 
 /// The milliseconds after which it is cancelled at the latest.
-const MILLISECONDS: u64 = 60;
+const MAX_CANCEL_DELAY_MS: u64 = 60;
 
 /// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
 /// percentile of those without commands.
 ///
 /// Every turn has to be answered as cancelled, with all its calls ended before; after its answer
 /// comes nothing of it, and no file that it had not begun to write.
-pub(super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
-    let mut random = built.seed.take();
+pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let mut random = built.seed.take_random();
     let scratch = Scratch::new("cancel")?;
     let mut latencies = Vec::new();
     for round in 0..n.div_ceil(TURNS) {
-        let runs_commands = round % WITH_COMMANDS == WITH_COMMANDS - 1;
+        let runs_commands = round % COMMAND_MODEL_INTERVAL == COMMAND_MODEL_INTERVAL - 1;
         let script = scratch.write("script.jsonl", &script(&mut random, runs_commands))?;
         let model = format!("script:{}", script.display());
-        let mut client = Client::start(Raw::start(&mut callboard(built, &scratch, &model))?)?;
+        let mut client =
+            CancelClient::start(RawAgent::start(&mut callboard(built, &scratch, &model))?)?;
         let mut folders = BTreeMap::new();
         for turn in 0..TURNS.min(n - round * TURNS) {
             let cwd = folder(&scratch.cwd().join(format!("{round}-{turn}")))?;
             let latency = client.turn(&cwd, &mut random).map_err(|stop| {
                 let why = stop.why().unwrap_or_default().to_owned();
-                Stop::Failed(format!("turn {turn} of round {round}: {why}"))
+                TaskError::Failed(format!("turn {turn} of round {round}: {why}"))
             })?;
             folders.insert(cwd.clone(), files(&cwd)?);
             if !runs_commands {
@@ -57,7 +58,9 @@ pub(super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
         client.end()?;
         for (cwd, before) in folders {
             if files(&cwd)? != before {
-                return Err(Stop::Failed(format!("round {round}: a file came after its turn")));
+                return Err(TaskError::Failed(format!(
+                    "round {round}: a file came after its turn"
+                )));
             }
         }
     }
@@ -98,7 +101,7 @@ fn script(random: &mut Random, runs_commands: bool) -> String {
             calls.push(("terminal", json!({"command": "echo started; sleep 60"})));
         }
         if reply == replies {
-            calls.push(("write_file", json!({"path": NEVER, "content": "never"})));
+            calls.push(("write_file", json!({"path": FORBIDDEN_FILE, "content": "never"})));
         }
         for line in [json!({"thought": "Hm. "}), json!({"text": "Well, "})] {
             append(&mut script, &line);
@@ -119,18 +122,18 @@ fn append(script: &mut String, line: &Value) {
 }
 
 /// The file that the client never allows to be written.
-const NEVER: &str = "never.txt";
+const FORBIDDEN_FILE: &str = "never.txt";
 
 /// Makes a folder that a turn works in.
-fn folder(cwd: &Path) -> Result<PathBuf, Stop> {
+fn folder(cwd: &Path) -> Result<PathBuf, TaskError> {
     let made = fs::create_dir(cwd).and_then(|()| fs::write(cwd.join("a.txt"), "some words\n"));
-    made.map_err(|error| Stop::Failed(format!("{}: {error}", cwd.display())))?;
+    made.map_err(|error| TaskError::Failed(format!("{}: {error}", cwd.display())))?;
     Ok(cwd.to_owned())
 }
 
 /// The names of the files in a folder.
-fn files(cwd: &Path) -> Result<Vec<String>, Stop> {
-    let failed = |error| Stop::Failed(format!("{}: {error}", cwd.display()));
+fn files(cwd: &Path) -> Result<Vec<String>, TaskError> {
+    let failed = |error| TaskError::Failed(format!("{}: {error}", cwd.display()));
     let entries = fs::read_dir(cwd).map_err(failed)?.collect::<Result<Vec<_>, _>>();
     let names = entries.map_err(failed)?.into_iter().map(|entry| entry.file_name());
     let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -139,78 +142,79 @@ fn files(cwd: &Path) -> Result<Vec<String>, Stop> {
 }
 
 /// A client that has initialized its agent.
-struct Client {
-    agent: Raw,
+struct CancelClient {
+    agent: RawAgent,
     last_id: u64,
     /// What is known of the calls of the turn that runs, by their ids.
-    calls: BTreeMap<String, Call>,
+    calls: BTreeMap<String, ReceivedCall>,
     session: Value,
     /// Permission requests that wait.
-    asked: Vec<Value>,
+    open_permissions: Vec<Value>,
 }
 
 /// What the client was told of a call.
 #[derive(Default)]
-struct Call {
+struct ReceivedCall {
     status: String,
     has_run: bool,
     path: Option<String>,
 }
 
-impl Client {
-    fn start(agent: Raw) -> Result<Self, Stop> {
+impl CancelClient {
+    fn start(agent: RawAgent) -> Result<Self, TaskError> {
         let (calls, asked) = Default::default();
-        let mut client = Self { agent, last_id: 0, calls, session: Value::Null, asked };
+        let mut client =
+            Self { agent, last_id: 0, calls, session: Value::Null, open_permissions: asked };
         client.request("initialize", &json!({"protocolVersion": 1}))?;
         Ok(client)
     }
 
     /// Lets a turn run until it is cancelled; returns how long its answer took from then.
-    fn turn(&mut self, cwd: &Path, random: &mut Random) -> Result<Duration, Stop> {
+    fn turn(&mut self, cwd: &Path, random: &mut Random) -> Result<Duration, TaskError> {
         let opened = self.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
         self.session = opened["sessionId"].clone();
         self.calls.clear();
-        self.asked.clear();
+        self.open_permissions.clear();
         let prompt = json!([{"type": "text", "text": "go"}]);
         let prompt =
             self.send("session/prompt", &json!({"sessionId": self.session, "prompt": prompt}))?;
-        self.until_the_point(random)?;
+        self.run_until_cancel_point(random)?;
 
         let start = Instant::now();
         let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel",
             "params": {"sessionId": self.session}});
         self.agent.send(cancel.to_string().as_bytes())?;
-        for asked in std::mem::take(&mut self.asked) {
+        for asked in std::mem::take(&mut self.open_permissions) {
             self.reply(&asked, &json!({"outcome": {"outcome": "cancelled"}}))?;
         }
-        let answer = self.answer(prompt)?;
+        let answer = self.wait_for_response(prompt)?;
         let latency = start.elapsed();
         if answer["stopReason"] != "cancelled" {
-            return Err(Stop::Failed(format!("answered by {answer}")));
+            return Err(TaskError::Failed(format!("answered by {answer}")));
         }
-        self.judge(cwd)?;
+        self.check_turn(cwd)?;
         self.request("session/close", &json!({"sessionId": self.session}))?;
         Ok(latency)
     }
 
     /// Plays a client that is allowed to go on until it is to cancel: after so many messages, or
     /// after so long.
-    fn until_the_point(&mut self, random: &mut Random) -> Result<(), Stop> {
-        let mut messages = random.below(2 * MESSAGES);
-        let end = Instant::now() + Duration::from_millis(random.below(MILLISECONDS));
+    fn run_until_cancel_point(&mut self, random: &mut Random) -> Result<(), TaskError> {
+        let mut messages = random.below(2 * MAX_MESSAGES_BEFORE_CANCEL);
+        let end = Instant::now() + Duration::from_millis(random.below(MAX_CANCEL_DELAY_MS));
         while messages > 0 {
             let left = end.saturating_duration_since(Instant::now());
-            let Some(message) = self.agent.line_within(left)? else { return Ok(()) };
+            let Some(message) = self.agent.next_line_within(left)? else { return Ok(()) };
             messages -= 1;
-            let message = parsed(&message)?;
+            let message = parse_json_line(&message)?;
             if message["id"].is_u64() {
-                return Err(Stop::Failed(format!("the turn has ended by itself: {message}")));
+                return Err(TaskError::Failed(format!("the turn has ended by itself: {message}")));
             }
-            self.hear(&message)?;
+            self.handle_message(&message)?;
             // What is asked is allowed, now or never.
             let path = &message["params"]["toolCall"]["rawInput"]["path"];
-            if !message["id"].is_null() && *path != NEVER && random.below(8) > 0 {
-                self.asked.pop();
+            if !message["id"].is_null() && *path != FORBIDDEN_FILE && random.below(8) > 0 {
+                self.open_permissions.pop();
                 let allow = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
                 self.reply(&message["id"], &allow)?;
             }
@@ -219,12 +223,12 @@ impl Client {
     }
 
     /// Takes in what the agent says by itself.
-    fn hear(&mut self, message: &Value) -> Result<(), Stop> {
+    fn handle_message(&mut self, message: &Value) -> Result<(), TaskError> {
         let params = &message["params"];
         let is_of_turn = params["sessionId"] == self.session;
         let call = match message["method"].as_str() {
             Some("session/request_permission") => {
-                self.asked.push(message["id"].clone());
+                self.open_permissions.push(message["id"].clone());
                 &params["toolCall"]
             }
             Some("session/update") => match params["update"]["sessionUpdate"].as_str() {
@@ -234,7 +238,7 @@ impl Client {
             _ => return Ok(()),
         };
         if !is_of_turn {
-            return Err(Stop::Failed(format!("something of an earlier turn: {message}")));
+            return Err(TaskError::Failed(format!("something of an earlier turn: {message}")));
         }
         let Some(id) = call["toolCallId"].as_str() else { return Ok(()) };
         let known = self.calls.entry(id.to_owned()).or_default();
@@ -249,22 +253,22 @@ impl Client {
     }
 
     /// Judges what a turn left behind when it was answered.
-    fn judge(&self, cwd: &Path) -> Result<(), Stop> {
-        let is_open = |call: &&Call| !matches!(&*call.status, "completed" | "failed");
+    fn check_turn(&self, cwd: &Path) -> Result<(), TaskError> {
+        let is_open = |call: &&ReceivedCall| !matches!(&*call.status, "completed" | "failed");
         if let Some(call) = self.calls.values().find(is_open) {
-            return Err(Stop::Failed(format!("a call was left {}", call.status)));
+            return Err(TaskError::Failed(format!("a call was left {}", call.status)));
         }
         let may_be_there = |name: &String| {
-            let wrote = |call: &Call| call.has_run && call.path.as_ref() == Some(name);
+            let wrote = |call: &ReceivedCall| call.has_run && call.path.as_ref() == Some(name);
             name == "a.txt" || self.calls.values().any(wrote)
         };
         match files(cwd)?.iter().find(|name| !may_be_there(name)) {
-            Some(name) => Err(Stop::Failed(format!("{name} was written by no call that ran"))),
+            Some(name) => Err(TaskError::Failed(format!("{name} was written by no call that ran"))),
             None => Ok(()),
         }
     }
 
-    fn send(&mut self, method: &str, params: &Value) -> Result<u64, Stop> {
+    fn send(&mut self, method: &str, params: &Value) -> Result<u64, TaskError> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -272,36 +276,36 @@ impl Client {
         Ok(id)
     }
 
-    fn reply(&mut self, id: &Value, result: &Value) -> Result<(), Stop> {
+    fn reply(&mut self, id: &Value, result: &Value) -> Result<(), TaskError> {
         let reply = json!({"jsonrpc": "2.0", "id": id, "result": result});
         self.agent.send(reply.to_string().as_bytes())
     }
 
     /// Waits for an answer, and hears what comes before.
-    fn answer(&mut self, id: u64) -> Result<Value, Stop> {
+    fn wait_for_response(&mut self, id: u64) -> Result<Value, TaskError> {
         loop {
             let mut message = self.agent.message()?;
             if message["id"] == id {
                 return match message["error"].take() {
                     Value::Null => Ok(message["result"].take()),
-                    error => Err(Stop::Failed(format!("answered {error}"))),
+                    error => Err(TaskError::Failed(format!("answered {error}"))),
                 };
             }
-            self.hear(&message)?;
+            self.handle_message(&message)?;
         }
     }
 
     /// Asks for something while no turn runs: what comes before the answer is of no turn.
-    fn request(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
+    fn request(&mut self, method: &str, params: &Value) -> Result<Value, TaskError> {
         let id = self.send(method, params)?;
         let session = std::mem::take(&mut self.session);
-        let answer = self.answer(id);
+        let answer = self.wait_for_response(id);
         self.session = session;
         answer
     }
 
     /// Ends the process.
-    fn end(mut self) -> Result<(), Stop> {
+    fn end(mut self) -> Result<(), TaskError> {
         self.agent.end_input(Duration::from_secs(2)).map(drop)
     }
 }
@@ -321,13 +325,13 @@ mod tests {
 
     #[test]
     fn every_script_ends_with_the_call_that_is_never_allowed() {
-        let mut random = Seed::new(Some(1)).take();
+        let mut random = Seed::new(Some(1)).take_random();
         for runs_commands in [false, true] {
             let script = script(&mut random, runs_commands);
-            assert!(script.lines().all(|line| parsed(line).is_ok()));
+            assert!(script.lines().all(|line| parse_json_line(line).is_ok()));
             assert_eq!(script.contains("sleep 60"), runs_commands);
-            assert_eq!(script.matches(NEVER).count(), 1);
-            assert!(script.rfind(NEVER).unwrap() > script.rfind("thought").unwrap());
+            assert_eq!(script.matches(FORBIDDEN_FILE).count(), 1);
+            assert!(script.rfind(FORBIDDEN_FILE).unwrap() > script.rfind("thought").unwrap());
         }
     }
 }

@@ -9,41 +9,43 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Built;
-use super::agent::{Agent, DEADLINE};
+use super::ReleasePrograms;
+use super::agent::{AgentProcess, DEADLINE};
 use super::scratch::Scratch;
-use crate::process::Stop;
+use crate::process::TaskError;
 
 /// Time from spawn to the answer to `initialize`, as a multiple of that of a minimal SDK agent.
-pub(super) fn startup(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn startup(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     startup_ratio(built, &built.echo, n)
 }
 
 /// The same time, as a multiple of that of a process without the SDK.
-pub(super) fn startup_floor(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn startup_floor(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     startup_ratio(built, &built.floor, n)
 }
 
 /// The median of n ratios, each of two processes started one right after the other, so that
 /// whatever else the machine does slows both. Of copies, as an installed program is one: what the
 /// linker wrote lies in memory in single pages, each of which costs a start, and a copy does not.
-fn startup_ratio(built: &Built, other: &Path, n: u32) -> Result<f64, Stop> {
+fn startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("startup")?;
     let ours = scratch.install(&built.callboard)?;
     let other = scratch.install(other)?;
     let ratio = |_| {
-        let ours = time_to_initialize(shipped(&ours, &scratch).args(["acp", "--model", "direct"]))?;
+        let ours = time_to_initialize(
+            isolated_command(&ours, &scratch).args(["acp", "--model", "direct"]),
+        )?;
         Ok(ours / time_to_initialize(&mut Command::new(&other))?)
     };
-    Ok(median((0..n).map(ratio).collect::<Result<_, Stop>>()?))
+    Ok(median((0..n).map(ratio).collect::<Result<_, TaskError>>()?))
 }
 
 /// The largest resident memory of n processes, in MiB, after a session was opened.
-pub(super) fn idle_memory(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("idle-memory")?;
     let mut largest: f64 = 0.0;
     for _ in 0..n {
-        let mut agent = Agent::start(&mut callboard(built, &scratch, "direct"))?;
+        let mut agent = AgentProcess::start(&mut callboard(built, &scratch, "direct"))?;
         open_session(&mut agent, &scratch.cwd())?;
         largest = largest.max(memory_mib(agent.pid(), "VmRSS:")?);
     }
@@ -51,12 +53,12 @@ pub(super) fn idle_memory(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 /// Milliseconds per call of a turn that reads the same 2.5 kB n times, one call a reply.
-pub(super) fn read_call(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("read-call")?;
     scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let script = scratch.write("script.jsonl", &read_script(n))?;
     let model = format!("script:{}", script.display());
-    let mut agent = Agent::start(&mut callboard(built, &scratch, &model))?;
+    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "read"}]});
     let mut completed = BTreeSet::new();
@@ -70,32 +72,32 @@ pub(super) fn read_call(built: &Built, n: u32) -> Result<f64, Stop> {
     let elapsed = start.elapsed();
     if answer["stopReason"] != "end_turn" || completed.len() != n as usize {
         let count = completed.len();
-        return Err(Stop::Failed(format!("{count} of {n} calls completed, then {answer}")));
+        return Err(TaskError::Failed(format!("{count} of {n} calls completed, then {answer}")));
     }
     Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
 }
 
 /// The most resident MiB of an agent whose model says n MiB to a client that reads nothing for a
 /// while. Afterwards all of it must arrive.
-pub(super) fn stuck_client(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let text = "said to nobody ".repeat(64);
     let count = (n as usize * 1024 * 1024) / text.len();
     let line = format!("{}\n", json!({ "text": text }));
     let scratch = Scratch::new("stuck-client")?;
     let model = format!("script:{}", scratch.write("script.jsonl", &line.repeat(count))?.display());
-    let mut agent = Agent::start(&mut callboard(built, &scratch, &model))?;
+    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     agent.send("session/prompt", &prompt)?;
     thread::sleep(STUCK);
     let mut said = 0;
-    let answer = agent.answer("session/prompt", DEADLINE, |message| {
+    let answer = agent.wait_for_response("session/prompt", DEADLINE, |message| {
         let text = message["params"]["update"]["content"]["text"].as_str();
         said += text.map_or(0, str::len);
     })?;
     if answer["stopReason"] != "end_turn" || said != count * text.len() {
         let all = count * text.len();
-        return Err(Stop::Failed(format!("{said} of {all} bytes arrived, then {answer}")));
+        return Err(TaskError::Failed(format!("{said} of {all} bytes arrived, then {answer}")));
     }
     memory_mib(agent.pid(), "VmHWM:")
 }
@@ -104,14 +106,14 @@ pub(super) fn stuck_client(built: &Built, n: u32) -> Result<f64, Stop> {
 const STUCK: Duration = Duration::from_secs(3);
 
 /// The shipped agent with a model.
-pub(super) fn callboard(built: &Built, scratch: &Scratch, model: &str) -> Command {
-    let mut command = shipped(&built.callboard, scratch);
+pub(super) fn callboard(built: &ReleasePrograms, scratch: &Scratch, model: &str) -> Command {
+    let mut command = isolated_command(&built.callboard, scratch);
     command.args(["acp", "--model", model]);
     command
 }
 
 /// A program, away from the configuration and the state of whoever runs this.
-pub(super) fn shipped(program: &Path, scratch: &Scratch) -> Command {
+pub(super) fn isolated_command(program: &Path, scratch: &Scratch) -> Command {
     let mut command = Command::new(program);
     command.current_dir(scratch.cwd()).env("HOME", scratch.home());
     for name in ["CACHE", "CONFIG", "DATA", "STATE"] {
@@ -120,20 +122,20 @@ pub(super) fn shipped(program: &Path, scratch: &Scratch) -> Command {
     command
 }
 
-fn time_to_initialize(command: &mut Command) -> Result<f64, Stop> {
+fn time_to_initialize(command: &mut Command) -> Result<f64, TaskError> {
     let start = Instant::now();
-    let mut agent = Agent::start(command)?;
+    let mut agent = AgentProcess::start(command)?;
     initialize(&mut agent)?;
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn initialize(agent: &mut Agent) -> Result<Value, Stop> {
+fn initialize(agent: &mut AgentProcess) -> Result<Value, TaskError> {
     let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
     agent.request("initialize", &params, DEADLINE, |_| ())
 }
 
 /// Initializes, opens a session and returns its id.
-pub(super) fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop> {
+pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value, TaskError> {
     initialize(agent)?;
     let params = json!({"cwd": cwd, "mcpServers": []});
     let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
@@ -143,7 +145,7 @@ pub(super) fn open_session(agent: &mut Agent, cwd: &Path) -> Result<Value, Stop>
 /// A written conversation of n replies with one call each, and a last one that ends the turn.
 fn read_script(n: u32) -> String {
     let read = call("read_file", &json!({"path": "a.txt"}));
-    read.repeat(n as usize) + &end()
+    read.repeat(n as usize) + &script_end()
 }
 
 /// A reply of a written model that makes one call, for `--model script:FILE`.
@@ -153,7 +155,7 @@ pub(super) fn call(name: &str, args: &Value) -> String {
 }
 
 /// A reply that ends the turn.
-pub(super) fn end() -> String {
+pub(super) fn script_end() -> String {
     format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 
@@ -164,21 +166,22 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Reads a figure of a process's memory, in MiB.
-pub(super) fn memory_mib(pid: u32, figure: &str) -> Result<f64, Stop> {
+pub(super) fn memory_mib(pid: u32, figure: &str) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/status");
     let status =
-        fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+        fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
     let kib = memory_kib(&status, figure)
-        .ok_or_else(|| Stop::Failed(format!("{path} does not tell {figure}")))?;
+        .ok_or_else(|| TaskError::Failed(format!("{path} does not tell {figure}")))?;
     Ok(kib / 1024.0)
 }
 
 /// Reads how many seconds of processor time a process has taken.
-pub(super) fn cpu_seconds(pid: u32) -> Result<f64, Stop> {
+pub(super) fn cpu_seconds(pid: u32) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/stat");
     let stat =
-        fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
-    let ticks = cpu_ticks(&stat).ok_or_else(|| Stop::Failed(format!("{path} tells no times")))?;
+        fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
+    let ticks =
+        cpu_ticks(&stat).ok_or_else(|| TaskError::Failed(format!("{path} tells no times")))?;
     // Linux tells these times in hundredths of a second, whatever its own clock is.
     Ok(ticks / 100.0)
 }

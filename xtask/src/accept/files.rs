@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 use memchr::memmem;
 use serde_json::{Value, json};
 
-use super::Built;
-use super::agent::{Agent, DEADLINE};
-use super::figures::{call, callboard, end, median, open_session};
+use super::ReleasePrograms;
+use super::agent::{AgentProcess, DEADLINE};
+use super::figures::{call, callboard, median, open_session, script_end};
 use super::scratch::Scratch;
-use crate::process::Stop;
+use crate::process::TaskError;
 
 /// Lines of the file that is edited, and the one that changes.
 const LINES: usize = 100_000;
-const CHANGED: usize = LINES / 2;
+const CHANGED_LINE: usize = LINES / 2;
 
 /// How long a model takes at least from the end of one call to the next: nobody edits the same file
 /// many times within one tick of the file system's clock.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_BETWEEN_EDITS: Duration = Duration::from_millis(50);
 
 /// Time from a prompt to the end of its turn, which changes one line, as a multiple of the time in
 /// which a plain program changes it: the ratio of the medians of n rounds each, in turn. Nobody is
 /// asked. Both wait for the disk.
-pub(super) fn edit_time(built: &Built, n: u32) -> Result<f64, Stop> {
-    let mut editing = Editing::start(built, "edit-time", n)?;
+pub(super) fn edit_time(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let mut editing = EditSession::start(built, "edit-time", n)?;
     let plain = editing.scratch.write("plain", &text())?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..n {
-        thread::sleep(PAUSE);
+        thread::sleep(PAUSE_BETWEEN_EDITS);
         let start = Instant::now();
         editing.edit(|_| ())?;
         ours.push(start.elapsed().as_secs_f64());
         let start = Instant::now();
-        rewrite(&plain, &line(CHANGED, round), &line(CHANGED, round + 1))
-            .map_err(|error| Stop::Failed(format!("{}: {error}", plain.display())))?;
+        rewrite_plainly(&plain, &line(CHANGED_LINE, round), &line(CHANGED_LINE, round + 1))
+            .map_err(|error| TaskError::Failed(format!("{}: {error}", plain.display())))?;
         theirs.push(start.elapsed().as_secs_f64());
     }
     editing.check(n)?;
@@ -46,8 +46,8 @@ pub(super) fn edit_time(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 /// The most bytes of the updates of one such call, of n.
-pub(super) fn edit_wire(built: &Built, n: u32) -> Result<f64, Stop> {
-    let mut editing = Editing::start(built, "edit-wire", n)?;
+pub(super) fn edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let mut editing = EditSession::start(built, "edit-wire", n)?;
     let mut most = 0;
     for _ in 0..n {
         let mut bytes = 0;
@@ -66,14 +66,14 @@ pub(super) fn edit_wire(built: &Built, n: u32) -> Result<f64, Stop> {
 
 /// Time of a read at the end of a turn with n reads, one a reply, as a multiple of that of one at
 /// its start: the ratio of the medians of the last and of the first quarter.
-pub(super) fn read_drift(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("read-drift")?;
     scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let read = json!({"path": "a.txt"});
     let script = (0..n + WARM_UP).map(|_| call("read_file", &read)).collect::<String>();
-    let script = scratch.write("script.jsonl", &(script + &end()))?;
+    let script = scratch.write("script.jsonl", &(script + &script_end()))?;
     let model = format!("script:{}", script.display());
-    let mut agent = Agent::start(&mut callboard(built, &scratch, &model))?;
+    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let (mut last, mut times) = (Instant::now(), Vec::new());
     turn(&mut agent, &session, |message| {
@@ -82,15 +82,15 @@ pub(super) fn read_drift(built: &Built, n: u32) -> Result<f64, Stop> {
             last = Instant::now();
         }
     })?;
-    drift(&times, n)
+    late_to_early_ratio(&times, n)
 }
 
 /// Time of a turn with one read at the end of a session of n, as a multiple of that of one at its
 /// start, by the same medians.
-pub(super) fn turn_drift(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("turn-drift")?;
     scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
-    let mut agent = Agent::start(&mut callboard(built, &scratch, "direct"))?;
+    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, "direct"))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "read a.txt"}]});
     let mut times = Vec::new();
@@ -101,14 +101,14 @@ pub(super) fn turn_drift(built: &Built, n: u32) -> Result<f64, Stop> {
         })?;
         times.extend(has_read.then(|| start.elapsed().as_secs_f64()));
     }
-    drift(&times, n)
+    late_to_early_ratio(&times, n)
 }
 
 /// The median of the last quarter as a multiple of the first one's, of all but the first few.
-fn drift(times: &[f64], n: u32) -> Result<f64, Stop> {
+fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     let times = times.get(WARM_UP as usize..).unwrap_or_default();
     if times.len() != n as usize {
-        return Err(Stop::Failed(format!("{} of {n} calls completed", times.len())));
+        return Err(TaskError::Failed(format!("{} of {n} calls completed", times.len())));
     }
     let quarter = times.len().div_ceil(4);
     let of = |part: &[f64]| median(part.to_vec());
@@ -119,55 +119,60 @@ fn drift(times: &[f64], n: u32) -> Result<f64, Stop> {
 const WARM_UP: u32 = 5;
 
 /// An agent whose model changes one line of a large file a turn.
-struct Editing {
-    agent: Agent,
+struct EditSession {
+    agent: AgentProcess,
     session: Value,
     scratch: Scratch,
 }
 
-impl Editing {
-    fn start(built: &Built, name: &str, turns: u32) -> Result<Self, Stop> {
+impl EditSession {
+    fn start(built: &ReleasePrograms, name: &str, turns: u32) -> Result<Self, TaskError> {
         let scratch = Scratch::new(name)?;
         scratch.write("cwd/file", &text())?;
         let edit = |round| {
-            let (old, new) = (line(CHANGED, round), line(CHANGED, round + 1));
-            call("edit_file", &json!({"path": "file", "old_text": old, "new_text": new})) + &end()
+            let (old, new) = (line(CHANGED_LINE, round), line(CHANGED_LINE, round + 1));
+            call("edit_file", &json!({"path": "file", "old_text": old, "new_text": new}))
+                + &script_end()
         };
         let script = scratch.write("script.jsonl", &(0..turns).map(edit).collect::<String>())?;
         let model = format!("script:{}", script.display());
         let mut command = callboard(built, &scratch, &model);
-        let mut agent = Agent::start(command.args(["--mode", "accept-edits"]))?;
+        let mut agent = AgentProcess::start(command.args(["--mode", "accept-edits"]))?;
         let session = open_session(&mut agent, &scratch.cwd())?;
         Ok(Self { agent, session, scratch })
     }
 
     /// Has one line changed, and shows every message on the way.
-    fn edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), Stop> {
+    fn edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
         turn(&mut self.agent, &self.session, seen)
     }
 
     /// Checks that every edit was made, and nothing else.
-    fn check(&self, turns: u32) -> Result<(), Stop> {
-        let expected = text().replace(&line(CHANGED, 0), &line(CHANGED, turns));
+    fn check(&self, turns: u32) -> Result<(), TaskError> {
+        let expected = text().replace(&line(CHANGED_LINE, 0), &line(CHANGED_LINE, turns));
         match fs::read_to_string(self.scratch.cwd().join("file")) {
             Ok(text) if text == expected => Ok(()),
-            _ => Err(Stop::Failed("the file is not what the edits make of it".to_owned())),
+            _ => Err(TaskError::Failed("the file is not what the edits make of it".to_owned())),
         }
     }
 }
 
 /// Has the model make its next turn.
-fn turn(agent: &mut Agent, session: &Value, seen: impl FnMut(&Value)) -> Result<(), Stop> {
+fn turn(
+    agent: &mut AgentProcess,
+    session: &Value,
+    seen: impl FnMut(&Value),
+) -> Result<(), TaskError> {
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     let answer = agent.request("session/prompt", &prompt, DEADLINE, seen)?;
     match answer["stopReason"] == "end_turn" {
         true => Ok(()),
-        false => Err(Stop::Failed(format!("the turn ended with {answer}"))),
+        false => Err(TaskError::Failed(format!("the turn ended with {answer}"))),
     }
 }
 
 /// What a plain program does that nobody has to trust.
-fn rewrite(path: &Path, old: &str, new: &str) -> io::Result<()> {
+fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let start = memmem::find(&bytes, old.as_bytes()).ok_or(io::ErrorKind::NotFound)?;
     let mut changed = Vec::with_capacity(bytes.len() - old.len() + new.len());
@@ -202,10 +207,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, text()).unwrap();
-        rewrite(&path, &line(CHANGED, 0), &line(CHANGED, 1)).unwrap();
-        let expected = text().replace(&line(CHANGED, 0), &line(CHANGED, 1));
+        rewrite_plainly(&path, &line(CHANGED_LINE, 0), &line(CHANGED_LINE, 1)).unwrap();
+        let expected = text().replace(&line(CHANGED_LINE, 0), &line(CHANGED_LINE, 1));
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        rewrite(&path, &line(CHANGED, 0), "").unwrap_err();
+        rewrite_plainly(&path, &line(CHANGED_LINE, 0), "").unwrap_err();
     }
 }

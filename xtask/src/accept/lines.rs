@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Built;
+use super::ReleasePrograms;
 use super::figures::{callboard, memory_mib};
-use super::raw::Raw;
+use super::raw_agent::RawAgent;
 use super::scratch::Scratch;
 use super::seed::Random;
-use crate::process::Stop;
+use crate::process::TaskError;
 
 #[path = "../../../tests/it/malformed/table.rs"]
 mod table;
@@ -20,33 +20,37 @@ use table::{ROWS, Row};
 
 /// The longest time in seconds from the start of a process that is sent one malformed line to its
 /// answer to `initialize`. Each line has a process of its own, n times.
-pub(super) fn malformed(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("malformed")?;
     let mut longest = Duration::ZERO;
     for _ in 0..n {
         for row in ROWS {
-            let survived = survive(built, &scratch, row);
-            longest = longest.max(survived.map_err(|stop| at(row, stop))?);
+            let survived = time_to_initialize_after(built, &scratch, row);
+            longest = longest.max(survived.map_err(|stop| with_row_name(row, stop))?);
         }
     }
     Ok(longest.as_secs_f64())
 }
 
-fn survive(built: &Built, scratch: &Scratch, row: &Row) -> Result<Duration, Stop> {
+fn time_to_initialize_after(
+    built: &ReleasePrograms,
+    scratch: &Scratch,
+    row: &Row,
+) -> Result<Duration, TaskError> {
     let start = Instant::now();
-    let mut agent = Raw::start(&mut callboard(built, scratch, "direct"))?;
+    let mut agent = RawAgent::start(&mut callboard(built, scratch, "direct"))?;
     agent.send(&row.line(17))?;
     agent.send(BARRIER)?;
     let mut seen = Vec::new();
     loop {
-        let error = error(&agent.line()?)?;
+        let error = error(&agent.next_line()?)?;
         if error.0 == "barrier" {
             break;
         }
         seen.push(error);
     }
     if !seen.iter().eq(&row.expected(17, false)) {
-        return Err(Stop::Failed(format!("answered by {seen:?}")));
+        return Err(TaskError::Failed(format!("answered by {seen:?}")));
     }
     initialize(&mut agent)?;
     Ok(start.elapsed())
@@ -54,11 +58,11 @@ fn survive(built: &Built, scratch: &Scratch, row: &Row) -> Result<Duration, Stop
 
 /// How many answers are missing or too many when every malformed line is sent n times to one
 /// process, in a random order.
-pub(super) fn malformed_shuffled(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("malformed-shuffled")?;
-    let mut agent = Raw::start(&mut callboard(built, &scratch, "direct"))?;
+    let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
     initialize(&mut agent)?;
-    let order = order(n, &mut built.seed.take());
+    let order = order(n, &mut built.seed.take_random());
     let mut expected: HashMap<(String, i64), i64> = HashMap::new();
     for (id, row) in (0..).zip(&order) {
         if let Some((id, code)) = row.expected(id, true) {
@@ -73,13 +77,13 @@ pub(super) fn malformed_shuffled(built: &Built, n: u32) -> Result<f64, Stop> {
         input.send(BARRIER).map(|()| input)
     });
     loop {
-        let (id, code) = error(&agent.line()?)?;
+        let (id, code) = error(&agent.next_line()?)?;
         if id == "barrier" {
             break;
         }
         *expected.entry((id.to_string(), code)).or_default() -= 1;
     }
-    let died = |_| Stop::Failed("the thread that sends died".to_owned());
+    let died = |_| TaskError::Failed("the thread that sends died".to_owned());
     // The input stays open until the last answer is here.
     let _input = sending.join().map_err(died)??;
     Ok(expected.values().map(|left| left.unsigned_abs() as f64).sum())
@@ -92,15 +96,15 @@ fn order(n: u32, random: &mut Random) -> Vec<&'static Row> {
 }
 
 /// The most resident MiB of a process that is sent n MiB without a newline.
-pub(super) fn no_newline(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("no-newline")?;
-    let mut agent = Raw::start(&mut callboard(built, &scratch, "direct"))?;
+    let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
     let mebibyte = vec![b'['; 1 << 20];
     (0..n).try_for_each(|_| agent.write(&mebibyte))?;
     agent.write(b"\n")?;
-    let (id, code) = error(&agent.line()?)?;
+    let (id, code) = error(&agent.next_line()?)?;
     if (&id, code) != (&Value::Null, -32700) {
-        return Err(Stop::Failed(format!("answered by {code} for {id}")));
+        return Err(TaskError::Failed(format!("answered by {code} for {id}")));
     }
     initialize(&mut agent)?;
     memory_mib(agent.pid(), "VmHWM:")
@@ -108,24 +112,25 @@ pub(super) fn no_newline(built: &Built, n: u32) -> Result<f64, Stop> {
 
 /// The most resident MiB of a process that is sent one dense line n times. Each kind of line has
 /// a process of its own.
-pub(super) fn dense_line(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("dense-line")?;
     let cwd = json!(scratch.cwd()).to_string();
     let mut most: f64 = 0.0;
     for dense in DENSE {
         let line = dense.line(&cwd, DENSE_BYTES);
-        let mut agent = Raw::start(&mut callboard(built, &scratch, "direct"))?;
+        let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
         initialize(&mut agent)?;
         let sent = (0..n).try_for_each(|_| agent.send(line.as_bytes()));
-        let answered = sent.and_then(|()| (0..n).try_for_each(|_| dense.answer(&mut agent)));
-        answered.map_err(|stop| named(dense.name, stop))?;
+        let answered =
+            sent.and_then(|()| (0..n).try_for_each(|_| dense.check_response(&mut agent)));
+        answered.map_err(|stop| with_name(dense.name, stop))?;
         most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
     }
     Ok(most)
 }
 
 /// A kind of dense line: a `session/new` whose `_meta` is an array of as many items as may be.
-struct Dense {
+struct DenseLine {
     name: &'static str,
     /// One item; `*` stands for text that makes the line as long as may be.
     item: &'static str,
@@ -136,15 +141,20 @@ struct Dense {
 /// Bytes of the items, all in all: what is left of 16 MiB serves the rest of the line.
 const DENSE_BYTES: usize = 15_800_000;
 
-const DENSE: &[Dense] = &[
-    Dense { name: "zeros", item: "0,", count: DENSE_BYTES / 2, is_accepted: false },
-    Dense { name: "as many zeros as may be", item: "0,", count: 99_900, is_accepted: true },
-    Dense { name: "one string", item: "\"*\",", count: 1, is_accepted: true },
-    Dense { name: "strings", item: "\"*\",", count: 99_900, is_accepted: true },
-    Dense { name: "arrays of one", item: "[\"*\"],", count: 19_900, is_accepted: true },
-    Dense { name: "objects of one", item: "{\"a\":\"*\"},", count: 16_600, is_accepted: true },
-    Dense { name: "objects of a long key", item: "{\"*\":0},", count: 16_600, is_accepted: true },
-    Dense {
+const DENSE: &[DenseLine] = &[
+    DenseLine { name: "zeros", item: "0,", count: DENSE_BYTES / 2, is_accepted: false },
+    DenseLine { name: "as many zeros as may be", item: "0,", count: 99_900, is_accepted: true },
+    DenseLine { name: "one string", item: "\"*\",", count: 1, is_accepted: true },
+    DenseLine { name: "strings", item: "\"*\",", count: 99_900, is_accepted: true },
+    DenseLine { name: "arrays of one", item: "[\"*\"],", count: 19_900, is_accepted: true },
+    DenseLine { name: "objects of one", item: "{\"a\":\"*\"},", count: 16_600, is_accepted: true },
+    DenseLine {
+        name: "objects of a long key",
+        item: "{\"*\":0},",
+        count: 16_600,
+        is_accepted: true,
+    },
+    DenseLine {
         name: "objects within objects",
         item: "{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":{\"*\":0}}}}}}}},",
         count: 2_430,
@@ -152,7 +162,7 @@ const DENSE: &[Dense] = &[
     },
 ];
 
-impl Dense {
+impl DenseLine {
     /// Makes the line, with items of about so many bytes in all.
     fn line(&self, cwd: &str, bytes: usize) -> String {
         let stars = self.item.matches('*').count() * self.count;
@@ -167,7 +177,7 @@ impl Dense {
         )
     }
 
-    fn answer(&self, agent: &mut Raw) -> Result<(), Stop> {
+    fn check_response(&self, agent: &mut RawAgent) -> Result<(), TaskError> {
         loop {
             let answer = agent.message()?;
             if answer["method"].is_string() {
@@ -180,7 +190,7 @@ impl Dense {
             if is_accepted == self.is_accepted || (self.is_accepted && is_busy) {
                 return Ok(());
             }
-            return Err(Stop::Failed(format!("answered by {answer}")));
+            return Err(TaskError::Failed(format!("answered by {answer}")));
         }
     }
 }
@@ -191,25 +201,25 @@ const INITIALIZE: &[u8] =
 /// Is answered with an error, initialized or not, behind everything before it.
 const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
-fn initialize(agent: &mut Raw) -> Result<(), Stop> {
+fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
     agent.send(INITIALIZE)?;
     let answer = agent.message()?;
     match (answer["id"].as_str(), answer["result"]["protocolVersion"].as_u64()) {
         (Some("init"), Some(1)) => Ok(()),
-        _ => Err(Stop::Failed(format!("initialize was answered by {answer}"))),
+        _ => Err(TaskError::Failed(format!("initialize was answered by {answer}"))),
     }
 }
 
-fn error(line: &str) -> Result<(Value, i64), Stop> {
-    table::error(line).map_err(Stop::Failed)
+fn error(line: &str) -> Result<(Value, i64), TaskError> {
+    table::error(line).map_err(TaskError::Failed)
 }
 
-fn at(row: &Row, stop: Stop) -> Stop {
-    named(row.name, stop)
+fn with_row_name(row: &Row, stop: TaskError) -> TaskError {
+    with_name(row.name, stop)
 }
 
-fn named(name: &str, stop: Stop) -> Stop {
-    Stop::Failed(format!("{name}: {}", stop.why().unwrap_or_default()))
+fn with_name(name: &str, stop: TaskError) -> TaskError {
+    TaskError::Failed(format!("{name}: {}", stop.why().unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -219,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_row_is_there_as_often_as_asked_for() {
-        let order = order(3, &mut Seed::new(Some(1)).take());
+        let order = order(3, &mut Seed::new(Some(1)).take_random());
         assert_eq!(order.len(), 3 * ROWS.len());
         for row in ROWS {
             assert_eq!(order.iter().filter(|other| other.name == row.name).count(), 3);
@@ -234,7 +244,7 @@ mod tests {
             let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
             assert!(is_full, "{}: {}", dense.name, line.len());
             // As few bytes as may be: reading all of them takes long in a build for tests.
-            let few = Dense { count: dense.count.min(1_000), ..*dense };
+            let few = DenseLine { count: dense.count.min(1_000), ..*dense };
             let value: Value = serde_json::from_str(&few.line("\"/\"", 0)).unwrap();
             let items = value["params"]["_meta"]["x"].as_array().unwrap();
             assert_eq!(items.len(), few.count + 1, "{}", dense.name);

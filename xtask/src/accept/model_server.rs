@@ -7,30 +7,30 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::Built;
+use super::ReleasePrograms;
 use super::agent::DEADLINE;
-use super::figures::shipped;
+use super::figures::isolated_command;
 use super::scratch::Scratch;
-use crate::process::{KilledOnDrop, Stop};
+use crate::process::{KillOnDrop, TaskError};
 
 /// Requests whose ends nobody has asked for yet.
-const MAX_AHEAD: usize = 100_000;
+const MAX_LINES_READ_AHEAD: usize = 100_000;
 
 /// The server, ended when this is dropped.
 pub(super) struct ModelServer {
-    _child: KilledOnDrop,
+    _child: KillOnDrop,
     address: String,
-    over: Receiver<Value>,
+    finished_requests: Receiver<Value>,
 }
 
 impl ModelServer {
     /// Starts a server that gives these answers in turn.
     pub(super) fn start(
-        built: &Built,
+        built: &ReleasePrograms,
         scratch: &Scratch,
         answers: impl IntoIterator<Item = Value>,
-    ) -> Result<Self, Stop> {
-        let failed = |why: String| Stop::Failed(format!("cannot start the server: {why}"));
+    ) -> Result<Self, TaskError> {
+        let failed = |why: String| TaskError::Failed(format!("cannot start the server: {why}"));
         let script: String = answers.into_iter().map(|answer| format!("{answer}\n")).collect();
         let script = scratch.write("answers.jsonl", &script)?;
         let mut command = Command::new(&built.model_server);
@@ -38,22 +38,23 @@ impl ModelServer {
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         let stdout = child.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
         let mut lines = BufReader::new(stdout).lines();
-        let first = parsed(&mut lines).ok_or_else(|| failed("it says nothing".to_owned()))?;
+        let first =
+            next_json_line(&mut lines).ok_or_else(|| failed("it says nothing".to_owned()))?;
         let address = first["listening"].as_str().unwrap_or_default().to_owned();
-        let (sender, over) = sync_channel(MAX_AHEAD);
+        let (sender, over) = sync_channel(MAX_LINES_READ_AHEAD);
         thread::spawn(move || {
-            while let Some(line) = parsed(&mut lines) {
+            while let Some(line) = next_json_line(&mut lines) {
                 if sender.send(line).is_err() {
                     return;
                 }
             }
         });
-        Ok(Self { _child: KilledOnDrop(child), address, over })
+        Ok(Self { _child: KillOnDrop(child), address, finished_requests: over })
     }
 
     /// Returns the shipped agent, with this server for its model, which may do everything.
-    pub(super) fn agent(&self, built: &Built, scratch: &Scratch) -> Command {
-        let mut command = shipped(&built.callboard, scratch);
+    pub(super) fn agent(&self, built: &ReleasePrograms, scratch: &Scratch) -> Command {
+        let mut command = isolated_command(&built.callboard, scratch);
         command.args(["acp", "--model", "openai/scripted", "--mode", "auto"]);
         let url = format!("http://{}/v1", self.address);
         command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "sk-scripted");
@@ -61,11 +62,11 @@ impl ModelServer {
     }
 
     /// Waits for what became of the next request for a reply; the list of models is asked for beside.
-    pub(super) fn over(&mut self) -> Result<Value, Stop> {
+    pub(super) fn next_finished_request(&mut self) -> Result<Value, TaskError> {
         loop {
-            let over = self.over.recv_timeout(DEADLINE);
-            let over =
-                over.map_err(|error| Stop::Failed(format!("the server was not asked: {error}")))?;
+            let over = self.finished_requests.recv_timeout(DEADLINE);
+            let over = over
+                .map_err(|error| TaskError::Failed(format!("the server was not asked: {error}")))?;
             if !over["path"].as_str().is_some_and(|path| path.ends_with("/models")) {
                 return Ok(over);
             }
@@ -73,12 +74,12 @@ impl ModelServer {
     }
 
     /// Waits for the next request, and returns the milliseconds since the answer before it.
-    pub(super) fn gap_ms(&mut self) -> Result<Option<f64>, Stop> {
-        Ok(self.over()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
+    pub(super) fn gap_ms(&mut self) -> Result<Option<f64>, TaskError> {
+        Ok(self.next_finished_request()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
     }
 }
 
-fn parsed(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
+fn next_json_line(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
     serde_json::from_str(&lines.next()?.ok()?).ok()
 }
 
@@ -93,6 +94,6 @@ pub(super) fn call(name: &str, args: &Value) -> Value {
 }
 
 /// The last reply of a turn.
-pub(super) fn done() -> Value {
+pub(super) fn final_reply() -> Value {
     reply(&json!([{"text": "done"}]))
 }

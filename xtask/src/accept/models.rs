@@ -9,27 +9,29 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::Built;
-use super::agent::{Agent, DEADLINE};
+use super::ReleasePrograms;
+use super::agent::{AgentProcess, DEADLINE};
 use super::figures::{median, memory_mib, open_session};
-use super::model_server::{ModelServer, call, done, reply};
+use super::model_server::{ModelServer, call, final_reply, reply};
 use super::scratch::Scratch;
-use crate::process::Stop;
+use crate::process::TaskError;
 
-pub(super) use cancel::cancel;
+pub(super) use cancel::cancel_latency_at_points;
 
 /// Turns before those that count: the first ones make the connection, and more.
 const WARM_UP: u32 = 3;
 
 /// Time from a prompt to the first word, as a multiple of that of an agent that only echoes: the
 /// ratio of the medians of n turns each, in turn, of one process each.
-pub(super) fn first_word(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let answers = (0..n + WARM_UP).map(|_| reply(&json!([{"text": "a word"}])));
-    let (mut ours, mut echo) = pair(built, "model-first", answers)?;
+    let (mut ours, mut echo) = start_agent_and_echo(built, "model-first", answers)?;
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
-        let times =
-            (ours.turn(&["go".to_owned()])?.first, echo.turn(&["a word".to_owned()])?.first);
+        let times = (
+            ours.turn(&["go".to_owned()])?.first_word_seconds,
+            echo.turn(&["a word".to_owned()])?.first_word_seconds,
+        );
         if turn >= WARM_UP {
             our_times.push(times.0);
             echo_times.push(times.1);
@@ -43,10 +45,10 @@ const PIECES: usize = 1_000;
 const PIECE: &str = "sixty-four bytes of text, which is about what models say at once ";
 
 /// Time of a whole reply in many pieces, as a multiple of the echo's of as many texts.
-pub(super) fn deltas(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
     let answers = (0..n + WARM_UP).map(|_| reply(&steps));
-    let (mut ours, mut echo) = pair(built, "model-deltas", answers)?;
+    let (mut ours, mut echo) = start_agent_and_echo(built, "model-deltas", answers)?;
     let texts = vec![PIECE.to_owned(); PIECES];
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
@@ -54,11 +56,11 @@ pub(super) fn deltas(built: &Built, n: u32) -> Result<f64, Stop> {
         ours.open()?;
         let (our, other) = (ours.turn(&["go".to_owned()])?, echo.turn(&texts)?);
         if our.bytes != PIECE.len() * PIECES || other.bytes != our.bytes {
-            return Err(Stop::Failed(format!("{} and {} bytes came", our.bytes, other.bytes)));
+            return Err(TaskError::Failed(format!("{} and {} bytes came", our.bytes, other.bytes)));
         }
         if turn >= WARM_UP {
-            our_times.push(our.whole);
-            echo_times.push(other.whole);
+            our_times.push(our.total_seconds);
+            echo_times.push(other.total_seconds);
         }
     }
     Ok(median(our_times) / median(echo_times))
@@ -69,8 +71,8 @@ const CALLS: usize = 100;
 
 /// Milliseconds between a reply of the model and the next request, with one call of `read_file`
 /// between them: the larger of the medians of n sessions, at the 10th and at the last call.
-pub(super) fn read_turn(built: &Built, n: u32) -> Result<f64, Stop> {
-    let (mut server, mut agent) = reading(built, "model-read", n)?;
+pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let (mut server, mut agent) = start_reading_session(built, "model-read", n)?;
     let (mut tenth, mut last) = (Vec::new(), Vec::new());
     for _ in 0..n {
         agent.open()?;
@@ -83,9 +85,9 @@ pub(super) fn read_turn(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 /// The most resident MiB of an agent after a session of n such calls.
-pub(super) fn peak_memory(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let sessions = n.div_ceil(CALLS as u32);
-    let (_server, mut agent) = reading(built, "model-peak", sessions)?;
+    let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
     for _ in 0..sessions {
         agent.open()?;
         agent.turn(&["go".to_owned()])?;
@@ -93,19 +95,23 @@ pub(super) fn peak_memory(built: &Built, n: u32) -> Result<f64, Stop> {
     memory_mib(agent.agent.pid(), "VmHWM:")
 }
 
-fn reading(built: &Built, name: &str, sessions: u32) -> Result<(ModelServer, Client), Stop> {
+fn start_reading_session(
+    built: &ReleasePrograms,
+    name: &str,
+    sessions: u32,
+) -> Result<(ModelServer, SessionClient), TaskError> {
     let scratch = Scratch::new(name)?;
     scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let read = call("read_file", &json!({"path": "a.txt"}));
-    let session = vec![read; CALLS].into_iter().chain([done()]);
+    let session = vec![read; CALLS].into_iter().chain([final_reply()]);
     let answers = (0..sessions).flat_map(|_| session.clone());
     let server = ModelServer::start(built, &scratch, answers)?;
-    let agent = Client::start(&mut server.agent(built, &scratch), scratch)?;
+    let agent = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
     Ok((server, agent))
 }
 
 /// Milliseconds between a reply with 50 calls of `read_file` and the next request, the median of n.
-pub(super) fn parallel_reads(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn parallel_reads(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("model-reads")?;
     let read = |index: usize| {
         let args = json!({"path": format!("{index}.txt")});
@@ -115,14 +121,14 @@ pub(super) fn parallel_reads(built: &Built, n: u32) -> Result<f64, Stop> {
         scratch.write(&format!("cwd/{index}.txt"), &"twenty-five bytes a line\n".repeat(100))?;
     }
     let reads = reply(&json!((0..50).map(read).collect::<Vec<_>>()));
-    let answers = (0..n + WARM_UP).flat_map(|_| [reads.clone(), done()]);
+    let answers = (0..n + WARM_UP).flat_map(|_| [reads.clone(), final_reply()]);
     let mut server = ModelServer::start(built, &scratch, answers)?;
-    let mut agent = Client::start(&mut server.agent(built, &scratch), scratch)?;
+    let mut agent = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
     let mut gaps = Vec::new();
     for turn in 0..n + WARM_UP {
         agent.open()?;
         agent.turn(&["go".to_owned()])?;
-        server.over()?;
+        server.next_finished_request()?;
         gaps.extend(server.gap_ms()?.filter(|_| turn >= WARM_UP));
     }
     Ok(median(gaps))
@@ -130,35 +136,35 @@ pub(super) fn parallel_reads(built: &Built, n: u32) -> Result<f64, Stop> {
 
 /// Processor time of a call with long arguments in fragments of 20 bytes, as a multiple of that of
 /// one with a tenth of them: the median of n ratios.
-pub(super) fn arguments(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn long_arguments_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let ratio = |_| Ok(write_seconds(built, 2_000_000)? / write_seconds(built, 200_000)?);
-    Ok(median((0..n).map(ratio).collect::<Result<_, Stop>>()?))
+    Ok(median((0..n).map(ratio).collect::<Result<_, TaskError>>()?))
 }
 
-fn write_seconds(built: &Built, bytes: usize) -> Result<f64, Stop> {
+fn write_seconds(built: &ReleasePrograms, bytes: usize) -> Result<f64, TaskError> {
     let scratch = Scratch::new("arguments")?;
     let content = "seven and twenty bytes here\n".repeat(bytes.div_ceil(28));
     let args = json!({"path": "written.txt", "content": content});
     let write = json!({"id": "c1", "name": "write_file", "args": args, "chunk": 20});
-    let answers = [done(), reply(&json!([{ "call": write }])), done()];
+    let answers = [final_reply(), reply(&json!([{ "call": write }])), final_reply()];
     let server = ModelServer::start(built, &scratch, answers)?;
     let file = scratch.cwd().join("written.txt");
-    let mut agent = Client::start(&mut server.agent(built, &scratch), scratch)?;
+    let mut agent = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
     agent.turn(&["warm up".to_owned()])?;
     let before = busy_seconds(agent.agent.pid())?;
     agent.turn(&["go".to_owned()])?;
     let after = busy_seconds(agent.agent.pid())?;
     match fs::read_to_string(&file) {
         Ok(written) if written == content => Ok(after - before),
-        Ok(written) => Err(Stop::Failed(format!("{} bytes were written", written.len()))),
-        Err(error) => Err(Stop::Failed(format!("nothing was written: {error}"))),
+        Ok(written) => Err(TaskError::Failed(format!("{} bytes were written", written.len()))),
+        Err(error) => Err(TaskError::Failed(format!("nothing was written: {error}"))),
     }
 }
 
 /// Reads how long the threads of a process were on a processor, to the nanosecond. Those of the
 /// runtime stay as long as it does.
-fn busy_seconds(pid: u32) -> Result<f64, Stop> {
-    let failed = |error| Stop::Failed(format!("/proc/{pid}/task: {error}"));
+fn busy_seconds(pid: u32) -> Result<f64, TaskError> {
+    let failed = |error| TaskError::Failed(format!("/proc/{pid}/task: {error}"));
     let mut nanoseconds = 0.0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)? {
         let text = fs::read_to_string(task.map_err(failed)?.path().join("schedstat"));
@@ -170,23 +176,23 @@ fn busy_seconds(pid: u32) -> Result<f64, Stop> {
 }
 
 /// Starts the agent with a server of these answers, and the agent that echoes.
-fn pair(
-    built: &Built,
+fn start_agent_and_echo(
+    built: &ReleasePrograms,
     name: &str,
     answers: impl IntoIterator<Item = Value>,
-) -> Result<(Client, Client), Stop> {
+) -> Result<(SessionClient, SessionClient), TaskError> {
     let scratch = Scratch::new(name)?;
     let server = ModelServer::start(built, &scratch, answers)?;
     let cwd = scratch.cwd();
-    let mut ours = Client::start(&mut server.agent(built, &scratch), scratch)?;
+    let mut ours = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
     ours.server = Some(server);
-    let echo = Client::start_in(&mut Command::new(&built.echo), &cwd)?;
+    let echo = SessionClient::start_in(&mut Command::new(&built.echo), &cwd)?;
     Ok((ours, echo))
 }
 
 /// A client with an open session.
-struct Client {
-    agent: Agent,
+struct SessionClient {
+    agent: AgentProcess,
     session: Value,
     cwd: PathBuf,
     /// Kept as long as the agent runs.
@@ -195,30 +201,30 @@ struct Client {
 }
 
 /// What one turn came to.
-struct Turn {
+struct TurnTimes {
     /// Seconds to the first word.
-    first: f64,
+    first_word_seconds: f64,
     /// Seconds to the answer.
-    whole: f64,
+    total_seconds: f64,
     /// Bytes that were said.
     bytes: usize,
 }
 
-impl Client {
-    fn start(command: &mut Command, scratch: Scratch) -> Result<Self, Stop> {
+impl SessionClient {
+    fn start(command: &mut Command, scratch: Scratch) -> Result<Self, TaskError> {
         let mut client = Self::start_in(command, &scratch.cwd())?;
         client._scratch = Some(scratch);
         Ok(client)
     }
 
-    fn start_in(command: &mut Command, cwd: &Path) -> Result<Self, Stop> {
-        let mut agent = Agent::start(command)?;
+    fn start_in(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
+        let mut agent = AgentProcess::start(command)?;
         let session = open_session(&mut agent, cwd)?;
         Ok(Self { agent, session, cwd: cwd.to_owned(), server: None, _scratch: None })
     }
 
     /// Closes the session and opens another one.
-    fn open(&mut self) -> Result<(), Stop> {
+    fn open(&mut self) -> Result<(), TaskError> {
         let old = json!({"sessionId": self.session});
         self.agent.request("session/close", &old, DEADLINE, |_| ())?;
         let params = json!({"cwd": self.cwd, "mcpServers": []});
@@ -228,7 +234,7 @@ impl Client {
     }
 
     /// Lets a whole turn pass, whose prompt has these texts.
-    fn turn(&mut self, texts: &[String]) -> Result<Turn, Stop> {
+    fn turn(&mut self, texts: &[String]) -> Result<TurnTimes, TaskError> {
         let prompt: Vec<_> =
             texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
         let params = json!({"sessionId": self.session, "prompt": prompt});
@@ -243,8 +249,14 @@ impl Client {
         })?;
         let whole = start.elapsed().as_secs_f64();
         match (first, answer["stopReason"] == "end_turn") {
-            (Some(first), true) => Ok(Turn { first: first.as_secs_f64(), whole, bytes }),
-            _ => Err(Stop::Failed(format!("a turn with nothing said was answered by {answer}"))),
+            (Some(first), true) => Ok(TurnTimes {
+                first_word_seconds: first.as_secs_f64(),
+                total_seconds: whole,
+                bytes,
+            }),
+            _ => {
+                Err(TaskError::Failed(format!("a turn with nothing said was answered by {answer}")))
+            }
         }
     }
 }

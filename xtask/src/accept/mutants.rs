@@ -11,9 +11,9 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::run::Run;
+use super::run::RowRun;
 use super::sabotage;
-use crate::process::{self, Stop};
+use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -38,10 +38,10 @@ const WITHOUT_UNIT_TESTS: &str = "^crates/lifecycle/src/(session|permission/opti
 const CASES: &str = "256";
 
 /// What became of each mutant, by name.
-type Outcomes = BTreeMap<String, Kind>;
+type MutantOutcomes = BTreeMap<String, MutantOutcome>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MutantOutcome {
     Caught,
     Survived,
     /// It does not build, which says nothing of the tests.
@@ -49,13 +49,16 @@ enum Kind {
 }
 
 /// Returns the percentage that survived. With `--n N`, it tries every N-th mutant only.
-pub(super) fn survived(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn surviving_mutants_percent(
+    run: &mut RowRun<'_>,
+    ui: &Ui<'_>,
+) -> Result<f64, TaskError> {
     let workspace = run.workspace;
     let mut probe = workspace.cargo("mutants --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
     if process::run(&mut probe).is_err() {
         let how = "cargo-mutants is not installed: cargo install --locked cargo-mutants";
-        return Err(Stop::Failed(how.to_owned()));
+        return Err(TaskError::Failed(how.to_owned()));
     }
     let every_nth = ["--sharding=round-robin".to_owned(), format!("--shard=0/{}", run.n)];
     let nth = |files: &str| [&every_nth[..], &[format!("{files}={WITHOUT_UNIT_TESTS}")]].concat();
@@ -65,35 +68,41 @@ pub(super) fn survived(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     if !chosen.is_empty() {
         // Some that were not chosen are tried too: cargo mutants 27 chooses no deleted field.
         let others = pass(workspace, OTHER_TESTS, &chosen)?;
-        for (name, kind) in outcomes.iter_mut().filter(|(_, kind)| **kind == Kind::Survived) {
+        for (name, kind) in
+            outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)
+        {
             *kind = others.get(name).copied().unwrap_or(*kind);
         }
     }
     outcomes.extend(pass(workspace, OTHER_TESTS, &nth("--re"))?);
     let count = |kind| outcomes.values().filter(|other| **other == kind).count();
-    let (caught, survived) = (count(Kind::Caught), count(Kind::Survived));
+    let (caught, survived) = (count(MutantOutcome::Caught), count(MutantOutcome::Survived));
     for name in survivors(&outcomes) {
         ui.note(format_args!("survived: {name}"));
     }
     run.n = (caught + survived) as u32;
     for (name, count) in
-        [("caught", caught), ("survived", survived), ("unviable", count(Kind::Unviable))]
+        [("caught", caught), ("survived", survived), ("unviable", count(MutantOutcome::Unviable))]
     {
-        run.more.insert(name.to_owned(), count.into());
+        run.extra_figures.insert(name.to_owned(), count.into());
     }
     if run.n == 0 {
-        return Err(Stop::Failed("no mutant was tried".to_owned()));
+        return Err(TaskError::Failed("no mutant was tried".to_owned()));
     }
     Ok(100.0 * survived as f64 / run.n as f64)
 }
 
-fn survivors(outcomes: &Outcomes) -> impl Iterator<Item = &str> {
-    let survived = outcomes.iter().filter(|(_, kind)| **kind == Kind::Survived);
+fn survivors(outcomes: &MutantOutcomes) -> impl Iterator<Item = &str> {
+    let survived = outcomes.iter().filter(|(_, kind)| **kind == MutantOutcome::Survived);
     survived.map(|(name, _)| name.as_str())
 }
 
 /// Tries the mutants that are chosen against some of the tests.
-fn pass(workspace: &Workspace, tests: &[&str], chosen: &[String]) -> Result<Outcomes, Stop> {
+fn pass(
+    workspace: &Workspace,
+    tests: &[&str],
+    chosen: &[String],
+) -> Result<MutantOutcomes, TaskError> {
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
     sabotage::mirror(&workspace.root, &tree)?;
@@ -108,30 +117,31 @@ fn pass(workspace: &Workspace, tests: &[&str], chosen: &[String]) -> Result<Outc
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").stdout(std::io::stderr());
     let status = command.status();
     let status =
-        status.map_err(|error| Stop::Failed(format!("cannot run cargo mutants: {error}")))?;
+        status.map_err(|error| TaskError::Failed(format!("cannot run cargo mutants: {error}")))?;
     // That mutants survived or never ended is no failure here; how many is for the target to judge.
-    if !matches!(status.code(), Some(0 | SURVIVED | OVERDUE)) {
-        return Err(Stop::Failed(format!("cargo mutants ended with {status}")));
+    if !matches!(status.code(), Some(0 | EXIT_CODE_SURVIVED | EXIT_CODE_TIMEOUT)) {
+        return Err(TaskError::Failed(format!("cargo mutants ended with {status}")));
     }
     let path = folder.join("mutants.out/outcomes.json");
-    let failed = |error: &dyn fmt::Display| Stop::Failed(format!("{}: {error}", path.display()));
+    let failed =
+        |error: &dyn fmt::Display| TaskError::Failed(format!("{}: {error}", path.display()));
     let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let outcomes = serde_json::from_str(&text).map_err(|error| failed(&error))?;
     Ok(read(&outcomes))
 }
 
 /// What cargo mutants says when mutants survived, and when a test of one never ended.
-const SURVIVED: i32 = 2;
-const OVERDUE: i32 = 3;
+const EXIT_CODE_SURVIVED: i32 = 2;
+const EXIT_CODE_TIMEOUT: i32 = 3;
 
-fn read(outcomes: &Value) -> Outcomes {
+fn read(outcomes: &Value) -> MutantOutcomes {
     let outcomes = outcomes["outcomes"].as_array().into_iter().flatten();
     let named = outcomes.filter_map(|outcome| {
         let name = outcome["scenario"]["Mutant"]["name"].as_str()?;
         let kind = match outcome["summary"].as_str()? {
-            "CaughtMutant" | "Timeout" => Kind::Caught,
-            "MissedMutant" => Kind::Survived,
-            _ => Kind::Unviable,
+            "CaughtMutant" | "Timeout" => MutantOutcome::Caught,
+            "MissedMutant" => MutantOutcome::Survived,
+            _ => MutantOutcome::Unviable,
         };
         Some((name.to_owned(), kind))
     });
@@ -167,7 +177,12 @@ mod tests {
             mutant("c", "Unviable"),
             mutant("d", "Timeout"),
         ]});
-        let kinds = [Kind::Caught, Kind::Survived, Kind::Unviable, Kind::Caught];
+        let kinds = [
+            MutantOutcome::Caught,
+            MutantOutcome::Survived,
+            MutantOutcome::Unviable,
+            MutantOutcome::Caught,
+        ];
         let names = ["a", "b", "c", "d"].map(str::to_owned);
         assert_eq!(read(&outcomes), names.into_iter().zip(kinds).collect());
     }

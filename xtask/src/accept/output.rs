@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Built;
-use super::agent::{Agent, DEADLINE};
+use super::ReleasePrograms;
+use super::agent::{AgentProcess, DEADLINE};
 use super::figures::{callboard, median, memory_mib};
 use super::scratch::Scratch;
-use crate::process::Stop;
+use crate::process::TaskError;
 
 /// The commands write numbers from here on, a line of nine digits each.
-const FIRST: u64 = 100_000_000;
+const FIRST_NUMBER: u64 = 100_000_000;
 
 /// Bytes of a line as the command writes it.
-const LINE: u64 = 10;
+const LINE_BYTES: u64 = 10;
 
 /// Bytes that are written before the many.
-const FEW: u64 = 10_000_000;
+const WARM_UP_BYTES: u64 = 10_000_000;
 
 /// Bytes of an output that the agent keeps in a file.
 const FILE_BYTES: u64 = 64 * 1024 * 1024 - 64;
@@ -32,17 +32,17 @@ const UPDATE_BYTES: usize = 60 * 1024;
 
 /// Updates a second, and those that are driven on by a start and an end.
 const UPDATE_RATE: f64 = 20.0;
-const DRIVEN: f64 = 6.0;
+const EXTRA_UPDATES: f64 = 6.0;
 
 /// How long the longest output may take.
-const PATIENCE: Duration = Duration::from_secs(1_800);
+const OUTPUT_DEADLINE: Duration = Duration::from_secs(1_800);
 
 /// Between two reads of the other session.
 const READ_PAUSE: Duration = Duration::from_millis(5);
 
 /// How a client shows what a command writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Surface {
+enum ClientDisplay {
     /// In a terminal of ours, which ends lines by two characters.
     Terminal,
     Text,
@@ -51,12 +51,15 @@ enum Surface {
 /// The most resident MiB of an agent while commands write 10 MB, then n bytes, for a client of each
 /// surface. What it holds in the end has to be right, and so have the counts, the file and the rate
 /// and size of the updates.
-pub(super) fn view(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn peak_memory_of_long_output(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
     let mut peak: f64 = 0.0;
-    for surface in [Surface::Terminal, Surface::Text] {
-        let mut writing = Writing::start(built, surface)?;
-        for bytes in [FEW, n.into()] {
-            writing.write(bytes)?;
+    for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
+        let mut writing = OutputSession::start(built, surface)?;
+        for bytes in [WARM_UP_BYTES, n.into()] {
+            writing.check_output_of(bytes)?;
         }
         peak = peak.max(memory_mib(writing.agent.pid(), "VmHWM:")?);
     }
@@ -65,48 +68,51 @@ pub(super) fn view(built: &Built, n: u32) -> Result<f64, Stop> {
 
 /// Milliseconds of a turn of another session that reads a file while a command writes n bytes: the
 /// 99th percentile.
-pub(super) fn read(built: &Built, n: u32) -> Result<f64, Stop> {
-    let mut writing = Writing::start(built, Surface::Terminal)?;
+pub(super) fn read_latency_during_output(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    let mut writing = OutputSession::start(built, ClientDisplay::Terminal)?;
     writing.scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let other = open(&mut writing.agent, &writing.scratch)?;
-    let output = Output::of(n.into(), Surface::Terminal);
-    let mut seen = Seen::default();
+    let output = ExpectedOutput::new(n.into(), ClientDisplay::Terminal);
+    let mut seen = ReceivedOutput::default();
     let run = writing.prompt(&output.prompt());
     writing.agent.send("session/prompt", &run)?;
     let look = json!({"sessionId": other, "prompt": [{"type": "text", "text": "read a.txt"}]});
     let (begun, mut times) = (Instant::now(), Vec::new());
-    while !seen.is_over() {
-        if begun.elapsed() > PATIENCE {
-            return Err(Stop::Failed("the command did not end".to_owned()));
+    while !seen.is_finished() {
+        if begun.elapsed() > OUTPUT_DEADLINE {
+            return Err(TaskError::Failed("the command did not end".to_owned()));
         }
         let (start, mut has_read) = (Instant::now(), false);
         let answer = writing.agent.request("session/prompt", &look, DEADLINE, |message| {
             if message["params"]["sessionId"] == writing.session {
-                seen.take(message);
+                seen.receive(message);
             } else if message["params"]["update"]["status"] == "completed" {
                 has_read = true;
             }
         })?;
         if answer["stopReason"] != "end_turn" || !has_read {
-            return Err(Stop::Failed(format!("a read was answered {answer}")));
+            return Err(TaskError::Failed(format!("a read was answered {answer}")));
         }
-        if seen.begun.is_some() {
+        if seen.started_at.is_some() {
             times.push(start.elapsed().as_secs_f64() * 1000.0);
         }
         thread::sleep(READ_PAUSE);
     }
-    seen.judge(&output)?;
+    seen.check(&output)?;
     times.sort_by(f64::total_cmp);
     let index = times.len() * 99 / 100;
-    times.get(index).copied().ok_or_else(|| Stop::Failed("nothing was read".to_owned()))
+    times.get(index).copied().ok_or_else(|| TaskError::Failed("nothing was read".to_owned()))
 }
 
 /// Milliseconds from a prompt to the first output of its command at the client, the median of n, on
 /// the surface where it is longer.
-pub(super) fn first(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut longest: f64 = 0.0;
-    for surface in [Surface::Terminal, Surface::Text] {
-        let mut writing = Writing::start(built, surface)?;
+    for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
+        let mut writing = OutputSession::start(built, surface)?;
         // It is not shown by its command line.
         let prompt = writing.prompt("run echo o''n stage; sleep 0.3");
         let mut times = Vec::new();
@@ -118,7 +124,7 @@ pub(super) fn first(built: &Built, n: u32) -> Result<f64, Stop> {
                 }
             };
             writing.agent.request("session/prompt", &prompt, DEADLINE, shows)?;
-            times.push(first.ok_or_else(|| Stop::Failed("nothing was shown".to_owned()))?);
+            times.push(first.ok_or_else(|| TaskError::Failed("nothing was shown".to_owned()))?);
         }
         longest = longest.max(median(times));
     }
@@ -126,19 +132,19 @@ pub(super) fn first(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 /// An agent that runs what it is told to, and a session of it.
-struct Writing {
-    agent: Agent,
+struct OutputSession {
+    agent: AgentProcess,
     session: Value,
-    surface: Surface,
+    surface: ClientDisplay,
     scratch: Scratch,
 }
 
-impl Writing {
-    fn start(built: &Built, surface: Surface) -> Result<Self, Stop> {
+impl OutputSession {
+    fn start(built: &ReleasePrograms, surface: ClientDisplay) -> Result<Self, TaskError> {
         let scratch = Scratch::new("output")?;
         let mut command = callboard(built, &scratch, "direct");
-        let mut agent = Agent::start(command.args(["--mode", "auto"]))?;
-        let meta = json!({"terminal_output": surface == Surface::Terminal});
+        let mut agent = AgentProcess::start(command.args(["--mode", "auto"]))?;
+        let meta = json!({"terminal_output": surface == ClientDisplay::Terminal});
         let params = json!({"protocolVersion": 1, "clientCapabilities": {"_meta": meta}});
         agent.request("initialize", &params, DEADLINE, |_| ())?;
         let session = open(&mut agent, &scratch)?;
@@ -150,44 +156,45 @@ impl Writing {
     }
 
     /// Has a command write so many bytes, and judges what came of it.
-    fn write(&mut self, bytes: u64) -> Result<(), Stop> {
-        let output = Output::of(bytes, self.surface);
-        let mut seen = Seen::default();
+    fn check_output_of(&mut self, bytes: u64) -> Result<(), TaskError> {
+        let output = ExpectedOutput::new(bytes, self.surface);
+        let mut seen = ReceivedOutput::default();
         let prompt = self.prompt(&output.prompt());
-        self.agent.request("session/prompt", &prompt, PATIENCE, |message| seen.take(message))?;
-        seen.judge(&output)
+        self.agent
+            .request("session/prompt", &prompt, OUTPUT_DEADLINE, |message| seen.receive(message))?;
+        seen.check(&output)
     }
 }
 
-fn open(agent: &mut Agent, scratch: &Scratch) -> Result<Value, Stop> {
+fn open(agent: &mut AgentProcess, scratch: &Scratch) -> Result<Value, TaskError> {
     let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
     let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
     Ok(session["sessionId"].take())
 }
 
 /// What a command writes: nobody has to keep it to know what stands where.
-struct Output {
+struct ExpectedOutput {
     lines: u64,
     end: &'static str,
 }
 
-impl Output {
-    fn of(bytes: u64, surface: Surface) -> Self {
-        let end = if surface == Surface::Terminal { "\r\n" } else { "\n" };
-        Self { lines: bytes / LINE, end }
+impl ExpectedOutput {
+    fn new(bytes: u64, surface: ClientDisplay) -> Self {
+        let end = if surface == ClientDisplay::Terminal { "\r\n" } else { "\n" };
+        Self { lines: bytes / LINE_BYTES, end }
     }
 
     fn command(&self) -> String {
-        format!("seq {FIRST} {}", FIRST + self.lines - 1)
+        format!("seq {FIRST_NUMBER} {}", FIRST_NUMBER + self.lines - 1)
     }
 
     fn prompt(&self) -> String {
-        let timeout = PATIENCE.as_millis();
+        let timeout = OUTPUT_DEADLINE.as_millis();
         format!("tool terminal {}", json!({"command": self.command(), "timeout_ms": timeout}))
     }
 
     fn width(&self) -> u64 {
-        LINE - 1 + self.end.len() as u64
+        LINE_BYTES - 1 + self.end.len() as u64
     }
 
     fn total(&self) -> u64 {
@@ -198,19 +205,19 @@ impl Output {
     fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
         let skipped = (at % self.width()) as usize;
         let lines = at / self.width()..self.lines;
-        let mut text = String::with_capacity(len + skipped + LINE as usize);
+        let mut text = String::with_capacity(len + skipped + LINE_BYTES as usize);
         for line in lines
             .take_while(|line| (line - at / self.width()) * self.width() < (len + skipped) as u64)
         {
             // Writing to a String cannot fail.
-            let _ = write!(text, "{}{}", FIRST + line, self.end);
+            let _ = write!(text, "{}{}", FIRST_NUMBER + line, self.end);
         }
         let bytes = text.into_bytes();
         bytes.into_iter().skip(skipped).take(len).collect()
     }
 
     /// Whether the file at a path holds its beginning, and a line that counts the rest.
-    fn is_in(&self, path: &str) -> Result<bool, std::io::Error> {
+    fn is_stored_in(&self, path: &str) -> Result<bool, std::io::Error> {
         let mut file = File::open(path)?;
         let kept = self.total().min(FILE_BYTES);
         let (mut at, mut part) = (0, vec![0; 1 << 20]);
@@ -234,30 +241,30 @@ impl Output {
 
 /// What a client was sent of a call.
 #[derive(Default)]
-struct Seen {
+struct ReceivedOutput {
     status: String,
     /// All that its terminal was sent.
     terminal: String,
     /// The text that it shows.
     text: String,
     result: Value,
-    begun: Option<Instant>,
+    started_at: Option<Instant>,
     seconds: f64,
     updates: u32,
     largest: usize,
 }
 
-impl Seen {
-    fn is_over(&self) -> bool {
+impl ReceivedOutput {
+    fn is_finished(&self) -> bool {
         matches!(&*self.status, "completed" | "failed")
     }
 
-    fn take(&mut self, message: &Value) {
+    fn receive(&mut self, message: &Value) {
         let update = &message["params"]["update"];
         if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
             return;
         }
-        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let begun = *self.started_at.get_or_insert_with(Instant::now);
         self.seconds = begun.elapsed().as_secs_f64();
         self.updates += 1;
         // Lines are written as this writes them, and end.
@@ -279,7 +286,7 @@ impl Seen {
     }
 
     /// The output as the client shows it.
-    fn view(&self, output: &Output) -> Option<String> {
+    fn displayed_output(&self, output: &ExpectedOutput) -> Option<String> {
         if output.end == "\r\n" {
             // A gap ends the colours before it.
             return Some(self.terminal.replace("\u{1b}[0m\n[… ", "\n[… "));
@@ -288,17 +295,17 @@ impl Seen {
         text.strip_suffix("```").map(str::to_owned)
     }
 
-    fn judge(&self, output: &Output) -> Result<(), Stop> {
-        let failed = |what: String| Err(Stop::Failed(format!("{}: {what}", output.command())));
+    fn check(&self, output: &ExpectedOutput) -> Result<(), TaskError> {
+        let failed = |what: String| Err(TaskError::Failed(format!("{}: {what}", output.command())));
         let Self { status, result, updates, seconds, largest, .. } = self;
         if status != "completed" {
             return failed(format!("the call has ended as {status}: {result}"));
         }
         let has = |at: usize, piece: &str| output.bytes(at as u64, piece.len()) == piece.as_bytes();
-        let Some(view) = self.view(output) else {
+        let Some(view) = self.displayed_output(output) else {
             return failed("its text is not shown as one of a command".to_owned());
         };
-        let end = end_of(&view, has);
+        let end = follow_output_pieces(&view, has);
         if end != Some(output.total() as usize) || !view.contains(" bytes left out …]") {
             return failed(format!(
                 "of {} bytes the client's view ends at {end:?}",
@@ -310,11 +317,11 @@ impl Seen {
         {
             return failed(format!("the counts are {result}"));
         }
-        match output.is_in(result["outputFile"].as_str().unwrap_or_default()) {
+        match output.is_stored_in(result["outputFile"].as_str().unwrap_or_default()) {
             Ok(true) => {}
             other => return failed(format!("the file is not what was written: {other:?}")),
         }
-        if *largest > UPDATE_BYTES || f64::from(*updates) > seconds * UPDATE_RATE + DRIVEN {
+        if *largest > UPDATE_BYTES || f64::from(*updates) > seconds * UPDATE_RATE + EXTRA_UPDATES {
             return failed(format!("{updates} updates in {seconds} s, of {largest} bytes at most"));
         }
         Ok(())
@@ -323,7 +330,7 @@ impl Seen {
 
 /// Returns where a view ends in the output that it is of, if every piece of it stands where the
 /// gaps say. `has` says whether a piece stands at a place.
-pub(super) fn end_of(view: &str, has: impl Fn(usize, &str) -> bool) -> Option<usize> {
+pub(super) fn follow_output_pieces(view: &str, has: impl Fn(usize, &str) -> bool) -> Option<usize> {
     let past = |at: usize, piece: &str| has(at, piece).then_some(at + piece.len());
     let (mut rest, mut at) = (view, 0);
     while let Some((piece, gap)) = rest.split_once("\n[… ") {
@@ -352,14 +359,14 @@ mod tests {
             ("two\n", None),
         ] {
             let has = |at: usize, piece: &str| output[at..].starts_with(piece);
-            assert_eq!(end_of(view, has), end, "{view:?}");
+            assert_eq!(follow_output_pieces(view, has), end, "{view:?}");
         }
     }
 
     #[test]
     fn what_stands_where_is_known_of_any_output() {
-        for surface in [Surface::Terminal, Surface::Text] {
-            let output = Output::of(50, surface);
+        for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
+            let output = ExpectedOutput::new(50, surface);
             let all: String = (0..5).map(|line| format!("10000000{line}{}", output.end)).collect();
             assert_eq!(output.total() as usize, all.len());
             for at in 0..all.len() {
@@ -373,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_view_a_count_or_a_file_that_is_wrong_is_found() {
-        let output = Output::of(50, Surface::Text);
+        let output = ExpectedOutput::new(50, ClientDisplay::Text);
         let path = std::env::temp_dir().join(format!("output-{}", std::process::id()));
         std::fs::write(&path, output.bytes(0, 50)).unwrap();
         let text = |gap: u32| {
@@ -385,9 +392,9 @@ mod tests {
             let raw = json!({"outputBytes": bytes, "outputLines": 5, "outputFile": path});
             let update = json!({"sessionUpdate": "tool_call_update", "status": "completed",
                 "content": content, "rawOutput": raw});
-            let mut seen = Seen::default();
-            seen.take(&json!({"params": {"update": update}}));
-            seen.judge(&output).is_ok()
+            let mut seen = ReceivedOutput::default();
+            seen.receive(&json!({"params": {"update": update}}));
+            seen.check(&output).is_ok()
         };
         let file = path.to_str().unwrap();
         assert!(judged(&text(30), 50, file));

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::process::{self, Stop};
+use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -18,7 +18,7 @@ const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition =
     [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
 
 /// Builds ripgrep, unless that was done with this lock file.
-pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, Stop> {
+pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskError> {
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
     let lock = text(&workspace.root.join("Cargo.lock"))?;
@@ -43,7 +43,7 @@ pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, Stop>
     let other: Vec<_> = SHARED.into_iter().filter(is_other).collect();
     match other.is_empty() {
         true => Ok(program),
-        false => Err(Stop::Failed(format!(
+        false => Err(TaskError::Failed(format!(
             "{} was built with another version of {}",
             built.display(),
             other.join(", "),
@@ -52,7 +52,7 @@ pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, Stop>
 }
 
 /// Lets cargo unpack ripgrep, and returns where.
-fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, Stop> {
+fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskError> {
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     write(&folder.join("lib.rs"), "")?;
     let manifest = folder.join("Cargo.toml");
@@ -66,7 +66,7 @@ fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, Stop> {
     sources
         .map(|source| source.path().join(format!("ripgrep-{version}")))
         .find(|source| source.is_dir())
-        .ok_or_else(|| Stop::Failed(format!("{} has no ripgrep", registry.display())))
+        .ok_or_else(|| TaskError::Failed(format!("{} has no ripgrep", registry.display())))
 }
 
 /// Where cargo unpacks sources, in a folder for each registry.
@@ -109,16 +109,16 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn text(path: &Path) -> Result<String, Stop> {
+fn text(path: &Path) -> Result<String, TaskError> {
     fs::read_to_string(path).map_err(|error| failed(path, &error))
 }
 
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Stop> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), TaskError> {
     fs::write(path, text).map_err(|error| failed(path, &error))
 }
 
-fn failed(path: &Path, error: &io::Error) -> Stop {
-    Stop::Failed(format!("{}: {error}", path.display()))
+fn failed(path: &Path, error: &io::Error) -> TaskError {
+    TaskError::Failed(format!("{}: {error}", path.display()))
 }
 
 fn unless_missing(error: io::Error) -> io::Result<()> {

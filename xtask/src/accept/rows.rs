@@ -2,64 +2,64 @@
 
 use super::Measure::{Code, Failed, Figures, Programs};
 use super::{
-    Row, acpx, cancel, command, figures, files, lines, llama, models, mutants, output, sabotage,
-    search, slow,
+    AcceptanceRow, acpx, cancel, command, figures, files, lines, llama, models, mutants, output,
+    sabotage, search, slow,
 };
 
 /// The rows of `accept`.
-pub(super) const ROWS: &[Row] = &[
-    Row {
+pub(super) const ROWS: &[AcceptanceRow] = &[
+    AcceptanceRow {
         name: "startup",
         what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
         n: 200,
         target: Some(1.5),
         measure: Programs(figures::startup),
     },
-    Row {
+    AcceptanceRow {
         name: "startup-floor",
         what: "the same time, as a multiple of a process that only answers",
         n: 200,
         target: None,
         measure: Programs(figures::startup_floor),
     },
-    Row {
+    AcceptanceRow {
         name: "idle-memory",
         what: "resident MiB with one session open, the largest of n processes",
         n: 3,
         target: Some(20.0),
         measure: Programs(figures::idle_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "stuck-client",
         what: "peak MiB while a model says n MiB to a client that reads nothing",
         n: 8,
         target: Some(96.0),
-        measure: Programs(figures::stuck_client),
+        measure: Programs(figures::stuck_client_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "read-call",
         what: "milliseconds per read_file call in one turn of n calls",
         n: 100,
         target: None,
-        measure: Programs(figures::read_call),
+        measure: Programs(figures::read_call_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "read-drift",
         what: "time of a read_file call at the end of n in one turn, as a multiple of one's at the \
                start",
         n: 100,
         target: Some(1.25),
-        measure: Programs(files::read_drift),
+        measure: Programs(files::read_time_drift),
     },
-    Row {
+    AcceptanceRow {
         name: "turn-drift",
         what: "time of a turn with a read at the end of a session of n, as a multiple of one's at \
                the start",
         n: 4_000,
         target: Some(1.25),
-        measure: Programs(files::turn_drift),
+        measure: Programs(files::turn_time_drift),
     },
-    Row {
+    AcceptanceRow {
         name: "edit-time",
         what: "time of a turn that changes one of 100,000 lines, as a multiple of a plain \
                rewrite's, n rounds",
@@ -67,14 +67,14 @@ pub(super) const ROWS: &[Row] = &[
         target: Some(2.0),
         measure: Programs(files::edit_time),
     },
-    Row {
+    AcceptanceRow {
         name: "edit-wire",
         what: "bytes of the tool updates of such a turn, the most of n",
         n: 5,
         target: Some(4096.0),
-        measure: Programs(files::edit_wire),
+        measure: Programs(files::edit_update_bytes),
     },
-    Row {
+    AcceptanceRow {
         name: "sanitize",
         what: "secrets that leak, of n random sessions with secrets across all borders",
         n: 100_000,
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test sanitize",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "file-names",
         what: "names that a tool does not take back, of n file names of any bytes; find, grep, \
                list, read, edit, move, delete",
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test it -- file_names::",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "answered",
         what: "requests that are not answered exactly once, of n random ones among closes and \
                disconnects",
@@ -106,100 +106,100 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test it -- requests::every_request",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "malformed",
         what: "longest seconds to survive one malformed line, each in a fresh process, n times",
         n: 1,
         target: Some(1.0),
-        measure: Programs(lines::malformed),
+        measure: Programs(lines::malformed_line_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "malformed-shuffled",
         what: "answers missing or too many of all malformed lines, n times, on one connection",
         n: 1_000,
         target: Some(0.0),
-        measure: Programs(lines::malformed_shuffled),
+        measure: Programs(lines::malformed_line_miscounts),
     },
-    Row {
+    AcceptanceRow {
         name: "no-newline",
         what: "peak MiB while a line of n MiB comes",
         n: 2_048,
         target: Some(64.0),
-        measure: Programs(lines::no_newline),
+        measure: Programs(lines::endless_line_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "dense-line",
         what: "peak MiB over n dense lines of 16 MB in a row, the largest of several kinds",
         n: 4,
         target: Some(160.0),
-        measure: Programs(lines::dense_line),
+        measure: Programs(lines::dense_line_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "slow-client",
         what: "MiB grown while a call makes n patches, for a client that reads 10 lines a second",
         n: 1_000_000,
         target: Some(16.0),
-        measure: Programs(slow::slow_client),
+        measure: Programs(slow::slow_client_memory_growth),
     },
-    Row {
+    AcceptanceRow {
         name: "never-reading",
         what: "peak MiB of a call without end, for a client that reads nothing, n times",
         n: 1,
         target: Some(96.0),
-        measure: Programs(slow::never_reading),
+        measure: Programs(slow::unread_client_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "cancel",
         what: "ms from a cancel at any point to its turn's answer, p99 of n turns, no command",
         n: 1_250,
         target: Some(50.0),
-        measure: Programs(cancel::cancel),
+        measure: Programs(cancel::random_cancel_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "cancel-command",
         what: "ms from a cancel of a running command to its turn's answer, median of n",
         n: 200,
         target: Some(10.0),
-        measure: Programs(command::cancelled),
+        measure: Programs(command::cancel_response_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "command-gone",
         what: "ms from a cancel of a running command until its process is gone, median of n",
         n: 200,
         target: Some(20.0),
-        measure: Programs(command::gone),
+        measure: Programs(command::cancel_exit_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "background-left",
         what: "ms from a prompt whose command leaves a process in its background to the turn's \
                answer, median of n; nothing of it is left then",
         n: 30,
         target: Some(2_200.0),
-        measure: Programs(command::left_running),
+        measure: Programs(command::leftover_process_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "output-view",
         what: "peak MiB while commands write 10 MB and n bytes, each for a client with terminals \
                and one without; what it sees in the end, the counts and the file are right",
         n: 1_000_000_000,
         target: Some(96.0),
-        measure: Programs(output::view),
+        measure: Programs(output::peak_memory_of_long_output),
     },
-    Row {
+    AcceptanceRow {
         name: "output-read",
         what: "ms of a read_file turn of another session while a command writes n bytes, p99",
         n: 1_000_000_000,
         target: Some(25.0),
-        measure: Programs(output::read),
+        measure: Programs(output::read_latency_during_output),
     },
-    Row {
+    AcceptanceRow {
         name: "output-first",
         what: "ms from a prompt to the first output of its command at the client, median of n",
         n: 20,
         target: Some(150.0),
-        measure: Programs(output::first),
+        measure: Programs(output::first_output_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "acpx",
         what: "what goes wrong in acpx, a client from npm, with and without its files and \
                terminals",
@@ -207,68 +207,68 @@ pub(super) const ROWS: &[Row] = &[
         target: Some(0.0),
         measure: Programs(acpx::acpx),
     },
-    Row {
+    AcceptanceRow {
         name: "model-first",
         what: "time from a prompt to the first word of a model that answers at once, as a multiple \
                of an echo's",
         n: 20,
         target: Some(4.0),
-        measure: Programs(models::first_word),
+        measure: Programs(models::first_word_ratio),
     },
-    Row {
+    AcceptanceRow {
         name: "model-read",
         what: "own ms of a turn with read_file, at the 10th or the 100th call, median of n \
                sessions",
         n: 20,
         target: Some(2.0),
-        measure: Programs(models::read_turn),
+        measure: Programs(models::read_turn_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "model-reads",
         what: "own ms of a reply with 50 reads, median of n",
         n: 20,
         target: Some(20.0),
         measure: Programs(models::parallel_reads),
     },
-    Row {
+    AcceptanceRow {
         name: "model-deltas",
         what: "time of a reply in 1000 pieces, as a multiple of an echo's of 1000 texts",
         n: 20,
         target: Some(2.0),
-        measure: Programs(models::deltas),
+        measure: Programs(models::streamed_reply_ratio),
     },
-    Row {
+    AcceptanceRow {
         name: "model-peak",
         what: "peak MiB of a session with n calls of read_file",
         n: 100,
         target: Some(64.0),
         measure: Programs(models::peak_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "arguments",
         what: "processor time of a write of 2 MB in fragments of 20 bytes, as a multiple of 200 \
                kB's",
         n: 5,
         target: Some(12.0),
-        measure: Programs(models::arguments),
+        measure: Programs(models::long_arguments_ratio),
     },
-    Row {
+    AcceptanceRow {
         name: "model-cancel",
         what: "ms from a cancel, while a model speaks or is waited for, to its answer, p99 of n \
                turns",
         n: 400,
         target: Some(50.0),
-        measure: Programs(models::cancel),
+        measure: Programs(models::cancel_latency_at_points),
     },
-    Row {
+    AcceptanceRow {
         name: "llama",
         what: "turns with a real server, llama.cpp, that go wrong: of text, and of a call by \
                schema",
         n: 10,
         target: Some(0.0),
-        measure: Programs(llama::llama),
+        measure: Programs(llama::failed_llama_turns),
     },
-    Row {
+    AcceptanceRow {
         name: "rules",
         what: "laws broken by n random sets of permission rules",
         n: 1_000_000,
@@ -278,7 +278,7 @@ pub(super) const ROWS: &[Row] = &[
              --test rules -- laws::",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "canary",
         what: "bytes of files that may not be read which reach result, wire or log, in n random \
                sets of edits and every tool's failures",
@@ -289,7 +289,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test it -- canary::",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "understood",
         what: "command lines that run without a question and read or change a canary, write \
                elsewhere, connect or start another program, of n drawn from each program's help",
@@ -300,7 +300,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test understood -- --ignored --nocapture understood_lines",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "names",
         what: "names that programs obey and that are not asked about, or ordinary ones that are, \
                beyond 5 and 2 percent",
@@ -308,7 +308,7 @@ pub(super) const ROWS: &[Row] = &[
         target: Some(0.0),
         measure: Failed("test --profile laws --workspace --all-features --test rules -- names::"),
     },
-    Row {
+    AcceptanceRow {
         name: "lifecycle",
         what: "tests that break a promise in n random lives and n / 10 random endings of calls",
         n: 1_000_000,
@@ -318,21 +318,21 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test promises -- lives:: endings::",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "sabotage",
         what: "patches that break a promise and turn no test red",
         n: 0,
         target: Some(0.0),
-        measure: Code(sabotage::missed),
+        measure: Code(sabotage::unnoticed_patches),
     },
-    Row {
+    AcceptanceRow {
         name: "mutants",
         what: "percent of the mutants (the n-th part of them) that no test notices",
         n: 1,
         target: Some(10.0),
-        measure: Code(mutants::survived),
+        measure: Code(mutants::surviving_mutants_percent),
     },
-    Row {
+    AcceptanceRow {
         name: "edits",
         what: "tests that find a byte changed outside of n random edits (n / 500 through files)",
         n: 1_000_000,
@@ -342,7 +342,7 @@ pub(super) const ROWS: &[Row] = &[
              acp-tools --all-features --test edits",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "edit-repair",
         what: "percent of n edits with mistakes that are refused with a region 90 % alike and that \
                the error alone does not put right; none is applied elsewhere than where it was \
@@ -355,7 +355,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test edits -- --nocapture repair",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "undone",
         what: "tests that find a trace of n random sequences of changes that were undone",
         n: 10_000,
@@ -365,7 +365,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test undo",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "racing",
         what: "tests that find something lost of n rewrites of a file that is edited meanwhile",
         n: 100_000,
@@ -374,7 +374,7 @@ pub(super) const ROWS: &[Row] = &[
             "RACING_REWRITES=n test --profile laws -p acp-tools --all-features --test racing",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "crash",
         what: "tests that find a file neither old nor new after a death or error at every n-th \
                call",
@@ -385,7 +385,7 @@ pub(super) const ROWS: &[Row] = &[
              --nocapture",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "edit-engine",
         what: "time to change one of 100,000 lines without the agent and without waiting for the \
                disk, as a multiple of a plain rewrite's, median of n",
@@ -397,7 +397,7 @@ pub(super) const ROWS: &[Row] = &[
              --ignored --nocapture",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "escape",
         what: "reads and writes outside, of n that race with a directory swapped for a link",
         n: 1_000_000,
@@ -408,43 +408,43 @@ pub(super) const ROWS: &[Row] = &[
              --nocapture",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "grep-same",
         what: "patterns of n that find other lines than the ripgrep program, in 4 source trees",
         n: 500,
         target: Some(0.0),
-        measure: Code(search::same),
+        measure: Code(search::differences_from_ripgrep),
     },
-    Row {
+    AcceptanceRow {
         name: "grep-time",
         what: "time of rare patterns over cargo's sources, as a multiple of ripgrep's, n rounds",
         n: 11,
         target: Some(0.9),
-        measure: Code(search::time),
+        measure: Code(search::time_ratio_to_ripgrep),
     },
-    Row {
+    AcceptanceRow {
         name: "grep-cap",
         what: "ms to the answer for a pattern that stops at its cap, median of n rounds",
         n: 21,
         target: Some(50.0),
-        measure: Code(search::cap),
+        measure: Code(search::common_pattern_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "grep-cancel",
         what: "ms from a cancel at any moment to the end of its search of cargo's sources, most of \
                n",
         n: 200,
         target: Some(100.0),
-        measure: Code(search::cancel),
+        measure: Code(search::search_cancel_latency),
     },
-    Row {
+    AcceptanceRow {
         name: "big-tree",
         what: "peak MiB of searching and finding in n files, with loops, FIFOs and a long line",
         n: 1_000_000,
         target: Some(128.0),
-        measure: Code(search::big),
+        measure: Code(search::big_tree_memory),
     },
-    Row {
+    AcceptanceRow {
         name: "commands",
         what: "tests that find a command allowed by a rule for another, or one that a shell runs \
                of n random lines and no reader finds",
@@ -455,7 +455,7 @@ pub(super) const ROWS: &[Row] = &[
              rules -- plain:: reader:: command:: commands:: bypasses::a",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "hostile",
         what: "ms to end one of n hostile trees of processes, or those of one of n / 5 agents that \
                are killed, and of as many that are left by their clients, the worst p99; nothing \
@@ -468,7 +468,7 @@ pub(super) const ROWS: &[Row] = &[
              --all-features --test hostile -- --nocapture --test-threads=1",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "soak",
         what: "percent more memory after n commands than after 500, 100 at a time; no descriptor \
                and no thread more",
@@ -480,7 +480,7 @@ pub(super) const ROWS: &[Row] = &[
              -- --nocapture",
         ),
     },
-    Row {
+    AcceptanceRow {
         name: "output",
         what: "time to record n bytes of a command's output, by that of a bare reading loop",
         n: 1_000_000_000,
@@ -494,15 +494,15 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// The rows of `bench`: processor time of what a crate does.
-pub(super) const BENCHES: &[Row] = &[
-    Row {
+pub(super) const BENCHES: &[AcceptanceRow] = &[
+    AcceptanceRow {
         name: "lifecycle",
         what: "CPU of a whole call to serialised updates, as a multiple of serialising alone",
         n: 200,
         target: Some(5.0),
         measure: Figures(1, "bench --all-features -p acp-lifecycle --bench lifecycle -- n"),
     },
-    Row {
+    AcceptanceRow {
         name: "lifecycle_sdk",
         what: "the same call through the SDK's connection too",
         n: 50,

@@ -6,20 +6,20 @@ use serde_json::{Map, Value, json};
 
 use super::seed::Seed;
 use crate::cargo::failed_tests;
-use crate::process::{Stop, tee};
+use crate::process::{TaskError, tee};
 use crate::workspace::Workspace;
 
 /// How much a row is to measure, and what it found beside its value.
-pub(super) struct Run<'a> {
+pub(super) struct RowRun<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) n: u32,
     pub(super) seed: &'a Seed,
-    pub(super) more: Map<String, Value>,
+    pub(super) extra_figures: Map<String, Value>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RowRun<'a> {
     pub(super) fn new(workspace: &'a Workspace, n: u32, seed: &'a Seed) -> Self {
-        Self { workspace, n, seed, more: Map::new() }
+        Self { workspace, n, seed, extra_figures: Map::new() }
     }
 
     /// Reads `[VARIABLE=VALUE..] WORD..`, the words of a cargo command line behind its environment.
@@ -30,7 +30,7 @@ impl<'a> Run<'a> {
         let value = |word: &str| match word.strip_prefix("n/").map(str::parse) {
             Some(Ok(part)) => self.n.div_ceil(part).to_string(),
             _ if word == "n" => self.n.to_string(),
-            _ if word == "seed" => self.seed.number().to_string(),
+            _ if word == "seed" => self.seed.take_value().to_string(),
             _ => word.to_owned(),
         };
         let mut command = self.workspace.cargo("");
@@ -44,15 +44,17 @@ impl<'a> Run<'a> {
     }
 
     /// Runs tests, of which there must be some, and returns how many of them failed.
-    pub(super) fn failed(&mut self, line: &str) -> Result<f64, Stop> {
+    pub(super) fn count_failed_tests(&mut self, line: &str) -> Result<f64, TaskError> {
         let (status, printed) = tee(&mut self.command(line))?;
         let failed = failed_tests(&printed);
         match (status.success(), failed.len()) {
-            (true, _) if passed(&printed) == 0 => Err(Stop::Failed("no test ran".to_owned())),
-            (false, 0) => Err(Stop::Failed(format!("the tests ended with {status}"))),
+            (true, _) if count_passed_tests(&printed) == 0 => {
+                Err(TaskError::Failed("no test ran".to_owned()))
+            }
+            (false, 0) => Err(TaskError::Failed(format!("the tests ended with {status}"))),
             (_, 0) => Ok(0.0),
             (_, count) => {
-                self.more.insert("broken".to_owned(), json!(failed));
+                self.extra_figures.insert("broken".to_owned(), json!(failed));
                 Ok(count as f64)
             }
         }
@@ -60,23 +62,27 @@ impl<'a> Run<'a> {
 
     /// Runs a program that prints its figures as at least so many lines `figures {"value": …, …}`,
     /// and returns the largest value.
-    pub(super) fn figures(&mut self, least: usize, command: &mut Command) -> Result<f64, Stop> {
+    pub(super) fn largest_figure(
+        &mut self,
+        least: usize,
+        command: &mut Command,
+    ) -> Result<f64, TaskError> {
         let (status, printed) = tee(command)?;
-        let figures = figures(&printed);
+        let figures = parse_figures(&printed);
         let values: Vec<_> = figures.iter().filter_map(|it| it["value"].as_f64()).collect();
-        self.more.insert("figures".to_owned(), figures.into());
+        self.extra_figures.insert("figures".to_owned(), figures.into());
         if !status.success() {
-            return Err(Stop::Failed(format!("what measures ended with {status}")));
+            return Err(TaskError::Failed(format!("what measures ended with {status}")));
         }
         let largest = values.iter().copied().reduce(f64::max);
         largest.filter(|_| values.len() >= least).ok_or_else(|| {
-            Stop::Failed(format!("{} of at least {least} figures were printed", values.len()))
+            TaskError::Failed(format!("{} of at least {least} figures were printed", values.len()))
         })
     }
 }
 
 /// Returns how many tests passed, of all test programs.
-fn passed(printed: &str) -> u32 {
+fn count_passed_tests(printed: &str) -> u32 {
     let results = printed.lines().filter_map(|line| line.strip_prefix("test result: "));
     let counts = results.filter_map(|result| {
         let (_, counts) = result.split_once(". ")?;
@@ -86,7 +92,7 @@ fn passed(printed: &str) -> u32 {
 }
 
 /// Returns the figures of what was printed; the name of a test may stand before them.
-fn figures(printed: &str) -> Vec<Value> {
+fn parse_figures(printed: &str) -> Vec<Value> {
     let found = printed.lines().filter_map(|line| line.split_once("figures "));
     found.filter_map(|(_, figures)| serde_json::from_str(figures).ok()).collect()
 }
@@ -95,12 +101,12 @@ fn figures(printed: &str) -> Vec<Value> {
 mod tests {
     use super::*;
 
-    fn of(measure: impl FnOnce(&mut Run<'_>)) -> Map<String, Value> {
+    fn of(measure: impl FnOnce(&mut RowRun<'_>)) -> Map<String, Value> {
         let workspace = Workspace { root: ".".into(), target: "".into(), metadata: Value::Null };
         let seed = Seed::new(Some(7));
-        let mut run = Run::new(&workspace, 100, &seed);
+        let mut run = RowRun::new(&workspace, 100, &seed);
         measure(&mut run);
-        run.more
+        run.extra_figures
     }
 
     #[test]
@@ -113,7 +119,7 @@ mod tests {
                 command.get_envs().map(|(name, value)| (name, value.unwrap())).collect();
             let expected = [("CASES", "100"), ("PART", "15"), ("SEED", "7")];
             assert_eq!(variables, expected.map(|(name, value)| (name.as_ref(), value.as_ref())));
-            assert_eq!(run.seed.taken(), Some(7));
+            assert_eq!(run.seed.value_if_taken(), Some(7));
         });
     }
 
@@ -126,13 +132,13 @@ mod tests {
         };
         let more = of(|run| {
             let script = r#"echo 'test a ... figures {"value":1.5}'; echo 'figures {"value":1}'"#;
-            assert_eq!(run.figures(2, &mut shell(script)).ok(), Some(1.5));
+            assert_eq!(run.largest_figure(2, &mut shell(script)).ok(), Some(1.5));
         });
         assert_eq!(more["figures"], json!([{"value": 1.5}, {"value": 1}]));
         of(|run| {
-            run.figures(1, &mut shell(r#"echo 'figures {"value":1}'; exit 1"#)).unwrap_err();
-            run.figures(2, &mut shell(r#"echo 'figures {"value":1}'"#)).unwrap_err();
-            run.figures(1, &mut shell("echo figures")).unwrap_err();
+            run.largest_figure(1, &mut shell(r#"echo 'figures {"value":1}'; exit 1"#)).unwrap_err();
+            run.largest_figure(2, &mut shell(r#"echo 'figures {"value":1}'"#)).unwrap_err();
+            run.largest_figure(1, &mut shell("echo figures")).unwrap_err();
         });
     }
 
@@ -140,6 +146,6 @@ mod tests {
     fn tests_that_passed_are_counted_over_all_programs() {
         let printed = "running 2 tests\n\ntest result: ok. 2 passed; 0 failed\n\
                        test result: FAILED. 30 passed; 1 failed\n";
-        assert_eq!((passed(printed), passed("")), (32, 0));
+        assert_eq!((count_passed_tests(printed), count_passed_tests("")), (32, 0));
     }
 }

@@ -9,9 +9,9 @@ use std::process::Command;
 
 use serde_json::{Map, json};
 
-use super::run::Run;
+use super::run::RowRun;
 use crate::cargo::failed_tests;
-use crate::process::{self, Stop, capture};
+use crate::process::{self, TaskError, capture};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -27,7 +27,7 @@ struct Patch {
 }
 
 /// Applies each patch in turn to a copy of the sources, and returns how many no test noticed.
-pub(super) fn missed(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let workspace = run.workspace;
     let patches = patches(&workspace.root)?;
     run.n = patches.len() as u32;
@@ -39,36 +39,40 @@ pub(super) fn missed(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     }
     let (mut missed, mut by) = (0.0, Map::new());
     for patch in &patches {
-        let caught = sabotage(workspace, &copy, patch)?;
+        let caught = failing_tests(workspace, &copy, patch)?;
         let shown = if caught.is_empty() { "NOT caught".to_owned() } else { caught.join(", ") };
         ui.note(format_args!("sabotage: {}: {shown}", patch.name));
         missed += f64::from(u8::from(caught.is_empty()));
         by.insert(patch.name.clone(), json!(caught));
     }
-    run.more.insert("caught_by".to_owned(), by.into());
+    run.extra_figures.insert("caught_by".to_owned(), by.into());
     Ok(missed)
 }
 
 /// Returns the tests that turn red under a patch.
-fn sabotage(workspace: &Workspace, copy: &Path, patch: &Patch) -> Result<Vec<String>, Stop> {
+fn failing_tests(
+    workspace: &Workspace,
+    copy: &Path,
+    patch: &Patch,
+) -> Result<Vec<String>, TaskError> {
     process::run(apply(copy).arg(&patch.path))?;
     // A patch that does not build would be no proof of anything.
     let built = process::run(test(workspace, copy, &patch.tests).arg("--no-run"));
     let tested = built.and_then(|()| {
         let mut command = test(workspace, copy, &patch.tests);
-        process::tee(&mut bounded(command.arg("--no-fail-fast")))
+        process::tee(&mut with_timeout(command.arg("--no-fail-fast")))
     });
     process::run(apply(copy).arg("--reverse").arg(&patch.path))?;
     let (status, printed) = tested?;
     let mut names = failed_tests(&printed);
-    if status.code() == Some(OVERDUE) {
+    if status.code() == Some(EXIT_CODE_TIMEOUT) {
         names.push("a test that never ends".to_owned());
     }
     Ok(names)
 }
 
 /// A broken promise may leave a test waiting for ever, which is red too: `timeout` ends it.
-fn bounded(command: &Command) -> Command {
+fn with_timeout(command: &Command) -> Command {
     let mut bounded = Command::new("timeout");
     bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
     bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -81,10 +85,10 @@ fn bounded(command: &Command) -> Command {
 /// How long the tests of one patch may take, on a machine that is busy with other work.
 const SECONDS: &str = "240";
 /// What `timeout` says then.
-const OVERDUE: i32 = 124;
+const EXIT_CODE_TIMEOUT: i32 = 124;
 
 /// Names the patches that no longer fit the sources, and why.
-pub(crate) fn stale(root: &Path) -> Vec<(String, String)> {
+pub(crate) fn stale_patches(root: &Path) -> Vec<(String, String)> {
     let patches = match patches(root) {
         Ok(patches) => patches,
         Err(stop) => return vec![(FOLDER.to_owned(), stop.why().unwrap_or_default().to_owned())],
@@ -120,7 +124,7 @@ fn test(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
 }
 
 /// The patches, in the order of their names.
-fn patches(root: &Path) -> Result<Vec<Patch>, Stop> {
+fn patches(root: &Path) -> Result<Vec<Patch>, TaskError> {
     let folder = root.join(FOLDER);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -129,7 +133,7 @@ fn patches(root: &Path) -> Result<Vec<Patch>, Stop> {
     paths.into_iter().map(read).collect()
 }
 
-fn read(path: PathBuf) -> Result<Patch, Stop> {
+fn read(path: PathBuf) -> Result<Patch, TaskError> {
     let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
     let tests = text.lines().find_map(|line| line.strip_prefix(TESTS));
     let tests = tests.ok_or_else(|| failed(&path, "it does not say which tests to run"))?;
@@ -138,7 +142,7 @@ fn read(path: PathBuf) -> Result<Patch, Stop> {
 }
 
 /// Copies every file that git knows, and writes only those that differ, so that little is built.
-pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), Stop> {
+pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), TaskError> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture(git.current_dir(root))?;
@@ -155,7 +159,7 @@ pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), Stop> {
 }
 
 /// Removes what is in the copy and not in the list.
-fn remove_others(folder: &Path, copy: &Path, listed: &BTreeSet<&str>) -> Result<(), Stop> {
+fn remove_others(folder: &Path, copy: &Path, listed: &BTreeSet<&str>) -> Result<(), TaskError> {
     for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))?.flatten() {
         let path = entry.path();
         let name = path.strip_prefix(copy).unwrap_or(&path).to_string_lossy().into_owned();
@@ -168,8 +172,8 @@ fn remove_others(folder: &Path, copy: &Path, listed: &BTreeSet<&str>) -> Result<
     Ok(())
 }
 
-fn failed(path: &Path, why: impl std::fmt::Display) -> Stop {
-    Stop::Failed(format!("{}: {why}", path.display()))
+fn failed(path: &Path, why: impl std::fmt::Display) -> TaskError {
+    TaskError::Failed(format!("{}: {why}", path.display()))
 }
 
 #[cfg(test)]
@@ -184,11 +188,11 @@ mod tests {
         let patch = "G1\nTests: -p x\n\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n";
         fs::write(root.join(FOLDER).join("g1.patch"), patch).unwrap();
         fs::write(root.join("a.txt"), "old\n").unwrap();
-        assert_eq!(stale(root), []);
+        assert_eq!(stale_patches(root), []);
         fs::write(root.join("a.txt"), "other\n").unwrap();
-        assert_eq!(stale(root)[0].0, "xtask/sabotage/g1.patch");
+        assert_eq!(stale_patches(root)[0].0, "xtask/sabotage/g1.patch");
         fs::write(root.join(FOLDER).join("g2.patch"), "nothing").unwrap();
-        assert!(stale(root)[0].1.contains("which tests"));
+        assert!(stale_patches(root)[0].1.contains("which tests"));
     }
 
     #[test]

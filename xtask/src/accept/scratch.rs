@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use crate::process::Stop;
+use crate::process::TaskError;
 
 /// A home folder and a working folder that no one else uses.
 pub(super) struct Scratch {
@@ -14,7 +14,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(name: &str) -> Result<Self, Stop> {
+    pub(super) fn new(name: &str) -> Result<Self, TaskError> {
         let scratch =
             Self { root: env::temp_dir().join(format!("callboard-{name}-{}", process::id())) };
         for folder in [scratch.home(), scratch.cwd()] {
@@ -34,21 +34,21 @@ impl Scratch {
     }
 
     /// Writes the user's configuration.
-    pub(super) fn configure(&self, text: &str) -> Result<(), Stop> {
+    pub(super) fn configure(&self, text: &str) -> Result<(), TaskError> {
         let folder = self.home().join(".config/callboard");
         fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
         self.write("home/.config/callboard/config.toml", text).map(drop)
     }
 
     /// Copies a program beside the two folders, and returns its path.
-    pub(super) fn install(&self, program: &Path) -> Result<PathBuf, Stop> {
+    pub(super) fn install(&self, program: &Path) -> Result<PathBuf, TaskError> {
         let path = self.root.join(program.file_name().unwrap_or_default());
         fs::copy(program, &path).map_err(|error| cannot_write(&path, &error))?;
         Ok(path)
     }
 
     /// Writes a file beside the two folders, or in them, and returns its path.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Stop> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, TaskError> {
         let path = self.root.join(name);
         fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
         Ok(path)
@@ -62,6 +62,6 @@ impl Drop for Scratch {
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Stop {
-    Stop::Failed(format!("cannot write {}: {error}", path.display()))
+fn cannot_write(path: &Path, error: &io::Error) -> TaskError {
+    TaskError::Failed(format!("cannot write {}: {error}", path.display()))
 }

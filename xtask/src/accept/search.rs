@@ -7,15 +7,18 @@ use std::process::Command;
 
 use super::big_tree::BigTree;
 use super::ripgrep;
-use super::run::Run;
-use crate::process::{self, Stop};
+use super::run::RowRun;
+use crate::process::{self, TaskError};
 use crate::ui::Ui;
 
 /// How many source trees are searched.
 const TREES: usize = 4;
 
 /// Returns how many of `n` patterns find something else than ripgrep does.
-pub(super) fn same(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn differences_from_ripgrep(
+    run: &mut RowRun<'_>,
+    ui: &Ui<'_>,
+) -> Result<f64, TaskError> {
     let trees = largest(&sources()?);
     let mut command = example(run, ui)?;
     // Nothing of it may count: it would hide most matches.
@@ -23,39 +26,42 @@ pub(super) fn same(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
     ripgrep::write(&config, "--max-count=1\n--glob=!*.rs\n")?;
     command.env("RIPGREP_CONFIG_PATH", config);
     command.arg("same").arg(ripgrep::build(run.workspace, ui)?);
-    run.figures(1, command.args([run.seed.number().to_string(), run.n.to_string()]).args(trees))
+    run.largest_figure(
+        1,
+        command.args([run.seed.take_value().to_string(), run.n.to_string()]).args(trees),
+    )
 }
 
 /// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
-pub(super) fn time(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn time_ratio_to_ripgrep(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = example(run, ui)?;
     command.arg("time").arg(ripgrep::build(run.workspace, ui)?);
-    run.figures(1, command.arg(run.n.to_string()).arg(sources()?))
+    run.largest_figure(1, command.arg(run.n.to_string()).arg(sources()?))
 }
 
 /// Returns the milliseconds to the answer for the slowest of some common patterns.
-pub(super) fn cap(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = example(run, ui)?;
-    run.figures(1, command.arg("cap").arg(run.n.to_string()).arg(sources()?))
+    run.largest_figure(1, command.arg("cap").arg(run.n.to_string()).arg(sources()?))
 }
 
 /// Returns the longest of the milliseconds from a cancel to the end of a search.
-pub(super) fn cancel(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn search_cancel_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = example(run, ui)?;
-    command.arg("cancel").args([run.n.to_string(), run.seed.number().to_string()]);
-    run.figures(1, command.arg(sources()?))
+    command.arg("cancel").args([run.n.to_string(), run.seed.take_value().to_string()]);
+    run.largest_figure(1, command.arg(sources()?))
 }
 
 /// Returns the most MiB that it takes to search and find in a tree of `n` files.
-pub(super) fn big(run: &mut Run<'_>, ui: &Ui<'_>) -> Result<f64, Stop> {
+pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = example(run, ui)?;
     ui.note(format_args!("big-tree: makes {} files", run.n));
     let tree = BigTree::make(&run.workspace.target.join("big-tree"), run.n.into())?;
-    run.figures(1, command.arg("big").arg(tree.path()))
+    run.largest_figure(1, command.arg("big").arg(tree.path()))
 }
 
 /// Builds the example that does the work.
-fn example(run: &Run<'_>, ui: &Ui<'_>) -> Result<Command, Stop> {
+fn example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskError> {
     let words = "build --release -p acp-tools --example search_proof";
     ui.note(format_args!("cargo {words}"));
     process::run(&mut run.workspace.cargo(words))?;
@@ -63,12 +69,12 @@ fn example(run: &Run<'_>, ui: &Ui<'_>) -> Result<Command, Stop> {
 }
 
 /// Finds the sources that cargo has unpacked.
-fn sources() -> Result<PathBuf, Stop> {
+fn sources() -> Result<PathBuf, TaskError> {
     let registry = ripgrep::registry();
     largest(&registry)
         .into_iter()
         .next()
-        .ok_or_else(|| Stop::Failed(format!("{} is empty", registry.display())))
+        .ok_or_else(|| TaskError::Failed(format!("{} is empty", registry.display())))
 }
 
 /// Returns the folders in a folder that have the most files in them.

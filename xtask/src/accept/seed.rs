@@ -18,18 +18,18 @@ impl Seed {
     }
 
     /// Takes the seed itself.
-    pub(super) fn number(&self) -> u64 {
+    pub(super) fn take_value(&self) -> u64 {
         self.is_taken.set(true);
         self.value
     }
 
     /// Starts the randomness of a row.
-    pub(super) fn take(&self) -> Random {
-        Random(self.number())
+    pub(super) fn take_random(&self) -> Random {
+        Random(self.take_value())
     }
 
     /// Returns the seed if it was taken since this was last asked.
-    pub(super) fn taken(&self) -> Option<u64> {
+    pub(super) fn value_if_taken(&self) -> Option<u64> {
         self.is_taken.take().then_some(self.value)
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     fn the_same_seed_gives_the_same_order_and_another_one_does_not() {
         let order = |seed| {
             let mut items: Vec<u32> = (0..100).collect();
-            Seed::new(Some(seed)).take().shuffle(&mut items);
+            Seed::new(Some(seed)).take_random().shuffle(&mut items);
             items
         };
         assert_eq!(order(1), order(1));
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn a_seed_is_told_once_and_only_if_it_was_taken() {
         let seed = Seed::new(Some(7));
-        assert_eq!(seed.taken(), None);
-        seed.take();
-        assert_eq!((seed.taken(), seed.taken()), (Some(7), None));
+        assert_eq!(seed.value_if_taken(), None);
+        seed.take_random();
+        assert_eq!((seed.value_if_taken(), seed.value_if_taken()), (Some(7), None));
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Built;
-use super::figures::{cpu_seconds, memory_mib, shipped};
-use super::output::end_of;
-use super::raw::Raw;
+use super::ReleasePrograms;
+use super::figures::{cpu_seconds, isolated_command, memory_mib};
+use super::output::follow_output_pieces;
+use super::raw_agent::RawAgent;
 use super::scratch::Scratch;
-use crate::process::Stop;
+use crate::process::TaskError;
 
 /// Between two lines that the slow client reads.
 const READ_PAUSE: Duration = Duration::from_millis(100);
@@ -20,26 +20,26 @@ const READ_PAUSE: Duration = Duration::from_millis(100);
 const UPDATE_INTERVAL_MS: u64 = 50;
 
 /// How long a client reads nothing before its agent is to have stopped working for it.
-const NOTHING_READ: Duration = Duration::from_secs(4);
+const UNREAD_TIME: Duration = Duration::from_secs(4);
 
 /// How long that is then watched.
-const WATCHED: Duration = Duration::from_secs(3);
+const IDLE_WATCH_TIME: Duration = Duration::from_secs(3);
 
 /// The processor time that an agent which waits may take, of the time that it is watched.
 const IDLE_SHARE: f64 = 0.02;
 
 /// How long an agent may live on without input.
-const EXIT: Duration = Duration::from_secs(2);
+const EXIT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How many MiB the agent grows by while a call makes n patches for a client that reads ten lines
 /// a second. What the client holds has to be the document, whenever it looks.
-pub(super) fn slow_client(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("slow-client")?;
-    let mut agent = Raw::start(&mut shipped(&built.flood, &scratch))?;
+    let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
     let session = open_session(&mut agent, &scratch)?;
     let before = memory_mib(agent.pid(), "VmRSS:")?;
     prompt(&mut agent, &session, n.into())?;
-    let mut card = Card::new(u64::from(n));
+    let mut card = ToolCallView::new(u64::from(n));
     let answer = loop {
         let message = agent.message()?;
         if message["id"] == "go" {
@@ -49,58 +49,58 @@ pub(super) fn slow_client(built: &Built, n: u32) -> Result<f64, Stop> {
         thread::sleep(READ_PAUSE);
     };
     if answer["result"]["stopReason"] != "end_turn" {
-        return Err(Stop::Failed(format!("the turn was answered by {answer}")));
+        return Err(TaskError::Failed(format!("the turn was answered by {answer}")));
     }
-    card.judge()?;
+    card.check_final_state()?;
     Ok(memory_mib(agent.pid(), "VmHWM:")? - before)
 }
 
 /// The most resident MiB of an agent whose call never ends, for a client that reads nothing. It
 /// has to stop working, and to exit when its input ends.
-pub(super) fn never_reading(built: &Built, n: u32) -> Result<f64, Stop> {
+pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("never-reading")?;
     let mut most: f64 = 0.0;
     for _ in 0..n {
-        let mut agent = Raw::start(&mut shipped(&built.flood, &scratch))?;
+        let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
         let session = open_session(&mut agent, &scratch)?;
         prompt(&mut agent, &session, 1 << 50)?;
-        thread::sleep(NOTHING_READ);
+        thread::sleep(UNREAD_TIME);
         let before = cpu_seconds(agent.pid())?;
-        thread::sleep(WATCHED);
-        let share = (cpu_seconds(agent.pid())? - before) / WATCHED.as_secs_f64();
+        thread::sleep(IDLE_WATCH_TIME);
+        let share = (cpu_seconds(agent.pid())? - before) / IDLE_WATCH_TIME.as_secs_f64();
         if share > IDLE_SHARE {
-            return Err(Stop::Failed(format!("it works on, {share:.3} of the time")));
+            return Err(TaskError::Failed(format!("it works on, {share:.3} of the time")));
         }
         most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
-        let exit = agent.end_input(EXIT * 2)?;
-        if exit > EXIT {
-            return Err(Stop::Failed(format!("it took {exit:?} to exit")));
+        let exit = agent.end_input(EXIT_DEADLINE * 2)?;
+        if exit > EXIT_DEADLINE {
+            return Err(TaskError::Failed(format!("it took {exit:?} to exit")));
         }
     }
     Ok(most)
 }
 
-fn open_session(agent: &mut Raw, scratch: &Scratch) -> Result<Value, Stop> {
+fn open_session(agent: &mut RawAgent, scratch: &Scratch) -> Result<Value, TaskError> {
     let version = json!({"protocolVersion": 1});
     request(agent, "initialize", "initialize", &version)?;
-    answer(agent, "initialize")?;
+    wait_for_response(agent, "initialize")?;
     let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
     request(agent, "new", "session/new", &params)?;
-    Ok(answer(agent, "new")?["sessionId"].take())
+    Ok(wait_for_response(agent, "new")?["sessionId"].take())
 }
 
-fn prompt(agent: &mut Raw, session: &Value, patches: u64) -> Result<(), Stop> {
+fn prompt(agent: &mut RawAgent, session: &Value, patches: u64) -> Result<(), TaskError> {
     let text = format!("tool flood {{\"patches\": {patches}}}");
     let prompt = json!([{"type": "text", "text": text}]);
     request(agent, "go", "session/prompt", &json!({"sessionId": session, "prompt": prompt}))
 }
 
-fn request(agent: &mut Raw, id: &str, method: &str, params: &Value) -> Result<(), Stop> {
+fn request(agent: &mut RawAgent, id: &str, method: &str, params: &Value) -> Result<(), TaskError> {
     let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
     agent.send(request.to_string().as_bytes())
 }
 
-fn answer(agent: &mut Raw, id: &str) -> Result<Value, Stop> {
+fn wait_for_response(agent: &mut RawAgent, id: &str) -> Result<Value, TaskError> {
     loop {
         let mut message = agent.message()?;
         if message["id"] == id {
@@ -110,7 +110,7 @@ fn answer(agent: &mut Raw, id: &str) -> Result<Value, Stop> {
 }
 
 /// What the client holds of the call, and what it is to hold in the end.
-struct Card {
+struct ToolCallView {
     /// Everything that the call puts out.
     output: String,
     call: Value,
@@ -118,14 +118,14 @@ struct Card {
     between: u64,
 }
 
-impl Card {
+impl ToolCallView {
     fn new(patches: u64) -> Self {
         let lines = (1..=patches).step_by(2).map(|line| format!("line {line}\n"));
         Self { output: lines.collect(), call: json!({}), between: 0 }
     }
 
     /// Takes an update in, and holds what it shows against the document.
-    fn update(&mut self, update: &Value) -> Result<(), Stop> {
+    fn update(&mut self, update: &Value) -> Result<(), TaskError> {
         match update["sessionUpdate"].as_str() {
             Some("tool_call") => {}
             Some("tool_call_update") => {
@@ -140,15 +140,15 @@ impl Card {
             }
         }
         let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
-        self.end_of(shown).map(drop).ok_or_else(|| {
+        self.follow_output(shown).map(drop).ok_or_else(|| {
             let start: String = shown.chars().take(300).collect();
-            Stop::Failed(format!("this is not in the document: {start}"))
+            TaskError::Failed(format!("this is not in the document: {start}"))
         })
     }
 
     /// Follows a shown text through the output; returns where it ends there, if every piece of it
     /// stands where the gaps say.
-    fn end_of(&self, shown: &str) -> Option<usize> {
+    fn follow_output(&self, shown: &str) -> Option<usize> {
         let view = match shown {
             "" => "",
             shown => shown.strip_prefix("```console\n")?.strip_suffix("```")?,
@@ -156,12 +156,12 @@ impl Card {
         let stands = |at: usize, piece: &str| {
             self.output.get(at..).is_some_and(|rest| rest.starts_with(piece))
         };
-        end_of(view, stands)
+        follow_output_pieces(view, stands)
     }
 
     /// Judges what the client holds in the end.
-    fn judge(&self) -> Result<(), Stop> {
-        let failed = |what: String| Err(Stop::Failed(what));
+    fn check_final_state(&self) -> Result<(), TaskError> {
+        let failed = |what: String| Err(TaskError::Failed(what));
         if self.call["status"] != "completed" {
             return failed(format!("the call has ended as {}", self.call["status"]));
         }
@@ -170,7 +170,8 @@ impl Card {
             return failed(format!("the progress {} is left of it", meta["progress"]));
         }
         let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
-        if self.end_of(shown) != Some(self.output.len()) || !shown.contains(" bytes left out …]")
+        if self.follow_output(shown) != Some(self.output.len())
+            || !shown.contains(" bytes left out …]")
         {
             return failed("what is shown in the end is not the whole with its gap".to_owned());
         }
@@ -187,10 +188,10 @@ impl Card {
 mod tests {
     use super::*;
 
-    fn shows(text: &str) -> Result<(), Stop> {
+    fn shows(text: &str) -> Result<(), TaskError> {
         let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
         let update = json!({"sessionUpdate": "tool_call_update", "content": content});
-        Card::new(6).update(&update)
+        ToolCallView::new(6).update(&update)
     }
 
     #[test]
@@ -205,7 +206,7 @@ mod tests {
             (30, 1472, true),
             (31, 1472, false),
         ] {
-            let mut card = Card::new(6);
+            let mut card = ToolCallView::new(6);
             let mut tell = |update: Value| {
                 let mut update = update;
                 update["sessionUpdate"] = json!("tool_call_update");
@@ -216,10 +217,10 @@ mod tests {
             (0..between).for_each(|_| tell(json!({"content": content})));
             let meta = json!({"durationMs": ms});
             tell(json!({"status": "completed", "_meta": {"callboard": meta}}));
-            assert_eq!(card.judge().is_ok(), is_right, "{between} in {ms} ms");
+            assert_eq!(card.check_final_state().is_ok(), is_right, "{between} in {ms} ms");
             // A call that has ended shows no progress any more.
             card.call["_meta"]["callboard"]["progress"] = json!({"current": 6, "total": 6});
-            assert!(card.judge().is_err());
+            assert!(card.check_final_state().is_err());
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::words::{tree, without_tests, words};
+use super::tokens::{parse_use_tree, tokenize, without_tests};
 
 /// A module by the names on the way to it.
 type Module = Vec<String>;
@@ -17,7 +17,7 @@ type Edges = BTreeMap<(Module, String, String), String>;
 /// Returns each circle of a crate, shortest first of those through the same modules.
 ///
 /// `files` are the paths of its sources, relative to `src`, and their texts.
-pub(super) fn circles(files: &[(String, String)]) -> Vec<String> {
+pub(super) fn dependency_cycles(files: &[(String, String)]) -> Vec<String> {
     let sources: Vec<_> = files.iter().filter_map(|(path, text)| source(path, text)).collect();
     let modules: BTreeSet<&Module> = sources.iter().map(|source| &source.module).collect();
     let mut exports = BTreeMap::new();
@@ -43,7 +43,7 @@ pub(super) fn circles(files: &[(String, String)]) -> Vec<String> {
         }
     }
     let parents: BTreeSet<_> = edges.keys().map(|(parent, ..)| parent.clone()).collect();
-    parents.iter().flat_map(|parent| circles_of(parent, &edges)).collect()
+    parents.iter().flat_map(|parent| cycles_beneath(parent, &edges)).collect()
 }
 
 struct Source<'a> {
@@ -69,7 +69,7 @@ fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
         }
         None => {}
     }
-    Some(Source { module, path, words: without_tests(words(text)) })
+    Some(Source { module, path, words: without_tests(tokenize(text)) })
 }
 
 /// Returns the paths that begin with `crate`, `self` or `super`, those in braces one by one.
@@ -79,7 +79,7 @@ fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
         let begins = ["crate", "self", "super"].contains(&words[at]);
         if begins && words.get(at + 1) == Some(&"::") && (at == 0 || words[at - 1] != "::") {
             let mut all = Vec::new();
-            tree(&words[at..], &mut Vec::new(), &mut all);
+            parse_use_tree(&words[at..], &mut Vec::new(), &mut all);
             found.extend(all.into_iter().map(|leaf| leaf.path));
         }
     }
@@ -93,7 +93,7 @@ fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
         let is_public = at > 0 && ["pub", ")"].contains(&words[at - 1]);
         if is_public && *word == "use" {
             let mut all = Vec::new();
-            tree(&words[at + 1..], &mut Vec::new(), &mut all);
+            parse_use_tree(&words[at + 1..], &mut Vec::new(), &mut all);
             found.extend(all.into_iter().map(|leaf| (leaf.path, leaf.name.to_owned())));
         }
     }
@@ -129,7 +129,7 @@ fn resolve(
 }
 
 /// Returns a shortest circle through each sibling that is in one, each circle once.
-fn circles_of(parent: &Module, edges: &Edges) -> Vec<String> {
+fn cycles_beneath(parent: &Module, edges: &Edges) -> Vec<String> {
     let next = |from: &str| {
         let begin = (parent.clone(), from.to_owned(), String::new());
         let of = edges.range(begin..);
@@ -179,19 +179,19 @@ fn circles_of(parent: &Module, edges: &Edges) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::words;
-    use super::{circles, paths};
+    use super::super::tokens::tokenize;
+    use super::{dependency_cycles, paths};
 
     fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
-        let found = circles(&files.iter().map(owned).collect::<Vec<_>>());
+        let found = dependency_cycles(&files.iter().map(owned).collect::<Vec<_>>());
         found.iter().map(|told| told.lines().next().unwrap_or_default().to_owned()).collect()
     }
 
     #[test]
     fn paths_are_found_in_uses_and_in_code_but_not_in_texts() {
         let code = "use crate::a::{B, c::{self, D}};\n// crate::x\nlet y = \"crate::z\"; super::f(); r#\"self::q\"#";
-        let found: Vec<_> = paths(&words(code)).iter().map(|path| path.join("::")).collect();
+        let found: Vec<_> = paths(&tokenize(code)).iter().map(|path| path.join("::")).collect();
         assert_eq!(found, ["crate::a::B", "crate::a::c::self", "crate::a::c::D", "super::f"]);
     }
 

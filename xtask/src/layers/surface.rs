@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::words::{Leaf, is_name, tree, without_tests, words};
+use super::tokens::{UsePath, is_name, parse_use_tree, tokenize, without_tests};
 
 /// A module by the names on the way to it.
 type Module = Vec<String>;
@@ -16,9 +16,9 @@ type Module = Vec<String>;
 /// `libraries` are names in paths, each with its folder; `files` are all of the workspace.
 pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
     let docs: Vec<_> = files.iter().map(|(path, text)| examples(path, text)).collect();
-    let docs: Vec<_> = docs.iter().map(|code| Outside::new(code)).collect();
+    let docs: Vec<_> = docs.iter().map(|code| ExternalCode::new(code)).collect();
     let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
-    let rust: Vec<_> = rust.map(|(path, text)| (path, Outside::new(text))).collect();
+    let rust: Vec<_> = rust.map(|(path, text)| (path, ExternalCode::new(text))).collect();
     let mut told =
         "Public items, and those that no other crate, example, integration test or code \
                     in docs uses. A use is found by its name: of two items of one name, a use of \
@@ -32,7 +32,7 @@ pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)])
         let own = files.iter().filter_map(|(path, text)| Some((source(path)?, text.clone())));
         let outside = rust.iter().filter(|(path, _)| source(path).is_none());
         let outside: Vec<_> = outside.map(|(_, code)| code).chain(&docs).collect();
-        let Surface { items, unused } = surface(library, &own.collect::<Vec<_>>(), &outside);
+        let LibrarySurface { items, unused } = surface(library, &own.collect::<Vec<_>>(), &outside);
         let tenths = unused.len() * 1000 / items.max(1);
         told += &format!(
             "\n{library:20} {items:4} public, {:3} unused, {}.{} %",
@@ -46,7 +46,7 @@ pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)])
 }
 
 /// The public surface of one library.
-struct Surface {
+struct LibrarySurface {
     /// How many items are public.
     items: usize,
     /// The paths of those that nothing outside uses, where they are defined.
@@ -54,7 +54,7 @@ struct Surface {
 }
 
 /// Rust code that is no part of the library: other crates, examples, tests, benches, code in docs.
-struct Outside<'a> {
+struct ExternalCode<'a> {
     words: BTreeSet<&'a str>,
     /// Names that are called behind a dot.
     called: BTreeSet<&'a str>,
@@ -62,9 +62,9 @@ struct Outside<'a> {
     pathed: BTreeSet<(&'a str, &'a str)>,
 }
 
-impl<'a> Outside<'a> {
+impl<'a> ExternalCode<'a> {
     fn new(text: &'a str) -> Self {
-        let all = words(text);
+        let all = tokenize(text);
         let mut called = BTreeSet::new();
         let mut pathed = BTreeSet::new();
         for three in all.windows(3) {
@@ -120,11 +120,15 @@ fn examples(path: &str, text: &str) -> String {
 /// `library` is its name in paths; `files` are the paths of its sources, relative to `src`, and
 /// their texts. An item is used, too, where the signature of a used one names it: such a one has to
 /// be public.
-fn surface(library: &str, files: &[(String, String)], outside: &[&Outside<'_>]) -> Surface {
-    let mut code = Code::default();
+fn surface(
+    library: &str,
+    files: &[(String, String)],
+    outside: &[&ExternalCode<'_>],
+) -> LibrarySurface {
+    let mut code = LibraryCode::default();
     for (path, text) in files {
         let Some(module) = module(path) else { continue };
-        code.read(&module, &without_tests(words(text)));
+        code.read(&module, &without_tests(tokenize(text)));
     }
     let public = code.public();
     let mut used: BTreeSet<usize> = public.clone();
@@ -148,7 +152,7 @@ fn surface(library: &str, files: &[(String, String)], outside: &[&Outside<'_>]) 
     }
     let paths: BTreeSet<_> = public.iter().map(|at| code.items[*at].path()).collect();
     let used: BTreeSet<_> = used.iter().map(|at| code.items[*at].path()).collect();
-    Surface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
+    LibrarySurface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
 }
 
 /// Returns the module of a file, unless it is one of tests.
@@ -183,13 +187,13 @@ impl Item<'_> {
 
 struct Use<'a> {
     module: Module,
-    leaf: Leaf<'a>,
+    leaf: UsePath<'a>,
     is_public: bool,
 }
 
 /// The sources of a library, as far as names go.
 #[derive(Default)]
-struct Code<'a> {
+struct LibraryCode<'a> {
     items: Vec<Item<'a>>,
     uses: Vec<Use<'a>>,
     /// The modules, and whether they are public in their parents.
@@ -204,11 +208,11 @@ enum Target {
     Item(usize),
 }
 
-impl<'a> Code<'a> {
+impl<'a> LibraryCode<'a> {
     fn read(&mut self, module: &Module, words: &[&'a str]) {
         self.modules.entry(module.clone()).or_default();
         for part in parts(words) {
-            let Part { keyword, is_public, words, .. } = part;
+            let ItemTokens { keyword, is_public, words, .. } = part;
             match keyword {
                 "mod" => {
                     let inner = [&module[..], &[part.name.to_owned()]].concat();
@@ -219,7 +223,7 @@ impl<'a> Code<'a> {
                 }
                 "use" => {
                     let mut leaves = Vec::new();
-                    tree(words, &mut Vec::new(), &mut leaves);
+                    parse_use_tree(words, &mut Vec::new(), &mut leaves);
                     let module = || module.clone();
                     let leaves = leaves.into_iter();
                     self.uses.extend(leaves.map(|leaf| Use { module: module(), leaf, is_public }));
@@ -236,7 +240,7 @@ impl<'a> Code<'a> {
 
     /// Reads what an `impl` block holds; `words` begin behind the keyword.
     fn read_impl(&mut self, module: &Module, words: &[&'a str], body: &[&'a str]) {
-        let head = &words[after_angles(words)..];
+        let head = &words[generics_len(words)..];
         let for_trait = |pair: &[&str]| pair[0] == "for" && pair[1] != "<";
         let of = head.windows(2).take_while(|pair| pair[0] != "{").position(for_trait);
         let owner = &head[of.map_or(0, |at| at + 1)..];
@@ -257,7 +261,7 @@ impl<'a> Code<'a> {
     /// Returns the places of all public items.
     fn public(&self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        self.reach(&Module::new(), &mut BTreeSet::new(), &mut found);
+        self.collect_reachable(&Module::new(), &mut BTreeSet::new(), &mut found);
         let is_public = |item: &Item<'_>| {
             let Some(owner) = item.owner else { return false };
             let of = |at: &usize| self.items[*at].owner.is_none() && self.items[*at].name == owner;
@@ -272,7 +276,12 @@ impl<'a> Code<'a> {
         found
     }
 
-    fn reach(&self, module: &Module, seen: &mut BTreeSet<Module>, found: &mut BTreeSet<usize>) {
+    fn collect_reachable(
+        &self,
+        module: &Module,
+        seen: &mut BTreeSet<Module>,
+        found: &mut BTreeSet<usize>,
+    ) {
         if !seen.insert(module.clone()) {
             return;
         }
@@ -283,13 +292,13 @@ impl<'a> Code<'a> {
         }
         for (inner, is_public) in &self.modules {
             if *is_public && inner.split_last().is_some_and(|(_, parent)| parent == module) {
-                self.reach(inner, seen, found);
+                self.collect_reachable(inner, seen, found);
             }
         }
         for other in self.uses.iter().filter(|it| it.module == *module && it.is_public) {
-            for target in self.follow(module, &other.leaf.path, 0) {
+            for target in self.resolve_path(module, &other.leaf.path, 0) {
                 match target {
-                    Target::Module(inner) => self.reach(&inner, seen, found),
+                    Target::Module(inner) => self.collect_reachable(&inner, seen, found),
                     Target::Item(at) => drop(found.insert(at)),
                 }
             }
@@ -297,7 +306,7 @@ impl<'a> Code<'a> {
     }
 
     /// Returns what a path leads to.
-    fn follow(&self, from: &Module, path: &[&str], depth: usize) -> Vec<Target> {
+    fn resolve_path(&self, from: &Module, path: &[&str], depth: usize) -> Vec<Target> {
         let (Some((first, rest)), true) = (path.split_first(), depth < 16) else {
             return vec![Target::Module(from.clone())];
         };
@@ -305,20 +314,20 @@ impl<'a> Code<'a> {
             "crate" => vec![Target::Module(Module::new())],
             "self" | "*" => vec![Target::Module(from.clone())],
             "super" => vec![Target::Module(from[..from.len().saturating_sub(1)].to_vec())],
-            name => self.named(from, name, depth),
+            name => self.resolve_name(from, name, depth),
         };
         if rest.is_empty() {
             return next;
         }
         next.retain(|target| matches!(target, Target::Module(_)));
         let inner = |target| match target {
-            Target::Module(module) => self.follow(&module, rest, depth + 1),
+            Target::Module(module) => self.resolve_path(&module, rest, depth + 1),
             Target::Item(_) => Vec::new(),
         };
         next.into_iter().flat_map(inner).collect()
     }
 
-    fn named(&self, module: &Module, name: &str, depth: usize) -> Vec<Target> {
+    fn resolve_name(&self, module: &Module, name: &str, depth: usize) -> Vec<Target> {
         let is_it =
             |item: &Item<'_>| item.module == *module && item.owner.is_none() && item.name == name;
         let places = (0..self.items.len()).filter(|at| is_it(&self.items[*at]));
@@ -329,14 +338,14 @@ impl<'a> Code<'a> {
         }
         let uses = self.uses.iter().filter(|it| it.module == *module && it.leaf.name == name);
         if found.is_empty() {
-            found.extend(uses.flat_map(|it| self.follow(module, &it.leaf.path, depth + 1)));
+            found.extend(uses.flat_map(|it| self.resolve_path(module, &it.leaf.path, depth + 1)));
         }
         found
     }
 }
 
 /// An item as words.
-struct Part<'a, 'b> {
+struct ItemTokens<'a, 'b> {
     keyword: &'a str,
     is_public: bool,
     name: &'a str,
@@ -346,7 +355,7 @@ struct Part<'a, 'b> {
     body: Option<&'b [&'a str]>,
 }
 
-impl<'a> Part<'a, '_> {
+impl<'a> ItemTokens<'a, '_> {
     fn face(&self) -> Vec<&'a str> {
         match (self.keyword, self.body) {
             ("fn", Some(body)) => self.words[..self.words.len() - body.len() - 2].to_vec(),
@@ -383,16 +392,16 @@ fn fields<'a>(words: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Splits code into its items.
-fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<Part<'a, 'b>> {
+fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() {
         let mut is_public = false;
         // Attributes, visibility and what may stand before `fn`.
         loop {
             match words[at..] {
-                ["#", "[", ..] => at += 1 + closed(&words[at + 1..]),
-                ["#", "!", "[", ..] => at += 2 + closed(&words[at + 2..]),
-                ["pub", "(", ..] => at += 1 + closed(&words[at + 1..]),
+                ["#", "[", ..] => at += 1 + index_of_closing_bracket(&words[at + 1..]),
+                ["#", "!", "[", ..] => at += 2 + index_of_closing_bracket(&words[at + 2..]),
+                ["pub", "(", ..] => at += 1 + index_of_closing_bracket(&words[at + 1..]),
                 ["pub", ..] => {
                     is_public = true;
                     at += 1;
@@ -408,7 +417,7 @@ fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<Part<'a, 'b>> {
         let mut body = None;
         while let Some(&word) = words.get(at) {
             if ["(", "[", "{"].contains(&word) {
-                let length = closed(&words[at..]);
+                let length = index_of_closing_bracket(&words[at..]);
                 let inside = at + 1..(at + length - 1).max(at + 1);
                 at += length;
                 if word == "{" && ends_with_brace {
@@ -426,14 +435,14 @@ fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<Part<'a, 'b>> {
         let known = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
         let is_known = known.contains(&keyword) || ["mod", "use", "impl"].contains(&keyword);
         if let (Some(&name), true) = (name, is_known) {
-            found.push(Part { keyword, is_public, name, words: &words[begin..at], body });
+            found.push(ItemTokens { keyword, is_public, name, words: &words[begin..at], body });
         }
     }
     found
 }
 
 /// Returns how many words there are to the bracket that closes the first one.
-fn closed(words: &[&str]) -> usize {
+fn index_of_closing_bracket(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {
         match *word {
@@ -449,7 +458,7 @@ fn closed(words: &[&str]) -> usize {
 }
 
 /// Returns how many words the generics are that `words` begin with.
-fn after_angles(words: &[&str]) -> usize {
+fn generics_len(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {
         match *word {
@@ -466,12 +475,12 @@ fn after_angles(words: &[&str]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Outside, examples, report, surface};
+    use super::{ExternalCode, examples, report, surface};
 
     fn check(files: &[(&str, &str)], outside: &[&str], items: usize, unused: &[&str]) {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
         let files: Vec<_> = files.iter().map(owned).collect();
-        let outside: Vec<_> = outside.iter().map(|text| Outside::new(text)).collect();
+        let outside: Vec<_> = outside.iter().map(|text| ExternalCode::new(text)).collect();
         let found = surface("made_up", &files, &outside.iter().collect::<Vec<_>>());
         assert_eq!(
             (found.items, found.unused),

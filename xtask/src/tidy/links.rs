@@ -25,11 +25,11 @@ pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violat
             let Some(place) = resolve(path, place) else { continue };
             let is_folder = |other: &&str| Path::new(other).starts_with(&place);
             if !paths.iter().any(is_folder) {
-                found.push(file.at(index, format!("`{target}` leads to no file")));
+                found.push(file.error_at(index, format!("`{target}` leads to no file")));
             }
             let known = headings.get(&*place);
             if !heading.is_empty() && known.is_some_and(|known| !known.contains(heading)) {
-                found.push(file.at(index, format!("`{target}` leads to no heading")));
+                found.push(file.error_at(index, format!("`{target}` leads to no heading")));
             }
             if *path == SUMMARY {
                 listed.insert(place);
@@ -39,7 +39,8 @@ pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violat
     let pages = documents.iter().filter(|(path, _)| path.starts_with("docs/"));
     let unlisted = pages.filter(|(path, _)| *path != SUMMARY && !listed.contains(*path));
     found.extend(
-        unlisted.map(|(path, text)| File::new(path, text).at(0, format!("add it to {SUMMARY}"))),
+        unlisted
+            .map(|(path, text)| File::new(path, text).error_at(0, format!("add it to {SUMMARY}"))),
     );
     found
 }

@@ -8,13 +8,13 @@ pub(super) const RULES: &[Rule] = &[inherits_lints, names_its_license, inherits_
 
 fn inherits_lints(file: &File<'_>) -> Vec<Violation> {
     let wanted = [("", "lints.workspace = true"), ("lints", "workspace = true")];
-    lacking(file, "inherit the lints: [lints] workspace = true", |section, line| {
+    require_line(file, "inherit the lints: [lints] workspace = true", |section, line| {
         wanted.contains(&(section, line))
     })
 }
 
 fn names_its_license(file: &File<'_>) -> Vec<Violation> {
-    lacking(file, "name the license: license.workspace = true", |section, line| {
+    require_line(file, "name the license: license.workspace = true", |section, line| {
         section == "package" && line.starts_with("license")
     })
 }
@@ -32,14 +32,14 @@ fn inherits_dependencies(file: &File<'_>) -> Vec<Violation> {
     };
     entries(file)
         .filter(|(_, section, line)| breaks(section, line))
-        .map(|(index, _, _)| file.at(index, what))
+        .map(|(index, _, _)| file.error_at(index, what))
         .collect()
 }
 
 /// Reports at the first line what no line of the manifest says.
-fn lacking(file: &File<'_>, what: &str, says: impl Fn(&str, &str) -> bool) -> Vec<Violation> {
+fn require_line(file: &File<'_>, what: &str, says: impl Fn(&str, &str) -> bool) -> Vec<Violation> {
     let is_said = entries(file).any(|(_, section, line)| says(section, line));
-    if is_said { Vec::new() } else { vec![file.at(0, what)] }
+    if is_said { Vec::new() } else { vec![file.error_at(0, what)] }
 }
 
 /// The lines of a member's manifest, each with its index and section; none of the root's.

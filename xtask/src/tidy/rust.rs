@@ -1,12 +1,12 @@
 //! Rules for Rust sources.
 
-use super::{File, Rule, Violation, Weight};
+use super::{File, Rule, Violation, ViolationLevel};
 
 pub(super) const RULES: &[Rule] = &[
     begins_with_its_doc,
-    is_named_for_one_thing,
+    has_meaningful_name,
     is_short,
-    has_no_loose_ends,
+    has_no_unfinished_code,
     has_no_stray_blanks,
     tests_do_not_sleep,
 ];
@@ -17,13 +17,13 @@ const MAX_LINES: usize = 800;
 const MANY_LINES: usize = 500;
 
 /// Names that say nothing of what a module holds.
-const EMPTY_NAMES: &[&str] = &["utils", "helpers", "common", "manager", "misc"];
+const MEANINGLESS_MODULE_NAMES: &[&str] = &["utils", "helpers", "common", "manager", "misc"];
 
 /// Code that says it is not finished.
-const LOOSE_CODE: &[&str] =
+const UNFINISHED_CODE: &[&str] =
     &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
 /// Words that say so, where they stand alone.
-const LOOSE_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
+const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
 /// Waiting for time to pass, whatever is waited for.
 const SLEEPS: &[&str] = &[concat!("thread::", "sleep("), concat!("time::", "sleep(")];
@@ -32,18 +32,18 @@ fn begins_with_its_doc(file: &File<'_>) -> Vec<Violation> {
     let first = file.lines.iter().position(|line| !line.starts_with("#!")).unwrap_or(0);
     match file.lines.get(first) {
         Some(line) if line.starts_with("//!") => Vec::new(),
-        _ => vec![file.at(first, "no `//!` on the first line; say what the file is")],
+        _ => vec![file.error_at(first, "no `//!` on the first line; say what the file is")],
     }
 }
 
-fn is_named_for_one_thing(file: &File<'_>) -> Vec<Violation> {
+fn has_meaningful_name(file: &File<'_>) -> Vec<Violation> {
     let stem = file.path.strip_suffix(".rs").unwrap_or(file.path);
     let mut found = Vec::new();
     if stem.ends_with("/mod") {
-        found.push(file.at(0, "name it after its folder and put it beside that"));
+        found.push(file.error_at(0, "name it after its folder and put it beside that"));
     }
-    for name in stem.split('/').filter(|part| EMPTY_NAMES.contains(part)) {
-        found.push(file.at(0, format!("`{name}` says nothing; name it for what it holds")));
+    for name in stem.split('/').filter(|part| MEANINGLESS_MODULE_NAMES.contains(part)) {
+        found.push(file.error_at(0, format!("`{name}` says nothing; name it for what it holds")));
     }
     found
 }
@@ -53,18 +53,18 @@ fn is_short(file: &File<'_>) -> Vec<Violation> {
     if code <= MANY_LINES {
         return Vec::new();
     }
-    let weight = if code <= MAX_LINES { Weight::Warning } else { Weight::Error };
+    let weight = if code <= MAX_LINES { ViolationLevel::Warning } else { ViolationLevel::Error };
     let what = "lines of code; find the second noun in it";
-    vec![file.weighed(0, format!("{code} {what}"), weight)]
+    vec![file.violation_at(0, format!("{code} {what}"), weight)]
 }
 
-fn has_no_loose_ends(file: &File<'_>) -> Vec<Violation> {
+fn has_no_unfinished_code(file: &File<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.lines.iter().enumerate() {
-        let code = LOOSE_CODE.iter().filter(|code| line.contains(**code));
-        let words = LOOSE_WORDS.iter().filter(|word| has_word(line, word));
+        let code = UNFINISHED_CODE.iter().filter(|code| line.contains(**code));
+        let words = UNFINISHED_WORDS.iter().filter(|word| has_word(line, word));
         for end in code.chain(words) {
-            found.push(file.at(index, format!("`{end}`: finish it or open an issue")));
+            found.push(file.error_at(index, format!("`{end}`: finish it or open an issue")));
         }
     }
     found
@@ -74,9 +74,9 @@ fn has_no_stray_blanks(file: &File<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.lines.iter().enumerate() {
         if line.ends_with(char::is_whitespace) {
-            found.push(file.at(index, "remove the blanks at the end of the line"));
+            found.push(file.error_at(index, "remove the blanks at the end of the line"));
         } else if line.contains('\t') {
-            found.push(file.at(index, "replace the tab by spaces, or by \\t in a string"));
+            found.push(file.error_at(index, "replace the tab by spaces, or by \\t in a string"));
         }
     }
     found
@@ -86,7 +86,7 @@ fn tests_do_not_sleep(file: &File<'_>) -> Vec<Violation> {
     let lines = file.lines.iter().enumerate().skip(first_test_line(file));
     lines
         .filter(|(_, line)| SLEEPS.iter().any(|sleep| line.contains(sleep)))
-        .map(|(index, _)| file.at(index, "a test waits for an event, not for time to pass"))
+        .map(|(index, _)| file.error_at(index, "a test waits for an event, not for time to pass"))
         .collect()
 }
 
@@ -153,9 +153,9 @@ mod tests {
         let lines = |n: usize| format!("//! A.\n{}", "x\n".repeat(n - 1));
         check("src/a.rs", &lines(500), &[]);
         check("src/a.rs", &lines(800), &[(1, "800 lines")]);
-        assert_eq!(is_short(&File::new("a.rs", &lines(800)))[0].weight, Weight::Warning);
+        assert_eq!(is_short(&File::new("a.rs", &lines(800)))[0].level, ViolationLevel::Warning);
         check("src/a.rs", &lines(801), &[(1, "801 lines")]);
-        assert_eq!(is_short(&File::new("a.rs", &lines(801)))[0].weight, Weight::Error);
+        assert_eq!(is_short(&File::new("a.rs", &lines(801)))[0].level, ViolationLevel::Error);
 
         check("src/a.rs", &format!("//! A.\n{TESTS}{}", lines(900)), &[]);
         check("tests/it/a.rs", &lines(900), &[]);
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn loose_ends_are_found() {
-        let code = LOOSE_CODE.iter().map(|code| format!("{code}x)"));
-        let words = LOOSE_WORDS.iter().map(|word| format!("// {word}: later"));
+        let code = UNFINISHED_CODE.iter().map(|code| format!("{code}x)"));
+        let words = UNFINISHED_WORDS.iter().map(|word| format!("// {word}: later"));
         for line in code.chain(words) {
             check("src/a.rs", &format!("//! A.\n{line}\n"), &[(2, "`")]);
         }

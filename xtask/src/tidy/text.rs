@@ -2,7 +2,7 @@
 
 use super::{File, Rule, Violation};
 
-pub(super) const RULES: &[Rule] = &[one_newline_at_the_end, no_place_of_one_machine];
+pub(super) const RULES: &[Rule] = &[one_newline_at_the_end, no_machine_specific_paths];
 
 /// Folders that only one machine has.
 const MACHINE_FOLDERS: &[&str] =
@@ -19,20 +19,25 @@ fn one_newline_at_the_end(file: &File<'_>) -> Vec<Violation> {
     if is_right {
         return Vec::new();
     }
-    vec![file.at(file.lines.len().saturating_sub(1), "end the file with exactly one newline")]
+    vec![file.error_at(file.lines.len().saturating_sub(1), "end the file with exactly one newline")]
 }
 
-fn no_place_of_one_machine(file: &File<'_>) -> Vec<Violation> {
+fn no_machine_specific_paths(file: &File<'_>) -> Vec<Violation> {
     let lines = file.lines.iter().enumerate();
     lines
         .filter_map(|(index, line)| {
-            let place = machine_place(line)?;
-            Some(file.at(index, format!("`{place}` is on one machine only; name no such path")))
+            let place = machine_specific_path(line)?;
+            Some(
+                file.error_at(
+                    index,
+                    format!("`{place}` is on one machine only; name no such path"),
+                ),
+            )
         })
         .collect()
 }
 
-fn machine_place(line: &str) -> Option<&'static str> {
+fn machine_specific_path(line: &str) -> Option<&'static str> {
     let is_in = |place: &&&str| absolute(line, place).next().is_some();
     let folder = MACHINE_FOLDERS.iter().find(is_in).copied();
     let is_someone = |rest: &str| {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::{Rule, Violation, Violations};
+use super::{OrderRule, Violation, Violations};
 use crate::schema::v1::{
     Meta, Plan, RequestPermissionRequest, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
@@ -12,18 +12,18 @@ use crate::schema::v1::{
 
 /// What a v1 client holds of one session.
 #[derive(Debug, Clone, Default)]
-pub struct Observer {
+pub struct V1Observer {
     calls: HashMap<String, ToolCall>,
     order: Vec<String>,
-    ran: HashSet<String>,
-    terminals: HashMap<String, Terminal>,
+    started: HashSet<String>,
+    terminals: HashMap<String, ObservedTerminal>,
     plan: Option<Plan>,
     violations: Violations,
 }
 
 /// A display-only terminal as its events tell it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Terminal {
+pub struct ObservedTerminal {
     /// Where its command runs, as it was told last.
     pub cwd: Option<String>,
     /// Everything that was appended.
@@ -32,7 +32,7 @@ pub struct Terminal {
     pub exit: Option<Value>,
 }
 
-impl Observer {
+impl V1Observer {
     /// Makes an observer that has seen nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -42,23 +42,25 @@ impl Observer {
     /// Folds one `session/update`.
     pub fn update(&mut self, update: &SessionUpdate) {
         match update {
-            SessionUpdate::ToolCall(call) => self.announce(call),
-            SessionUpdate::ToolCallUpdate(update) => self.change(update, Repeat::IsEmpty),
+            SessionUpdate::ToolCall(call) => self.fold_announcement(call),
+            SessionUpdate::ToolCallUpdate(update) => {
+                self.fold_call_update(update, RepeatedValues::CountAsEmpty)
+            }
             SessionUpdate::Plan(plan) => self.plan = Some(plan.clone()),
             _ => {}
         }
     }
 
     /// Folds a `session/request_permission`: its `toolCall` is an update like any other.
-    pub fn permission(&mut self, request: &RequestPermissionRequest) {
-        self.change(&request.tool_call, Repeat::IsAllowed);
+    pub fn permission_request(&mut self, request: &RequestPermissionRequest) {
+        self.fold_call_update(&request.tool_call, RepeatedValues::Allowed);
     }
 
     /// Notes that the turn was answered: no call may be open.
-    pub fn turn_answered(&mut self) {
+    pub fn end_turn(&mut self) {
         for (id, call) in &self.calls {
             if !is_final(call.status) {
-                self.violations.add(Rule::OpenAtEnd, id);
+                self.violations.add(OrderRule::OpenAtTurnEnd, id);
             }
         }
     }
@@ -77,12 +79,12 @@ impl Observer {
     /// Returns whether a call has been seen in progress.
     #[must_use]
     pub fn has_run(&self, id: &str) -> bool {
-        self.ran.contains(id)
+        self.started.contains(id)
     }
 
     /// Returns what the client holds of a display-only terminal.
     #[must_use]
-    pub fn terminal(&self, id: &str) -> Option<&Terminal> {
+    pub fn terminal(&self, id: &str) -> Option<&ObservedTerminal> {
         self.terminals.get(id)
     }
 
@@ -98,48 +100,48 @@ impl Observer {
         &self.violations.0
     }
 
-    fn announce(&mut self, call: &ToolCall) {
+    fn fold_announcement(&mut self, call: &ToolCall) {
         let id = call.tool_call_id.to_string();
         if call.title.trim().is_empty() {
-            self.violations.add(Rule::NoTitle, &id);
+            self.violations.add(OrderRule::EmptyTitle, &id);
         }
         let mut call = call.clone();
         if let Some(meta) = &mut call.meta {
-            self.events(&id, meta, Carrier::FirstReport);
+            self.fold_terminal_events(&id, meta, EventCarrier::FirstReport);
         }
         call.meta = call.meta.filter(|meta| !meta.is_empty());
         if call.status == ToolCallStatus::InProgress {
-            self.ran.insert(id.clone());
+            self.started.insert(id.clone());
         }
         if self.calls.insert(id.clone(), call).is_some() {
-            self.violations.add(Rule::AnnouncedTwice, &id);
+            self.violations.add(OrderRule::AnnouncedTwice, &id);
         } else {
             self.order.push(id);
         }
     }
 
-    fn change(&mut self, update: &ToolCallUpdate, repeat: Repeat) {
+    fn fold_call_update(&mut self, update: &ToolCallUpdate, repeat: RepeatedValues) {
         let id = update.tool_call_id.to_string();
         let mut meta = update.meta.clone().unwrap_or_default();
         let before = meta.len();
-        self.events(&id, &mut meta, Carrier::Update);
+        self.fold_terminal_events(&id, &mut meta, EventCarrier::Update);
         let had_events = meta.len() < before;
         let Some(call) = self.calls.get_mut(&id) else {
-            self.violations.add(Rule::Unannounced, &id);
+            self.violations.add(OrderRule::Unannounced, &id);
             return;
         };
         let nothing = update.fields == ToolCallUpdateFields::new() && meta.is_empty();
-        if nothing && !had_events && repeat == Repeat::IsEmpty {
-            self.violations.add(Rule::Empty, &id);
+        if nothing && !had_events && repeat == RepeatedValues::CountAsEmpty {
+            self.violations.add(OrderRule::EmptyUpdate, &id);
         }
         if is_final(call.status) {
-            self.violations.add(Rule::AfterEnd, &id);
+            self.violations.add(OrderRule::AfterEnd, &id);
         } else if let Some(status) = update.fields.status {
             if !may_become(call.status, status) {
-                self.violations.add(Rule::IllegalStep, &id);
+                self.violations.add(OrderRule::IllegalTransition, &id);
             }
             if status == ToolCallStatus::InProgress {
-                self.ran.insert(id);
+                self.started.insert(id);
             }
         }
         call.update(update.fields.clone());
@@ -152,8 +154,8 @@ impl Observer {
     /// Takes the terminal events out of a call's metadata and folds those that may be there. A
     /// terminal is opened by a first report; where it runs may be told again until something else
     /// is told of it.
-    fn events(&mut self, id: &str, meta: &mut Meta, carrier: Carrier) {
-        for name in EVENTS {
+    fn fold_terminal_events(&mut self, id: &str, meta: &mut Meta, carrier: EventCarrier) {
+        for name in TERMINAL_EVENTS {
             let Some(event) = meta.remove(name) else {
                 continue;
             };
@@ -161,22 +163,27 @@ impl Observer {
             let terminal_id = text("terminal_id").unwrap_or_default();
             let terminal = self.terminals.get_mut(&terminal_id);
             match (name, carrier, terminal) {
-                (INFO, Carrier::FirstReport, None) => {
-                    let terminal = Terminal { cwd: text("cwd"), ..Terminal::default() };
+                (TERMINAL_INFO, EventCarrier::FirstReport, None) => {
+                    let terminal =
+                        ObservedTerminal { cwd: text("cwd"), ..ObservedTerminal::default() };
                     self.terminals.insert(terminal_id, terminal);
                 }
-                (INFO, Carrier::Update, Some(terminal))
+                (TERMINAL_INFO, EventCarrier::Update, Some(terminal))
                     if terminal.output.is_empty() && terminal.exit.is_none() =>
                 {
                     terminal.cwd = text("cwd");
                 }
-                (OUTPUT, Carrier::Update, Some(terminal)) if terminal.exit.is_none() => {
+                (TERMINAL_OUTPUT, EventCarrier::Update, Some(terminal))
+                    if terminal.exit.is_none() =>
+                {
                     terminal.output.push_str(event["data"].as_str().unwrap_or_default());
                 }
-                (EXIT, Carrier::Update, Some(terminal)) if terminal.exit.is_none() => {
+                (TERMINAL_EXIT, EventCarrier::Update, Some(terminal))
+                    if terminal.exit.is_none() =>
+                {
                     terminal.exit = Some(event);
                 }
-                _ => self.violations.add(Rule::Terminal, id),
+                _ => self.violations.add(OrderRule::TerminalNotOpen, id),
             }
         }
     }
@@ -184,16 +191,16 @@ impl Observer {
 
 /// What carries events.
 #[derive(Debug, Clone, Copy)]
-enum Carrier {
+enum EventCarrier {
     FirstReport,
     Update,
 }
 
 /// Whether an update that repeats what is known is a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Repeat {
-    IsEmpty,
-    IsAllowed,
+enum RepeatedValues {
+    CountAsEmpty,
+    Allowed,
 }
 
 fn is_final(status: ToolCallStatus) -> bool {
@@ -209,19 +216,19 @@ fn may_become(from: ToolCallStatus, to: ToolCallStatus) -> bool {
     }
 }
 
-const INFO: &str = "terminal_info";
-const OUTPUT: &str = "terminal_output";
-const EXIT: &str = "terminal_exit";
+const TERMINAL_INFO: &str = "terminal_info";
+const TERMINAL_OUTPUT: &str = "terminal_output";
+const TERMINAL_EXIT: &str = "terminal_exit";
 
 /// The events of the terminal convention, in the order in which they may come.
-const EVENTS: [&str; 3] = [INFO, OUTPUT, EXIT];
+const TERMINAL_EVENTS: [&str; 3] = [TERMINAL_INFO, TERMINAL_OUTPUT, TERMINAL_EXIT];
 
 #[cfg(test)]
 mod tests {
-    use super::Observer;
-    use crate::observe::Rule::{
-        self, AfterEnd, AnnouncedTwice, Empty, IllegalStep, NoTitle, OpenAtEnd, Terminal,
-        Unannounced,
+    use super::V1Observer;
+    use crate::observe::OrderRule::{
+        self, AfterEnd, AnnouncedTwice, EmptyTitle, EmptyUpdate, IllegalTransition, OpenAtTurnEnd,
+        TerminalNotOpen, Unannounced,
     };
     use crate::schema::v1::SessionUpdate;
     use serde_json::{Value, json};
@@ -236,13 +243,13 @@ mod tests {
         update
     }
 
-    fn check(updates: &[Value], expected: &[Rule]) {
-        let mut observer = Observer::new();
+    fn check(updates: &[Value], expected: &[OrderRule]) {
+        let mut observer = V1Observer::new();
         for update in updates {
             let update: SessionUpdate = serde_json::from_value(update.clone()).unwrap();
             observer.update(&update);
         }
-        observer.turn_answered();
+        observer.end_turn();
         let rules: Vec<_> = observer.violations().iter().map(|violation| violation.rule).collect();
         assert_eq!(rules, expected, "{updates:?}");
     }
@@ -265,23 +272,23 @@ mod tests {
         check(std::slice::from_ref(&titled), &[Unannounced]);
         check(&[call("pending"), call("pending"), failed.clone()], &[AnnouncedTwice]);
         check(&[call("pending"), failed.clone(), titled], &[AfterEnd]);
-        check(&[call("pending"), change(json!({"status": "completed"}))], &[IllegalStep]);
+        check(&[call("pending"), change(json!({"status": "completed"}))], &[IllegalTransition]);
         let back = change(json!({"status": "pending"}));
-        check(&[call("pending"), running, back, failed.clone()], &[IllegalStep]);
-        check(&[call("pending"), change(json!({})), failed.clone()], &[Empty]);
-        check(&[call("pending")], &[OpenAtEnd]);
-        check(&[untitled, failed.clone()], &[NoTitle]);
-        check(&[call("pending"), output.clone(), failed.clone()], &[Terminal]);
+        check(&[call("pending"), running, back, failed.clone()], &[IllegalTransition]);
+        check(&[call("pending"), change(json!({})), failed.clone()], &[EmptyUpdate]);
+        check(&[call("pending")], &[OpenAtTurnEnd]);
+        check(&[untitled, failed.clone()], &[EmptyTitle]);
+        check(&[call("pending"), output.clone(), failed.clone()], &[TerminalNotOpen]);
         let info = json!({"_meta": {"terminal_info": {"terminal_id": "t", "cwd": "/"}}});
         let mut opens = call("pending");
         opens["_meta"] = info["_meta"].clone();
-        check(&[call("pending"), change(info.clone()), failed.clone()], &[Terminal]);
-        check(&[opens, output, change(info), failed], &[Terminal]);
+        check(&[call("pending"), change(info.clone()), failed.clone()], &[TerminalNotOpen]);
+        check(&[opens, output, change(info), failed], &[TerminalNotOpen]);
     }
 
     #[test]
     fn terminal_events_are_appended_and_end() {
-        let mut observer = Observer::new();
+        let mut observer = V1Observer::new();
         let mut first = call("pending");
         first["_meta"] = json!({"terminal_info": {"terminal_id": "t", "cwd": "/"}});
         let updates = [

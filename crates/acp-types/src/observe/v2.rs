@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::{Rule, Violation, Violations};
+use super::{OrderRule, Violation, Violations};
 use crate::schema::MaybeUndefined;
 use crate::schema::v2::{
     PlanUpdateContent, RequestPermissionRequest, RequestPermissionSubject, SessionUpdate,
@@ -14,14 +14,14 @@ use crate::schema::v2::{
 
 /// What a v2 client holds of one session.
 #[derive(Debug, Clone, Default)]
-pub struct Observer {
+pub struct V2Observer {
     calls: HashMap<String, ToolCallUpdate>,
     terminals: HashMap<String, (TerminalUpdate, Vec<u8>)>,
     plan: Option<PlanUpdateContent>,
     violations: Violations,
 }
 
-impl Observer {
+impl V2Observer {
     /// Makes an observer that has seen nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -31,9 +31,9 @@ impl Observer {
     /// Folds one `session/update`.
     pub fn update(&mut self, update: &SessionUpdate) {
         match update {
-            SessionUpdate::ToolCallUpdate(update) => self.change(update),
-            SessionUpdate::ToolCallContentChunk(chunk) => self.append(chunk),
-            SessionUpdate::TerminalUpdate(update) => self.change_terminal(update),
+            SessionUpdate::ToolCallUpdate(update) => self.fold_call_update(update),
+            SessionUpdate::ToolCallContentChunk(chunk) => self.append_content(chunk),
+            SessionUpdate::TerminalUpdate(update) => self.fold_terminal_update(update),
             SessionUpdate::TerminalOutputChunk(chunk) => self.append_output(chunk),
             SessionUpdate::PlanUpdate(update) => self.plan = Some(update.plan.clone()),
             _ => {}
@@ -41,21 +41,21 @@ impl Observer {
     }
 
     /// Folds a `session/request_permission`: its tool call is an update like any other.
-    pub fn permission(&mut self, request: &RequestPermissionRequest) {
+    pub fn permission_request(&mut self, request: &RequestPermissionRequest) {
         if let Some(RequestPermissionSubject::ToolCall(subject)) = &request.subject {
             let id = subject.tool_call.tool_call_id.to_string();
             if !self.calls.contains_key(&id) {
-                self.violations.add(Rule::Unannounced, &id);
+                self.violations.add(OrderRule::Unannounced, &id);
             }
-            self.change(&subject.tool_call);
+            self.fold_call_update(&subject.tool_call);
         }
     }
 
     /// Notes that the turn has ended: no call may be open, except those in the background.
-    pub fn turn_answered(&mut self, is_background: impl Fn(&str) -> bool) {
+    pub fn end_turn(&mut self, is_background: impl Fn(&str) -> bool) {
         for (id, call) in &self.calls {
             if !is_final(call) && !is_background(id) {
-                self.violations.add(Rule::OpenAtEnd, id);
+                self.violations.add(OrderRule::OpenAtTurnEnd, id);
             }
         }
     }
@@ -84,36 +84,36 @@ impl Observer {
         &self.violations.0
     }
 
-    fn change(&mut self, update: &ToolCallUpdate) {
+    fn fold_call_update(&mut self, update: &ToolCallUpdate) {
         let id = update.tool_call_id.to_string();
         let Some(call) = self.calls.get_mut(&id) else {
             if update.title.value().is_none_or(|title| title.trim().is_empty()) {
-                self.violations.add(Rule::NoTitle, &id);
+                self.violations.add(OrderRule::EmptyTitle, &id);
             }
             self.calls.insert(id, update.clone());
             return;
         };
         if *update == ToolCallUpdate::new(update.tool_call_id.clone()) {
-            self.violations.add(Rule::Empty, &id);
+            self.violations.add(OrderRule::EmptyUpdate, &id);
         }
         if is_final(call) {
-            self.violations.add(Rule::AfterEnd, &id);
+            self.violations.add(OrderRule::AfterEnd, &id);
         } else if let Some(status) = update.status.value()
             && !may_become(call.status.value().unwrap_or(&ToolCallStatus::Pending), status)
         {
-            self.violations.add(Rule::IllegalStep, &id);
+            self.violations.add(OrderRule::IllegalTransition, &id);
         }
         call.apply_update(update.clone());
     }
 
-    fn append(&mut self, chunk: &ToolCallContentChunk) {
+    fn append_content(&mut self, chunk: &ToolCallContentChunk) {
         let id = chunk.tool_call_id.to_string();
         let Some(call) = self.calls.get_mut(&id) else {
-            self.violations.add(Rule::Unannounced, &id);
+            self.violations.add(OrderRule::Unannounced, &id);
             return;
         };
         if is_final(call) {
-            self.violations.add(Rule::AfterEnd, &id);
+            self.violations.add(OrderRule::AfterEnd, &id);
         }
         match &mut call.content {
             MaybeUndefined::Value(content) => content.push(chunk.content.clone()),
@@ -121,11 +121,11 @@ impl Observer {
         }
     }
 
-    fn change_terminal(&mut self, update: &TerminalUpdate) {
+    fn fold_terminal_update(&mut self, update: &TerminalUpdate) {
         let id = update.terminal_id.to_string();
         if let Some((terminal, output)) = self.terminals.get_mut(&id) {
             if terminal.exit_status.value().is_some() {
-                self.violations.add(Rule::Terminal, &id);
+                self.violations.add(OrderRule::TerminalNotOpen, &id);
             }
             terminal.apply_update(update.clone());
             if let Some(snapshot) = update.output.value() {
@@ -142,7 +142,7 @@ impl Observer {
             (Some((terminal, output)), Ok(bytes)) if terminal.exit_status.value().is_none() => {
                 output.extend(bytes);
             }
-            _ => self.violations.add(Rule::Terminal, &id),
+            _ => self.violations.add(OrderRule::TerminalNotOpen, &id),
         }
     }
 }

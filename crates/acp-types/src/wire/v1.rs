@@ -6,40 +6,41 @@
 
 use std::path::PathBuf;
 
-use callboard_text::{fenced, path_text, push_visible, tail, utf8_path};
+use callboard_text::{code_fence, path_text, push_escaped, tail, utf8_path};
 use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
-use crate::limits::{CHUNK_BYTES, RUNNING_TEXT};
+use crate::limits::{MAX_OUTPUT_CHUNK_BYTES, MAX_RUNNING_OUTPUT_BYTES};
 use crate::meta::DEFAULT_KEY;
 use crate::schema::v1::{
     ClientCapabilities, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
-use crate::terminal::{gap_line, terminal_gap};
+use crate::terminal::{omission_line, terminal_omission_line};
 use crate::{
-    CallMeta, Chunk, Content, Exit, Location, Output, PermissionOption, Plan, SessionState, Status,
-    TerminalId, TerminalPatch, TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, json,
+    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, SessionState, Status,
+    TerminalExit, TerminalId, TerminalOutput, TerminalPatch, TerminalReport, ToolCallId,
+    ToolCallPatch, ToolCallReport, json,
 };
 
 mod call;
 mod encode;
-mod plain;
-mod state;
+mod plain_text;
+mod session_state;
 mod update;
 mod utf8;
 
-use super::Ended;
-use call::{SentCall, Shows};
+use super::EndedCalls;
+use call::{SentCall, TerminalContext};
 pub use encode::status;
-pub use state::{config_options, modes};
-pub use update::{Notification, Update};
-use utf8::Utf8Carry;
+pub use session_state::{config_options, modes};
+pub use update::{SessionUpdateParams, WireUpdate};
+use utf8::Utf8Decoder;
 
 /// How this connection shows a terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Surface {
+pub enum TerminalDisplay {
     /// As text content of the call, bounded and replaced.
     ///
     /// A terminal that the client runs itself is shown as one on every surface, by the client's id.
@@ -48,16 +49,16 @@ pub enum Surface {
     /// As a display-only terminal, where the call's first report shows it; as text otherwise. By the convention of `_meta.terminal_info`, `terminal_output`
     /// and `terminal_exit`, for clients that advertise `clientCapabilities._meta.terminal_output`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
-    Meta,
+    MetaEvents,
 }
 
-impl Surface {
+impl TerminalDisplay {
     /// Returns how a client shows terminals, which it says in its capabilities' `_meta`.
     #[must_use]
-    pub fn of(client: &ClientCapabilities) -> Self {
+    pub fn from_capabilities(client: &ClientCapabilities) -> Self {
         let shows = client.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
         match shows.and_then(Value::as_bool) {
-            Some(true) => Self::Meta,
+            Some(true) => Self::MetaEvents,
             _ => Self::Text,
         }
     }
@@ -65,12 +66,12 @@ impl Surface {
 
 /// What one connection has been told of one session's calls and terminals.
 #[derive(Debug)]
-pub struct Sent {
-    surface: Surface,
+pub struct V1Projection {
+    display: TerminalDisplay,
     meta_key: String,
     calls: HashMap<ToolCallId, SentCall>,
     terminals: HashMap<TerminalId, SentTerminal>,
-    ended: Ended,
+    ended: EndedCalls,
 }
 
 /// One terminal: its document, and what the client was told of it by events.
@@ -79,24 +80,24 @@ struct SentTerminal {
     report: TerminalReport,
     announced: bool,
     /// The directory that the client was told.
-    told_cwd: Option<PathBuf>,
+    sent_cwd: Option<PathBuf>,
     /// Whether output or an exit was sent: then it is not opened anew.
-    begun: bool,
+    has_started: bool,
     exit_sent: bool,
-    pending: Output,
-    carry: Utf8Carry,
+    pending: TerminalOutput,
+    carry: Utf8Decoder,
 }
 
-impl Sent {
+impl V1Projection {
     /// Makes the state of a connection that has been told nothing.
     #[must_use]
-    pub fn new(surface: Surface) -> Self {
+    pub fn new(display: TerminalDisplay) -> Self {
         Self {
-            surface,
+            display,
             meta_key: DEFAULT_KEY.to_owned(),
             calls: HashMap::default(),
             terminals: HashMap::default(),
-            ended: Ended::default(),
+            ended: EndedCalls::default(),
         }
     }
 
@@ -117,8 +118,8 @@ impl Sent {
     /// Returns how many patches were dropped, because they came after the final status of their call
     /// or were of a call that was never announced. A board makes none of either.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.ended.dropped
+    pub fn dropped_patches(&self) -> u64 {
+        self.ended.dropped_patches
     }
 
     /// Projects a patch of a call: `tool_call` the first time, then `tool_call_update` with what
@@ -126,9 +127,13 @@ impl Sent {
     ///
     /// The first patch of a call has a title. One that has none, and one after a final status (of the
     /// newest 4,096 calls that ended), sends nothing and is [counted](Self::dropped).
-    pub fn tool_call(&mut self, id: &ToolCallId, patch: impl Into<ToolCallPatch>) -> Vec<Update> {
+    pub fn tool_call(
+        &mut self,
+        id: &ToolCallId,
+        patch: impl Into<ToolCallPatch>,
+    ) -> Vec<WireUpdate> {
         let patch = patch.into();
-        if !self.ended.admits(id, &patch, self.calls.contains_key(id)) {
+        if !self.ended.admits_patch(id, &patch, self.calls.contains_key(id)) {
             return Vec::new();
         }
         let is_final = patch.status.is_some_and(Status::is_final);
@@ -137,15 +142,15 @@ impl Sent {
             return Vec::new();
         };
         let mut updates = Vec::with_capacity(1);
-        if sent.told {
+        if sent.announced {
             if !is_empty(&update) {
                 updates.push(SessionUpdate::ToolCallUpdate(update).into());
             }
         } else {
-            sent.told = true;
-            let mut call = sent.whole(&self.meta_key);
+            sent.announced = true;
+            let mut call = sent.to_full_call(&self.meta_key);
             let shown = sent.terminals().next().cloned();
-            if self.surface == Surface::Meta
+            if self.display == TerminalDisplay::MetaEvents
                 && let Some(terminal) = shown
             {
                 let info = self.terminal_info(&terminal);
@@ -156,7 +161,7 @@ impl Sent {
             updates.extend(self.terminal_events(id));
         }
         if is_final {
-            self.forget(id);
+            self.forget_call(id);
             self.ended.insert(id.clone());
         }
         updates
@@ -164,13 +169,13 @@ impl Sent {
 
     /// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
     #[must_use]
-    pub fn plan(&self, plan: &Plan) -> Update {
+    pub fn plan(&self, plan: &Plan) -> WireUpdate {
         encode::plan(plan, &self.meta_key)
     }
 
     /// Projects a piece of a message.
     #[must_use]
-    pub fn chunk(&self, chunk: &Chunk) -> Update {
+    pub fn chunk(&self, chunk: &MessageChunk) -> WireUpdate {
         encode::chunk(chunk).into()
     }
 
@@ -178,17 +183,17 @@ impl Sent {
     ///
     /// A compaction is for clients that say that they show one.
     #[must_use]
-    pub fn state(&self, state: &SessionState) -> Update {
-        state::update(state, &self.meta_key).into()
+    pub fn state(&self, state: &SessionState) -> WireUpdate {
+        session_state::session_update(state, &self.meta_key).into()
     }
 
     /// Projects a patch of a terminal, to the call that shows it. A terminal that no open call
     /// shows is kept until one does.
-    pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<Update> {
+    pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<WireUpdate> {
         let terminal = self.terminal_entry(id);
         terminal.pending.append(&patch.output);
         patch.clone().apply(&mut terminal.report);
-        let Some(call) = self.shown_by(id) else {
+        let Some(call) = self.call_showing(id) else {
             return Vec::new();
         };
         let announced = self.terminals.get(id).is_some_and(|terminal| terminal.announced);
@@ -203,19 +208,19 @@ impl Sent {
 
     /// Makes a permission request about a call: its whole document as the client is to hold it,
     /// in the words of the call and no other. It counts as told.
-    pub fn permission(
+    pub fn permission_request(
         &mut self,
         session: SessionId,
         id: &ToolCallId,
         options: Vec<PermissionOption>,
     ) -> Option<RequestPermissionRequest> {
         let sent = self.calls.get_mut(id)?;
-        sent.told = true;
+        sent.announced = true;
         // The metadata of the call rides along; events never do.
-        let mut call = sent.whole(&self.meta_key);
+        let mut call = sent.to_full_call(&self.meta_key);
         let meta = call.meta.take();
         let update = ToolCallUpdate::from(call).meta(meta);
-        let options = options.into_iter().map(state::permission_option).collect();
+        let options = options.into_iter().map(session_state::permission_option).collect();
         Some(RequestPermissionRequest::new(session, update, options))
     }
 
@@ -224,10 +229,12 @@ impl Sent {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let is_final = patch.status.is_some_and(Status::is_final);
         let ending = (patch.status == Some(Status::Cancelled))
-            .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).ending());
+            .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).end_message());
         // What is set anew is held back no more.
-        sent.held.raw_input = sent.held.raw_input.take().filter(|_| patch.raw_input.is_none());
-        sent.held.raw_output = sent.held.raw_output.take().filter(|_| patch.raw_output.is_none());
+        sent.deferred.raw_input =
+            sent.deferred.raw_input.take().filter(|_| patch.raw_input.is_none());
+        sent.deferred.raw_output =
+            sent.deferred.raw_output.take().filter(|_| patch.raw_output.is_none());
         let holds = &sent.call;
         let now = patch.status.map_or(holds.status, status);
         let mut fields = ToolCallUpdateFields::new();
@@ -247,14 +254,18 @@ impl Sent {
             None => !meta.is_empty(),
         });
         if let Some(meta) = news {
-            if sent.told {
+            if sent.announced {
                 update.meta = Some(meta.to_meta(&self.meta_key));
             }
             sent.meta = Some(meta);
         }
-        let shows = Shows { surface: self.surface, key: &self.meta_key, of: &self.terminals };
-        update.fields.content = sent.content(patch.content, ending, now, &shows);
-        sent.tell(&mut update, is_final, &self.meta_key);
+        let shows = TerminalContext {
+            display: self.display,
+            meta_key: &self.meta_key,
+            terminals: &self.terminals,
+        };
+        update.fields.content = sent.update_content(patch.content, ending, now, &shows);
+        sent.flush_or_defer(&mut update, is_final, &self.meta_key);
         update
     }
 
@@ -262,20 +273,20 @@ impl Sent {
         self.terminals.entry(id.clone()).or_insert_with(|| SentTerminal {
             report: TerminalReport::new(id.clone()),
             announced: false,
-            told_cwd: None,
-            begun: false,
+            sent_cwd: None,
+            has_started: false,
             exit_sent: false,
-            pending: Output::default(),
-            carry: Utf8Carry::default(),
+            pending: TerminalOutput::default(),
+            carry: Utf8Decoder::default(),
         })
     }
 
-    fn shown_by(&self, id: &TerminalId) -> Option<ToolCallId> {
-        let shows = |sent: &&SentCall| sent.told && sent.terminals().any(|shown| shown == id);
+    fn call_showing(&self, id: &TerminalId) -> Option<ToolCallId> {
+        let shows = |sent: &&SentCall| sent.announced && sent.terminals().any(|shown| shown == id);
         self.calls.values().find(shows).map(|sent| sent.call.tool_call_id.clone())
     }
 
-    fn forget(&mut self, id: &ToolCallId) {
+    fn forget_call(&mut self, id: &ToolCallId) {
         if let Some(sent) = self.calls.remove(id) {
             for terminal in sent.terminals() {
                 self.terminals.remove(terminal);
@@ -287,12 +298,12 @@ impl Sent {
     fn terminal_info(&mut self, id: &TerminalId) -> Map<String, Value> {
         let terminal = self.terminal_entry(id);
         terminal.announced = true;
-        Map::from_iter([("terminal_info".to_owned(), terminal.info())])
+        Map::from_iter([("terminal_info".to_owned(), terminal.info_event())])
     }
 
     /// Returns the events that the client has not been sent, for one call: where it runs after all,
     /// output, exit.
-    fn terminal_events(&mut self, call: &ToolCallId) -> Vec<Update> {
+    fn terminal_events(&mut self, call: &ToolCallId) -> Vec<WireUpdate> {
         let Some(sent) = self.calls.get(call) else {
             return Vec::new();
         };
@@ -306,14 +317,14 @@ impl Sent {
                     let update = ToolCallUpdate::new(call.clone(), ToolCallUpdateFields::new());
                     updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)).into());
                 };
-                if terminal.has_moved() {
-                    event("terminal_info", terminal.info());
+                if terminal.has_new_cwd() {
+                    event("terminal_info", terminal.info_event());
                 }
                 for data in terminal.take_output() {
                     event("terminal_output", json!({ "terminal_id": id, "data": data }));
                 }
                 if let Some(exit) = terminal.take_exit() {
-                    let Exit { code, signal } = exit;
+                    let TerminalExit { code, signal } = exit;
                     let value = json!({ "terminal_id": id, "exit_code": code, "signal": signal });
                     event("terminal_exit", value);
                 }
@@ -326,12 +337,12 @@ impl Sent {
 impl SentTerminal {
     /// Returns whether it was opened with another directory than it turned out to have, which is
     /// known when the arguments of its call are whole.
-    fn has_moved(&self) -> bool {
-        !self.begun && self.report.cwd != self.told_cwd
+    fn has_new_cwd(&self) -> bool {
+        !self.has_started && self.report.cwd != self.sent_cwd
     }
 
-    fn info(&mut self) -> Value {
-        self.told_cwd.clone_from(&self.report.cwd);
+    fn info_event(&mut self) -> Value {
+        self.sent_cwd.clone_from(&self.report.cwd);
         let mut info = json!({ "terminal_id": self.report.id });
         if let Some(cwd) = &self.report.cwd {
             info["cwd"] = json!(utf8_path(cwd));
@@ -343,9 +354,9 @@ impl SentTerminal {
     fn take_output(&mut self) -> Vec<String> {
         let pending = std::mem::take(&mut self.pending);
         let mut data = self.carry.decode(pending.head());
-        if pending.left_out() > 0 {
+        if pending.omitted_bytes() > 0 {
             data.push_str(&self.carry.finish());
-            data.push_str(&terminal_gap(pending.left_out()));
+            data.push_str(&terminal_omission_line(pending.omitted_bytes()));
         }
         data.push_str(&self.carry.decode(pending.tail()));
         if self.report.exit.is_some() {
@@ -354,20 +365,20 @@ impl SentTerminal {
         let mut rest = data.as_str();
         let mut pieces = Vec::new();
         while !rest.is_empty() {
-            let piece = json::string_head(rest, CHUNK_BYTES);
+            let piece = json::escaped_string_head(rest, MAX_OUTPUT_CHUNK_BYTES);
             pieces.push(piece.to_owned());
             rest = &rest[piece.len()..];
         }
-        self.begun |= !pieces.is_empty();
+        self.has_started |= !pieces.is_empty();
         pieces
     }
 
-    fn take_exit(&mut self) -> Option<Exit> {
+    fn take_exit(&mut self) -> Option<TerminalExit> {
         if self.exit_sent {
             return None;
         }
         let exit = self.report.exit.clone()?;
-        (self.begun, self.exit_sent) = (true, true);
+        (self.has_started, self.exit_sent) = (true, true);
         Some(exit)
     }
 }
@@ -386,13 +397,13 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
         Status::Cancelled => {
             report.status = Status::Failed;
-            report.content.push(Content::text(report.meta.ending()));
+            report.content.push(Content::text(report.meta.end_message()));
         }
         Status::Paused => report.status = Status::InProgress,
         _ => {}
     }
-    encode::shorten(&mut report.content, DEFAULT_KEY);
-    report.capabilities = crate::Capabilities::default();
+    encode::shorten_changes(&mut report.content, DEFAULT_KEY);
+    report.capabilities = crate::CallCapabilities::default();
     report
 }
 
@@ -403,15 +414,16 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
 #[must_use]
 pub fn tool_call<'a>(
     report: &ToolCallReport,
-    surface: Surface,
+    surface: TerminalDisplay,
     meta_key: &str,
     terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
 ) -> ToolCall {
     let mut report = lossy_v1(report.clone());
-    encode::shorten(&mut report.content, meta_key);
+    encode::shorten_changes(&mut report.content, meta_key);
     let status = status(report.status);
-    let content =
-        encode::items(&report.content, meta_key, |id| shown(id, terminal(id), surface, status));
+    let content = encode::content_items(&report.content, meta_key, |id| {
+        terminal_content(id, terminal(id), surface, status)
+    });
     let mut call = ToolCall::new(report.id, report.title)
         .name(Some(report.name).filter(|name| !name.is_empty()))
         .kind(report.kind)
@@ -426,23 +438,23 @@ pub fn tool_call<'a>(
 
 /// Shows a terminal: one that the client runs as what it is there, others as the
 /// surface has it.
-fn shown(
+fn terminal_content(
     id: &TerminalId,
     report: Option<&TerminalReport>,
-    surface: Surface,
+    surface: TerminalDisplay,
     status: ToolCallStatus,
 ) -> Option<ToolCallContent> {
     let theirs = report.and_then(|report| report.client_id.as_ref());
-    match theirs.or((surface == Surface::Meta).then_some(id)) {
+    match theirs.or((surface == TerminalDisplay::MetaEvents).then_some(id)) {
         Some(id) => Some(ToolCallContent::Terminal(Terminal::new(id.clone()))),
-        None => terminal_text(report, status),
+        None => terminal_text_content(report, status),
     }
 }
 
 /// Shows a terminal as text: its command and, until that runs, its directory, its output as far as a
 /// message may hold it, and how it ended, unless it ended well. Nothing, while nothing is known of
 /// it.
-fn terminal_text(
+fn terminal_text_content(
     report: Option<&TerminalReport>,
     status: ToolCallStatus,
 ) -> Option<ToolCallContent> {
@@ -453,7 +465,7 @@ fn terminal_text(
         for letter in command.chars() {
             match letter {
                 '\n' | '\t' => shown.push(letter),
-                letter => push_visible(&mut shown, letter),
+                letter => push_escaped(&mut shown, letter),
             }
         }
         shown.push('\n');
@@ -464,30 +476,32 @@ fn terminal_text(
     {
         shown.push_str("[in ");
         let cwd = path_text(cwd);
-        cwd.chars().for_each(|letter| push_visible(&mut shown, letter));
+        cwd.chars().for_each(|letter| push_escaped(&mut shown, letter));
         shown.push_str("]\n");
     }
     let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
-    let plain = plain::plain(&output);
+    let plain = plain_text::to_plain_text(&output);
     let is_final = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
-    let tail = if is_final { &plain } else { tail(&plain, RUNNING_TEXT) };
+    let tail = if is_final { &plain } else { tail(&plain, MAX_RUNNING_OUTPUT_BYTES) };
     if tail.len() < plain.len() {
-        shown.push_str(&gap_line(report.output.total().saturating_sub(tail.len() as u64)));
+        shown.push_str(&omission_line(
+            report.output.total_bytes().saturating_sub(tail.len() as u64),
+        ));
     }
     shown.push_str(tail);
-    if let Some(ending) = ending(report) {
+    if let Some(ending) = exit_text(report) {
         if !shown.is_empty() && !shown.ends_with('\n') {
             shown.push('\n');
         }
         shown.push_str(&ending);
     }
-    (!shown.is_empty()).then(|| ToolCallContent::from(fenced("console", &shown)))
+    (!shown.is_empty()).then(|| ToolCallContent::from(code_fence("console", &shown)))
 }
 
-fn ending(report: &TerminalReport) -> Option<String> {
+fn exit_text(report: &TerminalReport) -> Option<String> {
     match report.exit.as_ref()? {
-        Exit { signal: Some(signal), .. } => Some(format!("[ended by {signal}]")),
-        Exit { code: Some(code), .. } if *code != 0 => Some(format!("[exit code {code}]")),
+        TerminalExit { signal: Some(signal), .. } => Some(format!("[ended by {signal}]")),
+        TerminalExit { code: Some(code), .. } if *code != 0 => Some(format!("[exit code {code}]")),
         _ => None,
     }
 }

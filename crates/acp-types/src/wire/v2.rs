@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use callboard_text::utf8_path;
 use serde_json::Value;
 
-use super::{Ended, Message, REQUEST_PERMISSION, UPDATE, maybe};
-use crate::limits::STREAMED_BYTES;
+use super::{EndedCalls, Message, REQUEST_PERMISSION, SESSION_UPDATE, maybe_undefined};
+use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 use crate::meta::DEFAULT_KEY;
 use crate::schema::MaybeUndefined;
 use crate::schema::v2::{
@@ -18,26 +18,26 @@ use crate::schema::v2::{
     SessionUpdate, TerminalExitStatus, TerminalOutputChunk, TerminalSize, TerminalUpdate,
     ToolCallContent, ToolCallContentChunk, ToolCallUpdate, UpdateSessionNotification,
 };
-use crate::terminal::terminal_gap;
+use crate::terminal::terminal_omission_line;
 use crate::{
-    Chunk, Content, ContentPatch, Output, PermissionOption, Plan, SessionState, TerminalId,
-    TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, json,
+    Content, ContentPatch, MessageChunk, PermissionOption, Plan, SessionState, TerminalId,
+    TerminalOutput, TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
 
 mod encode;
-mod state;
+mod session_state;
 
-pub use state::config_options;
+pub use session_state::config_options;
 
 /// Bytes of output in one chunk, so that a line stays under 60 KiB with base64's third more.
-const CHUNK_BYTES: usize = 40 * 1024;
+const MAX_OUTPUT_CHUNK_BYTES: usize = 40 * 1024;
 
 /// What one connection has been told of one session's calls and terminals.
 #[derive(Debug)]
-pub struct Sent {
+pub struct V2Projection {
     meta_key: String,
     calls: HashMap<ToolCallId, SentCall>,
-    ended: Ended,
+    ended: EndedCalls,
 }
 
 /// One open call: what the client holds of it, and what it was not told yet.
@@ -46,57 +46,69 @@ struct SentCall {
     call: ToolCallUpdate,
     /// What is too large for a streamed update and goes with the next report that is not one:
     /// content, raw input, raw output.
-    held: ToolCallUpdate,
+    deferred: ToolCallUpdate,
     /// Items that are added behind what is held.
-    held_items: Vec<ToolCallContent>,
+    deferred_items: Vec<ToolCallContent>,
     /// Bytes of what streamed updates have repeated.
-    streamed: usize,
+    streamed_bytes: usize,
 }
 
 impl SentCall {
     fn new(id: &ToolCallId) -> Self {
         let none = ToolCallUpdate::new(id.0.clone());
-        Self { call: none.clone(), held: none, held_items: Vec::new(), streamed: 0 }
+        Self { call: none.clone(), deferred: none, deferred_items: Vec::new(), streamed_bytes: 0 }
     }
 
     /// Finds what changes of the large fields, beside what is held of the others already.
-    fn large(&mut self, patch: &ToolCallPatch, content: Option<Vec<ToolCallContent>>) {
+    fn defer_large_fields(&mut self, patch: &ToolCallPatch, content: Option<Vec<ToolCallContent>>) {
         if content.is_some() {
-            self.held_items.clear();
+            self.deferred_items.clear();
         }
-        replace(&mut self.held.content, content, &self.call.content);
-        replace(&mut self.held.raw_input, patch.raw_input.clone(), &self.call.raw_input);
-        replace(&mut self.held.raw_output, patch.raw_output.clone(), &self.call.raw_output);
+        defer_if_changed(&mut self.deferred.content, content, &self.call.content);
+        defer_if_changed(
+            &mut self.deferred.raw_input,
+            patch.raw_input.clone(),
+            &self.call.raw_input,
+        );
+        defer_if_changed(
+            &mut self.deferred.raw_output,
+            patch.raw_output.clone(),
+            &self.call.raw_output,
+        );
     }
 
     /// Moves what is held into an update, as far as a streamed one has room for it, and returns
     /// the items that are told beside it.
-    fn tell(&mut self, update: &mut ToolCallUpdate, is_streamed: bool) -> Vec<ToolCallContent> {
-        move_large(&mut self.held, update);
+    fn flush_deferred(
+        &mut self,
+        update: &mut ToolCallUpdate,
+        is_streamed: bool,
+    ) -> Vec<ToolCallContent> {
+        move_large_fields(&mut self.deferred, update);
         let line = if is_streamed { json::serialized_len(update) } else { 0 };
         let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
-        move_large(update, &mut large);
+        move_large_fields(update, &mut large);
         let size = || json::serialized_len(&large);
-        if is_streamed && !super::may_stream(line, size, &mut self.streamed) {
-            self.held = large;
+        if is_streamed && !super::may_stream(line, size, &mut self.streamed_bytes) {
+            self.deferred = large;
         } else {
-            move_large(&mut large.clone(), &mut self.call);
-            move_large(&mut large, update);
+            move_large_fields(&mut large.clone(), &mut self.call);
+            move_large_fields(&mut large, update);
         }
         // Order is kept: behind what is held, everything is.
-        let fits = |item: &ToolCallContent| json::serialized_len(item) <= STREAMED_BYTES;
+        let fits = |item: &ToolCallContent| json::serialized_len(item) <= MAX_STREAMED_UPDATE_BYTES;
         let told = match is_streamed {
-            false => self.held_items.len(),
-            true if !self.held.content.is_undefined() => 0,
-            true => self.held_items.iter().take_while(|item| fits(item)).count(),
+            false => self.deferred_items.len(),
+            true if !self.deferred.content.is_undefined() => 0,
+            true => self.deferred_items.iter().take_while(|item| fits(item)).count(),
         };
-        let told: Vec<_> = self.held_items.drain(..told).collect();
-        self.add(&told);
+        let told: Vec<_> = self.deferred_items.drain(..told).collect();
+        self.append_content(&told);
         told
     }
 
     /// Lets the client hold more items.
-    fn add(&mut self, items: &[ToolCallContent]) {
+    fn append_content(&mut self, items: &[ToolCallContent]) {
         match &mut self.call.content {
             MaybeUndefined::Value(content) => content.extend_from_slice(items),
             content if !items.is_empty() => *content = MaybeUndefined::Value(items.to_vec()),
@@ -106,36 +118,40 @@ impl SentCall {
 }
 
 /// Moves the large fields that are set.
-fn move_large(from: &mut ToolCallUpdate, to: &mut ToolCallUpdate) {
-    take(&mut from.content, &mut to.content);
-    take(&mut from.raw_input, &mut to.raw_input);
-    take(&mut from.raw_output, &mut to.raw_output);
+fn move_large_fields(from: &mut ToolCallUpdate, to: &mut ToolCallUpdate) {
+    move_if_defined(&mut from.content, &mut to.content);
+    move_if_defined(&mut from.raw_input, &mut to.raw_input);
+    move_if_defined(&mut from.raw_output, &mut to.raw_output);
 }
 
-fn take<T>(from: &mut MaybeUndefined<T>, to: &mut MaybeUndefined<T>) {
+fn move_if_defined<T>(from: &mut MaybeUndefined<T>, to: &mut MaybeUndefined<T>) {
     if !from.is_undefined() {
         *to = std::mem::replace(from, MaybeUndefined::Undefined);
     }
 }
 
 /// Holds a new value, or nothing if the client holds that value already.
-fn replace<T: PartialEq>(
+fn defer_if_changed<T: PartialEq>(
     held: &mut MaybeUndefined<T>,
     value: Option<T>,
     holds: &MaybeUndefined<T>,
 ) {
-    if let value @ MaybeUndefined::Value(_) = maybe(value) {
+    if let value @ MaybeUndefined::Value(_) = maybe_undefined(value) {
         *held = if value == *holds { MaybeUndefined::Undefined } else { value };
     }
 }
 
-impl Default for Sent {
+impl Default for V2Projection {
     fn default() -> Self {
-        Self { meta_key: DEFAULT_KEY.to_owned(), calls: HashMap::new(), ended: Ended::default() }
+        Self {
+            meta_key: DEFAULT_KEY.to_owned(),
+            calls: HashMap::new(),
+            ended: EndedCalls::default(),
+        }
     }
 }
 
-impl Sent {
+impl V2Projection {
     /// Makes the state of a connection that has been told nothing.
     #[must_use]
     pub fn new() -> Self {
@@ -153,8 +169,8 @@ impl Sent {
     /// Returns how many patches were dropped, because they came after the final status of their call
     /// or were of a call that was never announced. A board makes none of either.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.ended.dropped
+    pub fn dropped_patches(&self) -> u64 {
+        self.ended.dropped_patches
     }
 
     /// Projects a patch of a call: a `tool_call_update` with what changed, and a
@@ -164,42 +180,42 @@ impl Sent {
     /// newest 4,096 calls that ended), sends nothing and is [counted](Self::dropped).
     pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
         let is_first = !self.calls.contains_key(id);
-        if !self.ended.admits(id, patch, !is_first) {
+        if !self.ended.admits_patch(id, patch, !is_first) {
             return Vec::new();
         }
         let is_final = patch.status.is_some_and(crate::Status::is_final);
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let holds = &mut sent.call;
         let mut update = ToolCallUpdate::new(id.0.clone());
-        update.name = changed(patch.name.clone(), &mut holds.name);
-        update.title = changed(patch.title.clone(), &mut holds.title);
-        update.kind = changed(patch.kind.map(encode::kind), &mut holds.kind);
-        update.status = changed(patch.status.map(encode::status), &mut holds.status);
+        update.name = set_if_changed(patch.name.clone(), &mut holds.name);
+        update.title = set_if_changed(patch.title.clone(), &mut holds.title);
+        update.kind = set_if_changed(patch.kind.map(encode::kind), &mut holds.kind);
+        update.status = set_if_changed(patch.status.map(encode::status), &mut holds.status);
         let locations =
             patch.locations.as_ref().map(|all| all.iter().map(encode::location).collect());
-        update.locations = changed(locations, &mut holds.locations);
+        update.locations = set_if_changed(locations, &mut holds.locations);
         let capabilities = patch.capabilities.map(encode::capabilities);
-        update.capabilities = changed(capabilities, &mut holds.capabilities);
+        update.capabilities = set_if_changed(capabilities, &mut holds.capabilities);
         let meta = patch.meta.as_ref().map(|meta| meta.to_meta(&self.meta_key));
-        update.meta = changed(meta, &mut holds.meta);
+        update.meta = set_if_changed(meta, &mut holds.meta);
 
         let content = match &patch.content {
             ContentPatch::Keep => None,
             ContentPatch::Append(items) if !is_first => {
-                sent.held_items.extend(content(items, &self.meta_key));
+                sent.deferred_items.extend(content_items(items, &self.meta_key));
                 None
             }
             ContentPatch::Append(items) | ContentPatch::Set(items) => {
-                Some(content(items, &self.meta_key).collect())
+                Some(content_items(items, &self.meta_key).collect())
             }
         };
-        sent.large(patch, content);
-        let items = sent.tell(&mut update, !is_first && !is_final);
+        sent.defer_large_fields(patch, content);
+        let items = sent.flush_deferred(&mut update, !is_first && !is_final);
         let mut updates = Vec::new();
         if !items.is_empty() && !update.content.is_undefined() {
             // Content that replaces goes before what is added to it.
             let mut replaced = ToolCallUpdate::new(id.0.clone());
-            take(&mut update.content, &mut replaced.content);
+            move_if_defined(&mut update.content, &mut replaced.content);
             updates.push(SessionUpdate::ToolCallUpdate(replaced));
         }
         let chunks = items.into_iter().map(|item| ToolCallContentChunk::new(id.0.clone(), item));
@@ -225,7 +241,7 @@ impl Sent {
 
     /// Projects a piece of a message.
     #[must_use]
-    pub fn chunk(&self, chunk: &Chunk) -> SessionUpdate {
+    pub fn chunk(&self, chunk: &MessageChunk) -> SessionUpdate {
         encode::chunk(chunk)
     }
 
@@ -233,7 +249,7 @@ impl Sent {
     /// which is an option here.
     #[must_use]
     pub fn state(&self, state: &SessionState) -> Option<SessionUpdate> {
-        state::update(state, &self.meta_key)
+        session_state::session_update(state, &self.meta_key)
     }
 
     /// Projects a patch of a terminal: a `terminal_update` for what it is and how it ended, a
@@ -241,16 +257,18 @@ impl Sent {
     #[must_use]
     pub fn terminal(&self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
         let mut opening = TerminalUpdate::new(id.0.clone());
-        opening.command = maybe(patch.command.clone());
-        opening.cwd = maybe(patch.cwd.as_deref().map(|cwd| utf8_path(cwd).into_owned().into()));
-        opening.size = maybe(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
+        opening.command = maybe_undefined(patch.command.clone());
+        opening.cwd =
+            maybe_undefined(patch.cwd.as_deref().map(|cwd| utf8_path(cwd).into_owned().into()));
+        opening.size =
+            maybe_undefined(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
         let mut closing = TerminalUpdate::new(id.0.clone());
-        closing.exit_status = maybe(patch.exit.as_ref().map(exit_status));
+        closing.exit_status = maybe_undefined(patch.exit.as_ref().map(exit_status));
         let none = TerminalUpdate::new(id.0.clone());
         let updates = [opening, closing]
             .map(|update| (update != none).then_some(SessionUpdate::TerminalUpdate(update)));
         let [opening, closing] = updates;
-        let output = chunks(&patch.output).into_iter().map(|bytes| {
+        let output = output_chunks(&patch.output).into_iter().map(|bytes| {
             let chunk = TerminalOutputChunk::new(id.0.clone(), BASE64.encode(bytes));
             SessionUpdate::TerminalOutputChunk(chunk)
         });
@@ -259,32 +277,32 @@ impl Sent {
 
     /// Makes a permission request about a call: its whole document as the client is to hold it,
     /// and the call's own title.
-    pub fn permission(
+    pub fn permission_request(
         &mut self,
         session: SessionId,
         id: &ToolCallId,
         options: Vec<PermissionOption>,
     ) -> Option<RequestPermissionRequest> {
         let sent = self.calls.get_mut(id)?;
-        let mut held = std::mem::replace(&mut sent.held, ToolCallUpdate::new(id.0.clone()));
-        move_large(&mut held, &mut sent.call);
-        let items = std::mem::take(&mut sent.held_items);
-        sent.add(&items);
+        let mut held = std::mem::replace(&mut sent.deferred, ToolCallUpdate::new(id.0.clone()));
+        move_large_fields(&mut held, &mut sent.call);
+        let items = std::mem::take(&mut sent.deferred_items);
+        sent.append_content(&items);
         let call = sent.call.clone();
         let title = call.title.value().cloned().unwrap_or_default();
         let subject = RequestPermissionSubject::from(call);
-        let options = options.into_iter().map(state::permission_option).collect();
+        let options = options.into_iter().map(session_state::permission_option).collect();
         Some(RequestPermissionRequest::new(session, title, options).subject(subject))
     }
 }
 
-fn content(items: &[Content], meta_key: &str) -> impl Iterator<Item = ToolCallContent> {
+fn content_items(items: &[Content], meta_key: &str) -> impl Iterator<Item = ToolCallContent> {
     items.iter().map(move |item| encode::content(item, meta_key))
 }
 
 /// Returns the parameters of the notification that carries an update.
 #[must_use]
-pub fn in_session(
+pub fn update_notification(
     update: SessionUpdate,
     session_id: impl Into<SessionId>,
 ) -> UpdateSessionNotification {
@@ -293,7 +311,7 @@ pub fn in_session(
 
 impl Message for UpdateSessionNotification {
     fn method(&self) -> &'static str {
-        UPDATE
+        SESSION_UPDATE
     }
 
     fn params(&self) -> serde_json::Result<Value> {
@@ -324,34 +342,34 @@ pub fn tool_call(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
         .locations(report.locations.iter().map(encode::location).collect::<Vec<_>>())
         .capabilities(encode::capabilities(report.capabilities))
         .meta(report.meta.to_meta(meta_key));
-    call.raw_input = maybe(report.raw_input.clone());
-    call.raw_output = maybe(report.raw_output.clone());
+    call.raw_input = maybe_undefined(report.raw_input.clone());
+    call.raw_output = maybe_undefined(report.raw_output.clone());
     call
 }
 
-fn exit_status(exit: &crate::Exit) -> TerminalExitStatus {
+fn exit_status(exit: &crate::TerminalExit) -> TerminalExitStatus {
     TerminalExitStatus::new().exit_code(exit.code.map(i64::from)).signal(exit.signal.clone())
 }
 
 /// Cuts output into pieces that fit a message, with a line in the place of what is left out.
-fn chunks(output: &Output) -> Vec<Vec<u8>> {
-    let gap = match output.left_out() {
+fn output_chunks(output: &TerminalOutput) -> Vec<Vec<u8>> {
+    let gap = match output.omitted_bytes() {
         0 => Vec::new(),
-        bytes => terminal_gap(bytes).into_bytes(),
+        bytes => terminal_omission_line(bytes).into_bytes(),
     };
     [output.head(), &gap, output.tail()]
         .into_iter()
-        .flat_map(|part| part.chunks(CHUNK_BYTES))
+        .flat_map(|part| part.chunks(MAX_OUTPUT_CHUNK_BYTES))
         .map(<[u8]>::to_vec)
         .collect()
 }
 
 /// Puts `value` into `field` and returns it, unless it is there already.
-fn changed<T: PartialEq + Clone>(
+fn set_if_changed<T: PartialEq + Clone>(
     value: Option<T>,
     field: &mut MaybeUndefined<T>,
 ) -> MaybeUndefined<T> {
-    let value = maybe(value);
+    let value = maybe_undefined(value);
     if value.is_undefined() || value == *field {
         return MaybeUndefined::Undefined;
     }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
-    CallMeta, Capabilities, Content, Dropped, Location, Progress, Reason, Status, ToolCallPatch,
-    ToolKind, Trace,
+    CallCapabilities, CallEndReason, CallMeta, Content, Location, OmittedCounts, Progress, Status,
+    ToolCallPatch, ToolKind, TraceContext,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ use crate::{announce, id, v1_document, v2_document};
 
 /// What both connections send for patches in turn, each patch an array.
 fn check(patches: &[(ToolCallPatch, Value, Value)]) {
-    let mut v1 = wire::v1::Sent::new(Surface::Text);
-    let mut v2 = wire::v2::Sent::new();
+    let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
+    let mut v2 = wire::v2::V2Projection::new();
     for (patch, as_v1, as_v2) in patches {
         assert_eq!(&crate::json(&v1.tool_call(&id(), patch)), as_v1, "v1");
         assert_eq!(&crate::json(&v2.tool_call(&id(), patch)), as_v2, "v2");
@@ -26,7 +26,7 @@ fn check(patches: &[(ToolCallPatch, Value, Value)]) {
 fn a_first_report_names_kind_and_status_whatever_they_are() {
     for (kind, name) in [(ToolKind::Other, "other"), (ToolKind::Edit, "edit")] {
         for (status, status_name) in [(None, "pending"), (Some(Status::Completed), "completed")] {
-            let mut sent = wire::v1::Sent::new(Surface::Text);
+            let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
             let announced = ToolCallPatch::announce("tool", "A title", kind);
             let patch = ToolCallPatch { status, ..announced };
             assert_eq!(
@@ -113,15 +113,15 @@ fn a_cancelled_call_has_failed_in_v1_and_says_why() {
         ToolCallPatch::new().status(Status::Cancelled).meta(meta)
     };
     for (reason, word, sentence) in [
-        (Reason::User, "user", "Cancelled by the user."),
-        (Reason::Turn, "turn", "Cancelled with its turn."),
-        (Reason::Shutdown, "shutdown", "Ended because the session was closing."),
+        (CallEndReason::User, "user", "Cancelled by the user."),
+        (CallEndReason::Turn, "turn", "Cancelled with its turn."),
+        (CallEndReason::Shutdown, "shutdown", "Ended because the session was closing."),
     ] {
         let first = announce().content(vec![Content::text("one")]);
         let one = json!({"type": "content", "content": {"type": "text", "text": "one"}});
         let why = json!({"type": "content", "content": {"type": "text", "text": sentence}});
-        let mut v1 = wire::v1::Sent::new(Surface::Text);
-        let mut v2 = wire::v2::Sent::new();
+        let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
+        let mut v2 = wire::v2::V2Projection::new();
         drop((v1.tool_call(&id(), &first), v2.tool_call(&id(), &first)));
         assert_eq!(
             crate::json(&v1.tool_call(&id(), cancelled(reason))),
@@ -155,11 +155,11 @@ fn statuses() {
         let patch = announce().status(status);
         assert_eq!(v1_document(&patch, None)["status"], v1, "{status:?}");
         assert_eq!(v2_document(&patch)["status"], v2, "{status:?}");
-        let mut sent = wire::v1::Sent::new(Surface::Text);
+        let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
         drop(sent.tool_call(&id(), announce()));
         let update = crate::json(&sent.tool_call(&id(), ToolCallPatch::new().status(status)));
         assert_eq!(update[0]["status"], v1, "{status:?}");
-        let mut sent = wire::v2::Sent::new();
+        let mut sent = wire::v2::V2Projection::new();
         assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["status"], v2, "{status:?}");
     }
 }
@@ -179,9 +179,9 @@ fn kinds() {
         (ToolKind::Other, "other"),
     ] {
         let patch = ToolCallPatch::announce("tool", "A title", kind);
-        let mut sent = wire::v1::Sent::new(Surface::Text);
+        let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
         assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
-        let mut sent = wire::v2::Sent::new();
+        let mut sent = wire::v2::V2Projection::new();
         assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
         assert_eq!(v2_document(&patch)["kind"], word);
     }
@@ -195,8 +195,8 @@ fn locations_have_a_line_where_one_is_known() {
     assert_eq!(v1_document(&patch, None)["locations"], expected);
     assert_eq!(v2_document(&patch)["locations"], expected);
     let none = json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "locations": []}]);
-    let mut v1 = wire::v1::Sent::new(Surface::Text);
-    let mut v2 = wire::v2::Sent::new();
+    let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
+    let mut v2 = wire::v2::V2Projection::new();
     assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["locations"], expected);
     assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["locations"], expected);
     let clear = ToolCallPatch::new().locations(Vec::new());
@@ -206,10 +206,10 @@ fn locations_have_a_line_where_one_is_known() {
 
 #[test]
 fn capabilities_are_told_in_v2_only() {
-    let can = |cancel| announce().capabilities(Capabilities { cancel });
+    let can = |cancel| announce().capabilities(CallCapabilities { cancel });
     for (cancel, expected) in [(true, json!({"cancel": {}})), (false, json!({}))] {
         assert_eq!(v2_document(&can(cancel))["capabilities"], expected);
-        let mut sent = wire::v2::Sent::new();
+        let mut sent = wire::v2::V2Projection::new();
         let first = crate::json(&sent.tool_call(&id(), &can(cancel)));
         assert_eq!(first[0]["capabilities"], expected);
         assert_eq!(v1_document(&can(cancel), None)["capabilities"], Value::Null);
@@ -226,15 +226,15 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         parent: Some("p".to_owned()),
         batch: Some("b".to_owned()),
         retry_of: Some("r".to_owned()),
-        reason: Some(Reason::Timeout),
+        reason: Some(CallEndReason::Timeout),
         may_have_acted: Some(true),
         arriving: [("content".to_owned(), 7)].into(),
         exit_code: Some(2),
         signal: Some("SIGTERM".to_owned()),
         output_bytes: Some(70_000),
-        dropped: Some(Dropped { raw_bytes: 6, redacted: 2, items: 1, locations: 3 }),
+        dropped: Some(OmittedCounts { raw_bytes: 6, redacted: 2, items: 1, locations: 3 }),
         title: Some(json!({"key": "read-file"})),
-        trace: Trace {
+        trace: TraceContext {
             traceparent: Some("00-1-2-01".to_owned()),
             tracestate: Some("v=1".to_owned()),
             baggage: Some("u=2".to_owned()),
@@ -254,15 +254,16 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
     let patch = announce().meta(meta.clone());
     assert_eq!(v1_document(&patch, None)["_meta"], under("callboard"));
     assert_eq!(v2_document(&patch)["_meta"], under("callboard"));
-    let mut v1 = wire::v1::Sent::new(Surface::Text).with_meta_key("own");
-    let mut v2 = wire::v2::Sent::new().with_meta_key("own");
+    let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key("own");
+    let mut v2 = wire::v2::V2Projection::new().with_meta_key("own");
     assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["_meta"], under("own"));
     assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["_meta"], under("own"));
 }
 
 #[test]
 fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
-    let (mut v1, mut v2) = (wire::v1::Sent::new(Surface::Text), wire::v2::Sent::new());
+    let (mut v1, mut v2) =
+        (wire::v1::V1Projection::new(TerminalDisplay::Text), wire::v2::V2Projection::new());
     let end = || ToolCallPatch::new().status(Status::Completed);
     let progress = CallMeta { progress: Some(Progress::new(1.0)), ..CallMeta::default() };
     let progress = ToolCallPatch::new().meta(progress);
@@ -272,7 +273,7 @@ fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
         assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
         assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
     }
-    assert_eq!((v1.dropped(), v2.dropped()), (4, 4));
+    assert_eq!((v1.dropped_patches(), v2.dropped_patches()), (4, 4));
     for patch in [announce(), end()] {
         assert_eq!(v1.tool_call(&id(), &patch).len(), 1);
         assert_eq!(v2.tool_call(&id(), &patch).len(), 1);
@@ -282,7 +283,7 @@ fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
         assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
         assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
     }
-    assert_eq!((v1.dropped(), v2.dropped()), (8, 8));
-    assert!(v1.permission("s".into(), &id(), Vec::new()).is_none());
-    assert!(v2.permission("s".into(), &id(), Vec::new()).is_none());
+    assert_eq!((v1.dropped_patches(), v2.dropped_patches()), (8, 8));
+    assert!(v1.permission_request("s".into(), &id(), Vec::new()).is_none());
+    assert!(v2.permission_request("s".into(), &id(), Vec::new()).is_none());
 }

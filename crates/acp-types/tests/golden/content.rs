@@ -1,11 +1,11 @@
 //! Items of content: blocks and changes of files.
 
-use acp_types::limits::CHANGE_BYTES;
+use acp_types::limits::MAX_FILE_CHANGE_BYTES;
 use acp_types::schema::v1::{
     Annotations, AudioContent, BlobResourceContents, EmbeddedResource, EmbeddedResourceResource,
     ImageContent, ResourceLink, Role, TextContent, TextResourceContents,
 };
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
     Content, ContentBlock, FileChange, Hunk, HunkLine, LineTag, Operation, Status, ToolCallPatch,
 };
@@ -21,9 +21,9 @@ fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let last = ToolCallPatch::new().status(Status::Failed).append(item);
     assert_eq!(&v1_document(&patch, None)["content"], v1);
     assert_eq!(v2_document(&patch)["content"], json!([v2]));
-    let mut sent = wire::v1::Sent::new(Surface::Text);
+    let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
     assert_eq!(&crate::json(&sent.tool_call(&id(), &patch))[0]["content"], v1);
-    let mut sent = wire::v2::Sent::new();
+    let mut sent = wire::v2::V2Projection::new();
     assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["content"], json!([v2]));
     assert_eq!(
         crate::json(&sent.tool_call(&id(), &last))[0],
@@ -260,7 +260,7 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 #[test]
 fn a_change_over_its_bound_is_cut_and_says_so() {
     // With what a message takes beside them.
-    let (old, last) = ("old\n", "x".repeat(CHANGE_BYTES - 1500) + "\n");
+    let (old, last) = ("old\n", "x".repeat(MAX_FILE_CHANGE_BYTES - 1500) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,
         new_start: start,
@@ -289,8 +289,8 @@ fn a_change_over_its_bound_is_cut_and_says_so() {
 /// What the first reports of a change show, in v1 and draft v2.
 fn shown(change: &FileChange) -> (Value, Value) {
     let patch = announce().append(change.clone().into());
-    let v1 = wire::v1::Sent::new(Surface::Text).tool_call(&id(), &patch);
-    let v2 = wire::v2::Sent::new().tool_call(&id(), &patch);
+    let v1 = wire::v1::V1Projection::new(TerminalDisplay::Text).tool_call(&id(), &patch);
+    let v2 = wire::v2::V2Projection::new().tool_call(&id(), &patch);
     (crate::json(&v1)[0]["content"].clone(), crate::json(&v2)[0]["content"].clone())
 }
 
@@ -328,10 +328,10 @@ fn whatever_a_change_is_given_as_it_is_listed_within_its_bound() {
         (listed(vec![wide, added]), true),
     ] {
         let (v1, v2) = shown(&change);
-        let what = format!("{:?} {:?}", change.operation, change.counts());
+        let what = format!("{:?} {:?}", change.operation, change.line_counts());
         for content in [&v1, &v2] {
             assert!(
-                content.to_string().len() <= CHANGE_BYTES,
+                content.to_string().len() <= MAX_FILE_CHANGE_BYTES,
                 "{what}: {}",
                 content.to_string().len()
             );
@@ -363,11 +363,12 @@ fn a_long_key_of_metadata_leaves_a_change_within_its_bound() {
     let hunks = places.collect();
     let change = FileChange { hunks, ..change(Operation::Modify, None, None) };
     for key in ["k".repeat(33), "k".repeat(100), "\u{1}".repeat(500)] {
-        let mut sent = wire::v1::Sent::new(Surface::Text).with_meta_key(key.clone());
+        let mut sent =
+            wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key(key.clone());
         let sent = sent.tool_call(&id(), &announce().append(change.clone().into()));
         let content = crate::json(&sent)[0]["content"].clone();
         let len = content.to_string().len();
-        assert!(len <= CHANGE_BYTES, "{len} with a key of {} bytes", key.len());
+        assert!(len <= MAX_FILE_CHANGE_BYTES, "{len} with a key of {} bytes", key.len());
         assert!(content.as_array().unwrap().len() > 10);
     }
 }
@@ -386,6 +387,6 @@ fn of_whole_texts_over_the_bound_as_much_is_shown_as_fits() {
     let (v1, v2) = shown(&change(Operation::Add, None, Some(&old)));
     for content in [v1, v2] {
         let len = content.to_string().len();
-        assert!(len > CHANGE_BYTES * 9 / 10, "{len}");
+        assert!(len > MAX_FILE_CHANGE_BYTES * 9 / 10, "{len}");
     }
 }

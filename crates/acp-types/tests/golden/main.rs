@@ -7,13 +7,13 @@
 
 mod call;
 mod content;
-mod held;
+mod deferred_updates;
 mod permission;
 mod plan;
 mod session;
 mod terminal;
 
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{TerminalId, TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, ToolKind};
 use serde::Serialize;
 use serde_json::Value;
@@ -42,7 +42,7 @@ fn report(patch: ToolCallPatch) -> ToolCallReport {
 /// A whole document as v1 writes it, its terminals as text.
 fn v1_document(patch: &ToolCallPatch, terminal: Option<&TerminalReport>) -> Value {
     let find = |_: &TerminalId| terminal;
-    json(&wire::v1::tool_call(&report(patch.clone()), Surface::Text, KEY, find))
+    json(&wire::v1::tool_call(&report(patch.clone()), TerminalDisplay::Text, KEY, find))
 }
 
 fn v2_document(patch: &ToolCallPatch) -> Value {

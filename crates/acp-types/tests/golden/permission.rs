@@ -1,6 +1,6 @@
 //! Permission requests: the whole call again, in the words of the call.
 
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
     CallMeta, Content, Location, PermissionOption, PermissionOptionKind, ToolCallPatch, ToolKind,
 };
@@ -28,10 +28,10 @@ fn options() -> Vec<PermissionOption> {
 
 #[test]
 fn a_v1_request_repeats_the_call() {
-    let mut sent = wire::v1::Sent::new(Surface::Text);
+    let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
     drop(sent.tool_call(&id(), call()));
     assert_eq!(
-        crate::json(&sent.permission("s".into(), &id(), options())),
+        crate::json(&sent.permission_request("s".into(), &id(), options())),
         json!({
             "sessionId": "s",
             "toolCall": {
@@ -53,18 +53,18 @@ fn a_v1_request_repeats_the_call() {
 
 #[test]
 fn a_v1_request_names_kind_and_status_whatever_they_are() {
-    let mut sent = wire::v1::Sent::new(Surface::Text);
+    let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
     drop(sent.tool_call(&id(), ToolCallPatch::announce("x", "X", ToolKind::Other)));
-    let call = &crate::json(&sent.permission("s".into(), &id(), Vec::new()))["toolCall"];
+    let call = &crate::json(&sent.permission_request("s".into(), &id(), Vec::new()))["toolCall"];
     assert_eq!((&call["kind"], &call["status"]), (&json!("other"), &json!("pending")));
 }
 
 #[test]
 fn a_v2_request_has_the_call_as_its_subject() {
-    let mut sent = wire::v2::Sent::new();
+    let mut sent = wire::v2::V2Projection::new();
     drop(sent.tool_call(&id(), &call()));
     assert_eq!(
-        crate::json(&sent.permission("s".into(), &id(), options())),
+        crate::json(&sent.permission_request("s".into(), &id(), options())),
         json!({
             "sessionId": "s",
             "title": "Edit a.rs",
@@ -87,7 +87,9 @@ fn a_v2_request_has_the_call_as_its_subject() {
 
 #[test]
 fn nothing_is_asked_about_an_unknown_call() {
-    let mut v1 = wire::v1::Sent::new(Surface::Text);
-    assert!(v1.permission("s".into(), &id(), Vec::new()).is_none());
-    assert!(wire::v2::Sent::new().permission("s".into(), &id(), Vec::new()).is_none());
+    let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
+    assert!(v1.permission_request("s".into(), &id(), Vec::new()).is_none());
+    assert!(
+        wire::v2::V2Projection::new().permission_request("s".into(), &id(), Vec::new()).is_none()
+    );
 }

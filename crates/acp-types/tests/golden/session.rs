@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 /// Checks what both versions send, that the schema reads it back, and that our JSON of the document
 /// does too.
 fn check(state: &SessionState, in_v1: Value, in_v2: Option<Value>) {
-    let sent = v1::Sent::new(v1::Surface::Text).with_meta_key("own");
+    let sent = v1::V1Projection::new(v1::TerminalDisplay::Text).with_meta_key("own");
     assert_eq!(crate::json(&sent.state(state)), in_v1);
     let read: schema::v1::SessionUpdate = serde_json::from_value(in_v1).unwrap();
     assert_eq!(read, *sent.state(state));
-    let sent = v2::Sent::new().with_meta_key("own");
+    let sent = v2::V2Projection::new().with_meta_key("own");
     assert_eq!(sent.state(state).map(|update| crate::json(&update)), in_v2);
     let stored = serde_json::to_value(state).unwrap();
     assert_eq!(serde_json::from_value::<SessionState>(stored).unwrap(), *state);

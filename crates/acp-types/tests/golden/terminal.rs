@@ -1,10 +1,10 @@
 //! Terminals: as text, by the events of `_meta`, and as v2's own documents.
 
 use acp_types::schema::v1::SessionUpdate;
-use acp_types::wire::{self, v1::Sent, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay, v1::V1Projection};
 use acp_types::{
-    Content, Exit, Status, TerminalId, TerminalPatch, TerminalReport, TerminalSize, ToolCallPatch,
-    ToolKind,
+    Content, Status, TerminalExit, TerminalId, TerminalPatch, TerminalReport, TerminalSize,
+    ToolCallPatch, ToolKind,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::{id, v1_document};
 
 /// Bytes kept of the beginning of a terminal's output.
-const OUTPUT_HEAD: usize = 8 * 1024;
+const OUTPUT_HEAD_BYTES: usize = 8 * 1024;
 
 /// Bytes kept of its end.
-const OUTPUT_TAIL: usize = 40 * 1024;
+const OUTPUT_TAIL_BYTES: usize = 40 * 1024;
 
 fn shown() -> TerminalId {
     "t".into()
@@ -30,11 +30,11 @@ fn output(text: &str) -> TerminalPatch {
 }
 
 fn code(code: i32) -> TerminalPatch {
-    TerminalPatch::exit(Exit { code: Some(code), signal: None })
+    TerminalPatch::exit(TerminalExit { code: Some(code), signal: None })
 }
 
 fn killed() -> TerminalPatch {
-    TerminalPatch::exit(Exit { code: None, signal: Some("SIGKILL".to_owned()) })
+    TerminalPatch::exit(TerminalExit { code: None, signal: Some("SIGKILL".to_owned()) })
 }
 
 /// A call that shows the terminal, in a status.
@@ -55,12 +55,12 @@ fn check_text(terminal: &TerminalPatch, status: Status, expected: &Value) {
     let mut report = TerminalReport::new(shown());
     terminal.clone().apply(&mut report);
     assert_eq!(&v1_document(&call(status), Some(&report))["content"], expected, "the document");
-    let mut sent = Sent::new(Surface::Text);
+    let mut sent = V1Projection::new(TerminalDisplay::Text);
     assert_eq!(sent.terminal(&shown(), terminal), []);
     let first = crate::json(&sent.tool_call(&id(), call(status)));
     assert_eq!(&first[0]["content"], expected, "the first report");
     if !status.is_final() {
-        let mut sent = Sent::new(Surface::Text);
+        let mut sent = V1Projection::new(TerminalDisplay::Text);
         drop(sent.tool_call(&id(), call(status)));
         let updates = crate::json(&sent.terminal(&shown(), terminal));
         assert_eq!(&updates[0]["content"], expected, "an update");
@@ -113,7 +113,7 @@ fn a_terminal_as_text() {
 
 #[test]
 fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
-    let (head, tail) = ("h".repeat(OUTPUT_HEAD), "t".repeat(OUTPUT_TAIL));
+    let (head, tail) = ("h".repeat(OUTPUT_HEAD_BYTES), "t".repeat(OUTPUT_TAIL_BYTES));
     let all = format!("{head}{}{tail}", "x".repeat(5_000));
     let expected = format!("{head}\n[… 5000 bytes left out …]\n{tail}\n");
     check_text(&output(&all), Status::Completed, &console(&expected));
@@ -121,7 +121,7 @@ fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
 
 #[test]
 fn text_of_a_terminal_is_told_as_it_grows_and_once() {
-    let mut sent = Sent::new(Surface::Text);
+    let mut sent = V1Projection::new(TerminalDisplay::Text);
     drop(sent.tool_call(&id(), call(Status::InProgress)));
     for (terminal, expected) in [
         (open(), "$ ls\n"),
@@ -144,14 +144,14 @@ fn text_of_a_terminal_is_told_as_it_grows_and_once() {
 
 #[test]
 fn a_terminal_that_the_client_runs_is_shown_by_the_clients_id_and_no_more_is_told_of_it() {
-    for surface in [Surface::Text, Surface::Meta] {
-        let mut sent = Sent::new(surface);
+    for surface in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
+        let mut sent = V1Projection::new(surface);
         assert_eq!(sent.terminal(&shown(), &open()), []);
         drop(sent.tool_call(&id(), call(Status::Pending)));
         let running = ToolCallPatch::new().status(Status::InProgress);
         drop(sent.tool_call(&id(), &running));
         let content = json!([{"type": "terminal", "terminalId": "theirs"}]);
-        let at_client = TerminalPatch::at_client("theirs".into());
+        let at_client = TerminalPatch::for_client_terminal("theirs".into());
         assert_eq!(
             crate::json(&sent.terminal(&shown(), &at_client)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": content}])
@@ -160,7 +160,7 @@ fn a_terminal_that_the_client_runs_is_shown_by_the_clients_id_and_no_more_is_tol
         open().then(at_client).then(output("a\n")).then(code(1)).apply(&mut report);
         let document = v1_document(&call(Status::Failed), Some(&report));
         assert_eq!(document["content"], content);
-        if surface == Surface::Text {
+        if surface == TerminalDisplay::Text {
             assert_eq!(sent.terminal(&shown(), &output("a\n").then(code(1))), []);
         }
         let end = ToolCallPatch::new().status(Status::Failed);
@@ -180,7 +180,7 @@ fn a_terminal_by_events() {
     for (exit, exit_code, signal) in
         [(code(0), json!(0), Value::Null), (killed(), Value::Null, json!("SIGKILL"))]
     {
-        let mut sent = Sent::new(Surface::Meta);
+        let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
         assert_eq!(sent.terminal(&shown(), &open().then(output("a\n"))), []);
         assert_eq!(
             crate::json(&sent.tool_call(&id(), call(Status::Pending))),
@@ -229,7 +229,7 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
     let moved = |cwd: &str| TerminalPatch::open("ls", cwd);
     let info = |cwd: &str| event("terminal_info", &json!({"terminal_id": "t", "cwd": cwd}));
     let told = |data: &str| event("terminal_output", &json!({"terminal_id": "t", "data": data}));
-    let mut sent = Sent::new(Surface::Meta);
+    let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
     assert_eq!(sent.terminal(&shown(), &open()), []);
     drop(sent.tool_call(&id(), call(Status::Pending)));
     for (patch, expected) in [
@@ -247,8 +247,8 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
 
 #[test]
 fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
-    for surface in [Surface::Text, Surface::Meta] {
-        let mut sent = Sent::new(surface);
+    for surface in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
+        let mut sent = V1Projection::new(surface);
         let first = call(Status::Pending).content(Vec::new());
         drop(sent.tool_call(&id(), &first));
         assert_eq!(sent.terminal(&shown(), &open()), []);
@@ -264,9 +264,9 @@ fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
 #[test]
 fn output_events_fit_a_message() {
     // A line end takes two bytes in JSON, so that what is kept of it takes two messages.
-    let (head, tail) = ("\n".repeat(OUTPUT_HEAD), "\n".repeat(OUTPUT_TAIL));
+    let (head, tail) = ("\n".repeat(OUTPUT_HEAD_BYTES), "\n".repeat(OUTPUT_TAIL_BYTES));
     let all = format!("{head}{}{tail}", "\n".repeat(7));
-    let mut sent = Sent::new(Surface::Meta);
+    let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
     drop(sent.tool_call(&id(), call(Status::InProgress)));
     let updates = sent.terminal(&shown(), &output(&all));
     assert_eq!(updates.len(), 3);
@@ -283,7 +283,7 @@ fn output_events_fit_a_message() {
 
 #[test]
 fn a_v2_terminal_has_messages_of_its_own() {
-    let sent = wire::v2::Sent::new();
+    let sent = wire::v2::V2Projection::new();
     let size = TerminalPatch {
         size: Some(TerminalSize { cols: 80, rows: 24 }),
         ..TerminalPatch::default()
@@ -323,20 +323,21 @@ fn a_v2_terminal_has_messages_of_its_own() {
     ] {
         assert_eq!(crate::json(&sent.terminal(&shown(), &patch)), expected);
     }
-    let first = crate::json(&wire::v2::Sent::new().tool_call(&id(), &call(Status::Pending)));
+    let first =
+        crate::json(&wire::v2::V2Projection::new().tool_call(&id(), &call(Status::Pending)));
     assert_eq!(first[0]["content"], json!([{"type": "terminal", "terminalId": "t"}]));
 }
 
 #[test]
 fn a_client_says_in_its_capabilities_how_it_shows_terminals() {
     for (meta, expected) in [
-        (json!({"terminal_output": true}), Surface::Meta),
-        (json!({"terminal_output": false}), Surface::Text),
-        (json!({"terminal_output": "true"}), Surface::Text),
-        (json!({}), Surface::Text),
-        (Value::Null, Surface::Text),
+        (json!({"terminal_output": true}), TerminalDisplay::MetaEvents),
+        (json!({"terminal_output": false}), TerminalDisplay::Text),
+        (json!({"terminal_output": "true"}), TerminalDisplay::Text),
+        (json!({}), TerminalDisplay::Text),
+        (Value::Null, TerminalDisplay::Text),
     ] {
         let capabilities = serde_json::from_value(json!({ "_meta": meta })).unwrap();
-        assert_eq!(Surface::of(&capabilities), expected, "{meta}");
+        assert_eq!(TerminalDisplay::from_capabilities(&capabilities), expected, "{meta}");
     }
 }

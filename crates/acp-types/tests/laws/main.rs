@@ -2,21 +2,21 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 
-mod life;
+mod lifecycle;
 mod schema;
 
 use acp_types::observe;
 use acp_types::schema::{MaybeUndefined, v1};
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{
-    Output, PermissionOption, PermissionOptionKind, TerminalPatch, TerminalReport, ToolCallPatch,
-    ToolCallReport,
+    PermissionOption, PermissionOptionKind, TerminalOutput, TerminalPatch, TerminalReport,
+    ToolCallPatch, ToolCallReport,
 };
 use pretty_assertions::assert_eq;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::{collection::vec, prop_assert, prop_assert_eq};
 
-use life::{Life, Step};
+use lifecycle::{CallLifecycle, Step};
 
 const KEY: &str = "callboard";
 
@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn composing_then_applying_equals_applying_in_turn(
-        start in life::patch(), a in life::patch(), b in life::patch(), c in life::patch(),
+        start in lifecycle::patch(), a in lifecycle::patch(), b in lifecycle::patch(), c in lifecycle::patch(),
     ) {
         let mut report = ToolCallReport::new("c".into());
         start.apply(&mut report);
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn terminal_patches_compose(patches in vec(life::terminal_patch(), 0..6), cut in any::<proptest::sample::Index>()) {
+    fn terminal_patches_compose(patches in vec(lifecycle::terminal_patch(), 0..6), cut in any::<proptest::sample::Index>()) {
         let mut turns = TerminalReport::new("t".into());
         patches.iter().for_each(|patch| patch.clone().apply(&mut turns));
         let (first, rest) = patches.split_at(cut.index(patches.len() + 1));
@@ -53,35 +53,35 @@ proptest! {
     }
 
     #[test]
-    fn an_empty_patch_changes_nothing(patch in life::patch()) {
+    fn an_empty_patch_changes_nothing(patch in lifecycle::patch()) {
         prop_assert_eq!(ToolCallPatch::new().then(patch.clone()), patch.clone());
         prop_assert_eq!(patch.clone().then(ToolCallPatch::new()), patch);
     }
 
     #[test]
-    fn a_v1_client_that_shows_text_holds_the_lossy_document(life in life::life()) {
-        v1_holds(&life, Surface::Text);
+    fn a_v1_client_that_shows_text_holds_the_lossy_document(life in lifecycle::lifecycle()) {
+        assert_v1_client_holds(&life, TerminalDisplay::Text);
     }
 
     #[test]
-    fn a_v1_client_that_shows_terminals_holds_the_lossy_document(life in life::life()) {
-        v1_holds(&life, Surface::Meta);
+    fn a_v1_client_that_shows_terminals_holds_the_lossy_document(life in lifecycle::lifecycle()) {
+        assert_v1_client_holds(&life, TerminalDisplay::MetaEvents);
     }
 
     #[test]
-    fn a_v2_client_holds_the_document(life in life::life()) {
-        v2_holds(&life);
+    fn a_v2_client_holds_the_document(life in lifecycle::lifecycle()) {
+        assert_v2_client_holds(&life);
     }
 
     #[test]
-    fn lossy_v1_is_idempotent(life in life::life()) {
+    fn lossy_v1_is_idempotent(life in lifecycle::lifecycle()) {
         let once = wire::v1::lossy_v1(life.documents().0);
         prop_assert_eq!(wire::v1::lossy_v1(once.clone()), once);
     }
 
     #[test]
-    fn what_is_told_again_says_nothing(life in life::life()) {
-        let mut sent = wire::v1::Sent::new(Surface::Meta);
+    fn what_is_told_again_says_nothing(life in lifecycle::lifecycle()) {
+        let mut sent = wire::v1::V1Projection::new(TerminalDisplay::MetaEvents);
         let mut all = ToolCallPatch::new();
         for step in &life.steps {
             if let Step::Call(patch) = step && !patch.status.is_some_and(acp_types::Status::is_final) {
@@ -97,12 +97,12 @@ proptest! {
     }
 }
 
-fn v1_holds(life: &Life, surface: Surface) {
-    let mut sent = wire::v1::Sent::new(surface);
-    let mut observer = observe::v1::Observer::new();
+fn assert_v1_client_holds(life: &CallLifecycle, surface: TerminalDisplay) {
+    let mut sent = wire::v1::V1Projection::new(surface);
+    let mut observer = observe::v1::V1Observer::new();
     let mut report = ToolCallReport::new("c".into());
     let mut terminal = TerminalReport::new("t".into());
-    let mut bytes = Bytes::default();
+    let mut bytes = SentBytes::default();
     for step in life.flushed() {
         let updates = match step {
             Step::Call(patch) => {
@@ -114,9 +114,9 @@ fn v1_holds(life: &Life, surface: Surface) {
                 sent.terminal(&"t".into(), &patch)
             }
             Step::Ask => {
-                let request = sent.permission("s".into(), &"c".into(), options()).unwrap();
+                let request = sent.permission_request("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v1_permission(&request);
-                observer.permission(&request);
+                observer.permission_request(&request);
                 bytes.sent += json_bytes(&request);
                 Vec::new()
             }
@@ -129,13 +129,13 @@ fn v1_holds(life: &Life, surface: Surface) {
         let document = wire::v1::tool_call(&report, surface, KEY, |_| Some(&terminal));
         bytes.largest = bytes.largest.max(json_bytes(&document));
     }
-    observer.turn_answered();
+    observer.end_turn();
     assert_eq!(observer.violations(), []);
 
     let expected = wire::v1::tool_call(&report, surface, KEY, |_| Some(&terminal));
     assert_eq!(observer.tool_call("c"), Some(&expected));
     assert_eq!(life.documents(), (report, terminal.clone()));
-    if surface == Surface::Meta && life.shows_terminal_first() {
+    if surface == TerminalDisplay::MetaEvents && life.shows_terminal_first() {
         let shown = observer.terminal("t").expect("the terminal was opened");
         assert_shows_text(&terminal.output, &shown.output);
         assert_eq!(shown.exit.is_some(), terminal.exit.is_some());
@@ -149,7 +149,7 @@ fn options() -> Vec<PermissionOption> {
 
 /// What a v1 connection was sent of a call.
 #[derive(Default)]
-struct Bytes {
+struct SentBytes {
     sent: usize,
     /// Those of terminal output that was appended.
     appended: usize,
@@ -157,8 +157,8 @@ struct Bytes {
     largest: usize,
 }
 
-impl Bytes {
-    fn count(&mut self, update: &wire::v1::Update) {
+impl SentBytes {
+    fn count(&mut self, update: &wire::v1::WireUpdate) {
         let bytes = json_bytes(update);
         self.sent += bytes;
         let v1::SessionUpdate::ToolCallUpdate(update) = &**update else {
@@ -184,17 +184,17 @@ fn json_bytes(message: &impl serde::Serialize) -> usize {
     serde_json::to_vec(message).expect("a message is JSON").len()
 }
 
-fn v2_holds(life: &Life) {
-    let mut sent = wire::v2::Sent::new();
-    let mut observer = observe::v2::Observer::new();
+fn assert_v2_client_holds(life: &CallLifecycle) {
+    let mut sent = wire::v2::V2Projection::new();
+    let mut observer = observe::v2::V2Observer::new();
     for step in life.flushed() {
         let updates = match step {
             Step::Call(patch) => sent.tool_call(&"c".into(), &patch),
             Step::Terminal(patch) => sent.terminal(&"t".into(), &patch),
             Step::Ask => {
-                let request = sent.permission("s".into(), &"c".into(), options()).unwrap();
+                let request = sent.permission_request("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v2_permission(&request);
-                observer.permission(&request);
+                observer.permission_request(&request);
                 Vec::new()
             }
         };
@@ -203,7 +203,7 @@ fn v2_holds(life: &Life) {
             observer.update(&update);
         }
     }
-    observer.turn_answered(|_| false);
+    observer.end_turn(|_| false);
     assert_eq!(observer.violations(), []);
 
     let (report, terminal) = life.documents();
@@ -227,8 +227,8 @@ fn v2_holds(life: &Life) {
 }
 
 /// The bytes shown are all output, or begin and end as the output does, around marked gaps.
-fn assert_shows(output: &Output, shown: &[u8]) {
-    if output.left_out() == 0 {
+fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
+    if output.omitted_bytes() == 0 {
         assert_eq!(shown, [output.head(), output.tail()].concat());
     } else {
         assert!(shown.starts_with(output.head()), "the head is not shown");
@@ -238,10 +238,10 @@ fn assert_shows(output: &Output, shown: &[u8]) {
 
 /// As [`assert_shows`], where a character that the end of the head or the beginning of the tail
 /// cuts is shown whole.
-fn assert_shows_text(output: &Output, shown: &str) {
+fn assert_shows_text(output: &TerminalOutput, shown: &str) {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (head, tail) = (lossy(output.head()), lossy(output.tail()));
-    if output.left_out() == 0 {
+    if output.omitted_bytes() == 0 {
         assert_eq!(shown, lossy(&[output.head(), output.tail()].concat()));
     } else {
         let cut = char::REPLACEMENT_CHARACTER;

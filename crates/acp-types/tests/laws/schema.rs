@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use acp_types::schema::{v1, v2};
-use acp_types::wire::v1::Update;
+use acp_types::wire::v1::WireUpdate;
 use jsonschema::Validator;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
@@ -17,7 +17,7 @@ static V2_PERMISSION: LazyLock<Validator> =
     LazyLock::new(validator::<v2::RequestPermissionRequest>);
 
 /// An update also has to name all that a client may not guess: the kind and the status of a call.
-pub(crate) fn check_v1(update: &Update) {
+pub(crate) fn check_v1(update: &WireUpdate) {
     let value = check(&V1, update);
     if value["sessionUpdate"] == "tool_call" {
         assert!(value["kind"].is_string() && value["status"].is_string(), "{value}");

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::config::Flags;
-use crate::keys::LOGINS;
+use crate::key_store::LOGIN_PROVIDERS;
 
 /// A small, fast, safe coding agent for ACP clients.
 #[derive(Debug, Parser)]
@@ -87,8 +87,8 @@ pub(super) struct ProviderArg {
 }
 
 fn providers() -> impl TypedValueParser<Value = Provider> {
-    let find = |name: String| LOGINS.into_iter().find(|provider| provider.name() == name);
-    PossibleValuesParser::new(LOGINS.map(Provider::name))
+    let find = |name: String| LOGIN_PROVIDERS.into_iter().find(|provider| provider.name() == name);
+    PossibleValuesParser::new(LOGIN_PROVIDERS.map(Provider::name))
         .try_map(move |name| find(name).ok_or("there is no such provider"))
 }
 

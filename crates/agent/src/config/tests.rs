@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
-use super::{Config, Flags, Row, path};
-use callboard_runtime::Mode;
+use super::{Config, ConfigRow, Flags, config_file_path};
+use callboard_runtime::PermissionMode;
 
 const FILE: &str = "/c/config.toml";
 
@@ -15,13 +15,14 @@ fn env(of: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn config(text: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
     let path = Some(PathBuf::from(FILE));
-    Config::of(path, text, &env(variables), flags).map_err(|error| error.to_string())
+    Config::from_sources(path, text, &env(variables), flags).map_err(|error| error.to_string())
 }
 
 /// The value of a key, and where it is from.
-fn shown(config: &Config, key: &str) -> Option<(String, String)> {
+fn shown_row(config: &Config, key: &str) -> Option<(String, String)> {
     let rows = config.rows().into_iter();
-    rows.filter(|row| row.key == key).find_map(|Row { value, source, .. }| Some((value?, source)))
+    rows.filter(|row| row.key == key)
+        .find_map(|ConfigRow { value, source, .. }| Some((value?, source)))
 }
 
 fn pair(value: &str, source: &str) -> (String, String) {
@@ -38,7 +39,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     ];
     let flags = || Flags {
         model: Some("openai/flag".to_owned()),
-        mode: Some(Mode::Ask),
+        mode: Some(PermissionMode::Ask),
         locale: Some("en".to_owned()),
     };
     let empty = [("CALLBOARD_MODEL", ""), ("CALLBOARD_MODE", ""), ("CALLBOARD_LOCALE", "")];
@@ -70,9 +71,9 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
         ("", &[], Flags::default(), None, Some(pair("ask", "default")), None),
     ] {
         let config = config(text, variables, flags).unwrap();
-        assert_eq!(shown(&config, "model"), model);
-        assert_eq!(shown(&config, "mode"), mode);
-        assert_eq!(shown(&config, "locale"), locale);
+        assert_eq!(shown_row(&config, "model"), model);
+        assert_eq!(shown_row(&config, "mode"), mode);
+        assert_eq!(shown_row(&config, "locale"), locale);
     }
 }
 
@@ -98,12 +99,12 @@ fn each_provider_has_a_table_and_variables_over_it() {
         ("ollama.base_url", "http://127.0.0.1:1234", "OLLAMA_HOST".to_owned()),
     ] {
         assert_eq!(
-            shown(&config, &format!("providers.{key}")),
+            shown_row(&config, &format!("providers.{key}")),
             Some(pair(value, &source)),
             "{key}"
         );
     }
-    assert_eq!(shown(&config, "providers.anthropic.key"), None);
+    assert_eq!(shown_row(&config, "providers.anthropic.key"), None);
     let rows = format!("{:?} {config:?}", config.rows());
     assert!(!rows.contains("sk-"), "{rows}");
 }
@@ -112,7 +113,7 @@ fn each_provider_has_a_table_and_variables_over_it() {
 fn a_variable_that_the_file_names_is_the_only_one_that_holds_the_key() {
     let text = "[providers.openai]\nkey_env = 'A_KEY'\n";
     let config = config(text, &[("OPENAI_API_KEY", "sk-other")], Flags::default()).unwrap();
-    assert_eq!(shown(&config, "providers.openai.key"), None);
+    assert_eq!(shown_row(&config, "providers.openai.key"), None);
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn openais_second_dialect_has_what_the_first_has_unless_it_has_its_own() {
         ("base_url = 'https://b/v1'", &variables, "https://b/v1", Some("OPENAI_API_KEY"), None),
     ] {
         let config = config(&format!("{OPENAI}{own}"), variables, Flags::default()).unwrap();
-        let of = |name: &str| shown(&config, &format!("providers.openai-responses.{name}"));
+        let of = |name: &str| shown_row(&config, &format!("providers.openai-responses.{name}"));
         assert_eq!(of("base_url").map(|(value, _)| value).as_deref(), Some(url), "{own}");
         assert_eq!(of("key").map(|(_, source)| source).as_deref(), key, "{own}");
         assert_eq!(of("ca_file").map(|(value, _)| value).as_deref(), ca_file, "{own}");
@@ -168,8 +169,8 @@ fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
         assert!(!error.contains("sk-1234") && !error.contains('\n'), "{text}: {error}");
     }
     let flags = Flags { model: Some("gpt".to_owned()), ..Flags::default() };
-    let of_flag = Config::of(None, "", &[], flags).unwrap_err();
-    assert!(of_flag.is_of_flag(), "{of_flag}");
+    let of_flag = Config::from_sources(None, "", &[], flags).unwrap_err();
+    assert!(of_flag.is_flag_error(), "{of_flag}");
 }
 
 #[test]
@@ -181,7 +182,11 @@ fn the_file_lies_where_the_environment_says() {
         (&[("HOME", "")], None),
         (&[], None),
     ] {
-        assert_eq!(path(&env(variables)).as_deref(), expected.map(Path::new), "{variables:?}");
+        assert_eq!(
+            config_file_path(&env(variables)).as_deref(),
+            expected.map(Path::new),
+            "{variables:?}"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _};
 
-use crate::ui::Ui;
+use crate::output::OutputStream;
 
 #[cfg(unix)]
 type Lines = io::BufReader<std::fs::File>;
@@ -17,7 +17,7 @@ impl Keyboard {
     /// Opens standard input if it is a terminal. If it was read as the context of the prompt, and
     /// the question is printed on a terminal, opens the terminal of the process.
     #[cfg(unix)]
-    pub(super) fn open(ui: &Ui) -> Option<Self> {
+    pub(super) fn open(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
         use std::os::fd::AsFd as _;
 
@@ -26,7 +26,7 @@ impl Keyboard {
             return None;
         } else if stdin.is_terminal() {
             File::from(stdin.as_fd().try_clone_to_owned().ok()?)
-        } else if ui.is_terminal() && super::piped::is_stream(&stdin) {
+        } else if ui.is_terminal() && super::piped_input::is_stream(&stdin) {
             File::open("/dev/tty").ok()?
         } else {
             return None;
@@ -36,7 +36,7 @@ impl Keyboard {
 
     /// Opens standard input if it is a terminal.
     #[cfg(not(unix))]
-    pub(super) fn open(ui: &Ui) -> Option<Self> {
+    pub(super) fn open(ui: &OutputStream) -> Option<Self> {
         let stdin = io::stdin();
         (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
     }
@@ -47,7 +47,7 @@ impl Keyboard {
     ///
     /// [`ErrorKind::BrokenPipe`] if the reader of standard output leaves meanwhile, because nobody
     /// sees the question then; whatever reading gives.
-    pub(super) fn line(&mut self) -> io::Result<String> {
+    pub(super) fn read_line(&mut self) -> io::Result<String> {
         self.wait()?;
         let mut line = String::new();
         self.0.read_line(&mut line)?;

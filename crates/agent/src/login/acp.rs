@@ -9,41 +9,41 @@ use agent_client_protocol::Result;
 use agent_client_protocol::v1::schema::{
     AuthMethod, AuthMethodAgent, AuthMethodTerminal, ClientCapabilities,
 };
-use callboard_runtime::{Authenticator, one_at_a_time};
+use callboard_runtime::{Authenticator, spawn_blocking_exclusive};
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
-use crate::keys::{self, KeyStore, LOGINS};
+use crate::key_store::{self, KeyStore, LOGIN_PROVIDERS};
 
 /// The logins of the user of this program.
 #[derive(Debug)]
-pub(crate) struct UserLogins {
+pub(crate) struct LoginAuthenticator {
     keys: KeyStore,
     /// Held by whoever reads the logins.
     reading: Arc<Mutex<()>>,
 }
 
-impl UserLogins {
+impl LoginAuthenticator {
     pub(crate) fn new(keys: KeyStore) -> Self {
         Self { keys, reading: Arc::default() }
     }
 }
 
-impl Authenticator for UserLogins {
+impl Authenticator for LoginAuthenticator {
     fn methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod> {
-        methods(client)
+        auth_methods(client)
     }
 
     /// The next prompt finds what a login stored.
     fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<bool>> {
-        Box::pin(std::future::ready(Ok([SETUP, TERMINAL].contains(&method))))
+        Box::pin(std::future::ready(Ok([SETUP_METHOD_ID, TERMINAL_METHOD_ID].contains(&method))))
     }
 
     fn logout(&self) -> BoxFuture<'_, std::result::Result<(), String>> {
         let keys = self.keys.clone();
         Box::pin(async move {
-            match tokio::task::spawn_blocking(move || keys.remove(&LOGINS)).await {
+            match tokio::task::spawn_blocking(move || keys.remove(&LOGIN_PROVIDERS)).await {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err("the keys could not be removed".to_owned()),
@@ -54,29 +54,29 @@ impl Authenticator for UserLogins {
     /// Learns the stored keys, so that nothing shows them. Not every catalogue reads them.
     fn refresh(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            if !keys::are_learnt() {
+            if !key_store::are_logins_loaded() {
                 let keys = self.keys.clone();
-                one_at_a_time(&self.reading, move |()| drop(keys.logins())).await;
+                spawn_blocking_exclusive(&self.reading, move |()| drop(keys.logins())).await;
             }
         })
     }
 }
 
 /// Returns one method that always works, and one that asks in a terminal, if the client can open one.
-fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
-    let agent = AuthMethodAgent::new(SETUP, "Use what is set up")
+fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
+    let agent = AuthMethodAgent::new(SETUP_METHOD_ID, "Use what is set up")
         .description("Takes the key that is stored or set. Without one, direct commands work.");
     let mut methods = vec![AuthMethod::Agent(agent)];
-    let launch = takes_launch(client).then(launch);
+    let launch = supports_terminal_auth_meta(client).then(terminal_auth_meta);
     if client.auth.terminal {
-        let terminal = AuthMethodTerminal::new(TERMINAL, TERMINAL_NAME)
-            .description(TERMINAL_DESCRIPTION)
-            .args(vec![FLAG.to_owned()])
+        let terminal = AuthMethodTerminal::new(TERMINAL_METHOD_ID, TERMINAL_METHOD_NAME)
+            .description(TERMINAL_METHOD_DESCRIPTION)
+            .args(vec![SETUP_FLAG.to_owned()])
             .meta(launch);
         methods.push(AuthMethod::Terminal(terminal));
     } else if launch.is_some() {
-        let agent = AuthMethodAgent::new(TERMINAL, TERMINAL_NAME)
-            .description(TERMINAL_DESCRIPTION)
+        let agent = AuthMethodAgent::new(TERMINAL_METHOD_ID, TERMINAL_METHOD_NAME)
+            .description(TERMINAL_METHOD_DESCRIPTION)
             .meta(launch);
         methods.push(AuthMethod::Agent(agent));
     }
@@ -85,29 +85,29 @@ fn methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
 
 /// Whether a client takes the whole command from `_meta`, as clients did before there was a type of
 /// method for it.
-fn takes_launch(client: &ClientCapabilities) -> bool {
-    let meta = client.meta.as_ref().and_then(|meta| meta.get(LAUNCH));
+fn supports_terminal_auth_meta(client: &ClientCapabilities) -> bool {
+    let meta = client.meta.as_ref().and_then(|meta| meta.get(TERMINAL_AUTH_META_KEY));
     meta == Some(&Value::Bool(true))
 }
 
-fn launch() -> Map<String, Value> {
+fn terminal_auth_meta() -> Map<String, Value> {
     let program = std::env::current_exe().unwrap_or_else(|_| "callboard".into());
-    let launch = json!({ "command": program, "args": [FLAG], "label": TERMINAL_NAME });
-    Map::from_iter([(LAUNCH.to_owned(), launch)])
+    let launch = json!({ "command": program, "args": [SETUP_FLAG], "label": TERMINAL_METHOD_NAME });
+    Map::from_iter([(TERMINAL_AUTH_META_KEY.to_owned(), launch)])
 }
 
-const SETUP: &str = "setup";
-const TERMINAL: &str = "setup-terminal";
-const TERMINAL_NAME: &str = "Set up a model in a terminal";
-const TERMINAL_DESCRIPTION: &str = "Asks for a provider and a key, tries it and stores it.";
-const LAUNCH: &str = "terminal-auth";
+const SETUP_METHOD_ID: &str = "setup";
+const TERMINAL_METHOD_ID: &str = "setup-terminal";
+const TERMINAL_METHOD_NAME: &str = "Set up a model in a terminal";
+const TERMINAL_METHOD_DESCRIPTION: &str = "Asks for a provider and a key, tries it and stores it.";
+const TERMINAL_AUTH_META_KEY: &str = "terminal-auth";
 
 /// What is added to the command that serves, so that it asks instead.
-const FLAG: &str = "--setup";
+const SETUP_FLAG: &str = "--setup";
 
 #[cfg(test)]
 mod tests {
-    use super::methods;
+    use super::auth_methods;
     use agent_client_protocol::v1::schema::ClientCapabilities;
     use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ mod tests {
             ),
         ] {
             let client: ClientCapabilities = serde_json::from_value(capabilities.clone()).unwrap();
-            let offered = serde_json::to_value(methods(&client)).unwrap();
+            let offered = serde_json::to_value(auth_methods(&client)).unwrap();
             let of = |method: &Value| {
                 let launch = &method["_meta"]["terminal-auth"]["args"];
                 json!([method["type"], method["id"], *launch == json!(["--setup"])])

@@ -23,7 +23,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::limits::{EXPORT_ANSWER_BYTES, EXPORT_FLUSH};
+use crate::limits::{EXPORT_FLUSH_TIMEOUT, MAX_EXPORT_RESPONSE_BYTES};
 
 /// Sends spans from a thread of its own.
 #[derive(Debug)]
@@ -32,24 +32,24 @@ pub(super) struct Exporter(SdkTracerProvider);
 impl Exporter {
     /// Sends what is left, within [`EXPORT_FLUSH`]; the rest is lost.
     pub(super) fn finish(self) {
-        if let Err(error) = self.0.shutdown_with_timeout(EXPORT_FLUSH) {
+        if let Err(error) = self.0.shutdown_with_timeout(EXPORT_FLUSH_TIMEOUT) {
             tracing::warn!(%error, "not every span was exported");
         }
     }
 }
 
 /// Why nothing is exported although it was asked for.
-type Started = Result<Option<Exporter>, String>;
+type ExporterResult = Result<Option<Exporter>, String>;
 
 /// Makes the layer that exports, if the environment asks for it.
-pub(super) fn start<S>() -> (Option<impl Layer<S>>, Started)
+pub(super) fn start<S>() -> (Option<impl Layer<S>>, ExporterResult)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    if !is_asked_for() {
+    if !is_configured() {
         return (None, Ok(None));
     }
-    let provider = match provider() {
+    let provider = match tracer_provider() {
         Ok(provider) => provider,
         Err(error) => return (None, Err(error)),
     };
@@ -68,14 +68,14 @@ where
 }
 
 /// Says, once there is a log to say it to, why nothing is exported.
-pub(super) fn check(started: Started) -> Option<Exporter> {
+pub(super) fn log_failure(started: ExporterResult) -> Option<Exporter> {
     started.unwrap_or_else(|error| {
         tracing::warn!(%error, "spans are not exported");
         None
     })
 }
 
-fn is_asked_for() -> bool {
+fn is_configured() -> bool {
     let is =
         |name: &str, value: &str| env::var(name).is_ok_and(|it| it.eq_ignore_ascii_case(value));
     let names_a_collector = |name| env::var(name).is_ok_and(|endpoint| !endpoint.is_empty());
@@ -86,8 +86,8 @@ fn is_asked_for() -> bool {
             .any(names_a_collector)
 }
 
-fn provider() -> Result<SdkTracerProvider, String> {
-    let exporter = SpanExporter::builder().with_http().with_http_client(Http::new()).build();
+fn tracer_provider() -> Result<SdkTracerProvider, String> {
+    let exporter = SpanExporter::builder().with_http().with_http_client(UreqClient::new()).build();
     let exporter = exporter.map_err(|error| error.to_string())?;
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build())
 }
@@ -104,9 +104,9 @@ fn resource() -> Resource {
 
 /// The client that the exporter sends by, in its own thread, where it may block.
 #[derive(Debug)]
-struct Http(ureq::Agent);
+struct UreqClient(ureq::Agent);
 
-impl Http {
+impl UreqClient {
     fn new() -> Self {
         let millis = |name| env::var(name).ok()?.parse().ok().map(Duration::from_millis);
         let timeout = millis(OTEL_EXPORTER_OTLP_TRACES_TIMEOUT)
@@ -124,12 +124,12 @@ impl Http {
             tracing::warn!(%error, "a collector cannot be reached");
         })?;
         let (parts, mut body) = answer.into_parts();
-        let body = body.with_config().limit(EXPORT_ANSWER_BYTES).read_to_vec()?;
+        let body = body.with_config().limit(MAX_EXPORT_RESPONSE_BYTES).read_to_vec()?;
         Ok(Response::from_parts(parts, body.into()))
     }
 }
 
-impl HttpClient for Http {
+impl HttpClient for UreqClient {
     fn send_bytes<'a, 'f>(
         &'a self,
         request: Request<Bytes>,

@@ -9,23 +9,23 @@ use crate::limits::MAX_KEY_BYTES;
 /// Values by id, the newest `most` of them.
 #[derive(Debug)]
 pub(super) struct BoundedMap<T> {
-    most: usize,
+    capacity: usize,
     values: HashMap<String, T>,
     order: VecDeque<String>,
 }
 
 impl<T> BoundedMap<T> {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, values: HashMap::new(), order: VecDeque::new() }
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, values: HashMap::new(), order: VecDeque::new() }
     }
 
     /// Puts a value in; returns the one that had the id before.
     pub(super) fn insert(&mut self, id: &str, value: T) -> Option<T> {
-        let id = key(id);
+        let id = truncate_key(id);
         let before = self.values.insert(id.to_owned(), value);
         if before.is_none() {
             self.order.push_back(id.to_owned());
-            if self.order.len() > self.most
+            if self.order.len() > self.capacity
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.values.remove(&oldest);
@@ -35,11 +35,11 @@ impl<T> BoundedMap<T> {
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&T> {
-        self.values.get(key(id))
+        self.values.get(truncate_key(id))
     }
 
     pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
-        self.values.get_mut(key(id))
+        self.values.get_mut(truncate_key(id))
     }
 
     /// All of them, oldest first.
@@ -49,7 +49,7 @@ impl<T> BoundedMap<T> {
 }
 
 /// As much of an id as is kept.
-pub(super) fn key(id: &str) -> &str {
+pub(super) fn truncate_key(id: &str) -> &str {
     head(id, MAX_KEY_BYTES)
 }
 

@@ -7,15 +7,15 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::Value;
 
 use super::bounded_map::BoundedMap;
-use super::{Faults, Rule, excerpt};
+use super::{ConformanceRule, ViolationLog, value_excerpt};
 use crate::limits::MAX_JUDGED_CALLS;
 
 /// The calls of one session.
 #[derive(Debug)]
-pub(super) struct Calls(BoundedMap<Call>);
+pub(super) struct JudgedCalls(BoundedMap<JudgedCall>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Status {
+enum CallPhase {
     Pending,
     InProgress,
     Final,
@@ -23,203 +23,227 @@ enum Status {
 
 /// What was answered when permission was asked for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Permission {
+enum PermissionState {
     NotAsked,
     Asked,
-    Given,
-    Refused,
+    Allowed,
+    Rejected,
 }
 
 #[derive(Debug)]
-struct Call {
-    status: Status,
-    permission: Permission,
+struct JudgedCall {
+    status: CallPhase,
+    permission: PermissionState,
     /// Hashes of what the client holds.
     content: u64,
     locations: u64,
     /// Whether it was said that it outlived its turn.
-    is_told: bool,
+    is_open_call_reported: bool,
 }
 
 /// Which message an update comes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Within {
+pub(super) enum UpdateCarrier {
     Update,
     /// A permission request, which repeats what is known.
     Permission,
 }
 
-impl Calls {
+impl JudgedCalls {
     pub(super) fn new() -> Self {
         Self(BoundedMap::new(MAX_JUDGED_CALLS))
     }
 
     /// Takes a `tool_call` in.
-    pub(super) fn announce(&mut self, call: &Value, faults: &mut Faults) {
+    pub(super) fn announce(&mut self, call: &Value, faults: &mut ViolationLog) {
         let Some(id) = call["toolCallId"].as_str() else { return };
         if call["title"].as_str().is_some_and(|title| title.trim().is_empty()) {
-            faults.add_to_call(Rule::NoTitle, id, "it has no title");
+            faults.add_to_call(ConformanceRule::NoTitle, id, "it has no title");
         }
-        let known = Call {
-            status: status(&call["status"]).unwrap_or(Status::Pending),
-            permission: Permission::NotAsked,
-            content: array(&call["content"]),
-            locations: array(&call["locations"]),
-            is_told: false,
+        let known = JudgedCall {
+            status: call_phase(&call["status"]).unwrap_or(CallPhase::Pending),
+            permission: PermissionState::NotAsked,
+            content: array_hash(&call["content"]),
+            locations: array_hash(&call["locations"]),
+            is_open_call_reported: false,
         };
         if self.0.insert(id, known).is_some() {
-            faults.add_to_call(Rule::CallTwice, id, "it was announced before");
+            faults.add_to_call(ConformanceRule::CallTwice, id, "it was announced before");
         }
-        places(id, call, faults);
+        check_locations(id, call, faults);
     }
 
     /// Takes a `tool_call_update` in, or the `toolCall` of a permission request.
-    pub(super) fn change(&mut self, update: &Value, within: Within, faults: &mut Faults) {
+    pub(super) fn apply_update(
+        &mut self,
+        update: &Value,
+        within: UpdateCarrier,
+        faults: &mut ViolationLog,
+    ) {
         let Some(id) = update["toolCallId"].as_str() else { return };
-        places(id, update, faults);
+        check_locations(id, update, faults);
         let Some(call) = self.0.get_mut(id) else {
             let rule = match within {
-                Within::Update => Rule::CallUnannounced,
-                Within::Permission => Rule::PermissionUnknownCall,
+                UpdateCarrier::Update => ConformanceRule::CallUnannounced,
+                UpdateCarrier::Permission => ConformanceRule::PermissionUnknownCall,
             };
             faults.add_to_call(rule, id, "it was not announced");
             // Said once; from here on it is known.
-            return self.announce_unseen(update);
+            return self.insert_unannounced(update);
         };
-        if call.status == Status::Final {
-            return faults.add_to_call(Rule::CallAfterEnd, id, "it has ended before");
+        if call.status == CallPhase::Final {
+            return faults.add_to_call(ConformanceRule::CallAfterEnd, id, "it has ended before");
         }
-        if within == Within::Update {
-            call.repeats(id, update, faults);
+        if within == UpdateCarrier::Update {
+            call.check_repeated_arrays(id, update, faults);
         }
-        call.hold(update);
-        call.step(id, &update["status"], faults);
+        call.store_update(update);
+        call.check_transition(id, &update["status"], faults);
     }
 
     /// Notes that permission is asked for a call.
-    pub(super) fn ask(&mut self, id: &str) {
+    pub(super) fn note_permission_request(&mut self, id: &str) {
         if let Some(call) = self.0.get_mut(id) {
-            call.permission = Permission::Asked;
+            call.permission = PermissionState::Asked;
         }
     }
 
     /// Notes what was answered.
-    pub(super) fn permit(&mut self, id: &str, is_given: bool) {
+    pub(super) fn note_permission_reply(&mut self, id: &str, is_given: bool) {
         if let Some(call) = self.0.get_mut(id) {
-            call.permission = if is_given { Permission::Given } else { Permission::Refused };
+            call.permission =
+                if is_given { PermissionState::Allowed } else { PermissionState::Rejected };
         }
     }
 
     /// Ends a turn: no call may be open.
-    pub(super) fn end_turn(&mut self, faults: &mut Faults) {
-        let is_open = |call: &Call| call.status != Status::Final && !call.is_told;
+    pub(super) fn end_turn(&mut self, faults: &mut ViolationLog) {
+        let is_open =
+            |call: &JudgedCall| call.status != CallPhase::Final && !call.is_open_call_reported;
         let open = self.0.iter().filter(|(_, call)| is_open(call));
         let open: Vec<String> = open.map(|(id, _)| id.to_owned()).collect();
         for id in open {
-            faults.add_to_call(Rule::CallOpenAtAnswer, &id, "it is open and its turn is answered");
+            faults.add_to_call(
+                ConformanceRule::CallOpenAtAnswer,
+                &id,
+                "it is open and its turn is answered",
+            );
             if let Some(call) = self.0.get_mut(&id) {
-                call.is_told = true;
+                call.is_open_call_reported = true;
             }
         }
     }
 
-    fn announce_unseen(&mut self, update: &Value) {
-        let mut ignored = Faults { line: 0, side: super::Side::Agent, found: Vec::new() };
+    fn insert_unannounced(&mut self, update: &Value) {
+        let mut ignored =
+            ViolationLog { line: 0, side: super::Side::Agent, violations: Vec::new() };
         self.announce(update, &mut ignored);
     }
 }
 
-impl Call {
+impl JudgedCall {
     /// Finds what says nothing new.
-    fn repeats(&self, id: &str, update: &Value, faults: &mut Faults) {
+    fn check_repeated_arrays(&self, id: &str, update: &Value, faults: &mut ViolationLog) {
         let says = |(key, value): (&String, &Value)| match &**key {
             "toolCallId" | "sessionUpdate" => false,
             "_meta" => value.as_object().is_some_and(|meta| !meta.is_empty()),
             _ => !value.is_null(),
         };
         if !update.as_object().is_some_and(|fields| fields.iter().any(says)) {
-            faults.add_to_call(Rule::EmptyUpdate, id, "an update that says nothing");
+            faults.add_to_call(ConformanceRule::EmptyUpdate, id, "an update that says nothing");
         }
         for (name, held) in [("content", self.content), ("locations", self.locations)] {
-            if update[name].is_array() && array(&update[name]) == held {
-                faults.add_to_call(Rule::ArrayResent, id, format!("its {name} did not change"));
+            if update[name].is_array() && array_hash(&update[name]) == held {
+                faults.add_to_call(
+                    ConformanceRule::ArrayResent,
+                    id,
+                    format!("its {name} did not change"),
+                );
             }
         }
     }
 
-    fn hold(&mut self, update: &Value) {
+    fn store_update(&mut self, update: &Value) {
         for (name, held) in [("content", &mut self.content), ("locations", &mut self.locations)] {
             if update[name].is_array() {
-                *held = array(&update[name]);
+                *held = array_hash(&update[name]);
             }
         }
     }
 
-    fn step(&mut self, id: &str, to: &Value, faults: &mut Faults) {
-        let Some(status) = status(to) else { return };
+    fn check_transition(&mut self, id: &str, to: &Value, faults: &mut ViolationLog) {
+        let Some(status) = call_phase(to) else { return };
         let is_completed = to == "completed";
         if status < self.status {
-            faults.add_to_call(Rule::StatusBack, id, format!("it goes back to {}", excerpt(to)));
+            faults.add_to_call(
+                ConformanceRule::StatusBack,
+                id,
+                format!("it goes back to {}", value_excerpt(to)),
+            );
         }
-        let starts = status == Status::InProgress && self.status == Status::Pending;
+        let starts = status == CallPhase::InProgress && self.status == CallPhase::Pending;
         match self.permission {
             _ if !starts && !is_completed => {}
-            Permission::NotAsked | Permission::Given => {}
-            Permission::Asked => {
+            PermissionState::NotAsked | PermissionState::Allowed => {}
+            PermissionState::Asked => {
                 let text = "it goes on before its permission is given";
-                faults.add_to_call(Rule::RanUnpermitted, id, text);
+                faults.add_to_call(ConformanceRule::RanUnpermitted, id, text);
             }
-            Permission::Refused => {
+            PermissionState::Rejected => {
                 let text = "it goes on without its permission";
-                faults.add_to_call(Rule::RanUnpermitted, id, text);
+                faults.add_to_call(ConformanceRule::RanUnpermitted, id, text);
             }
         }
-        if is_completed && self.status == Status::Pending {
+        if is_completed && self.status == CallPhase::Pending {
             let text = "it is completed and was never in progress";
-            faults.add_to_call(Rule::StatusSkipped, id, text);
+            faults.add_to_call(ConformanceRule::StatusSkipped, id, text);
         }
         self.status = self.status.max(status);
     }
 }
 
-fn status(status: &Value) -> Option<Status> {
+fn call_phase(status: &Value) -> Option<CallPhase> {
     Some(match status.as_str()? {
-        "pending" => Status::Pending,
-        "in_progress" => Status::InProgress,
-        "completed" | "failed" => Status::Final,
+        "pending" => CallPhase::Pending,
+        "in_progress" => CallPhase::InProgress,
+        "completed" | "failed" => CallPhase::Final,
         _ => return None,
     })
 }
 
 /// The hash of an array; none is an empty one.
-fn array(value: &Value) -> u64 {
+fn array_hash(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.as_array().map_or(&[][..], Vec::as_slice).hash(&mut hasher);
     hasher.finish()
 }
 
 /// Looks at the paths and lines of an update.
-fn places(id: &str, update: &Value, faults: &mut Faults) {
-    for location in items(&update["locations"]) {
-        place(id, "a location", location, faults);
+fn check_locations(id: &str, update: &Value, faults: &mut ViolationLog) {
+    for location in array_items(&update["locations"]) {
+        check_location(id, "a location", location, faults);
         if location.get("line").is_some_and(|line| *line == 0) {
-            faults.add_to_call(Rule::LineZero, id, "a location on line 0: the first is 1");
+            faults.add_to_call(
+                ConformanceRule::LineZero,
+                id,
+                "a location on line 0: the first is 1",
+            );
         }
     }
-    for content in items(&update["content"]).filter(|content| content["type"] == "diff") {
-        place(id, "a diff", content, faults);
+    for content in array_items(&update["content"]).filter(|content| content["type"] == "diff") {
+        check_location(id, "a diff", content, faults);
     }
 }
 
-fn place(id: &str, what: &str, place: &Value, faults: &mut Faults) {
+fn check_location(id: &str, what: &str, place: &Value, faults: &mut ViolationLog) {
     if let Some(path) = place["path"].as_str().filter(|path| !is_absolute(path)) {
-        let text = format!("{what} with the path {}", excerpt(&path.into()));
-        faults.add_to_call(Rule::RelativePath, id, text);
+        let text = format!("{what} with the path {}", value_excerpt(&path.into()));
+        faults.add_to_call(ConformanceRule::RelativePath, id, text);
     }
 }
 
 /// The objects of an array.
-pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn array_items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().filter(|item| item.is_object())
 }
 

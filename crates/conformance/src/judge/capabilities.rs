@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::calls::items;
-use super::{Faults, Rule};
+use super::calls::array_items;
+use super::{ConformanceRule, ViolationLog};
 
 /// Whether capabilities have what a JSON pointer names: null and false say no.
-pub(super) fn has(can: &Value, gate: &str) -> bool {
+pub(super) fn has_capability(can: &Value, gate: &str) -> bool {
     can.pointer(gate).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
 }
 
 /// Judges the update of a `session/update`.
-pub(super) fn update(client_can: &Value, update: &Value, faults: &mut Faults) {
+pub(super) fn check_update(client_can: &Value, update: &Value, faults: &mut ViolationLog) {
     let has_event = |event: &&str| update["_meta"].get(event).is_some();
     let gate = match update["sessionUpdate"].as_str() {
         Some("notice") => "/session/notices",
@@ -21,34 +21,36 @@ pub(super) fn update(client_can: &Value, update: &Value, faults: &mut Faults) {
         }
         _ => return,
     };
-    if !has(client_can, gate) {
-        faults.add(Rule::Capability, format!("an update without {gate}"));
+    if !has_capability(client_can, gate) {
+        faults.add(ConformanceRule::Capability, format!("an update without {gate}"));
     }
 }
 
 /// Judges the blocks of a prompt.
-pub(super) fn prompt(agent_can: &Value, params: &Value, faults: &mut Faults) {
-    for block in items(&params["prompt"]) {
+pub(super) fn check_prompt(agent_can: &Value, params: &Value, faults: &mut ViolationLog) {
+    for block in array_items(&params["prompt"]) {
         let gate = match block["type"].as_str() {
             Some("image") => "/promptCapabilities/image",
             Some("audio") => "/promptCapabilities/audio",
             Some("resource") => "/promptCapabilities/embeddedContext",
             _ => continue,
         };
-        if !has(agent_can, gate) {
-            faults.add(Rule::Capability, format!("a prompt without {gate}"));
+        if !has_capability(agent_can, gate) {
+            faults.add(ConformanceRule::Capability, format!("a prompt without {gate}"));
         }
     }
 }
 
 /// Judges a result of the agent.
-pub(super) fn result(client_can: &Value, result: &Value, faults: &mut Faults) {
+pub(super) fn check_result(client_can: &Value, result: &Value, faults: &mut ViolationLog) {
     for (list, kind, gate) in [
         ("authMethods", "terminal", "/auth/terminal"),
         ("configOptions", "boolean", "/session/configOptions/boolean"),
     ] {
-        if items(&result[list]).any(|item| item["type"] == kind) && !has(client_can, gate) {
-            faults.add(Rule::Capability, format!("{list} without {gate}"));
+        if array_items(&result[list]).any(|item| item["type"] == kind)
+            && !has_capability(client_can, gate)
+        {
+            faults.add(ConformanceRule::Capability, format!("{list} without {gate}"));
         }
     }
 }

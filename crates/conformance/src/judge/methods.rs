@@ -3,35 +3,35 @@
 use acp_types::schema::v1;
 
 use super::Side;
-use super::schema::{Check, check};
+use super::schema::{SchemaCheck, check_schema};
 
 /// A method of the protocol.
-pub(super) struct Method {
+pub(super) struct ProtocolMethod {
     pub(super) name: &'static str,
     pub(super) side: Side,
-    pub(super) params: Check,
+    pub(super) params: SchemaCheck,
     /// None for a notification.
-    pub(super) result: Option<Check>,
+    pub(super) result: Option<SchemaCheck>,
     /// Where the other side's capabilities must say that it is there, as a JSON pointer.
-    pub(super) gate: Option<&'static str>,
+    pub(super) required_capability: Option<&'static str>,
 }
 
 /// The method that both sides send.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// Returns the method with a name.
-pub(super) fn find(name: &str) -> Option<&'static Method> {
-    METHODS.iter().find(|method| method.name == name)
+pub(super) fn find_method(name: &str) -> Option<&'static ProtocolMethod> {
+    STABLE_METHODS.iter().find(|method| method.name == name)
 }
 
 /// Whether a method is none of the stable protocol and yet no mistake: of somebody else, or of a
 /// draft that is behind a capability.
 pub(super) fn is_foreign(name: &str) -> bool {
-    name.starts_with('_') || DRAFTS.contains(&name)
+    name.starts_with('_') || DRAFT_METHODS.contains(&name)
 }
 
 /// Methods of v1 that are not stable yet.
-const DRAFTS: &[&str] = &[
+const DRAFT_METHODS: &[&str] = &[
     "auth/status",
     "auth/status_update",
     "mcp/message",
@@ -49,149 +49,181 @@ const DRAFTS: &[&str] = &[
 pub(super) const DRAFT_UPDATES: &[&str] =
     &["plan_removed", "plan_update", "session_message", "session_message_chunk", "subagent_update"];
 
-const METHODS: &[Method] = &[
-    client("initialize", None, check::<v1::InitializeRequest>, check::<v1::InitializeResponse>),
-    client(
+const STABLE_METHODS: &[ProtocolMethod] = &[
+    client_request(
+        "initialize",
+        None,
+        check_schema::<v1::InitializeRequest>,
+        check_schema::<v1::InitializeResponse>,
+    ),
+    client_request(
         "authenticate",
         None,
-        check::<v1::AuthenticateRequest>,
-        check::<v1::AuthenticateResponse>,
+        check_schema::<v1::AuthenticateRequest>,
+        check_schema::<v1::AuthenticateResponse>,
     ),
-    client("logout", Some("/auth/logout"), check::<v1::LogoutRequest>, check::<v1::LogoutResponse>),
-    client("session/new", None, check::<v1::NewSessionRequest>, check::<v1::NewSessionResponse>),
-    client(
+    client_request(
+        "logout",
+        Some("/auth/logout"),
+        check_schema::<v1::LogoutRequest>,
+        check_schema::<v1::LogoutResponse>,
+    ),
+    client_request(
+        "session/new",
+        None,
+        check_schema::<v1::NewSessionRequest>,
+        check_schema::<v1::NewSessionResponse>,
+    ),
+    client_request(
         "session/load",
         Some("/loadSession"),
-        check::<v1::LoadSessionRequest>,
-        check::<v1::LoadSessionResponse>,
+        check_schema::<v1::LoadSessionRequest>,
+        check_schema::<v1::LoadSessionResponse>,
     ),
-    client(
+    client_request(
         "session/resume",
         Some("/sessionCapabilities/resume"),
-        check::<v1::ResumeSessionRequest>,
-        check::<v1::ResumeSessionResponse>,
+        check_schema::<v1::ResumeSessionRequest>,
+        check_schema::<v1::ResumeSessionResponse>,
     ),
-    client(
+    client_request(
         "session/list",
         Some("/sessionCapabilities/list"),
-        check::<v1::ListSessionsRequest>,
-        check::<v1::ListSessionsResponse>,
+        check_schema::<v1::ListSessionsRequest>,
+        check_schema::<v1::ListSessionsResponse>,
     ),
-    client(
+    client_request(
         "session/close",
         Some("/sessionCapabilities/close"),
-        check::<v1::CloseSessionRequest>,
-        check::<v1::CloseSessionResponse>,
+        check_schema::<v1::CloseSessionRequest>,
+        check_schema::<v1::CloseSessionResponse>,
     ),
-    client(
+    client_request(
         "session/delete",
         Some("/sessionCapabilities/delete"),
-        check::<v1::DeleteSessionRequest>,
-        check::<v1::DeleteSessionResponse>,
+        check_schema::<v1::DeleteSessionRequest>,
+        check_schema::<v1::DeleteSessionResponse>,
     ),
-    client(
+    client_request(
         "session/set_mode",
         None,
-        check::<v1::SetSessionModeRequest>,
-        check::<v1::SetSessionModeResponse>,
+        check_schema::<v1::SetSessionModeRequest>,
+        check_schema::<v1::SetSessionModeResponse>,
     ),
-    client(
+    client_request(
         "session/set_config_option",
         None,
-        check::<v1::SetSessionConfigOptionRequest>,
-        check::<v1::SetSessionConfigOptionResponse>,
+        check_schema::<v1::SetSessionConfigOptionRequest>,
+        check_schema::<v1::SetSessionConfigOptionResponse>,
     ),
-    client("session/prompt", None, check::<v1::PromptRequest>, check::<v1::PromptResponse>),
-    notification(Side::Client, "session/cancel", None, check::<v1::CancelNotification>),
-    notification(Side::Client, CANCEL_REQUEST, None, check::<v1::CancelRequestNotification>),
-    agent(
+    client_request(
+        "session/prompt",
+        None,
+        check_schema::<v1::PromptRequest>,
+        check_schema::<v1::PromptResponse>,
+    ),
+    notification(Side::Client, "session/cancel", None, check_schema::<v1::CancelNotification>),
+    notification(Side::Client, CANCEL_REQUEST, None, check_schema::<v1::CancelRequestNotification>),
+    agent_request(
         "session/request_permission",
         None,
-        check::<v1::RequestPermissionRequest>,
-        check::<v1::RequestPermissionResponse>,
+        check_schema::<v1::RequestPermissionRequest>,
+        check_schema::<v1::RequestPermissionResponse>,
     ),
-    agent(
+    agent_request(
         "fs/read_text_file",
         Some("/fs/readTextFile"),
-        check::<v1::ReadTextFileRequest>,
-        check::<v1::ReadTextFileResponse>,
+        check_schema::<v1::ReadTextFileRequest>,
+        check_schema::<v1::ReadTextFileResponse>,
     ),
-    agent(
+    agent_request(
         "fs/write_text_file",
         Some("/fs/writeTextFile"),
-        check::<v1::WriteTextFileRequest>,
-        check::<v1::WriteTextFileResponse>,
+        check_schema::<v1::WriteTextFileRequest>,
+        check_schema::<v1::WriteTextFileResponse>,
     ),
-    agent(
+    agent_request(
         "terminal/create",
-        TERMINAL,
-        check::<v1::CreateTerminalRequest>,
-        check::<v1::CreateTerminalResponse>,
+        TERMINAL_CAPABILITY,
+        check_schema::<v1::CreateTerminalRequest>,
+        check_schema::<v1::CreateTerminalResponse>,
     ),
-    agent(
+    agent_request(
         "terminal/output",
-        TERMINAL,
-        check::<v1::TerminalOutputRequest>,
-        check::<v1::TerminalOutputResponse>,
+        TERMINAL_CAPABILITY,
+        check_schema::<v1::TerminalOutputRequest>,
+        check_schema::<v1::TerminalOutputResponse>,
     ),
-    agent(
+    agent_request(
         "terminal/wait_for_exit",
-        TERMINAL,
-        check::<v1::WaitForTerminalExitRequest>,
-        check::<v1::WaitForTerminalExitResponse>,
+        TERMINAL_CAPABILITY,
+        check_schema::<v1::WaitForTerminalExitRequest>,
+        check_schema::<v1::WaitForTerminalExitResponse>,
     ),
-    agent(
+    agent_request(
         "terminal/kill",
-        TERMINAL,
-        check::<v1::KillTerminalRequest>,
-        check::<v1::KillTerminalResponse>,
+        TERMINAL_CAPABILITY,
+        check_schema::<v1::KillTerminalRequest>,
+        check_schema::<v1::KillTerminalResponse>,
     ),
-    agent(
+    agent_request(
         "terminal/release",
-        TERMINAL,
-        check::<v1::ReleaseTerminalRequest>,
-        check::<v1::ReleaseTerminalResponse>,
+        TERMINAL_CAPABILITY,
+        check_schema::<v1::ReleaseTerminalRequest>,
+        check_schema::<v1::ReleaseTerminalResponse>,
     ),
-    agent(
+    agent_request(
         "elicitation/create",
         Some("/elicitation"),
-        check::<v1::CreateElicitationRequest>,
-        check::<v1::CreateElicitationResponse>,
+        check_schema::<v1::CreateElicitationRequest>,
+        check_schema::<v1::CreateElicitationResponse>,
     ),
     notification(
         Side::Agent,
         "elicitation/complete",
         Some("/elicitation/url"),
-        check::<v1::CompleteElicitationNotification>,
+        check_schema::<v1::CompleteElicitationNotification>,
     ),
-    notification(Side::Agent, "session/update", None, check::<v1::SessionNotification>),
+    notification(Side::Agent, "session/update", None, check_schema::<v1::SessionNotification>),
 ];
 
-const TERMINAL: Option<&str> = Some("/terminal");
+const TERMINAL_CAPABILITY: Option<&str> = Some("/terminal");
 
-const fn client(
+const fn client_request(
     name: &'static str,
     gate: Option<&'static str>,
-    params: Check,
-    result: Check,
-) -> Method {
-    Method { name, side: Side::Client, params, result: Some(result), gate }
+    params: SchemaCheck,
+    result: SchemaCheck,
+) -> ProtocolMethod {
+    ProtocolMethod {
+        name,
+        side: Side::Client,
+        params,
+        result: Some(result),
+        required_capability: gate,
+    }
 }
 
-const fn agent(
+const fn agent_request(
     name: &'static str,
     gate: Option<&'static str>,
-    params: Check,
-    result: Check,
-) -> Method {
-    Method { name, side: Side::Agent, params, result: Some(result), gate }
+    params: SchemaCheck,
+    result: SchemaCheck,
+) -> ProtocolMethod {
+    ProtocolMethod {
+        name,
+        side: Side::Agent,
+        params,
+        result: Some(result),
+        required_capability: gate,
+    }
 }
 
 const fn notification(
     side: Side,
     name: &'static str,
     gate: Option<&'static str>,
-    params: Check,
-) -> Method {
-    Method { name, side, params, result: None, gate }
+    params: SchemaCheck,
+) -> ProtocolMethod {
+    ProtocolMethod { name, side, params, result: None, required_capability: gate }
 }

@@ -4,24 +4,24 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
-use super::bounded_map::key;
-use super::methods::Method;
+use super::bounded_map::truncate_key;
+use super::methods::ProtocolMethod;
 use crate::limits::{MAX_OPEN_REQUESTS, MAX_REMEMBERED_ANSWERS};
 
 /// A request that is not answered.
-pub(super) struct Asked {
+pub(super) struct OpenJsonRpcRequest {
     /// The method as it was named, and what the protocol says of it.
     pub(super) name: String,
-    pub(super) method: Option<&'static Method>,
+    pub(super) method: Option<&'static ProtocolMethod>,
     pub(super) session: Option<String>,
     /// What was asked, where it is permission.
-    pub(super) permission: Option<Permission>,
+    pub(super) permission: Option<AskedPermission>,
     /// Whether its envelope was by the rules, so that it must be answered.
-    pub(super) is_sound: bool,
+    pub(super) is_valid: bool,
 }
 
 /// A question about a call.
-pub(super) struct Permission {
+pub(super) struct AskedPermission {
     pub(super) call: String,
     /// The options, and whether each allows it.
     pub(super) options: Vec<(String, bool)>,
@@ -29,48 +29,48 @@ pub(super) struct Permission {
 
 /// The requests of one side.
 #[derive(Default)]
-pub(super) struct Requests {
-    open: HashMap<String, VecDeque<Asked>>,
-    answered: VecDeque<String>,
+pub(super) struct RequestLog {
+    open: HashMap<String, VecDeque<OpenJsonRpcRequest>>,
+    answered_ids: VecDeque<String>,
 }
 
-impl Requests {
+impl RequestLog {
     /// Notes a request; returns false where there are too many to note.
-    pub(super) fn ask(&mut self, id: &Value, asked: Asked) -> bool {
+    pub(super) fn insert(&mut self, id: &Value, asked: OpenJsonRpcRequest) -> bool {
         if self.open.len() >= MAX_OPEN_REQUESTS {
             return false;
         }
-        self.open.entry(text(id)).or_default().push_back(asked);
+        self.open.entry(id_text(id)).or_default().push_back(asked);
         true
     }
 
     /// Takes the oldest request with an id out, as its answer came.
-    pub(super) fn answer(&mut self, id: &Value) -> Option<Asked> {
-        let id = text(id);
+    pub(super) fn take_answered(&mut self, id: &Value) -> Option<OpenJsonRpcRequest> {
+        let id = id_text(id);
         let asked = self.open.get_mut(&id)?;
         let oldest = asked.pop_front();
         if asked.is_empty() {
             self.open.remove(&id);
         }
-        if self.answered.len() == MAX_REMEMBERED_ANSWERS {
-            self.answered.pop_front();
+        if self.answered_ids.len() == MAX_REMEMBERED_ANSWERS {
+            self.answered_ids.pop_front();
         }
-        self.answered.push_back(id);
+        self.answered_ids.push_back(id);
         oldest
     }
 
     /// The oldest request with an id.
-    pub(super) fn find(&self, id: &Value) -> Option<&Asked> {
-        self.open.get(&text(id))?.front()
+    pub(super) fn find_oldest(&self, id: &Value) -> Option<&OpenJsonRpcRequest> {
+        self.open.get(&id_text(id))?.front()
     }
 
     /// Whether a request with this id was answered a while ago.
     pub(super) fn was_answered(&self, id: &Value) -> bool {
-        self.answered.contains(&text(id))
+        self.answered_ids.contains(&id_text(id))
     }
 
     /// Takes all out, in the order of their ids.
-    pub(super) fn take(&mut self) -> Vec<(String, Asked)> {
+    pub(super) fn take_all(&mut self) -> Vec<(String, OpenJsonRpcRequest)> {
         let open = std::mem::take(&mut self.open).into_iter();
         let mut all: Vec<_> = open
             .flat_map(|(id, asked)| asked.into_iter().map(move |asked| (id.clone(), asked)))
@@ -81,6 +81,6 @@ impl Requests {
 }
 
 /// An id as JSON text: `1` and `"1"` are two.
-fn text(id: &Value) -> String {
-    key(&id.to_string()).to_owned()
+fn id_text(id: &Value) -> String {
+    truncate_key(&id.to_string()).to_owned()
 }

@@ -19,11 +19,11 @@ macro_rules! rules {
         /// Displayed, it is its stable name in kebab case: `call-after-end`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
-        pub enum Rule {
+        pub enum ConformanceRule {
             $($(#[$doc])* $rule,)*
         }
 
-        impl Rule {
+        impl ConformanceRule {
             /// Returns every rule.
             #[must_use]
             pub fn all() -> &'static [Self] {
@@ -39,7 +39,7 @@ macro_rules! rules {
             }
         }
 
-        impl fmt::Display for Rule {
+        impl fmt::Display for ConformanceRule {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str(match self {
                     $(Self::$rule => $name,)*
@@ -160,11 +160,11 @@ rules! {
 
 #[cfg(test)]
 mod tests {
-    use super::Rule;
+    use super::ConformanceRule;
 
     #[test]
     fn names_are_the_variants_in_kebab_case() {
-        let kebab = |rule: &Rule| {
+        let kebab = |rule: &ConformanceRule| {
             let mut name = String::new();
             for letter in format!("{rule:?}").chars() {
                 if letter.is_ascii_uppercase() && !name.is_empty() {
@@ -174,7 +174,7 @@ mod tests {
             }
             name
         };
-        for rule in Rule::all() {
+        for rule in ConformanceRule::all() {
             assert_eq!(rule.to_string(), kebab(rule));
         }
     }

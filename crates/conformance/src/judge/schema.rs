@@ -7,19 +7,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::{Faults, Rule, excerpt, shown};
+use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
 
 /// What holds a value against one type; `what` says in a fault what the value is.
-pub(super) type Check = fn(value: &Value, what: &str, faults: &mut Faults);
+pub(super) type SchemaCheck = fn(value: &Value, what: &str, faults: &mut ViolationLog);
 
 /// Lost fields of one value that are reported; one is enough to know where to look.
-const MAX_LOST: usize = 3;
+const MAX_REPORTED_LOST_FIELDS: usize = 3;
 
 /// Checks that a value parses, and that nothing of it is lost by that.
-pub(super) fn check<T: Serialize + DeserializeOwned>(
+pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     value: &Value,
     what: &str,
-    faults: &mut Faults,
+    faults: &mut ViolationLog,
 ) {
     // Where nothing is to be said, some peers say null.
     let empty = Value::Object(Map::new());
@@ -27,19 +27,20 @@ pub(super) fn check<T: Serialize + DeserializeOwned>(
     let again = match T::deserialize(value).and_then(serde_json::to_value) {
         Ok(again) => again,
         Err(error) => {
-            return faults.add(Rule::Schema, shown(&format!("{what}: {error}")));
+            return faults
+                .add(ConformanceRule::Schema, escaped_excerpt(&format!("{what}: {error}")));
         }
     };
     let mut lost = Vec::new();
-    find_lost(value, &again, &mut String::new(), &mut lost);
+    find_lost_fields(value, &again, &mut String::new(), &mut lost);
     for lost in lost {
-        faults.add(Rule::LostField, format!("{what}: {lost}"));
+        faults.add(ConformanceRule::LostField, format!("{what}: {lost}"));
     }
 }
 
 /// Lists what is in a value and not in what a parse made of it.
-fn find_lost(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
-    if lost.len() >= MAX_LOST || value == again {
+fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
+    if lost.len() >= MAX_REPORTED_LOST_FIELDS || value == again {
         return;
     }
     let length = path.len();
@@ -49,9 +50,9 @@ fn find_lost(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<Str
                 path.push('/');
                 path.push_str(key);
                 match again.get(key) {
-                    Some(again) => find_lost(value, again, path, lost),
+                    Some(again) => find_lost_fields(value, again, path, lost),
                     None if is_default(key, value) => {}
-                    None => find_lost(value, &Value::Null, path, lost),
+                    None => find_lost_fields(value, &Value::Null, path, lost),
                 }
                 path.truncate(length);
             }
@@ -60,12 +61,12 @@ fn find_lost(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<Str
             for (at, (value, again)) in value.iter().zip(again).enumerate() {
                 path.push('/');
                 path.push_str(&at.to_string());
-                find_lost(value, again, path, lost);
+                find_lost_fields(value, again, path, lost);
                 path.truncate(length);
             }
         }
         (Value::Number(value), Value::Number(again)) if value.as_f64() == again.as_f64() => {}
-        _ => lost.push(format!("{} is lost: {}", shown(path), excerpt(value))),
+        _ => lost.push(format!("{} is lost: {}", escaped_excerpt(path), value_excerpt(value))),
     }
 }
 
@@ -84,18 +85,18 @@ mod tests {
     use acp_types::schema::v1::{CreateTerminalRequest, ToolCall};
     use serde_json::{Value, json};
 
-    use super::super::{Faults, Rule, Side};
-    use super::{Check, check};
+    use super::super::{ConformanceRule, Side, ViolationLog};
+    use super::{SchemaCheck, check_schema};
 
-    fn rules(check: Check, value: &Value) -> Vec<Rule> {
-        let mut faults = Faults { line: 1, side: Side::Agent, found: Vec::new() };
+    fn rules(check: SchemaCheck, value: &Value) -> Vec<ConformanceRule> {
+        let mut faults = ViolationLog { line: 1, side: Side::Agent, violations: Vec::new() };
         check(value, "x", &mut faults);
-        faults.found.iter().map(|fault| fault.rule).collect()
+        faults.violations.iter().map(|fault| fault.rule).collect()
     }
 
     #[test]
     fn what_a_parse_drops_is_seen_and_defaults_are_none_of_it() {
-        let call = check::<ToolCall>;
+        let call = check_schema::<ToolCall>;
         let rows = [
             (json!({"toolCallId": "c", "title": "T"}), &[][..]),
             (
@@ -104,24 +105,33 @@ mod tests {
                 &[],
             ),
             (json!({"toolCallId": "c", "title": "T", "rawInput": {"a": 1.0, "b": [null]}}), &[]),
-            (json!({"title": "T"}), &[Rule::Schema]),
-            (json!({"toolCallId": "c", "title": 1}), &[Rule::Schema]),
-            (json!({"toolCallId": "c", "title": "T", "kind": "dance"}), &[Rule::LostField]),
-            (json!({"toolCallId": "c", "title": "T", "status": "cancelled"}), &[Rule::LostField]),
-            (json!({"toolCallId": "c", "title": "T", "colour": "red"}), &[Rule::LostField]),
+            (json!({"title": "T"}), &[ConformanceRule::Schema]),
+            (json!({"toolCallId": "c", "title": 1}), &[ConformanceRule::Schema]),
+            (
+                json!({"toolCallId": "c", "title": "T", "kind": "dance"}),
+                &[ConformanceRule::LostField],
+            ),
+            (
+                json!({"toolCallId": "c", "title": "T", "status": "cancelled"}),
+                &[ConformanceRule::LostField],
+            ),
+            (
+                json!({"toolCallId": "c", "title": "T", "colour": "red"}),
+                &[ConformanceRule::LostField],
+            ),
             (
                 json!({"toolCallId": "c", "title": "T", "content": [{"type": "text"}]}),
-                &[Rule::LostField],
+                &[ConformanceRule::LostField],
             ),
             (
                 json!({"toolCallId": "c", "title": "T", "locations": [{"path": "/x", "line": -1}]}),
-                &[Rule::LostField],
+                &[ConformanceRule::LostField],
             ),
         ];
         for (value, expected) in rows {
             assert_eq!(rules(call, &value), expected, "{value}");
         }
         let terminal = json!({"sessionId": "s", "command": "x", "outputByteLimit": "many"});
-        assert_eq!(rules(check::<CreateTerminalRequest>, &terminal).len(), 1);
+        assert_eq!(rules(check_schema::<CreateTerminalRequest>, &terminal).len(), 1);
     }
 }

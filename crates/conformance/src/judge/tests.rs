@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::Rule::{self, *};
-use super::{Fault, Side, Transcript};
+use super::ConformanceRule::{self, *};
+use super::{RuleViolation, Side, TranscriptJudge};
 use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 
 /// What `callboard` and a client said: a turn with three tools, one that is cancelled, the close.
@@ -14,7 +14,7 @@ const RECORDED: &str = include_str!("recorded.jsonl");
 
 /// A change of the recorded transcript. Lines count from 1.
 #[derive(Clone)]
-enum Edit {
+enum TranscriptEdit {
     /// In a line, the first text becomes the second one.
     Replace(usize, &'static str, String),
     /// Before a line comes another one.
@@ -24,51 +24,54 @@ enum Edit {
     /// A line comes before another one instead.
     Move(usize, usize),
 }
-use Edit::{Insert, Move, Remove, Replace};
+use TranscriptEdit::{Insert, Move, Remove, Replace};
 
-fn replace(line: usize, from: &'static str, to: &str) -> Edit {
+fn replace(line: usize, from: &'static str, to: &str) -> TranscriptEdit {
     Replace(line, from, to.to_owned())
 }
 
 /// A line of the agent.
-fn out(line: usize, message: &Value) -> Edit {
+fn insert_agent_line(line: usize, message: &Value) -> TranscriptEdit {
     Insert(line, json!({"dir": "out", "msg": message}).to_string().into_bytes())
 }
 
 /// A line of the client.
-fn in_(line: usize, message: &Value) -> Edit {
+fn insert_client_line(line: usize, message: &Value) -> TranscriptEdit {
     Insert(line, json!({"dir": "in", "msg": message}).to_string().into_bytes())
 }
 
 /// A request of the agent in the session.
-fn ask(line: usize, method: &str, mut params: Value) -> Edit {
+fn insert_agent_request(line: usize, method: &str, mut params: Value) -> TranscriptEdit {
     params["sessionId"] = json!("s1");
-    out(line, &json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params}))
+    insert_agent_line(
+        line,
+        &json!({"jsonrpc": "2.0", "id": "x", "method": method, "params": params}),
+    )
 }
 
-fn told(session: &str, update: &Value) -> Value {
+fn session_update_message(session: &str, update: &Value) -> Value {
     let params = json!({"sessionId": session, "update": update});
     json!({"jsonrpc": "2.0", "method": "session/update", "params": params})
 }
 
 /// An update of the session.
-fn update(line: usize, update: &Value) -> Edit {
-    out(line, &told("s1", update))
+fn insert_update(line: usize, update: &Value) -> TranscriptEdit {
+    insert_agent_line(line, &session_update_message("s1", update))
 }
 
 /// A change of the first call.
-fn change(line: usize, fields: &Value) -> Edit {
+fn insert_call_update(line: usize, fields: &Value) -> TranscriptEdit {
     let mut change = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t1/call_1"});
     change.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    update(line, &change)
+    insert_update(line, &change)
 }
 
-fn says(text: &str) -> Value {
+fn message_chunk(text: &str) -> Value {
     let content = json!({"type": "text", "text": text});
     json!({"sessionUpdate": "agent_message_chunk", "content": content})
 }
 
-fn edited(edits: &[Edit]) -> Vec<Vec<u8>> {
+fn apply_edits(edits: &[TranscriptEdit]) -> Vec<Vec<u8>> {
     let mut lines: Vec<_> = RECORDED.lines().map(|line| line.as_bytes().to_vec()).collect();
     for edit in edits {
         match edit {
@@ -89,7 +92,7 @@ fn edited(edits: &[Edit]) -> Vec<Vec<u8>> {
 }
 
 /// The same lines as they were on the wire, without their directions.
-fn raw(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
+fn without_directions(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let unwrap = |line: &Vec<u8>| match serde_json::from_slice::<Value>(line) {
         Ok(Value::Object(mut wrapped)) => match wrapped.remove("msg") {
             Some(Value::String(line)) => line.into_bytes(),
@@ -101,20 +104,20 @@ fn raw(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     lines.iter().map(unwrap).collect()
 }
 
-fn judge(lines: &[Vec<u8>]) -> Vec<Fault> {
-    let mut transcript = Transcript::new();
-    let mut faults: Vec<_> = lines.iter().flat_map(|line| transcript.line(line)).collect();
-    faults.extend(transcript.end());
+fn judge(lines: &[Vec<u8>]) -> Vec<RuleViolation> {
+    let mut transcript = TranscriptJudge::new();
+    let mut faults: Vec<_> = lines.iter().flat_map(|line| transcript.judge_line(line)).collect();
+    faults.extend(transcript.finish());
     faults
 }
 
 /// A fault: its rule, the line it is found in, and what plants it.
-type Planted = (Rule, u64, Vec<Edit>);
+type PlantedFault = (ConformanceRule, u64, Vec<TranscriptEdit>);
 
-fn lines() -> Vec<Planted> {
+fn line_faults() -> Vec<PlantedFault> {
     let long = "x".repeat(MAX_STREAMED_UPDATE_BYTES);
     let longest = "x".repeat(1 << 20);
-    let bad = |message: Value| vec![out(7, &message)];
+    let bad = |message: Value| vec![insert_agent_line(7, &message)];
     vec![
         (NotUtf8, 7, vec![Insert(7, b"\xff".to_vec())]),
         (NotJson, 7, vec![Insert(7, b"hello".to_vec())]),
@@ -137,7 +140,7 @@ fn lines() -> Vec<Planted> {
         (
             WrongSide,
             29,
-            vec![out(
+            vec![insert_agent_line(
                 29,
                 &json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}),
             )],
@@ -156,54 +159,67 @@ fn lines() -> Vec<Planted> {
     ]
 }
 
-fn sessions() -> Vec<Planted> {
+fn session_faults() -> Vec<PlantedFault> {
     let write = json!({"path": "/project/x", "content": "x"});
     vec![
-        (Capability, 7, vec![ask(7, "fs/write_text_file", write)]),
+        (Capability, 7, vec![insert_agent_request(7, "fs/write_text_file", write)]),
         (Capability, 20, vec![replace(1, "\"terminal_output\":true", "\"x\":1")]),
         (
             Capability,
             7,
-            vec![update(7, &json!({"sessionUpdate": "notice", "severity": "info", "title": "x"}))],
+            vec![insert_update(
+                7,
+                &json!({"sessionUpdate": "notice", "severity": "info", "title": "x"}),
+            )],
         ),
         (
             Capability,
             2,
             vec![replace(2, "\"id\":\"setup\"", "\"type\":\"terminal\",\"id\":\"setup\"")],
         ),
-        (UnknownSession, 7, vec![out(7, &told("s2", &says("x")))]),
+        (
+            UnknownSession,
+            7,
+            vec![insert_agent_line(7, &session_update_message("s2", &message_chunk("x")))],
+        ),
         (
             SessionTwice,
             6,
             vec![
-                in_(
+                insert_client_line(
                     5,
                     &json!({"jsonrpc": "2.0", "id": 9, "method": "session/new",
                     "params": {"cwd": "/", "mcpServers": []}}),
                 ),
-                out(6, &json!({"jsonrpc": "2.0", "id": 9, "result": {"sessionId": "s1"}})),
+                insert_agent_line(
+                    6,
+                    &json!({"jsonrpc": "2.0", "id": 9, "result": {"sessionId": "s1"}}),
+                ),
             ],
         ),
-        (AfterClose, 41, vec![update(41, &says("x"))]),
-        (OutsideTurn, 29, vec![update(29, &says("x"))]),
+        (AfterClose, 41, vec![insert_update(41, &message_chunk("x"))]),
+        (OutsideTurn, 29, vec![insert_update(29, &message_chunk("x"))]),
         (NotCancelled, 38, vec![replace(38, "cancelled", "end_turn")]),
         (
             PromptOrder,
             8,
             vec![
-                in_(
+                insert_client_line(
                     7,
                     &json!({"jsonrpc": "2.0", "id": 9, "method": "session/prompt",
                     "params": {"sessionId": "s1", "prompt": []}}),
                 ),
-                out(8, &json!({"jsonrpc": "2.0", "id": 9, "result": {"stopReason": "end_turn"}})),
+                insert_agent_line(
+                    8,
+                    &json!({"jsonrpc": "2.0", "id": 9, "result": {"stopReason": "end_turn"}}),
+                ),
             ],
         ),
         (PlanEntry, 13, vec![replace(13, "Look", " ")]),
         (
             PlanPartial,
             14,
-            vec![update(
+            vec![insert_update(
                 14,
                 &json!({"sessionUpdate": "plan", "entries":
                 [{"content": "Look", "priority": "medium", "status": "completed"}]}),
@@ -213,16 +229,20 @@ fn sessions() -> Vec<Planted> {
 }
 
 /// What is planted where something is chosen: the session begins with a mode and two options.
-fn choices() -> Vec<Planted> {
-    let told = |edits: Vec<Edit>| [vec![replace(4, "\"s1\"", OFFERED)], edits].concat();
+fn choice_faults() -> Vec<PlantedFault> {
+    let told = |edits: Vec<TranscriptEdit>| [vec![replace(4, "\"s1\"", OFFERED)], edits].concat();
     let set = |method: &str, params: Value| {
         let mut params = params;
         params["sessionId"] = json!("s1");
         let set = request(9, method, params);
-        told(vec![in_(5, &set), out(6, &result(9.into(), json!({"configOptions": []})))])
+        told(vec![
+            insert_client_line(5, &set),
+            insert_agent_line(6, &result(9.into(), json!({"configOptions": []}))),
+        ])
     };
-    let mode =
-        |id: &str| update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": id}));
+    let mode = |id: &str| {
+        insert_update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": id}))
+    };
     vec![
         (
             NotOffered,
@@ -255,33 +275,38 @@ const OFFERED: &str = r#""s1","modes":{"currentModeId":"ask","availableModes":[{
 
 #[test]
 fn what_is_offered_may_be_chosen() {
-    let mode = update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}));
+    let mode =
+        insert_update(5, &json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}));
     let params = json!({"sessionId": "s1", "configId": "size", "value": "a"});
-    let set = in_(6, &request(9, "session/set_config_option", params));
-    let answer = out(7, &result(9.into(), json!({"configOptions": []})));
+    let set = insert_client_line(6, &request(9, "session/set_config_option", params));
+    let answer = insert_agent_line(7, &result(9.into(), json!({"configOptions": []})));
     let edits = [replace(4, "\"s1\"", OFFERED), mode, set, answer];
-    assert_eq!(judge(&edited(&edits)), []);
+    assert_eq!(judge(&apply_edits(&edits)), []);
 }
 
-fn calls() -> Vec<Planted> {
+fn call_faults() -> Vec<PlantedFault> {
     vec![
         (CallUnannounced, 7, vec![Remove(7)]),
         (
             CallTwice,
             8,
-            vec![update(
+            vec![insert_update(
                 8,
                 &json!({"sessionUpdate": "tool_call",
             "toolCallId": "t1/call_1", "title": "Read"}),
             )],
         ),
-        (CallAfterEnd, 10, vec![change(10, &json!({"title": "Read it"}))]),
-        (StatusBack, 9, vec![change(9, &json!({"status": "pending"}))]),
+        (CallAfterEnd, 10, vec![insert_call_update(10, &json!({"title": "Read it"}))]),
+        (StatusBack, 9, vec![insert_call_update(9, &json!({"status": "pending"}))]),
         (StatusSkipped, 8, vec![Remove(8)]),
         (CallOpenAtAnswer, 27, vec![Remove(14)]),
-        (EmptyUpdate, 8, vec![change(8, &json!({}))]),
+        (EmptyUpdate, 8, vec![insert_call_update(8, &json!({}))]),
         (EmptyUpdate, 27, vec![replace(27, "Done.", "")]),
-        (ArrayResent, 9, vec![change(9, &json!({"locations": [{"path": "/project/notes.txt"}]}))]),
+        (
+            ArrayResent,
+            9,
+            vec![insert_call_update(9, &json!({"locations": [{"path": "/project/notes.txt"}]}))],
+        ),
         (NoTitle, 7, vec![replace(7, "Read notes.txt", " ")]),
         (RelativePath, 7, vec![replace(7, "/project/notes.txt", "notes.txt")]),
         (RelativePath, 15, vec![replace(15, "/project/notes.txt", "./notes.txt")]),
@@ -335,29 +360,36 @@ fn calls() -> Vec<Planted> {
                     "\"clientCapabilities\":{",
                     "\"clientCapabilities\":{\"terminal\":true,",
                 ),
-                ask(30, "terminal/create", json!({"command": "true"})),
-                in_(31, &result("x".into(), json!({"terminalId": "t"}))),
+                insert_agent_request(30, "terminal/create", json!({"command": "true"})),
+                insert_client_line(31, &result("x".into(), json!({"terminalId": "t"}))),
             ],
         ),
     ]
 }
 
-fn planted() -> Vec<Planted> {
-    lines().into_iter().chain(sessions()).chain(choices()).chain(calls()).collect()
+fn all_planted_faults() -> Vec<PlantedFault> {
+    line_faults()
+        .into_iter()
+        .chain(session_faults())
+        .chain(choice_faults())
+        .chain(call_faults())
+        .collect()
 }
 
 #[test]
 fn the_recorded_transcript_breaks_no_rule_with_and_without_directions() {
-    assert_eq!(judge(&edited(&[])), []);
-    assert_eq!(judge(&raw(&edited(&[]))), []);
+    assert_eq!(judge(&apply_edits(&[])), []);
+    assert_eq!(judge(&without_directions(&apply_edits(&[]))), []);
 }
 
 #[test]
 fn every_planted_fault_is_found_by_its_rule_in_its_line() {
     let mut missed = Vec::new();
-    for (rule, line, edits) in planted() {
-        let lines = edited(&edits);
-        for (how, lines) in [("with directions", lines.clone()), ("raw", raw(&lines))] {
+    for (rule, line, edits) in all_planted_faults() {
+        let lines = apply_edits(&edits);
+        for (how, lines) in
+            [("with directions", lines.clone()), ("raw", without_directions(&lines))]
+        {
             // Without directions, a method is taken to come from the side that sends it.
             if rule == WrongSide && how == "raw" {
                 continue;
@@ -373,21 +405,21 @@ fn every_planted_fault_is_found_by_its_rule_in_its_line() {
 
 #[test]
 fn every_rule_is_planted() {
-    let planted: BTreeSet<_> = planted().into_iter().map(|(rule, ..)| rule).collect();
-    let all: BTreeSet<_> = Rule::all().iter().copied().collect();
+    let planted: BTreeSet<_> = all_planted_faults().into_iter().map(|(rule, ..)| rule).collect();
+    let all: BTreeSet<_> = ConformanceRule::all().iter().copied().collect();
     assert_eq!(all.difference(&planted).collect::<Vec<_>>(), [&PermissionOptions; 0]);
 }
 
 #[test]
 fn a_fault_says_whose_it_is_and_of_which_call() {
-    let call = judge(&edited(&[replace(7, "/project/notes.txt", "no\u{202e}tes")]));
+    let call = judge(&apply_edits(&[replace(7, "/project/notes.txt", "no\u{202e}tes")]));
     let [fault] = &call[..] else { panic!("{call:#?}") };
     assert_eq!((fault.side, fault.tool_call_id.as_deref()), (Side::Agent, Some("t1/call_1")));
     assert_eq!(
         fault.to_string(),
         "7: relative-path: agent: call t1/call_1: a location with the path \"no\\u{202e}tes\""
     );
-    let client = judge(&edited(&[replace(3, "/project", "project")]));
+    let client = judge(&apply_edits(&[replace(3, "/project", "project")]));
     assert_eq!(client[0].side, Side::Client);
 }
 
@@ -411,7 +443,7 @@ fn result(id: Value, result: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-fn rules(messages: &[Value]) -> Vec<(Rule, u64)> {
+fn broken_rules(messages: &[Value]) -> Vec<(ConformanceRule, u64)> {
     let lines: Vec<_> = messages.iter().map(|line| line.to_string().into_bytes()).collect();
     judge(&lines).iter().map(|fault| (fault.rule, fault.line)).collect()
 }
@@ -423,7 +455,7 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
         "content": [{"type": "terminal", "terminalId": "t"}]});
     let status = |status: &str| {
         let update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
-        let mut update = told("s1", &update);
+        let mut update = session_update_message("s1", &update);
         update["params"]["update"]["status"] = json!(status);
         update
     };
@@ -432,11 +464,14 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
         request(1, "session/new", json!({"cwd": "/", "mcpServers": []})),
         result(1.into(), json!({"sessionId": "s1"})),
         request(0, "session/prompt", json!({"sessionId": "s1", "prompt": []})),
-        told("s1", &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"})),
+        session_update_message(
+            "s1",
+            &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "T"}),
+        ),
         status("in_progress"),
         request(0, "terminal/create", json!({"sessionId": "s1", "command": "true"})),
         result(0.into(), json!({"terminalId": "t"})),
-        told("s1", &shows),
+        session_update_message("s1", &shows),
         request(1, "terminal/wait_for_exit", terminal.clone()),
         result(1.into(), json!({"exitCode": 0, "signal": null})),
         request(2, "terminal/release", terminal.clone()),
@@ -444,20 +479,20 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
         status("completed"),
         result(0.into(), json!({"stopReason": "end_turn"})),
     ]);
-    assert_eq!(rules(&messages), []);
+    assert_eq!(broken_rules(&messages), []);
     messages.insert(14, request(3, "terminal/output", terminal));
     messages.insert(15, result(3.into(), json!({"output": "", "truncated": false})));
     // It is shown again, which clients refuse.
     let mut again = shows.clone();
     again["content"].as_array_mut().unwrap().push(json!({"type": "terminal", "terminalId": "t"}));
-    messages.insert(16, told("s1", &again));
+    messages.insert(16, session_update_message("s1", &again));
     assert_eq!(
-        rules(&messages),
+        broken_rules(&messages),
         [(TerminalUnknown, 15), (TerminalUnknown, 17), (TerminalUnknown, 17)]
     );
     messages.truncate(10);
     messages.remove(8);
-    assert_eq!(rules(&messages)[0], (TerminalUnknown, 9));
+    assert_eq!(broken_rules(&messages)[0], (TerminalUnknown, 9));
 }
 
 #[test]
@@ -466,17 +501,17 @@ fn the_past_of_a_session_is_told_outside_of_its_turns() {
     let mut messages = start();
     messages.extend([
         request(1, "session/load", load),
-        told("s1", &says("What was said.")),
+        session_update_message("s1", &message_chunk("What was said.")),
         result(1.into(), json!({})),
     ]);
-    assert_eq!(rules(&messages), []);
-    messages.push(told("s1", &says("And more.")));
-    assert_eq!(rules(&messages), [(OutsideTurn, 6)]);
+    assert_eq!(broken_rules(&messages), []);
+    messages.push(session_update_message("s1", &message_chunk("And more.")));
+    assert_eq!(broken_rules(&messages), [(OutsideTurn, 6)]);
 }
 
 #[test]
 fn nothing_that_a_transcript_holds_ends_the_judge() {
-    let lines = edited(&[]);
+    let lines = apply_edits(&[]);
     for at in 0..lines.len() {
         for cut in [1, lines[at].len() / 3, lines[at].len() / 2, lines[at].len() - 2] {
             let mut lines = lines.clone();

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_connection::{ClientRequests, ClientSession, ClientSessionBuilder, OpenRequest, Turn};
-use acp_lifecycle::{Effect, Effects, End, Middleware, Session};
+use acp_lifecycle::{CallEnd, Effect, Effects, Session, ToolMiddleware};
 use acp_types::{
-    Chunk, Content, Exit, Plan, Reason, Role, SessionState, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, ToolKind,
+    CallEndReason, Content, MessageChunk, Plan, Role, SessionState, TerminalExit, TerminalId,
+    TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
 };
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -26,7 +26,7 @@ use agent_client_protocol::{
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-pub(crate) type Change = fn(ClientSessionBuilder) -> ClientSessionBuilder;
+pub(crate) type BuilderChange = fn(ClientSessionBuilder) -> ClientSessionBuilder;
 
 #[derive(Default)]
 struct State {
@@ -42,12 +42,12 @@ struct State {
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// How long a turn blocks its thread.
-pub(crate) const BLOCKS: Duration = Duration::from_secs(3);
+pub(crate) const BLOCKING_TURN_TIME: Duration = Duration::from_secs(3);
 
 /// How long the session waits for its turns when it is closed.
-const CLOSE: Duration = Duration::from_millis(20);
+const CLOSE_DEADLINE: Duration = Duration::from_millis(20);
 
-pub(crate) fn agent(change: Change) -> impl ConnectTo<Client> {
+pub(crate) fn agent(change: BuilderChange) -> impl ConnectTo<Client> {
     let state = Arc::<Mutex<State>>::default();
     let [initialized, new, prompted, set, cancelled, closed, ended] =
         [(); 7].map(|()| state.clone());
@@ -96,7 +96,7 @@ pub(crate) fn agent(change: Change) -> impl ConnectTo<Client> {
                     return responder.respond_with_error(Error::invalid_params());
                 };
                 state.closing.push(tokio::spawn(async move {
-                    session.close(CLOSE).await;
+                    session.close(CLOSE_DEADLINE).await;
                     responder.respond(CloseSessionResponse::new())
                 }));
                 Ok(())
@@ -116,7 +116,7 @@ pub(crate) fn agent(change: Change) -> impl ConnectTo<Client> {
                 (state.session.clone(), take(&mut state.closing))
             };
             if let Some(session) = session {
-                session.close(CLOSE).await;
+                session.close(CLOSE_DEADLINE).await;
             }
             futures::future::join_all(closing).await;
             Ok(())
@@ -124,8 +124,8 @@ pub(crate) fn agent(change: Change) -> impl ConnectTo<Client> {
 }
 
 pub(crate) fn say(turn: &Turn, text: &str) {
-    let chunk = |role| Chunk { role, message: turn.id.to_string(), text: text.to_owned() };
-    turn.session.say(chunk(Role::Agent));
+    let chunk = |role| MessageChunk { role, message: turn.id.to_string(), text: text.to_owned() };
+    turn.session.send_message_chunk(chunk(Role::Agent));
 }
 
 impl State {
@@ -144,7 +144,7 @@ impl State {
             "forget" => {}
             mode => {
                 session.handle().send_state(SessionState::Mode(mode.to_owned()));
-                open.answer(Ok(SetSessionModeResponse::new()));
+                open.respond(Ok(SetSessionModeResponse::new()));
             }
         }
         Ok(())
@@ -201,12 +201,12 @@ fn terminal(turn: &Turn) -> Option<()> {
     let shown = ToolCallPatch::announce("terminal", "Run it", ToolKind::Execute);
     let shown = shown.append(Content::Terminal(terminal.clone()));
     let opened = TerminalPatch::open("run it", "/");
-    turn.session.with(|session, now| session.open_terminal(&terminal, opened, now));
+    turn.session.update(|session, now| session.open_terminal(&terminal, opened, now));
     let call = turn.session.announce(&id, &turn.id, shown, &turn.cancel)?;
-    turn.session.with(|session, now| session.start(&id, now));
-    call.handle().terminal_output(&terminal, b"hello\n");
-    call.handle().terminal_exit(&terminal, Exit { code: Some(0), signal: None });
-    call.finish(End::completed());
+    turn.session.update(|session, now| session.start(&id, now));
+    call.handle().append_terminal_output(&terminal, b"hello\n");
+    call.handle().exit_terminal(&terminal, TerminalExit { code: Some(0), signal: None });
+    call.finish(CallEnd::completed());
     Some(())
 }
 
@@ -215,9 +215,9 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
     // Only the calls of these names are asked about.
     let effects = |name: &str, _: &Value| match name {
         "tool" | "ask" => Effects::from(Effect::Unknown),
-        _ => Effects::none(),
+        _ => Effects::empty(),
     };
-    let tools = Middleware::new(turn.session.clone()).effects(effects);
+    let tools = ToolMiddleware::new(turn.session.clone()).effects(effects);
     match text {
         "end" => Ok(StopReason::EndTurn),
         "refuse" => Ok(StopReason::Refusal),
@@ -230,12 +230,12 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
         "ignore" => pending().await,
         "block" => {
             let (_open, never) = std::sync::mpsc::channel::<()>();
-            assert!(never.recv_timeout(BLOCKS).is_err());
+            assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());
             Ok(StopReason::EndTurn)
         }
         // What a turn may do by mistake: the answer is its own all the same.
         "end twice" => {
-            turn.session.end_turn(&turn.id, Reason::Turn);
+            turn.session.end_turn(&turn.id, CallEndReason::Turn);
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
@@ -244,9 +244,13 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
         "say" => {
             for role in [Role::User, Role::Thought, Role::Agent] {
                 let message = format!("{role:?}");
-                turn.session.say(Chunk { role, message, text: format!("{role:?} ") });
+                turn.session.send_message_chunk(MessageChunk {
+                    role,
+                    message,
+                    text: format!("{role:?} "),
+                });
             }
-            turn.session.plan(Plan::default());
+            turn.session.send_plan(Plan::default());
             Ok(StopReason::EndTurn)
         }
         "many" => {

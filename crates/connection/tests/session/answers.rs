@@ -1,17 +1,17 @@
 //! How requests are answered: by their turn, whatever it comes to, and in whatever order they come.
 
-use acp_conformance::{Agent, Error, Permission, Rule, Side};
+use acp_conformance::{AgentUnderTest, ConformanceRule, Error, PermissionReply, Side};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::agent::{BLOCKS, Change};
+use crate::agent::{BLOCKING_TURN_TIME, BuilderChange};
 use crate::{outcome, send_mode, start, start_with};
 
 /// Lets the agent take in what it was sent, and waits until it did.
-async fn settle(agent: &mut Agent) -> Result<(), Error> {
+async fn wait_until_processed(agent: &mut AgentUnderTest) -> Result<(), Error> {
     let mode = send_mode(agent, "settled").await?;
-    agent.answer(&mode).await.map(drop)
+    agent.wait_for_result(&mode).await.map(drop)
 }
 
 #[tokio::test]
@@ -23,9 +23,9 @@ async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), Error>
         ("fail", "The agent failed: it has a fault of its own. Please report it"),
         ("panic", "The agent failed: something panicked"),
     ] {
-        let mut agent = start(Permission::Never).await?;
+        let mut agent = start(PermissionReply::NoReply).await?;
         let id = agent.prompt("s", prompt).await?;
-        agent.until(|client| client.answer(&id).is_some()).await?;
+        agent.wait_until(|client| client.response(&id).is_some()).await?;
         assert_eq!(outcome(&agent, &id), expected, "{prompt}");
     }
     Ok(())
@@ -41,85 +41,85 @@ async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result
         ("ask", "session/close"),
         ("ignore", "session/close"),
     ] {
-        let mut agent = start(Permission::Never).await?;
+        let mut agent = start(PermissionReply::NoReply).await?;
         let id = agent.prompt("s", prompt).await?;
-        settle(&mut agent).await?;
+        wait_until_processed(&mut agent).await?;
         match how {
-            "session/close" => drop(agent.send(how, json!({ "sessionId": "s" })).await?),
+            "session/close" => drop(agent.send_request(how, json!({ "sessionId": "s" })).await?),
             "$/cancel_request" => agent.notify(how, json!({ "requestId": id })).await?,
             _ => agent.cancel("s").await?,
         }
-        assert_eq!(agent.stop_reason(&id).await?, "cancelled", "{prompt} {how}");
-        agent.end().await?;
-        assert_eq!(agent.client.faults_of(Side::Agent), []);
+        assert_eq!(agent.wait_for_stop_reason(&id).await?, "cancelled", "{prompt} {how}");
+        agent.close_and_wait().await?;
+        assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_blocks_its_thread_is_answered_without_it() -> Result<(), Error> {
-    let mut agent = start(Permission::Never).await?;
+    let mut agent = start(PermissionReply::NoReply).await?;
     let begun = std::time::Instant::now();
     let prompt = agent.prompt("s", "block").await?;
-    settle(&mut agent).await?;
+    wait_until_processed(&mut agent).await?;
     agent.request("session/close", json!({ "sessionId": "s" })).await?;
     assert_eq!(outcome(&agent, &prompt), "cancelled");
-    assert!(begun.elapsed() < BLOCKS);
+    assert!(begun.elapsed() < BLOCKING_TURN_TIME);
     Ok(())
 }
 
 #[tokio::test]
 async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Error> {
-    let mut agent = start(Permission::Never).await?;
+    let mut agent = start(PermissionReply::NoReply).await?;
     let mut prompts = vec![agent.prompt("s", "wait").await?];
     for _ in 0..8 {
         prompts.push(agent.prompt("s", "say").await?);
     }
     let busy = agent.prompt("s", "say").await?;
-    agent.until(|client| client.answer(&busy).is_some()).await?;
+    agent.wait_until(|client| client.response(&busy).is_some()).await?;
     assert!(outcome(&agent, &busy).starts_with("8 prompts wait already"));
     agent.notify("$/cancel_request", json!({ "requestId": prompts[8] })).await?;
-    agent.until(|client| client.answer(&prompts[8]).is_some()).await?;
+    agent.wait_until(|client| client.response(&prompts[8]).is_some()).await?;
     assert_eq!(outcome(&agent, &prompts[8]), "The request was cancelled");
-    assert_eq!(agent.client.session("s").said(), "");
+    assert_eq!(agent.client.session("s").message_text(), "");
     agent.notify("$/cancel_request", json!({ "requestId": prompts[0] })).await?;
-    assert_eq!(agent.stop_reason(&prompts[0]).await?, "cancelled");
+    assert_eq!(agent.wait_for_stop_reason(&prompts[0]).await?, "cancelled");
     for prompt in &prompts[1..8] {
-        assert_eq!(agent.stop_reason(prompt).await?, "end_turn");
+        assert_eq!(agent.wait_for_stop_reason(prompt).await?, "end_turn");
     }
-    assert_eq!(agent.client.session("s").said(), "Agent ".repeat(7));
-    agent.end().await?;
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    assert_eq!(agent.client.session("s").message_text(), "Agent ".repeat(7));
+    agent.close_and_wait().await?;
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
 }
 
 #[tokio::test]
 async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), Error> {
-    let changes: [(Change, usize); 3] = [
+    let changes: [(BuilderChange, usize); 3] = [
         (|builder| builder.with_waiting_prompts(0), 0),
         (|builder| builder.with_waiting_prompts(2), 2),
         (|builder| builder.with_waiting_prompts(usize::MAX), 64),
     ];
     for (change, waiting) in changes {
-        let mut agent = start_with(Permission::Never, change).await?;
+        let mut agent = start_with(PermissionReply::NoReply, change).await?;
         for _ in 0..=waiting {
             agent.prompt("s", "wait").await?;
         }
         let busy = agent.prompt("s", "wait").await?;
-        agent.until(|client| client.answer(&busy).is_some()).await?;
+        agent.wait_until(|client| client.response(&busy).is_some()).await?;
         assert!(outcome(&agent, &busy).starts_with(&format!("{waiting} prompts wait already")));
-        agent.end().await?;
+        agent.close_and_wait().await?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
-    let mut agent = start(Permission::Never).await?;
+    let mut agent = start(PermissionReply::NoReply).await?;
     let [kept, forgotten] =
         [send_mode(&mut agent, "keep").await?, send_mode(&mut agent, "forget").await?];
     let set = send_mode(&mut agent, "fast").await?;
-    agent.answer(&set).await?;
+    agent.wait_for_result(&set).await?;
     assert_eq!(outcome(&agent, &forgotten), "The agent failed: something panicked");
     let (lines, answer) = (agent.client.transcript(), format!("\"id\":{set},\"result\""));
     let update = lines.find("current_mode_update");
@@ -128,7 +128,7 @@ async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
     agent.request("session/close", json!({ "sessionId": "s" })).await?;
     assert_eq!(outcome(&agent, &kept), "The session is closing; open another one");
     for late in [send_mode(&mut agent, "fast").await?, agent.prompt("s", "end").await?] {
-        agent.until(|client| client.answer(&late).is_some()).await?;
+        agent.wait_until(|client| client.response(&late).is_some()).await?;
         assert_eq!(outcome(&agent, &late), "The session is closing; open another one");
     }
     Ok(())
@@ -146,7 +146,7 @@ async fn every_request_is_answered_once_in_whatever_order_they_come() {
     });
     stream::iter(all)
         .for_each_concurrent(32, async |steps| {
-            if let Err(error) = play(steps).await {
+            if let Err(error) = run_steps(steps).await {
                 panic!("{steps:?}: {error}");
             }
         })
@@ -154,8 +154,8 @@ async fn every_request_is_answered_once_in_whatever_order_they_come() {
 }
 
 /// Does these steps as fast as the agent takes them, and closes its input.
-async fn play(steps: [&str; 3]) -> Result<(), Error> {
-    let mut agent = start(Permission::Never).await?;
+async fn run_steps(steps: [&str; 3]) -> Result<(), Error> {
+    let mut agent = start(PermissionReply::NoReply).await?;
     let mut requests = Vec::new();
     for step in steps {
         match (step, step.strip_prefix("mode ")) {
@@ -166,26 +166,27 @@ async fn play(steps: [&str; 3]) -> Result<(), Error> {
                 agent.notify("$/cancel_request", params).await?;
             }
             ("close", _) => {
-                requests.push(agent.send("session/close", json!({ "sessionId": "s" })).await?);
+                requests
+                    .push(agent.send_request("session/close", json!({ "sessionId": "s" })).await?);
             }
             (prompt, _) => requests.push(agent.prompt("s", prompt).await?),
         }
     }
     // A session that was dropped answers by itself; it is not closed when the connection ends.
     if steps.contains(&"mode drop") {
-        agent.until(|client| requests.iter().all(|it| client.answer(it).is_some())).await?;
+        agent.wait_until(|client| requests.iter().all(|it| client.response(it).is_some())).await?;
     }
-    agent.end().await?;
+    agent.close_and_wait().await?;
     for request in &requests {
         assert_ne!(outcome(&agent, request), "nothing", "{steps:?}: {request}");
     }
     // Prompts behind a close, and a cancel that crosses an answer, are the client's own doing.
     let crossed = |rule| match rule {
-        Rule::AfterClose | Rule::NotCancelled => true,
-        Rule::PromptOrder => steps.contains(&"close"),
+        ConformanceRule::AfterClose | ConformanceRule::NotCancelled => true,
+        ConformanceRule::PromptOrder => steps.contains(&"close"),
         _ => false,
     };
-    let mut faults = agent.client.faults_of(Side::Agent);
+    let mut faults = agent.client.violations_by(Side::Agent);
     faults.retain(|fault| !crossed(fault.rule));
     assert_eq!(faults, [], "{steps:?}");
     Ok(())

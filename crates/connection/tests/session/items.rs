@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use acp_conformance::{
-    Behaviour, Error, Files, Form, Permission, Scripted, Service, Side, Terminals,
+    ClientBehaviour, Error, FileService, FormReply, PermissionReply, ScriptedCommand,
+    ServiceBehaviour, Side, TerminalService,
 };
-use acp_transport::Counters;
+use acp_transport::TransportCounters;
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -17,17 +18,20 @@ use crate::{start, start_with};
 
 #[tokio::test]
 async fn messages_thoughts_and_plans_are_sent_before_the_answer() -> Result<(), Error> {
-    let mut agent = start(Permission::Never).await?;
-    assert_eq!(agent.turn("s", "say").await?, "end_turn");
+    let mut agent = start(PermissionReply::NoReply).await?;
+    assert_eq!(agent.run_turn("s", "say").await?, "end_turn");
     let session = agent.client.session("s");
-    assert_eq!((session.said(), session.thought()), ("Agent ".into(), "Thought ".into()));
+    assert_eq!(
+        (session.message_text(), session.thought_text()),
+        ("Agent ".into(), "Thought ".into())
+    );
     let kinds: Vec<_> =
         session.updates.iter().map(|update| json!(update)["sessionUpdate"].clone()).collect();
     for kind in ["user_message_chunk", "plan"] {
         assert!(kinds.contains(&json!(kind)), "{kinds:?}");
     }
-    agent.end().await?;
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    agent.close_and_wait().await?;
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
 }
 
@@ -35,40 +39,40 @@ async fn messages_thoughts_and_plans_are_sent_before_the_answer() -> Result<(), 
 async fn a_permission_is_asked_answered_and_withdrawn() -> Result<(), Error> {
     let rejected = "Rejected by the user. It did not run.";
     for (permission, said) in [
-        (Permission::Select(PermissionOptionKind::AllowOnce), "tool"),
-        (Permission::Select(PermissionOptionKind::RejectOnce), rejected),
-        (Permission::Cancelled, "Cancelled by the user before it ran."),
+        (PermissionReply::Select(PermissionOptionKind::AllowOnce), "tool"),
+        (PermissionReply::Select(PermissionOptionKind::RejectOnce), rejected),
+        (PermissionReply::Cancelled, "Cancelled by the user before it ran."),
     ] {
         let mut agent = start(permission).await?;
-        agent.turn("s", "tool").await?;
-        assert_eq!(agent.client.session("s").said(), said);
-        agent.end().await?;
-        assert_eq!(agent.client.faults_of(Side::Agent), []);
+        agent.run_turn("s", "tool").await?;
+        assert_eq!(agent.client.session("s").message_text(), said);
+        agent.close_and_wait().await?;
+        assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
-    let mut agent = start(Permission::Never).await?;
+    let mut agent = start(PermissionReply::NoReply).await?;
     let prompt = agent.prompt("s", "tool").await?;
-    agent.until(|client| !client.asked.is_empty()).await?;
+    agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
     agent.cancel("s").await?;
-    agent.stop_reason(&prompt).await?;
-    let asked = agent.client.asked[0].id.clone();
-    agent.until(|client| client.withdrawn == [asked.clone()]).await
+    agent.wait_for_stop_reason(&prompt).await?;
+    let asked = agent.client.permission_requests[0].id.clone();
+    agent.wait_until(|client| client.cancelled_requests == [asked.clone()]).await
 }
 
 #[tokio::test]
 async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(), Error> {
     static ANSWERS: AtomicUsize = AtomicUsize::new(0);
-    let rejects = Permission::Select(PermissionOptionKind::RejectOnce);
-    let behaviour = Behaviour { form: Some(Form::Fill("use make")), ..rejects.into() };
+    let rejects = PermissionReply::Select(PermissionOptionKind::RejectOnce);
+    let behaviour = ClientBehaviour { form: Some(FormReply::Fill("use make")), ..rejects.into() };
     let mut agent = start_with(behaviour, |builder| {
-        builder.handle().with(|session, _| session.ask_for_reasons());
-        builder.after_answer(async || {
+        builder.handle().update(|session, _| session.ask_rejection_reasons());
+        builder.on_permission_answer(async || {
             ANSWERS.fetch_add(1, Relaxed);
         })
     })
     .await?;
-    agent.turn("s", "tool").await?;
+    agent.run_turn("s", "tool").await?;
     let said = "Rejected by the user. It did not run. They said: use make";
-    assert_eq!(agent.client.session("s").said(), said);
+    assert_eq!(agent.client.session("s").message_text(), said);
     assert_eq!(ANSWERS.load(Relaxed), 1);
     Ok(())
 }
@@ -77,17 +81,17 @@ async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(),
 async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(), Error> {
     for shows_terminals in [false, true] {
         let capabilities = json!({ "_meta": { "terminal_output": shows_terminals } });
-        let behaviour = Behaviour { capabilities, ..Behaviour::default() };
+        let behaviour = ClientBehaviour { capabilities, ..ClientBehaviour::default() };
         let mut agent = start_with(behaviour, |builder| builder.with_meta_key("mine")).await?;
-        agent.turn("s", "terminal").await?;
+        agent.run_turn("s", "terminal").await?;
         let session = agent.client.session("s");
         let call = session.calls()[0];
         assert_eq!(call.status, ToolCallStatus::Completed);
         assert!(call.meta.as_ref().is_some_and(|meta| meta.contains_key("mine")), "{call:?}");
-        assert!(session.shows("hello"), "{call:?}");
-        assert_eq!(acp_conformance::terminal_id(call).is_some(), shows_terminals);
-        agent.end().await?;
-        assert_eq!(agent.client.faults_of(Side::Agent), []);
+        assert!(session.shows_line("hello"), "{call:?}");
+        assert_eq!(acp_conformance::shown_terminal_id(call).is_some(), shows_terminals);
+        agent.close_and_wait().await?;
+        assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())
 }
@@ -96,16 +100,16 @@ async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(),
 async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Error> {
     let unsaved = BTreeMap::from([("/file".into(), "text".to_owned())]);
     for (files, said) in [
-        (Some(Files { unsaved, ..Files::default() }), "before text"),
+        (Some(FileService { unsaved, ..FileService::default() }), "before text"),
         (None, "before Method not found"),
         (
-            Some(Files { service: Service::Never, ..Files::default() }),
+            Some(FileService { reads: ServiceBehaviour::NoReply, ..FileService::default() }),
             "before the client did not answer within 1 s",
         ),
     ] {
-        let mut agent = start(Behaviour { files, ..Behaviour::default() }).await?;
-        agent.turn("s", "read").await?;
-        assert_eq!(agent.client.session("s").said(), said);
+        let mut agent = start(ClientBehaviour { files, ..ClientBehaviour::default() }).await?;
+        agent.run_turn("s", "read").await?;
+        assert_eq!(agent.client.session("s").message_text(), said);
         let lines = agent.client.transcript();
         assert!(lines.find("before ") < lines.find("fs/read_text_file"), "{lines}");
     }
@@ -115,22 +119,26 @@ async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Error
 #[tokio::test]
 async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(), Error> {
     for (service, ending) in [
-        (Service::Works, "session/cancel"),
-        (Service::Works, "session/close"),
-        (Service::Late(Duration::from_millis(100)), "session/cancel"),
+        (ServiceBehaviour::Works, "session/cancel"),
+        (ServiceBehaviour::Works, "session/close"),
+        (ServiceBehaviour::Delayed(Duration::from_millis(100)), "session/cancel"),
     ] {
-        let scripted = Some(Scripted::default());
-        let terminals = Some(Terminals { service, scripted, ..Terminals::default() });
-        let mut agent = start(Behaviour { terminals, ..Behaviour::default() }).await?;
+        let scripted = Some(ScriptedCommand::default());
+        let terminals = Some(TerminalService {
+            service,
+            scripted_command: scripted,
+            ..TerminalService::default()
+        });
+        let mut agent = start(ClientBehaviour { terminals, ..ClientBehaviour::default() }).await?;
         let prompt = agent.prompt("s", "hold").await?;
-        agent.until(|client| client.transcript().contains("terminal/create")).await?;
+        agent.wait_until(|client| client.transcript().contains("terminal/create")).await?;
         match ending {
             "session/cancel" => agent.cancel("s").await?,
-            ending => drop(agent.send(ending, json!({ "sessionId": "s" })).await?),
+            ending => drop(agent.send_request(ending, json!({ "sessionId": "s" })).await?),
         }
-        assert_eq!(agent.stop_reason(&prompt).await?, "cancelled");
-        agent.until(|client| client.transcript().contains("terminal/release")).await?;
-        assert_eq!(agent.terminals(), 0, "{service:?} {ending}");
+        assert_eq!(agent.wait_for_stop_reason(&prompt).await?, "cancelled");
+        agent.wait_until(|client| client.transcript().contains("terminal/release")).await?;
+        assert_eq!(agent.open_terminal_count(), 0, "{service:?} {ending}");
     }
     Ok(())
 }
@@ -139,16 +147,17 @@ async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(
 async fn a_session_sends_no_faster_than_its_counters_let_it() -> Result<(), Error> {
     // Nothing is ever written by these.
     let paced = |builder: acp_connection::ClientSessionBuilder| {
-        builder.with_counters(Arc::<Counters>::default())
+        builder.with_counters(Arc::<TransportCounters>::default())
     };
-    for (change, most) in [(paced as crate::agent::Change, 8), (|builder| builder, 24)] {
-        let mut agent = start_with(Permission::Never, change).await?;
+    for (change, most) in [(paced as crate::agent::BuilderChange, 8), (|builder| builder, 24)] {
+        let mut agent = start_with(PermissionReply::NoReply, change).await?;
         agent.prompt("s", "many").await?;
         let has = |count: usize| {
-            move |client: &acp_conformance::Client| client.session("s").updates.len() > count
+            move |client: &acp_conformance::TestClient| client.session("s").updates.len() > count
         };
-        agent.until(has(most - 1)).await?;
-        let more = tokio::time::timeout(Duration::from_millis(300), agent.until(has(most))).await;
+        agent.wait_until(has(most - 1)).await?;
+        let more =
+            tokio::time::timeout(Duration::from_millis(300), agent.wait_until(has(most))).await;
         assert!(more.is_err() || most > 8, "more than {most} came");
     }
     Ok(())

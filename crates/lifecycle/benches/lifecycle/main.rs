@@ -12,22 +12,22 @@ mod call;
 use std::hint::black_box;
 use std::time::SystemTime;
 
-use call::{CALLS, Stage, cpu_ns, median, messages_of_a_round, serialised};
+use call::{CALLS_PER_ROUND, CallBench, cpu_ns, median, serialised, updates_of_round};
 use serde_json::json;
 
 fn main() {
-    let rounds = call::rounds();
-    let mut stage = Stage::new(SystemTime::now);
-    let messages = messages_of_a_round(&mut stage);
+    let rounds = call::round_count();
+    let mut stage = CallBench::new(SystemTime::now);
+    let messages = updates_of_round(&mut stage);
     let (mut whole, mut alone, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
         let start = cpu_ns();
-        stage.round(|update| drop(black_box(serialised(&update))));
+        stage.run_round(|update| drop(black_box(serialised(&update))));
         let middle = cpu_ns();
         messages.iter().for_each(|update| drop(black_box(serialised(update))));
         let end = cpu_ns();
-        whole.push((middle - start) / CALLS as f64);
-        alone.push((end - middle) / CALLS as f64);
+        whole.push((middle - start) / CALLS_PER_ROUND as f64);
+        alone.push((end - middle) / CALLS_PER_ROUND as f64);
         ratios.push((middle - start) / (end - middle));
     }
     let bytes: usize = messages.iter().map(|message| serialised(message).len()).sum();
@@ -35,8 +35,8 @@ fn main() {
         "value": median(ratios),
         "ns_per_call": median(whole).round(),
         "ns_serialising_alone": median(alone).round(),
-        "messages_per_call": messages.len() as f64 / CALLS as f64,
-        "bytes_per_call": bytes / CALLS,
+        "messages_per_call": messages.len() as f64 / CALLS_PER_ROUND as f64,
+        "bytes_per_call": bytes / CALLS_PER_ROUND,
     });
     println!("figures {figures}");
 }

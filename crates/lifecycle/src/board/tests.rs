@@ -1,151 +1,160 @@
 //! How a board takes each step.
 
-use super::{Board, End, Moment, Secrets};
+use super::{CallBoard, CallEnd, Secrets, Timestamp};
 use acp_types::{
-    CallMeta, Content, FileChange, Operation, Progress, Reason, Status, TerminalPatch, ToolCallId,
-    ToolCallPatch, ToolKind, TurnId,
+    CallEndReason, CallMeta, Content, FileChange, Operation, Progress, Status, TerminalPatch,
+    ToolCallId, ToolCallPatch, ToolKind, TurnId,
 };
 use serde_json::json;
 use std::time::{Duration, Instant, SystemTime};
 
-fn at(start: Instant, millis: u64) -> Moment {
+fn timestamp_at(start: Instant, millis: u64) -> Timestamp {
     let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-    Moment { at: start + Duration::from_millis(millis), wall }
+    Timestamp { monotonic: start + Duration::from_millis(millis), wall }
 }
 
-fn announced(start: Instant) -> (Board, ToolCallId) {
-    let (mut board, id) = (Board::default(), ToolCallId::from("c"));
+fn board_with_call(start: Instant) -> (CallBoard, ToolCallId) {
+    let (mut board, id) = (CallBoard::default(), ToolCallId::from("c"));
     let patch = ToolCallPatch::announce("read_file", "Read x", ToolKind::Read);
-    board.announce(&id, &"t".into(), patch, at(start, 0)).unwrap();
+    board.announce(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
     (board, id)
 }
 
 #[test]
 fn a_call_is_timed_from_its_start() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
-    board.start(&id, at(start, 30)).unwrap();
-    let last = board.finish(&id, End::completed(), at(start, 75)).unwrap();
+    let (mut board, id) = board_with_call(start);
+    board.start(&id, timestamp_at(start, 30)).unwrap();
+    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 75)).unwrap();
     let meta = last.meta.unwrap();
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(30), Some(45)));
-    assert_eq!(meta.started_at, Some(at(start, 30).wall));
+    assert_eq!(meta.started_at, Some(timestamp_at(start, 30).wall));
     assert_eq!(last.status, Some(Status::Completed));
 }
 
 #[test]
-fn nothing_follows_an_end() {
+fn changes_after_the_end_are_dropped_and_counted() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
-    assert!(board.finish(&id, End::cancelled(Reason::User), at(start, 1)).is_some());
-    assert_eq!(board.finish(&id, End::completed(), at(start, 2)), None);
-    assert_eq!(board.change(&id, ToolCallPatch::new().title("later")), None);
-    assert_eq!(board.start(&id, at(start, 3)), None);
+    let (mut board, id) = board_with_call(start);
+    assert!(
+        board
+            .finish(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))
+            .is_some()
+    );
+    assert_eq!(board.finish(&id, CallEnd::completed(), timestamp_at(start, 2)), None);
+    assert_eq!(board.update_call(&id, ToolCallPatch::new().title("later")), None);
+    assert_eq!(board.start(&id, timestamp_at(start, 3)), None);
     let again = ToolCallPatch::announce("a", "b", ToolKind::Other);
-    assert_eq!(board.announce(&id, &"t".into(), again, at(start, 4)), None);
-    assert_eq!((board.counters().late, board.counters().illegal), (3, 1));
+    assert_eq!(board.announce(&id, &"t".into(), again, timestamp_at(start, 4)), None);
+    assert_eq!((board.counters().late_changes, board.counters().illegal_steps), (3, 1));
 }
 
 #[test]
 fn a_call_that_never_ran_cannot_complete() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
-    let last = board.finish(&id, End::completed(), at(start, 1)).unwrap();
+    let (mut board, id) = board_with_call(start);
+    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 1)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
 }
 
 #[test]
 fn a_change_cannot_set_the_status_or_clear_the_title() {
-    let (mut board, id) = announced(Instant::now());
+    let (mut board, id) = board_with_call(Instant::now());
     let patch = ToolCallPatch::new().status(Status::Completed).title(" ");
-    assert_eq!(board.change(&id, patch), None);
+    assert_eq!(board.update_call(&id, patch), None);
     assert_eq!(board.tool_call(&id).unwrap().status, Status::Pending);
 }
 
 #[test]
-fn a_paused_call_goes_on_but_cannot_complete_as_it_is() {
-    let (mut board, id) = announced(Instant::now());
+fn a_paused_call_can_resume_but_not_complete() {
+    let (mut board, id) = board_with_call(Instant::now());
     let start = Instant::now();
     assert_eq!(board.pause(&id), None);
-    board.start(&id, at(start, 1)).unwrap();
+    board.start(&id, timestamp_at(start, 1)).unwrap();
     assert_eq!(board.pause(&id).unwrap().status, Some(Status::Paused));
     assert_eq!(board.pause(&id), None);
     // Going on is not starting: the time of the start stays.
-    let on = board.start(&id, at(start, 9)).unwrap();
+    let on = board.start(&id, timestamp_at(start, 9)).unwrap();
     assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
     board.pause(&id).unwrap();
-    let last = board.finish(&id, End::completed(), at(start, 10)).unwrap();
+    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 10)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
 }
 
 #[test]
-fn an_end_tells_whether_the_call_may_have_acted() {
+fn an_end_states_whether_the_call_may_have_acted() {
     let start = Instant::now();
-    let ends = |kind, ran: bool, end: End| {
-        let (mut board, id) = (Board::default(), ToolCallId::from("c"));
-        board.announce(&id, &"t".into(), ToolCallPatch::announce("x", "X", kind), at(start, 0));
+    let ends = |kind, ran: bool, end: CallEnd| {
+        let (mut board, id) = (CallBoard::default(), ToolCallId::from("c"));
+        board.announce(
+            &id,
+            &"t".into(),
+            ToolCallPatch::announce("x", "X", kind),
+            timestamp_at(start, 0),
+        );
         if ran {
-            board.start(&id, at(start, 1));
+            board.start(&id, timestamp_at(start, 1));
         }
-        let last = board.finish(&id, end, at(start, 2)).unwrap();
+        let last = board.finish(&id, end, timestamp_at(start, 2)).unwrap();
         last.meta.and_then(|meta| meta.may_have_acted)
     };
-    let cancelled = || End::cancelled(Reason::User);
+    let cancelled = || CallEnd::cancelled(CallEndReason::User);
     assert_eq!(ends(ToolKind::Execute, true, cancelled()), Some(true));
     assert_eq!(ends(ToolKind::Execute, false, cancelled()), Some(false));
-    assert_eq!(ends(ToolKind::Read, true, End::failed(Reason::Error)), Some(false));
-    assert_eq!(ends(ToolKind::Execute, true, End::completed()), None);
+    assert_eq!(ends(ToolKind::Read, true, CallEnd::failed(CallEndReason::Error)), Some(false));
+    assert_eq!(ends(ToolKind::Execute, true, CallEnd::completed()), None);
 }
 
 #[test]
-fn a_call_that_tries_a_failed_one_again_says_so() {
+fn repeating_a_failed_call_sets_retry_of() {
     let start = Instant::now();
-    let mut board = Board::default();
-    let mut live = |id: &str, path: &str, end: End| {
+    let mut board = CallBoard::default();
+    let mut live = |id: &str, path: &str, end: CallEnd| {
         let id = ToolCallId::new(id);
         let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-        board.announce(&id, &"t".into(), patch, at(start, 0)).unwrap();
+        board.announce(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
         let input = ToolCallPatch::new().raw_input(json!({ "path": path }));
-        board.change(&id, input).unwrap();
-        board.start(&id, at(start, 1)).unwrap();
-        board.finish(&id, end, at(start, 2)).unwrap();
+        board.update_call(&id, input).unwrap();
+        board.start(&id, timestamp_at(start, 1)).unwrap();
+        board.finish(&id, end, timestamp_at(start, 2)).unwrap();
         board.history().get(&id).unwrap().meta.retry_of.clone()
     };
-    let failed = || End::failed(Reason::Error);
+    let failed = || CallEnd::failed(CallEndReason::Error);
     assert_eq!(live("a", "x", failed()), None);
-    assert_eq!(live("b", "y", End::completed()), None);
+    assert_eq!(live("b", "y", CallEnd::completed()), None);
     assert_eq!(live("c", "y", failed()), None);
     assert_eq!(live("d", "x", failed()).as_deref(), Some("a"));
-    assert_eq!(live("e", "x", End::completed()).as_deref(), Some("d"));
+    assert_eq!(live("e", "x", CallEnd::completed()).as_deref(), Some("d"));
 }
 
 #[test]
-fn arguments_that_only_began_like_those_of_a_failed_call_are_no_retry() {
+fn partial_arguments_equal_to_a_failed_call_clear_retry_of() {
     let start = Instant::now();
-    let (mut board, first) = announced(start);
+    let (mut board, first) = board_with_call(start);
     let input = |value| ToolCallPatch::new().raw_input(value);
-    board.change(&first, input(json!({ "path": "x" }))).unwrap();
-    board.finish(&first, End::failed(Reason::Error), at(start, 1)).unwrap();
+    board.update_call(&first, input(json!({ "path": "x" }))).unwrap();
+    board.finish(&first, CallEnd::failed(CallEndReason::Error), timestamp_at(start, 1)).unwrap();
     let id = ToolCallId::from("d");
     let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-    board.announce(&id, &"t".into(), patch, at(start, 2)).unwrap();
-    board.change(&id, input(json!({ "path": "x" }))).unwrap();
+    board.announce(&id, &"t".into(), patch, timestamp_at(start, 2)).unwrap();
+    board.update_call(&id, input(json!({ "path": "x" }))).unwrap();
     assert_eq!(board.tool_call(&id).unwrap().meta.retry_of.as_deref(), Some("c"));
-    board.change(&id, input(json!({ "path": "x", "offset": 9 }))).unwrap();
+    board.update_call(&id, input(json!({ "path": "x", "offset": 9 }))).unwrap();
     assert_eq!(board.tool_call(&id).unwrap().meta.retry_of, None);
 }
 
 #[test]
-fn a_title_that_is_cut_is_not_whole_however_it_ended() {
-    let (mut board, id) = announced(Instant::now());
-    assert!(board.is_whole(&id));
-    let long = "x".repeat(crate::limits::BASE_BYTES);
-    board.change(&id, ToolCallPatch::new().title(format!("{long}…"))).unwrap();
-    assert!(!board.is_whole(&id));
+fn a_truncated_title_is_not_shown_in_full() {
+    let (mut board, id) = board_with_call(Instant::now());
+    assert!(board.is_shown_in_full(&id));
+    let long = "x".repeat(crate::limits::MAX_TITLE_BYTES);
+    board.update_call(&id, ToolCallPatch::new().title(format!("{long}…"))).unwrap();
+    assert!(!board.is_shown_in_full(&id));
 }
 
 #[test]
-fn a_field_that_means_nothing_is_dropped_and_counted() {
-    let (mut board, id) = announced(Instant::now());
+fn an_invalid_field_is_dropped_and_counted() {
+    let (mut board, id) = board_with_call(Instant::now());
     let meta = CallMeta {
         progress: Some(Progress::new(f64::NAN)),
         parent: Some("nobody".to_owned()),
@@ -154,7 +163,7 @@ fn a_field_that_means_nothing_is_dropped_and_counted() {
         ..CallMeta::default()
     };
     let patch = ToolCallPatch { name: Some(String::new()), ..ToolCallPatch::new() };
-    board.change(&id, patch.title(" ").meta(meta)).unwrap();
+    board.update_call(&id, patch.title(" ").meta(meta)).unwrap();
     let report = board.tool_call(&id).unwrap();
     let kept = CallMeta { batch: Some("b".to_owned()), ..CallMeta::default() };
     assert_eq!((report.title.as_str(), &report.meta), ("Read x", &kept));
@@ -164,30 +173,30 @@ fn a_field_that_means_nothing_is_dropped_and_counted() {
 #[test]
 fn content_over_its_bound_is_counted() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
-    board.start(&id, at(start, 1));
+    let (mut board, id) = board_with_call(start);
+    board.start(&id, timestamp_at(start, 1));
     for _ in 0..200 {
-        board.change(&id, ToolCallPatch::new().append(Content::text("x")));
+        board.update_call(&id, ToolCallPatch::new().append(Content::text("x")));
     }
-    let large = Content::text("x".repeat(crate::limits::CONTENT_BYTES));
-    assert_eq!(board.tool_call(&id).unwrap().content.len(), crate::limits::CONTENT_ITEMS);
-    let end = End::completed().with(ToolCallPatch::new().append(large));
-    let last = board.finish(&id, end, at(start, 2)).unwrap();
+    let large = Content::text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
+    assert_eq!(board.tool_call(&id).unwrap().content.len(), crate::limits::MAX_CONTENT_ITEMS);
+    let end = CallEnd::completed().with_patch(ToolCallPatch::new().append(large));
+    let last = board.finish(&id, end, timestamp_at(start, 2)).unwrap();
     assert_eq!(last.meta.unwrap().dropped.unwrap().items, 73);
 }
 
 #[test]
-fn a_call_names_calls_that_are_known_and_never_makes_a_circle() {
+fn parents_must_be_known_and_acyclic() {
     let start = Instant::now();
-    let (mut board, parent) = announced(start);
+    let (mut board, parent) = board_with_call(start);
     let child = ToolCallId::from("d");
     let patch = ToolCallPatch::announce("read_file", "Read y", ToolKind::Read);
-    board.announce(&child, &"t".into(), patch, at(start, 1)).unwrap();
+    board.announce(&child, &"t".into(), patch, timestamp_at(start, 1)).unwrap();
     let mut told = |id: &ToolCallId, parent: &str, retry_of: &str| {
         let (parent, retry_of) = (Some(parent.to_owned()), Some(retry_of.to_owned()));
         let dropped = board.counters().fields_dropped;
         let meta = CallMeta { parent, retry_of, ..CallMeta::default() };
-        board.change(id, ToolCallPatch::new().meta(meta));
+        board.update_call(id, ToolCallPatch::new().meta(meta));
         let meta = &board.tool_call(id).unwrap().meta;
         let dropped = board.counters().fields_dropped - dropped;
         (meta.parent.clone(), meta.retry_of.clone(), dropped)
@@ -203,38 +212,38 @@ fn a_call_names_calls_that_are_known_and_never_makes_a_circle() {
 }
 
 #[test]
-fn a_call_starts_once_and_what_is_no_end_is_none() {
+fn a_call_starts_once_and_a_non_final_end_fails() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
-    board.start(&id, at(start, 1)).unwrap();
-    assert_eq!(board.start(&id, at(start, 2)), None);
-    assert_eq!(board.counters().illegal, 1);
-    let paused = End { status: Status::Paused, ..End::completed() };
-    let last = board.finish(&id, paused, at(start, 3)).unwrap();
+    let (mut board, id) = board_with_call(start);
+    board.start(&id, timestamp_at(start, 1)).unwrap();
+    assert_eq!(board.start(&id, timestamp_at(start, 2)), None);
+    assert_eq!(board.counters().illegal_steps, 1);
+    let paused = CallEnd { status: Status::Paused, ..CallEnd::completed() };
+    let last = board.finish(&id, paused, timestamp_at(start, 3)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
-    assert_eq!(last.meta.unwrap().reason, Some(Reason::Error));
+    assert_eq!(last.meta.unwrap().reason, Some(CallEndReason::Error));
 }
 
 #[test]
-fn an_end_tells_nothing_was_left_out_where_nothing_was() {
+fn a_complete_call_reports_no_losses() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
-    board.start(&id, at(start, 1)).unwrap();
-    let last = board.finish(&id, End::completed(), at(start, 2)).unwrap();
+    let (mut board, id) = board_with_call(start);
+    board.start(&id, timestamp_at(start, 1)).unwrap();
+    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 2)).unwrap();
     assert_eq!(last.meta.unwrap().dropped, None);
     assert_eq!((last.raw_output, last.capabilities), (None, None));
 }
 
 #[test]
-fn a_call_whose_content_is_over_its_bound_is_not_whole() {
-    let (mut board, id) = announced(Instant::now());
-    let large = Content::text("x".repeat(crate::limits::CONTENT_BYTES));
-    board.change(&id, ToolCallPatch::new().append(large));
-    assert!(!board.is_whole(&id));
+fn a_call_with_dropped_content_is_not_shown_in_full() {
+    let (mut board, id) = board_with_call(Instant::now());
+    let large = Content::text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
+    board.update_call(&id, ToolCallPatch::new().append(large));
+    assert!(!board.is_shown_in_full(&id));
     // Set anew, it is counted anew.
-    board.change(&id, ToolCallPatch::new().content(vec![Content::text("x")])).unwrap();
-    assert!(board.is_whole(&id));
-    assert!(!board.is_whole(&"unknown".into()));
+    board.update_call(&id, ToolCallPatch::new().content(vec![Content::text("x")])).unwrap();
+    assert!(board.is_shown_in_full(&id));
+    assert!(!board.is_shown_in_full(&"unknown".into()));
 }
 
 #[test]
@@ -242,72 +251,74 @@ fn content_fills_its_bounds_exactly() {
     let text = |bytes: usize| Content::text("x".repeat(bytes));
     let frame = text(0).byte_len();
     for (over, kept) in [(0, 2), (1, 1)] {
-        let (mut board, id) = announced(Instant::now());
-        let rest = crate::limits::CONTENT_BYTES - 2 * frame - 10 + over;
-        board.change(&id, ToolCallPatch::new().append(text(10))).unwrap();
-        board.change(&id, ToolCallPatch::new().append(text(rest)));
+        let (mut board, id) = board_with_call(Instant::now());
+        let rest = crate::limits::MAX_CONTENT_BYTES - 2 * frame - 10 + over;
+        board.update_call(&id, ToolCallPatch::new().append(text(10))).unwrap();
+        board.update_call(&id, ToolCallPatch::new().append(text(rest)));
         assert_eq!(board.tool_call(&id).unwrap().content.len(), kept);
         assert_eq!(board.counters().content_dropped, over as u64);
     }
 }
 
 #[test]
-fn terminals_open_once_end_once_and_are_late_after_that() {
-    let (mut board, id) = (Board::default(), acp_types::TerminalId::from("c"));
+fn a_terminal_opens_and_ends_once() {
+    let (mut board, id) = (CallBoard::default(), acp_types::TerminalId::from("c"));
     let open = || TerminalPatch::open("ls", "/");
     assert!(board.open_terminal(&id, open()).is_some());
-    assert_eq!((board.open_terminal(&id, open()), board.counters().illegal), (None, 1));
-    assert_eq!(board.terminal_output(&id, b""), None);
-    assert!(board.terminal_output(&id, b"x").is_some());
-    assert!(board.describe_terminal(&id, open()).is_some());
-    assert!(board.terminal_exit(&id, acp_types::Exit::default()).is_some());
-    assert_eq!(board.counters().late, 0);
-    assert_eq!(board.terminal_exit(&id, acp_types::Exit::default()), None);
-    assert_eq!(board.terminal_output(&id, b"y"), None);
-    assert_eq!(board.describe_terminal(&id, open()), None);
-    assert_eq!(board.counters().late, 3);
+    assert_eq!((board.open_terminal(&id, open()), board.counters().illegal_steps), (None, 1));
+    assert_eq!(board.append_terminal_output(&id, b""), None);
+    assert!(board.append_terminal_output(&id, b"x").is_some());
+    assert!(board.update_terminal(&id, open()).is_some());
+    assert!(board.exit_terminal(&id, acp_types::TerminalExit::default()).is_some());
+    assert_eq!(board.counters().late_changes, 0);
+    assert_eq!(board.exit_terminal(&id, acp_types::TerminalExit::default()), None);
+    assert_eq!(board.append_terminal_output(&id, b"y"), None);
+    assert_eq!(board.update_terminal(&id, open()), None);
+    assert_eq!(board.counters().late_changes, 3);
     assert_eq!(board.terminal(&id).unwrap().output.to_bytes(), b"x");
     board.forget_terminal(&id);
     assert!(board.terminal(&id).is_none());
 }
 
 #[test]
-fn a_call_whose_change_is_not_listed_is_not_whole() {
-    let (mut board, id) = announced(Instant::now());
+fn a_call_with_an_unlisted_change_is_not_shown_in_full() {
+    let (mut board, id) = board_with_call(Instant::now());
     let change = FileChange { unlisted: (1, 1), ..FileChange::new(Operation::Modify, "/p/a") };
-    board.change(&id, ToolCallPatch::new().append(Content::Change(change))).unwrap();
-    assert!(!board.is_whole(&id));
+    board.update_call(&id, ToolCallPatch::new().append(Content::Change(change))).unwrap();
+    assert!(!board.is_shown_in_full(&id));
 }
 
 #[test]
-fn a_secret_in_a_terminal_makes_its_call_not_whole_and_is_counted() {
+fn a_secret_in_terminal_output_is_counted_as_redacted() {
     let start = Instant::now();
-    let (mut board, id) = announced(start);
+    let (mut board, id) = board_with_call(start);
     board.set_secrets(Secrets::new(["hunter2-hunter2"]));
     let terminal = acp_types::TerminalId::from("c");
     let patch = TerminalPatch::open("login hunter2-hunter2", "/");
     board.open_terminal(&terminal, patch).unwrap();
-    assert!(board.is_whole(&id));
-    board.change(&id, ToolCallPatch::new().append(Content::Terminal(terminal.clone()))).unwrap();
-    assert!(!board.is_whole(&id));
-    board.change(&id, ToolCallPatch::new().title("Log in")).unwrap();
+    assert!(board.is_shown_in_full(&id));
+    board
+        .update_call(&id, ToolCallPatch::new().append(Content::Terminal(terminal.clone())))
+        .unwrap();
+    assert!(!board.is_shown_in_full(&id));
+    board.update_call(&id, ToolCallPatch::new().title("Log in")).unwrap();
     assert_eq!(board.tool_call(&id).unwrap().meta.dropped.as_ref().unwrap().redacted, 1);
 }
 
 #[test]
-fn a_note_is_told_once() {
-    let (mut board, id) = announced(Instant::now());
-    assert!(board.note(&id, "Look.").is_some());
-    assert_eq!(board.note(&id, "Look."), None);
+fn a_note_is_added_once() {
+    let (mut board, id) = board_with_call(Instant::now());
+    assert!(board.add_note(&id, "Look.").is_some());
+    assert_eq!(board.add_note(&id, "Look."), None);
     assert_eq!(board.tool_call(&id).unwrap().content, [Content::text("Look.")]);
 }
 
 #[test]
 fn calls_are_found_by_their_turn_in_the_order_of_their_announcement() {
-    let (start, mut board) = (Instant::now(), Board::default());
+    let (start, mut board) = (Instant::now(), CallBoard::default());
     for (index, (id, turn)) in [("z", "t"), ("y", "u"), ("x", "t")].into_iter().enumerate() {
         let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
-        board.announce(&id.into(), &turn.into(), patch, at(start, index as u64)).unwrap();
+        board.announce(&id.into(), &turn.into(), patch, timestamp_at(start, index as u64)).unwrap();
     }
     let ids = |turn: Option<&str>| {
         let turn = turn.map(TurnId::from);
@@ -318,27 +329,29 @@ fn calls_are_found_by_their_turn_in_the_order_of_their_announcement() {
 }
 
 #[test]
-fn what_follows_a_title_is_told_once() {
-    let (mut board, id) = announced(Instant::now());
-    assert!(board.subtitle(&id, Some("1/2")).is_some());
-    assert_eq!(board.subtitle(&id, Some("1/2")), None);
-    assert!(board.subtitle(&id, None).is_some());
-    assert_eq!(board.subtitle(&id, None), None);
+fn a_subtitle_is_sent_once() {
+    let (mut board, id) = board_with_call(Instant::now());
+    assert!(board.set_subtitle(&id, Some("1/2")).is_some());
+    assert_eq!(board.set_subtitle(&id, Some("1/2")), None);
+    assert!(board.set_subtitle(&id, None).is_some());
+    assert_eq!(board.set_subtitle(&id, None), None);
 }
 
 #[test]
-fn an_end_tells_what_its_terminals_wrote_if_it_has_any() {
+fn an_end_reports_the_output_bytes_of_its_terminals() {
     for (terminals, written) in [(vec![], None), (vec!["t"], Some(3)), (vec!["t", "u"], Some(6))] {
         let start = Instant::now();
-        let (mut board, id) = announced(start);
+        let (mut board, id) = board_with_call(start);
         for terminal in terminals {
             let patch = TerminalPatch::open("ls", "/");
             board.open_terminal(&terminal.into(), patch).unwrap();
             let shown = Content::Terminal(terminal.into());
-            board.change(&id, ToolCallPatch::new().append(shown)).unwrap();
-            board.terminal_output(&terminal.into(), b"abc").unwrap();
+            board.update_call(&id, ToolCallPatch::new().append(shown)).unwrap();
+            board.append_terminal_output(&terminal.into(), b"abc").unwrap();
         }
-        let last = board.finish(&id, End::cancelled(Reason::User), at(start, 1)).unwrap();
+        let last = board
+            .finish(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))
+            .unwrap();
         assert_eq!(last.meta.unwrap().output_bytes, written);
     }
 }

@@ -4,20 +4,22 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use acp_types::{
-    CallMeta, Content, Exit, Location, Progress, Reason, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch,
+    CallEndReason, CallMeta, Content, Location, Progress, TerminalExit, TerminalId, TerminalPatch,
+    ToolCallId, ToolCallPatch,
 };
 use futures::FutureExt as _;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Approver, SessionHandle, Waiting, lock};
-use crate::board::End;
+use super::{Approver, PendingPermission, SessionHandle, lock};
+use crate::board::CallEnd;
+use crate::call_span;
 use crate::ids::PermissionId;
-use crate::permission::{Answer, Denial, NoAnswer, Outcome, Permit};
+use crate::permission::{
+    DenialReason, PermissionAnswer, PermissionOutcome, PermitDecision, UnansweredReason,
+};
 use crate::session::{AnsweredBy, Session};
-use crate::span;
-use crate::{Effects, Subject, Verdict};
+use crate::{Effects, PermissionSubject, Verdict};
 
 /// A call that is announced and must end. Dropped without an end, it ends as `dropped`.
 ///
@@ -64,7 +66,7 @@ impl OpenCall {
     }
 
     /// Ends the call.
-    pub fn finish(self, end: End) {
+    pub fn finish(self, end: CallEnd) {
         self.call.finish(end);
     }
 
@@ -84,9 +86,11 @@ impl OpenCall {
 impl Drop for OpenCall {
     fn drop(&mut self) {
         if self.call.is_open() {
-            self.call.finish(End::cancelled(Reason::Dropped));
+            self.call.finish(CallEnd::cancelled(CallEndReason::Dropped));
         }
-        span::end(&self.span, &self.call.id, || self.call.session.tool_call(&self.call.id));
+        call_span::finish_span(&self.span, &self.call.id, || {
+            self.call.session.tool_call(&self.call.id)
+        });
     }
 }
 
@@ -114,21 +118,21 @@ impl CallHandle {
 
     /// Returns the token that says that the call is to stop.
     #[must_use]
-    pub fn cancel(&self) -> &CancellationToken {
+    pub fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
     }
 
     /// Returns why the call is to stop, where its token says that it is: as it ended already,
     /// with its turn, or alone by the user.
-    pub(crate) fn cancelled_by(&self) -> Option<Reason> {
+    pub(crate) fn cancel_reason(&self) -> Option<CallEndReason> {
         if !self.cancel.is_cancelled() {
             return None;
         }
         let session = self.session.lock();
         let with = match self.turn.is_cancelled() {
-            true if session.is_closing() => Reason::Shutdown,
-            true => Reason::Turn,
-            false => Reason::User,
+            true if session.is_closing() => CallEndReason::Shutdown,
+            true => CallEndReason::Turn,
+            false => CallEndReason::User,
         };
         let ended = session.board().history().get(&self.id);
         Some(ended.and_then(|report| report.meta.reason).unwrap_or(with))
@@ -136,12 +140,12 @@ impl CallHandle {
 
     /// Reports that the running call waits for something, such as a login or a lock.
     pub fn pause(&self) {
-        self.session.with(|session, now| session.pause(&self.id, now));
+        self.session.update(|session, now| session.pause(&self.id, now));
     }
 
     /// Reports that a paused call goes on.
     pub fn resume(&self) {
-        self.session.with(|session, now| session.start(&self.id, now));
+        self.session.update(|session, now| session.start(&self.id, now));
     }
 
     /// Returns whether the call has not ended.
@@ -151,41 +155,41 @@ impl CallHandle {
     }
 
     /// Changes the call.
-    pub fn change(&self, patch: ToolCallPatch) {
-        self.session.with(|session, now| session.change(&self.id, patch, now));
+    pub fn update(&self, patch: ToolCallPatch) {
+        self.session.update(|session, now| session.update_call(&self.id, patch, now));
     }
 
     /// Lets the first report of a streamed call wait no longer than this from now on; see
     /// [`Session::report_within`](crate::Session::report_within).
-    pub fn report_within(&self, wait: Duration) {
-        self.session.with(|session, now| session.report_within(&self.id, wait, now));
+    pub fn limit_first_report_delay(&self, wait: Duration) {
+        self.session.update(|session, now| session.limit_first_report_delay(&self.id, wait, now));
     }
 
     /// Changes what the call reports beside the protocol's own fields. `change` has the session to itself,
     /// as in [`SessionHandle::with`].
-    pub fn change_meta(&self, change: impl FnOnce(&mut CallMeta)) {
-        self.session.with(|session, now| session.change_meta(&self.id, change, now));
+    pub fn update_meta(&self, change: impl FnOnce(&mut CallMeta)) {
+        self.session.update(|session, now| session.update_call_meta(&self.id, change, now));
     }
 
     /// Adds one item to what the call shows.
-    pub fn append(&self, content: Content) {
-        self.change(ToolCallPatch::new().append(content));
+    pub fn append_content(&self, content: Content) {
+        self.update(ToolCallPatch::new().append(content));
     }
 
     /// Reports where the call works now.
-    pub fn locations(&self, locations: Vec<Location>) {
-        self.change(ToolCallPatch::new().locations(locations));
+    pub fn set_locations(&self, locations: Vec<Location>) {
+        self.update(ToolCallPatch::new().locations(locations));
     }
 
     /// Reports how far the call is, in its metadata and behind its title.
-    pub fn progress(&self, progress: Progress) {
-        self.session.with(|session, now| session.progress(&self.id, progress, now));
+    pub fn report_progress(&self, progress: Progress) {
+        self.session.update(|session, now| session.report_progress(&self.id, progress, now));
     }
 
     /// Says in a few words, or no longer, what the call is doing: it follows the title until the
     /// call ends or the client is asked for permission.
-    pub fn subtitle(&self, subtitle: Option<&str>) {
-        self.session.with(|session, now| session.subtitle(&self.id, subtitle, now));
+    pub fn set_subtitle(&self, subtitle: Option<&str>) {
+        self.session.update(|session, now| session.set_subtitle(&self.id, subtitle, now));
     }
 
     /// Opens a terminal that the call shows, behind what it shows already, and returns its id. A call
@@ -195,7 +199,7 @@ impl CallHandle {
     /// report as text (<https://github.com/zed-industries/zed/pull/39419>).
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
-        self.session.with(|session, now| {
+        self.session.update(|session, now| {
             let call = session.board().tool_call(&self.id);
             let is_open = call.is_some_and(|call| !call.status.is_final());
             if !is_open || session.board().terminal(&id).is_some() {
@@ -203,96 +207,97 @@ impl CallHandle {
             }
             session.open_terminal(&id, patch, now);
             let shown = ToolCallPatch::new().append(Content::Terminal(id.clone()));
-            session.change(&self.id, shown, now);
+            session.update_call(&self.id, shown, now);
         });
         id
     }
 
     /// Reports more of a terminal of the call: its command, its size.
-    pub fn describe_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
-        self.session.with(|session, now| session.describe_terminal(id, patch, now));
+    pub fn update_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
+        self.session.update(|session, now| session.update_terminal(id, patch, now));
     }
 
     /// Appends output to a terminal.
-    pub fn terminal_output(&self, id: &TerminalId, bytes: &[u8]) {
-        self.session.with(|session, now| session.terminal_output(id, bytes, now));
+    pub fn append_terminal_output(&self, id: &TerminalId, bytes: &[u8]) {
+        self.session.update(|session, now| session.append_terminal_output(id, bytes, now));
     }
 
     /// Counts bytes of a terminal's output that are missing at this place.
-    pub fn terminal_gap(&self, id: &TerminalId, bytes: u64) {
-        self.session.with(|session, now| session.terminal_gap(id, bytes, now));
+    pub fn skip_terminal_output(&self, id: &TerminalId, bytes: u64) {
+        self.session.update(|session, now| session.add_terminal_gap(id, bytes, now));
     }
 
     /// Ends a terminal.
-    pub fn terminal_exit(&self, id: &TerminalId, exit: Exit) {
-        self.session.with(|session, now| session.terminal_exit(id, exit, now));
+    pub fn exit_terminal(&self, id: &TerminalId, exit: TerminalExit) {
+        self.session.update(|session, now| session.end_terminal(id, exit, now));
     }
 
     /// Keeps something until the call has ended, however it ends, and drops it then: behind all
     /// that is told of the call. For what the client must still know while it is told more, such
     /// as a terminal that the call shows. It is dropped at once if the call has ended.
-    pub fn keep(&self, thing: impl Send + 'static) {
+    pub fn keep_until_end(&self, thing: impl Send + 'static) {
         if let Some(open) = lock(&self.session.shared.calls).get_mut(&self.id) {
-            open.kept.push(Box::new(thing));
+            open.kept_until_end.push(Box::new(thing));
         }
     }
 
     pub(crate) fn start(&self) -> bool {
-        let starts = self.session.with(|session, now| session.start(&self.id, now));
+        let starts = self.session.update(|session, now| session.start(&self.id, now));
         if starts {
             let name = || Some(self.session.lock().board().tool_call(&self.id)?.name.clone());
-            span::start(&self.id, name);
+            call_span::log_start(&self.id, name);
         }
         starts
     }
 
-    pub(crate) fn take_back(&self) {
-        self.session.with(|session, now| session.take_back(&self.id, now));
+    pub(crate) fn return_to_pending(&self) {
+        self.session.update(|session, now| session.undo_start(&self.id, now));
     }
 
-    pub(crate) fn finish(&self, end: End) {
-        self.session.with(|session, now| session.finish(&self.id, end, now));
+    pub(crate) fn finish(&self, end: CallEnd) {
+        self.session.update(|session, now| session.finish(&self.id, end, now));
     }
 
     /// Judges effects by the rules and the policy of the session, as a permission of the call is.
     #[must_use]
     pub fn judge(&self, effects: &Effects) -> Verdict {
-        self.decide(effects).unwrap_or(Verdict::Deny)
+        self.try_judge(effects).unwrap_or(Verdict::Deny)
     }
 
     /// Judges effects in the same way, and says what denies them.
-    pub(crate) fn decide(&self, effects: &Effects) -> Result<Verdict, Denial> {
-        let case = |session: &Session| session.case(&self.id, effects);
-        self.session.judged(case, |session, _, judgement| session.decide(&judgement?))
+    pub(crate) fn try_judge(&self, effects: &Effects) -> Result<Verdict, DenialReason> {
+        let case = |session: &Session| session.policy_check(&self.id, effects);
+        self.session.judge_and_apply(case, |session, _, judgement| session.decide(&judgement?))
     }
 
     /// Returns whether effects that were permitted before need no further question.
-    pub(crate) fn stays_permitted(&self, effects: &Effects) -> Result<bool, Denial> {
-        let case = |session: &Session| session.case(&self.id, effects);
-        self.session.judged(case, |session, _, judgement| session.stays_permitted(&judgement?))
+    pub(crate) fn is_still_permitted(&self, effects: &Effects) -> Result<bool, DenialReason> {
+        let case = |session: &Session| session.policy_check(&self.id, effects);
+        self.session
+            .judge_and_apply(case, |session, _, judgement| session.is_still_permitted(&judgement?))
     }
 
     /// Decides whether the call may run, and waits for the approver or the client where they are
     /// asked. Dropping this withdraws the request.
-    pub(crate) async fn permit(
+    pub(crate) async fn request_permission(
         &self,
         effects: &Effects,
-        subject: Subject,
+        subject: PermissionSubject,
         is_whole: bool,
-    ) -> Outcome {
+    ) -> PermissionOutcome {
         let shared = &self.session.shared;
         let approver = lock(&shared.approver).clone();
         let (outcome, mut answered) = oneshot::channel();
-        let case = |session: &Session| session.case(&self.id, effects);
-        let permit = self.session.judged(case, |session, now, judgement| {
+        let case = |session: &Session| session.policy_check(&self.id, effects);
+        let permit = self.session.judge_and_apply(case, |session, now, judgement| {
             let judgement = match judgement {
                 Ok(judgement) => judgement,
-                Err(denial) => return Permit::Denied(denial),
+                Err(denial) => return PermitDecision::Denied(denial),
             };
             let permit = session.prepare_request(&self.id, &judgement, subject, is_whole, now);
-            if let Permit::Asked(id) = permit {
+            if let PermitDecision::AwaitingAnswer(id) = permit {
                 // Registered before the driver can see the request.
-                lock(&shared.waiting).insert(id, Waiting::new(outcome));
+                lock(&shared.pending_permissions).insert(id, PendingPermission::new(outcome));
                 if approver.is_none() {
                     session.ask_client(id, now);
                 }
@@ -300,20 +305,20 @@ impl CallHandle {
             permit
         });
         let id = match permit {
-            Permit::Granted(grant) => return Outcome::Granted(grant),
-            Permit::Denied(denial) => return Outcome::Denied(denial),
-            Permit::Asked(id) => id,
+            PermitDecision::Granted(grant) => return PermissionOutcome::Granted(grant),
+            PermitDecision::Denied(denial) => return PermissionOutcome::Denied(denial),
+            PermitDecision::AwaitingAnswer(id) => id,
         };
-        let _withdraw = Withdraw { session: &self.session, id };
-        let is_withdrawn = |_| Outcome::Unanswered(NoAnswer::Withdrawn);
+        let _withdraw = WithdrawOnDrop { session: &self.session, id };
+        let is_withdrawn = |_| PermissionOutcome::Unanswered(UnansweredReason::Withdrawn);
         if let Some(approver) = approver {
             tokio::select! {
-                answer = self.ask(&*approver, id) => match answer {
+                answer = self.ask_approver(&*approver, id) => match answer {
                     Ok(Some(answer)) => {
-                        self.session.answer_by(AnsweredBy::Approver, id, answer);
+                        self.session.answer_permission_as(AnsweredBy::Approver, id, answer);
                     }
-                    Ok(None) => self.session.with(|session, now| session.ask_client(id, now)),
-                    Err(denial) => return Outcome::Denied(denial),
+                    Ok(None) => self.session.update(|session, now| session.ask_client(id, now)),
+                    Err(denial) => return PermissionOutcome::Denied(denial),
                 },
                 outcome = &mut answered => return outcome.unwrap_or_else(is_withdrawn),
             }
@@ -322,23 +327,27 @@ impl CallHandle {
     }
 
     /// Asks an approver about a request of the call; nothing of one that was withdrawn.
-    async fn ask(&self, approver: &Approver, id: PermissionId) -> Result<Option<Answer>, Denial> {
-        let request = self.session.lock().request_of_approver(id);
+    async fn ask_approver(
+        &self,
+        approver: &Approver,
+        id: PermissionId,
+    ) -> Result<Option<PermissionAnswer>, DenialReason> {
+        let request = self.session.lock().approver_request(id);
         let call = self.session.tool_call(&self.id);
         let (Some(request), Some(call)) = (request, call) else { return Ok(None) };
         let answer = AssertUnwindSafe(async { approver(request, call).await }).catch_unwind();
-        answer.await.map_err(|_panic| Denial::Fault)
+        answer.await.map_err(|_panic| DenialReason::PolicyPanicked)
     }
 }
 
 /// Withdraws a request when the future that waits for it is dropped.
-struct Withdraw<'a> {
+struct WithdrawOnDrop<'a> {
     session: &'a SessionHandle,
     id: PermissionId,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
-        self.session.with(|session, _| session.withdraw(self.id));
+        self.session.update(|session, _| session.withdraw_permission(self.id));
     }
 }

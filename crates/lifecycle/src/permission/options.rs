@@ -5,60 +5,60 @@ use std::path::Path;
 use acp_types::{PermissionOption, PermissionOptionKind};
 use callboard_text::{head, visible};
 
-use super::{Answer, Decision};
+use super::{ClientDecision, PermissionAnswer};
 use crate::effects::Effect;
-use crate::limits::{OPTION_BYTES, REASON_BYTES};
-use crate::rules::{ArgvPrefix, Matcher, Scope, common, matched};
+use crate::limits::{MAX_OPTION_SCOPE_BYTES, MAX_REJECTION_REASON_BYTES};
+use crate::rules::{ArgvPrefix, Matcher, RuleScope, describe_matcher, offerable_prefix};
 use crate::title::Titles;
 
 /// An option: what it does, and for how long that is remembered.
-struct Choice {
+struct OptionSpec {
     id: &'static str,
     kind: PermissionOptionKind,
     /// The message that is its name.
-    name: &'static str,
-    scope: Option<Scope>,
+    message_id: &'static str,
+    scope: Option<RuleScope>,
 }
 
 /// The id of the option that allows a call this once.
-pub(super) const ALLOW_ONCE: &str = "allow";
+pub(super) const ALLOW_ONCE_ID: &str = "allow";
 
 /// The id of the option that rejects a call this once.
-pub(super) const REJECT_ONCE: &str = "reject";
+pub(super) const REJECT_ONCE_ID: &str = "reject";
 
 /// Every option, in the order in which clients show them.
 ///
 /// A rejection is remembered for the session; what must never happen is a rule to be written down.
-const CHOICES: [Choice; 5] = [
-    Choice {
-        id: ALLOW_ONCE,
+const OPTION_SPECS: [OptionSpec; 5] = [
+    OptionSpec {
+        id: ALLOW_ONCE_ID,
         kind: PermissionOptionKind::AllowOnce,
-        name: "allow-once",
+        message_id: "allow-once",
         scope: None,
     },
-    Choice {
+    OptionSpec {
         id: "allow_always",
         kind: PermissionOptionKind::AllowAlways,
-        name: "allow-always-session",
-        scope: Some(Scope::Session),
+        message_id: "allow-always-session",
+        scope: Some(RuleScope::Session),
     },
-    Choice {
+    OptionSpec {
         id: "allow_project",
         kind: PermissionOptionKind::AllowAlways,
-        name: "allow-always-project",
-        scope: Some(Scope::Project),
+        message_id: "allow-always-project",
+        scope: Some(RuleScope::Project),
     },
-    Choice {
-        id: REJECT_ONCE,
+    OptionSpec {
+        id: REJECT_ONCE_ID,
         kind: PermissionOptionKind::RejectOnce,
-        name: "reject-once",
+        message_id: "reject-once",
         scope: None,
     },
-    Choice {
+    OptionSpec {
         id: "reject_always",
         kind: PermissionOptionKind::RejectAlways,
-        name: "reject-always-session",
-        scope: Some(Scope::Session),
+        message_id: "reject-always-session",
+        scope: Some(RuleScope::Session),
     },
 ];
 
@@ -68,24 +68,24 @@ const CHOICES: [Choice; 5] = [
 /// not what else begins like it. Only a common command that builds, tests or looks is remembered
 /// for the project by its first words, because it is never the same twice.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Memory {
+pub(crate) struct RememberedEffects {
     effects: Vec<Effect>,
-    common: Option<ArgvPrefix>,
+    common_prefix: Option<ArgvPrefix>,
 }
 
-impl Memory {
-    pub(crate) fn of(effects: Vec<Effect>) -> Self {
-        let common = match &*effects {
-            [Effect::Run { command, .. }] => common(command),
+impl RememberedEffects {
+    pub(crate) fn new(effects: Vec<Effect>) -> Self {
+        let common_prefix = match &*effects {
+            [Effect::Run { command, .. }] => offerable_prefix(command),
             _ => None,
         };
-        Self { effects, common }
+        Self { effects, common_prefix }
     }
 
     /// Returns what the rules of a scope would speak of.
-    pub(crate) fn matchers(&self, scope: Scope) -> Vec<Matcher> {
-        match &self.common {
-            Some(prefix) if scope == Scope::Project => vec![Matcher::Argv(prefix.clone())],
+    pub(crate) fn matchers(&self, scope: RuleScope) -> Vec<Matcher> {
+        match &self.common_prefix {
+            Some(prefix) if scope == RuleScope::Project => vec![Matcher::Argv(prefix.clone())],
             _ => self.effects.iter().cloned().map(Matcher::Effect).collect(),
         }
     }
@@ -93,75 +93,83 @@ impl Memory {
 
 /// Makes the options of a request. Those that remember name all of what they remember, and for
 /// how long; they are left out where that is nothing, or too long to be read on a button.
-pub(crate) fn options(
-    memory: &Memory,
-    scopes: &[Scope],
+pub(crate) fn permission_options(
+    memory: &RememberedEffects,
+    scopes: &[RuleScope],
     display: impl Fn(&Path) -> String,
     titles: &Titles,
 ) -> Vec<PermissionOption> {
-    let name = |choice: &Choice| match choice.scope {
-        None => Some(titles.render_whole(choice.name, &[])),
+    let name = |choice: &OptionSpec| match choice.scope {
+        None => Some(titles.render_untruncated(choice.message_id, &[])),
         Some(scope) if scopes.contains(&scope) => {
             let matchers = memory.matchers(scope);
-            let words: Vec<_> = matchers.iter().map(|it| matched(it, &display, titles)).collect();
+            let words: Vec<_> =
+                matchers.iter().map(|it| describe_matcher(it, &display, titles)).collect();
             let words = words.join(", ");
-            let is_readable = (1..=OPTION_BYTES).contains(&words.len());
-            is_readable.then(|| titles.render_with(choice.name, &[], &[("what", words)]))
+            let is_readable = (1..=MAX_OPTION_SCOPE_BYTES).contains(&words.len());
+            is_readable
+                .then(|| titles.render_with_messages(choice.message_id, &[], &[("what", words)]))
         }
         Some(_) => None,
     };
     let option =
-        |choice: &Choice| Some(PermissionOption::new(choice.id, name(choice)?, choice.kind));
-    CHOICES.iter().filter_map(option).collect()
+        |choice: &OptionSpec| Some(PermissionOption::new(choice.id, name(choice)?, choice.kind));
+    OPTION_SPECS.iter().filter_map(option).collect()
 }
 
 /// Leaves out the options that remember something beyond the session.
-pub(crate) fn retain_unstored(options: &mut Vec<PermissionOption>) {
-    let stored = CHOICES.iter().filter(|choice| choice.scope.is_some_and(Scope::is_stored));
+pub(crate) fn drop_stored_options(options: &mut Vec<PermissionOption>) {
+    let stored =
+        OPTION_SPECS.iter().filter(|choice| choice.scope.is_some_and(RuleScope::is_stored));
     let stored: Vec<_> = stored.map(|choice| choice.id).collect();
     options.retain(|option| !stored.contains(&&*option.id));
 }
 
 /// Understands an answer. Only the option that was offered and says so allows anything: an
 /// unknown option, an error, no answer are all a no.
-pub(crate) fn decide(answer: Answer, offered: &[PermissionOption]) -> Decision {
+pub(crate) fn interpret_answer(
+    answer: PermissionAnswer,
+    offered: &[PermissionOption],
+) -> ClientDecision {
     let (option_id, reason) = match answer {
-        Answer::Cancelled => return Decision::Cancelled,
-        Answer::Failed(error) => return Decision::Unanswered(error),
-        Answer::Selected { option_id, reason } => (option_id, reason.and_then(heard)),
+        PermissionAnswer::Cancelled => return ClientDecision::Cancelled,
+        PermissionAnswer::Failed(error) => return ClientDecision::Unanswered(error),
+        PermissionAnswer::Selected { option_id, reason } => {
+            (option_id, reason.and_then(clean_rejection_reason))
+        }
     };
     let is_offered = offered.iter().any(|option| option.id == option_id);
-    let choice = CHOICES.iter().find(|choice| is_offered && choice.id == option_id);
-    let Some(choice) = choice else { return Decision::Void };
+    let choice = OPTION_SPECS.iter().find(|choice| is_offered && choice.id == option_id);
+    let Some(choice) = choice else { return ClientDecision::NotOffered };
     match choice.kind {
         PermissionOptionKind::AllowOnce | PermissionOptionKind::AllowAlways => {
-            Decision::Allowed { remember: choice.scope }
+            ClientDecision::Allowed { remember: choice.scope }
         }
-        _ => Decision::Rejected { remember: choice.scope, reason },
+        _ => ClientDecision::Rejected { remember: choice.scope, reason },
     }
 }
 
 /// Takes what a user said of a rejection: visible, at most 2 KiB; nothing of an empty text.
-pub(crate) fn heard(reason: impl AsRef<str>) -> Option<String> {
-    let shown = visible(head(reason.as_ref().trim(), REASON_BYTES));
-    let shown = head(&shown, REASON_BYTES);
+pub(crate) fn clean_rejection_reason(reason: impl AsRef<str>) -> Option<String> {
+    let shown = visible(head(reason.as_ref().trim(), MAX_REJECTION_REASON_BYTES));
+    let shown = head(&shown, MAX_REJECTION_REASON_BYTES);
     (!shown.is_empty()).then(|| shown.to_owned())
 }
 
 #[cfg(test)]
 #[cfg(feature = "titles")]
 mod tests {
-    use super::{Memory, options};
+    use super::{RememberedEffects, permission_options};
     use crate::effects::Effect;
-    use crate::limits::OPTION_BYTES;
-    use crate::rules::Scope;
+    use crate::limits::MAX_OPTION_SCOPE_BYTES;
+    use crate::rules::RuleScope;
     use crate::title::Titles;
 
     fn names(locale: &str, effect: Effect) -> Vec<String> {
-        let memory = Memory::of(vec![effect]);
-        let scopes = [Scope::Session, Scope::Project];
+        let memory = RememberedEffects::new(vec![effect]);
+        let scopes = [RuleScope::Session, RuleScope::Project];
         let display = |path: &std::path::Path| path.display().to_string();
-        let options = options(&memory, &scopes, display, &Titles::own(locale));
+        let options = permission_options(&memory, &scopes, display, &Titles::builtin(locale));
         options.into_iter().map(|option| option.name).collect()
     }
 
@@ -181,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_command_that_no_button_can_show_is_not_remembered_by_one() {
-        let command = format!("ls\n{}", "x".repeat(OPTION_BYTES.max(8 << 10)));
+        let command = format!("ls\n{}", "x".repeat(MAX_OPTION_SCOPE_BYTES.max(8 << 10)));
         let run = Effect::Run { command, cwd: "/p".into() };
         assert_eq!(names("en", run), ["Allow once", "Reject once"]);
     }

@@ -3,13 +3,15 @@
 //! It knows no shell's whole grammar. What it cannot be sure of is no plain command, and so is
 //! asked about.
 
-use callboard_shell::plain::{self, Plain};
-use callboard_shell::{NotUnderstood, button, interprets, runs_another, understand};
+use callboard_shell::portable_line::{self, PortableLine};
+use callboard_shell::{
+    AnalysisError, allowable_prefix_len, analyze_command, is_interpreter, wraps_commands,
+};
 use serde::{Deserialize, Serialize};
 
-use super::Match;
+use super::MatchCertainty;
 use crate::effects::Effect;
-use crate::limits::{COMMAND_BYTES, PATTERN_BYTES};
+use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 
 /// The first words of commands: the program and what follows it.
 ///
@@ -40,7 +42,7 @@ impl ArgvPrefix {
     pub fn try_new(words: Vec<String>) -> Option<Self> {
         let bytes: usize = words.iter().map(String::len).sum();
         let has_program = words.first().is_some_and(|program| !program.is_empty());
-        (has_program && bytes <= PATTERN_BYTES).then_some(Self(words))
+        (has_program && bytes <= MAX_RULE_PATTERN_BYTES).then_some(Self(words))
     }
 
     /// Returns the words.
@@ -51,17 +53,17 @@ impl ArgvPrefix {
 
     /// Whether a rule for it speaks of one plain command.
     pub(super) fn allows(&self, command: &[String]) -> bool {
-        command.starts_with(&self.0) && understand(command, self.0.len()).is_ok()
+        command.starts_with(&self.0) && analyze_command(command, self.0.len()).is_ok()
     }
 
     /// Returns why a rule for it does not speak of a command that begins with its words.
-    pub(super) fn not_understood(&self, command: &[String]) -> Option<NotUnderstood> {
+    pub(super) fn mismatch_reason(&self, command: &[String]) -> Option<AnalysisError> {
         let begins = command.starts_with(&self.0);
-        begins.then(|| understand(command, self.0.len()).err()).flatten()
+        begins.then(|| analyze_command(command, self.0.len()).err()).flatten()
     }
 
-    pub(super) fn denies(&self, command: &Command) -> Match {
-        command.holds(&loose_words(&self.0.join(" ")))
+    pub(super) fn denies(&self, command: &ParsedCommandLine) -> MatchCertainty {
+        command.match_denied(&split_loosely(&self.0.join(" ")))
     }
 }
 
@@ -81,82 +83,90 @@ impl From<ArgvPrefix> for Vec<String> {
 
 /// A command line, read once for all rules.
 #[derive(Debug)]
-pub(super) struct Command {
-    pub(super) plain: Option<Plain>,
+pub(super) struct ParsedCommandLine {
+    pub(super) portable_line: Option<PortableLine>,
     /// None of a command that is too long to be read.
-    loose: Option<Vec<String>>,
+    lowercase_words: Option<Vec<String>>,
 }
 
-impl Command {
-    pub(super) fn read(line: &str) -> Self {
-        let is_short = line.len() <= COMMAND_BYTES;
-        let plain = if is_short && cfg!(not(windows)) { plain::read(line) } else { None };
-        Self { plain, loose: is_short.then(|| loose_words(line)) }
+impl ParsedCommandLine {
+    pub(super) fn new(line: &str) -> Self {
+        let is_short = line.len() <= MAX_JUDGED_COMMAND_BYTES;
+        let portable_line =
+            if is_short && cfg!(not(windows)) { portable_line::parse(line) } else { None };
+        Self { portable_line, lowercase_words: is_short.then(|| split_loosely(line)) }
     }
 
     /// Whether another command's words stand in this one, one after the other, or this one is too
     /// long to tell.
-    pub(super) fn may_hold(&self, denied: &str) -> bool {
-        self.loose.is_none() || self.holds(&loose_words(denied)) == Match::Yes
+    pub(super) fn may_contain(&self, denied: &str) -> bool {
+        self.lowercase_words.is_none()
+            || self.match_denied(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
     /// Whether it may run what does not stand there: it is not plain, or joins commands of which
     /// one runs what another may have written.
-    fn is_unclear(&self) -> bool {
-        let is_joint = |line: &Plain| line.commands.len() > 1;
-        let runs = |line: &Plain| line.commands.iter().any(|words| runs_what_it_reads(&words[0]));
-        self.plain.as_ref().is_none_or(|line| is_joint(line) && runs(line))
+    fn may_run_other_commands(&self) -> bool {
+        let is_joint = |line: &PortableLine| line.commands.len() > 1;
+        let runs = |line: &PortableLine| {
+            line.commands.iter().any(|words| is_launcher_or_interpreter(&words[0]))
+        };
+        self.portable_line.as_ref().is_none_or(|line| is_joint(line) && runs(line))
     }
 
-    fn holds(&self, denied: &[String]) -> Match {
-        let (Some(words), Some(program)) = (&self.loose, denied.first()) else {
-            return Match::Maybe;
+    fn match_denied(&self, denied: &[String]) -> MatchCertainty {
+        let (Some(words), Some(program)) = (&self.lowercase_words, denied.first()) else {
+            return MatchCertainty::Maybe;
         };
-        if words.windows(denied.len()).any(|words| stand_for(words, denied)) {
-            Match::Yes
-        } else if self.is_unclear() || words.iter().any(|word| names(word, program)) {
-            Match::Maybe
+        if words.windows(denied.len()).any(|words| matches_denied_words(words, denied)) {
+            MatchCertainty::Yes
+        } else if self.may_run_other_commands()
+            || words.iter().any(|word| names_program(word, program))
+        {
+            MatchCertainty::Maybe
         } else {
-            Match::No
+            MatchCertainty::No
         }
     }
 }
 
 /// Returns the first words of the one command in a line, if all commands that begin with them, and of
 /// which every word is understood, may be allowed by one button.
-pub(crate) fn common(line: &str) -> Option<ArgvPrefix> {
-    let plain = Command::read(line).plain?;
+pub(crate) fn offerable_prefix(line: &str) -> Option<ArgvPrefix> {
+    let plain = ParsedCommandLine::new(line).portable_line?;
     let [command] = &*plain.commands else { return None };
-    let held = button(command).filter(|_| plain.writes.is_empty())?;
+    let held = allowable_prefix_len(command).filter(|_| plain.writes.is_empty())?;
     ArgvPrefix::try_new(command[..held].to_vec())
 }
 
 /// Whether an effect is a command that may run files of the project, by itself or what it is told.
-pub(crate) fn runs_files(effect: &Effect) -> bool {
+pub(crate) fn may_run_project_files(effect: &Effect) -> bool {
     let Effect::Run { command, .. } = effect else { return false };
-    let line = Command::read(command).plain;
-    line.is_none_or(|line| line.commands.iter().any(|command| callboard_shell::runs_files(command)))
+    let line = ParsedCommandLine::new(command).portable_line;
+    line.is_none_or(|line| {
+        line.commands.iter().any(|command| callboard_shell::may_run_project_files(command))
+    })
 }
 
 /// Whether a program runs what it is told or reads.
-fn runs_what_it_reads(program: &str) -> bool {
+fn is_launcher_or_interpreter(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-    runs_another(&name) || interprets(&name)
+    wraps_commands(&name) || is_interpreter(&name)
 }
 
-fn stand_for(words: &[String], denied: &[String]) -> bool {
+fn matches_denied_words(words: &[String], denied: &[String]) -> bool {
     let mut pairs = words.iter().zip(denied);
-    pairs.next().is_some_and(|(word, program)| names(word, program))
+    pairs.next().is_some_and(|(word, program)| names_program(word, program))
         && pairs.all(|(word, denied)| word == denied)
 }
 
 /// Whether a word names a program, behind any path.
-fn names(word: &str, program: &str) -> bool {
+fn names_program(word: &str, program: &str) -> bool {
     word == program || word.rsplit('/').next() == Some(program)
 }
 
 /// Splits a command at everything that can part words, quotes and escapes aside, in small letters.
-fn loose_words(line: &str) -> Vec<String> {
+fn split_loosely(line: &str) -> Vec<String> {
     let bare = line.replace(['"', '\'', '\\'], "").to_ascii_lowercase();
     let parts = |letter: char| {
         letter.is_whitespace() || letter.is_control() || ";&|()<>{}[]$`=!,~*?#".contains(letter)

@@ -7,8 +7,8 @@ use callboard_text::{head, visible};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
-use super::Match;
-use crate::limits::PATTERN_BYTES;
+use super::MatchCertainty;
+use crate::limits::MAX_RULE_PATTERN_BYTES;
 
 /// A glob over resolved absolute paths, such as `/project/src/**`.
 ///
@@ -20,9 +20,9 @@ use crate::limits::PATTERN_BYTES;
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
     exact: GlobMatcher,
-    any_case: GlobMatcher,
+    case_insensitive: GlobMatcher,
     /// The folders that no pattern stands in: nothing that matches lies elsewhere.
-    base: PathBuf,
+    literal_base: PathBuf,
 }
 
 impl PathGlob {
@@ -35,7 +35,7 @@ impl PathGlob {
         let refuse = |why: &str| PatternError(format!("{}: {why}", visible(glob)));
         let path = Path::new(glob);
         let is_dotted = glob.split('/').any(|name| name == "." || name == "..");
-        if glob.len() > PATTERN_BYTES || !path.is_absolute() || is_dotted {
+        if glob.len() > MAX_RULE_PATTERN_BYTES || !path.is_absolute() || is_dotted {
             return Err(refuse("not an absolute path of at most 1 KiB without `.` and `..`"));
         }
         let compile = |is_loose| {
@@ -48,8 +48,8 @@ impl PathGlob {
         };
         Ok(Self {
             exact: compile(false)?.compile_matcher(),
-            any_case: compile(true)?.compile_matcher(),
-            base: path.components().take_while(is_plain).collect(),
+            case_insensitive: compile(true)?.compile_matcher(),
+            literal_base: path.components().take_while(is_plain).collect(),
         })
     }
 
@@ -64,25 +64,25 @@ impl PathGlob {
     }
 
     /// Whether something is denied that is done to a path, or to all that lies beneath it.
-    pub(super) fn denies(&self, path: &Path, is_tree: bool) -> Match {
-        if self.any_case.is_match(path) {
-            Match::Yes
-        } else if !is_resolved(path) || is_tree && self.may_lie_beneath(path) {
-            Match::Maybe
+    pub(super) fn denies(&self, path: &Path, is_tree: bool) -> MatchCertainty {
+        if self.case_insensitive.is_match(path) {
+            MatchCertainty::Yes
+        } else if !is_resolved(path) || is_tree && self.may_overlap(path) {
+            MatchCertainty::Maybe
         } else {
-            Match::No
+            MatchCertainty::No
         }
     }
 
     /// Whether something that matches may lie in a folder, or the folder in something that does.
-    fn may_lie_beneath(&self, path: &Path) -> bool {
-        let (base, path) = (any_case(&self.base), any_case(path));
+    fn may_overlap(&self, path: &Path) -> bool {
+        let (base, path) = (lowercase_path(&self.literal_base), lowercase_path(path));
         base.starts_with(&path) || path.starts_with(&base)
     }
 }
 
 /// The path in small letters, for disks that ignore the case.
-fn any_case(path: &Path) -> PathBuf {
+fn lowercase_path(path: &Path) -> PathBuf {
     path.to_string_lossy().to_lowercase().into()
 }
 
@@ -133,7 +133,7 @@ impl From<PathGlob> for String {
 #[serde(try_from = "String", into = "String")]
 pub struct HostPattern {
     host: String,
-    is_beneath: bool,
+    is_wildcard: bool,
 }
 
 impl HostPattern {
@@ -144,44 +144,44 @@ impl HostPattern {
     /// [`PatternError`] if it is no name of a host, or a wildcard over numbers.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         let beneath = pattern.strip_prefix("*.");
-        let name = host(beneath.unwrap_or(pattern));
+        let name = normalized_host(beneath.unwrap_or(pattern));
         let is_number = |name: &String| {
             let last = name.rsplit('.').next();
             last.is_some_and(|label| label.bytes().all(|byte| byte.is_ascii_digit()))
         };
         match name.filter(|name| beneath.is_none() || !is_number(name)) {
-            Some(host) => Ok(Self { host, is_beneath: beneath.is_some() }),
+            Some(host) => Ok(Self { host, is_wildcard: beneath.is_some() }),
             None => {
-                let shown = visible(head(pattern, PATTERN_BYTES));
+                let shown = visible(head(pattern, MAX_RULE_PATTERN_BYTES));
                 Err(PatternError(format!("{shown}: not the name of a host, nor `*.` and one")))
             }
         }
     }
 
     pub(super) fn allows(&self, name: &str) -> bool {
-        host(name).is_some_and(|name| match self.is_beneath {
-            true => self.is_above(&name),
+        normalized_host(name).is_some_and(|name| match self.is_wildcard {
+            true => self.matches_subdomain(&name),
             false => name == self.host,
         })
     }
 
-    pub(super) fn denies(&self, name: &str) -> Match {
-        match host(name) {
-            Some(name) if name == self.host => Match::Yes,
-            Some(name) if self.is_beneath && self.is_above(&name) => Match::Yes,
-            Some(_) => Match::No,
-            None => Match::Maybe,
+    pub(super) fn denies(&self, name: &str) -> MatchCertainty {
+        match normalized_host(name) {
+            Some(name) if name == self.host => MatchCertainty::Yes,
+            Some(name) if self.is_wildcard && self.matches_subdomain(&name) => MatchCertainty::Yes,
+            Some(_) => MatchCertainty::No,
+            None => MatchCertainty::Maybe,
         }
     }
 
-    fn is_above(&self, name: &str) -> bool {
+    fn matches_subdomain(&self, name: &str) -> bool {
         name.strip_suffix(&self.host).is_some_and(|rest| rest.ends_with('.'))
     }
 }
 
 impl fmt::Display for HostPattern {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let wildcard = if self.is_beneath { "*." } else { "" };
+        let wildcard = if self.is_wildcard { "*." } else { "" };
         write!(formatter, "{wildcard}{}", self.host)
     }
 }
@@ -201,7 +201,7 @@ impl From<HostPattern> for String {
 }
 
 /// Returns the name of a host in small letters, if it is a plain one.
-fn host(name: &str) -> Option<String> {
+fn normalized_host(name: &str) -> Option<String> {
     let is_plain = |label: &str| {
         let has_letters_only =
             label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::{Verdict, is_obeyed_beneath};
+use super::{Verdict, is_executed_or_config_beneath};
 use crate::effects::{Effect, Effects};
 
 /// What to do about effects that no rule speaks of.
@@ -64,12 +64,12 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
 
 /// The effects of a call, with what its policy says of each.
 #[derive(Debug)]
-pub(crate) struct Judgement {
+pub(crate) struct PolicyVerdicts {
     effects: Effects,
-    by_policy: Vec<Verdict>,
+    verdicts: Vec<Verdict>,
 }
 
-impl Judgement {
+impl PolicyVerdicts {
     pub(crate) fn new(effects: Effects, policy: &dyn Policy) -> Self {
         let judge = |effect| {
             if effects.is_outside(effect) {
@@ -80,8 +80,8 @@ impl Judgement {
                 policy.judge(effect)
             }
         };
-        let by_policy = effects.iter().map(judge).collect();
-        Self { effects, by_policy }
+        let verdicts = effects.iter().map(judge).collect();
+        Self { effects, verdicts }
     }
 
     pub(crate) fn effects(&self) -> &Effects {
@@ -89,8 +89,8 @@ impl Judgement {
     }
 
     /// Returns each effect, and what the policy says of it.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (&Effect, Verdict)> {
-        self.effects.iter().zip(self.by_policy.iter().copied())
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Effect, Verdict)> {
+        self.effects.iter().zip(self.verdicts.iter().copied())
     }
 }
 
@@ -120,10 +120,10 @@ impl AcceptEditsPolicy {
         Self { roots: roots.into_iter().map(Into::into).collect() }
     }
 
-    fn may_edit(&self, path: &Path) -> bool {
+    fn may_edit_path(&self, path: &Path) -> bool {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
         // Of several roots that hold it, none may see such a name on the way.
-        let is_obeyed = |root: &PathBuf| is_obeyed_beneath(root, path);
+        let is_obeyed = |root: &PathBuf| is_executed_or_config_beneath(root, path);
         is_resolved
             && self.roots.iter().any(|root| path.starts_with(root))
             && !self.roots.iter().any(is_obeyed)
@@ -133,7 +133,7 @@ impl AcceptEditsPolicy {
 impl Policy for AcceptEditsPolicy {
     fn judge(&self, effect: &Effect) -> Verdict {
         match effect {
-            Effect::Write(path) if self.may_edit(path) => Verdict::Allow,
+            Effect::Write(path) if self.may_edit_path(path) => Verdict::Allow,
             effect if effect.is_read() => Verdict::Allow,
             _ => Verdict::Ask,
         }

@@ -13,7 +13,7 @@ use callboard_text::is_invisible;
 /// add: files that are executable, and what git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
-    is_one_protected("", path)
+    is_protected_in_folder("", path)
 }
 
 /// Returns the same of a path beneath a root; false of any other. Where the root lies is not in
@@ -22,34 +22,35 @@ pub fn is_protected(path: &Path) -> bool {
 #[must_use]
 pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    path.strip_prefix(root).is_ok_and(|beneath| is_one_protected(&name, beneath))
+    path.strip_prefix(root).is_ok_and(|beneath| is_protected_in_folder(&name, beneath))
 }
 
 /// Returns whether other programs run or obey a file beneath a root because of its name: what is
 /// [protected](is_protected_beneath), and also recipes and manifests of builds, scripts that are run
 /// by a click, settings in the root itself.
 #[must_use]
-pub fn is_obeyed_beneath(root: &Path, path: &Path) -> bool {
+pub fn is_executed_or_config_beneath(root: &Path, path: &Path) -> bool {
     let Ok(beneath) = path.strip_prefix(root) else { return false };
-    let name = beneath.file_name().map(|name| folded(&name.to_string_lossy()));
+    let name = beneath.file_name().map(|name| fold_file_name(&name.to_string_lossy()));
     let is_first = beneath.iter().count() == 1;
-    let first = beneath.iter().next().map(|name| folded(&name.to_string_lossy()));
-    let is_built = |first: String| BUILT.contains(&&*first) || first.starts_with("cmake-build");
+    let first = beneath.iter().next().map(|name| fold_file_name(&name.to_string_lossy()));
+    let is_built =
+        |first: String| BUILD_OUTPUT_FOLDERS.contains(&&*first) || first.starts_with("cmake-build");
     is_protected_beneath(root, path)
-        || name.is_some_and(|name| is_obeyed_file(&name, is_first))
+        || name.is_some_and(|name| is_executed_or_config_file(&name, is_first))
         || !is_first && first.is_some_and(is_built)
 }
 
-fn is_one_protected(folder: &str, path: &Path) -> bool {
-    let names: Vec<_> = path.iter().map(|name| folded(&name.to_string_lossy())).collect();
-    let above = iter::once(folded(folder)).chain(names.iter().cloned());
+fn is_protected_in_folder(folder: &str, path: &Path) -> bool {
+    let names: Vec<_> = path.iter().map(|name| fold_file_name(&name.to_string_lossy())).collect();
+    let above = iter::once(fold_file_name(folder)).chain(names.iter().cloned());
     let leads_through = above.zip(&names).any(|(above, name)| is_protected_tree(&above, name));
-    leads_through || names.last().is_some_and(|name| is_instruction(name))
+    leads_through || names.last().is_some_and(|name| is_agent_instructions(name))
 }
 
 /// Returns a name as the least strict file systems compare it: without case, without characters
 /// that are not shown, without dots and spaces at its end and a stream of the file behind a colon.
-fn folded(name: &str) -> String {
+fn fold_file_name(name: &str) -> String {
     let shown = name.chars().filter(|letter| !is_invisible(*letter));
     // Both ways, for letters such as the sign for Kelvin.
     let folded: String = shown.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
@@ -60,31 +61,31 @@ fn folded(name: &str) -> String {
 /// Whether a file or folder, and all that lies in it, is protected by its name; `folder` is the name
 /// of the folder that holds it.
 fn is_protected_tree(folder: &str, name: &str) -> bool {
-    is_hidden(name)
-        || TREES.contains(&name)
-        || TREE_ENDS.iter().any(|end| name.ends_with(end))
-        || WITHIN.contains(&(folder, name))
+    is_sensitive_dotfile(name)
+        || PROTECTED_FOLDERS.contains(&name)
+        || PROTECTED_FOLDER_SUFFIXES.iter().any(|end| name.ends_with(end))
+        || PROTECTED_IN_FOLDER.contains(&(folder, name))
 }
 
 /// Whether programs obey a file by its name; `is_first` says that it lies in a root itself.
-fn is_obeyed_file(name: &str, is_first: bool) -> bool {
-    NAMES.contains(&name)
-        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-        || ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
-        || is_recipe(name)
-        || is_code_as_settings(name)
-        || is_first && is_setting(name)
+fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
+    EXECUTED_FILE_NAMES.contains(&name)
+        || EXECUTED_FILE_PREFIXES.iter().any(|beginning| name.starts_with(beginning))
+        || EXECUTED_FILE_SUFFIXES.iter().any(|end| name.len() > end.len() && name.ends_with(end))
+        || is_build_script(name)
+        || is_tool_config_file(name)
+        || is_first && is_config_file(name)
 }
 
 /// Names that begin with a dot are for programs, all but a few that none runs or trusts.
-fn is_hidden(name: &str) -> bool {
+fn is_sensitive_dotfile(name: &str) -> bool {
     let second = name.strip_prefix('.').and_then(|rest| rest.chars().next());
-    second.is_some_and(|letter| letter != '.') && !HARMLESS.contains(&name)
+    second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
 }
 
 /// Names that begin with a dot and only leave something out, hold a folder open, or say how text is
 /// indented; and examples of files that matter.
-const HARMLESS: &[&str] = &[
+const HARMLESS_DOTFILES: &[&str] = &[
     ".dockerignore",
     ".editorconfig",
     ".empty",
@@ -108,9 +109,9 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// Makefile, Dockerfile, Rakefile: what a program does, without an ending.
-fn is_recipe(name: &str) -> bool {
+fn is_build_script(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
-    let is_bare = end.is_empty() && stem.len() > "file".len() && !COMMON_FILES.contains(&stem);
+    let is_bare = end.is_empty() && stem.len() > "file".len() && !NOT_BUILD_SCRIPTS.contains(&stem);
     let is_script = matches!(
         stem,
         "dockerfile" | "containerfile" | "makefile" | "gnumakefile" | "jenkinsfile" | "vagrantfile"
@@ -127,18 +128,19 @@ fn is_recipe(name: &str) -> bool {
             | "noxfile"
             | "taskfile"
     );
-    stem.ends_with("file") && is_bare || is_script && !CODE.contains(&end) || is_task
+    stem.ends_with("file") && is_bare || is_script && !SOURCE_EXTENSIONS.contains(&end) || is_task
 }
 
 /// Words that end in "file" and are no recipes.
-const COMMON_FILES: &[&str] =
+const NOT_BUILD_SCRIPTS: &[&str] =
     &["profile", "logfile", "pidfile", "lockfile", "testfile", "datafile"];
 
 /// Endings of source code: `dockerfile.rs` reads such files.
-const CODE: &[&str] = &["c", "cpp", "cs", "go", "java", "js", "kt", "md", "py", "rb", "rs", "ts"];
+const SOURCE_EXTENSIONS: &[&str] =
+    &["c", "cpp", "cs", "go", "java", "js", "kt", "md", "py", "rb", "rs", "ts"];
 
 /// `vite.config.ts`, `karma.conf.js`: settings that are a program, or name one.
-fn is_code_as_settings(name: &str) -> bool {
+fn is_tool_config_file(name: &str) -> bool {
     let mut parts = name.rsplit('.');
     let (end, middle, first) = (parts.next(), parts.next(), parts.next());
     let is_one = |middle| matches!(middle, "config" | "conf" | "setup" | "workspace" | "preset");
@@ -165,15 +167,15 @@ fn is_code_as_settings(name: &str) -> bool {
 }
 
 /// AGENTS.md, CLAUDE.local.md: what agents do as they are told.
-fn is_instruction(name: &str) -> bool {
+fn is_agent_instructions(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
     let is_text = end.ends_with("md") || end.ends_with("mdc");
-    let is_one = INSTRUCTIONS.contains(&stem) || stem.ends_with("-instructions");
+    let is_one = AGENT_INSTRUCTION_STEMS.contains(&stem) || stem.ends_with("-instructions");
     let is_role = [".instructions.md", ".prompt.md", ".agent.md", ".chatmode.md"];
     is_text && is_one || is_role.iter().any(|end| name.ends_with(end))
 }
 
-const INSTRUCTIONS: &[&str] = &[
+const AGENT_INSTRUCTION_STEMS: &[&str] = &[
     "agent",
     "agents",
     "amp",
@@ -198,8 +200,8 @@ const INSTRUCTIONS: &[&str] = &[
 ];
 
 /// A file of settings in the project's own folder: tools look for theirs there.
-fn is_setting(name: &str) -> bool {
-    const ENDS: &[&str] = &[
+fn is_config_file(name: &str) -> bool {
+    const CONFIG_EXTENSIONS: &[&str] = &[
         ".cfg",
         ".conf",
         ".hcl",
@@ -216,11 +218,11 @@ fn is_setting(name: &str) -> bool {
         ".yaml",
         ".yml",
     ];
-    ENDS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
+    CONFIG_EXTENSIONS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
 }
 
 /// What only has its meaning in a folder of a certain name.
-const WITHIN: &[(&str, &str)] = &[
+const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),
     (".circleci", "config.yml"),
@@ -245,13 +247,13 @@ const WITHIN: &[(&str, &str)] = &[
 ];
 
 /// Endings of folders that are projects of an editor.
-const TREE_ENDS: &[&str] = &[".xcodeproj", ".xcworkspace"];
+const PROTECTED_FOLDER_SUFFIXES: &[&str] = &[".xcodeproj", ".xcworkspace"];
 
 /// Folders in a root in which a build puts what is run.
-const BUILT: &[&str] = &["bin", "build", "obj", "target", "vendor"];
+const BUILD_OUTPUT_FOLDERS: &[&str] = &["bin", "build", "obj", "target", "vendor"];
 
 /// Trees that are generated and run; and the name of `.git` on old disks.
-const TREES: &[&str] = &[
+const PROTECTED_FOLDERS: &[&str] = &[
     "__pycache__",
     "_build",
     "bower_components",
@@ -265,7 +267,7 @@ const TREES: &[&str] = &[
     "virtualenv",
 ];
 
-const NAMES: &[&str] = &[
+const EXECUTED_FILE_NAMES: &[&str] = &[
     // What packages are built by, and what runs with them.
     "angular.json",
     "terragrunt.hcl",
@@ -428,7 +430,7 @@ const NAMES: &[&str] = &[
     "wrangler.toml",
 ];
 
-const BEGINNINGS: &[&str] = &[
+const EXECUTED_FILE_PREFIXES: &[&str] = &[
     "angular-cli.",
     "build.gradle",
     "compose.",
@@ -444,7 +446,7 @@ const BEGINNINGS: &[&str] = &[
     "values.y",
 ];
 
-const ENDS: &[&str] = &[
+const EXECUTED_FILE_SUFFIXES: &[&str] = &[
     // Settings of editors.
     ".code-workspace",
     ".iml",
@@ -517,19 +519,20 @@ const ENDS: &[&str] = &[
 #[cfg(test)]
 mod tests {
     use super::{
-        BEGINNINGS, ENDS, NAMES, TREES, WITHIN, is_obeyed_beneath, is_protected,
-        is_protected_beneath,
+        EXECUTED_FILE_NAMES, EXECUTED_FILE_PREFIXES, EXECUTED_FILE_SUFFIXES, PROTECTED_FOLDERS,
+        PROTECTED_IN_FOLDER, is_executed_or_config_beneath, is_protected, is_protected_beneath,
     };
     use std::path::Path;
 
     #[test]
     fn what_makes_other_programs_run_something_is_protected_however_it_is_written() {
-        let within = WITHIN.iter().map(|(folder, name)| format!("{folder}/{name}"));
-        let trees = [".git", ".anything"].iter().chain(TREES).map(|name| (*name).to_owned());
+        let within = PROTECTED_IN_FOLDER.iter().map(|(folder, name)| format!("{folder}/{name}"));
+        let trees =
+            [".git", ".anything"].iter().chain(PROTECTED_FOLDERS).map(|name| (*name).to_owned());
         let trees: Vec<_> = trees.chain(within).collect();
-        let beginnings = BEGINNINGS.iter().map(|beginning| format!("{beginning}x"));
-        let names = NAMES.iter().map(|name| (*name).to_owned());
-        let ends = ENDS.iter().map(|end| format!("x{end}"));
+        let beginnings = EXECUTED_FILE_PREFIXES.iter().map(|beginning| format!("{beginning}x"));
+        let names = EXECUTED_FILE_NAMES.iter().map(|name| (*name).to_owned());
+        let ends = EXECUTED_FILE_SUFFIXES.iter().map(|end| format!("x{end}"));
         for name in names.chain(trees.clone()).chain(beginnings).chain(ends) {
             let last = name.rsplit_once('/').map_or(0, |(folder, _)| folder.len() + 1);
             let hidden = format!("{}\u{200d}{}", &name[..last + 1], &name[last + 1..]);
@@ -540,8 +543,9 @@ mod tests {
             for written in
                 [name.clone(), name.to_uppercase(), hidden, alike, ignored, stream, dot, space]
             {
-                let obeyed =
-                    |path: &str| is_obeyed_beneath(Path::new("/p"), &Path::new("/p").join(path));
+                let obeyed = |path: &str| {
+                    is_executed_or_config_beneath(Path::new("/p"), &Path::new("/p").join(path))
+                };
                 assert!(obeyed(&written) && obeyed(&format!("a/b/{written}")), "{written:?}");
                 let beneath = format!("{written}/x/y");
                 assert!(!trees.contains(&name) || is_protected(Path::new(&beneath)), "{beneath:?}");
@@ -591,7 +595,10 @@ mod tests {
             "Gulpfile.js",
             "app.toml",
         ] {
-            assert!(is_obeyed_beneath(Path::new("/p"), &Path::new("/p").join(path)), "{path}");
+            assert!(
+                is_executed_or_config_beneath(Path::new("/p"), &Path::new("/p").join(path)),
+                "{path}"
+            );
         }
     }
 
@@ -620,7 +627,7 @@ mod tests {
             "LICENSE",
         ] {
             let path = Path::new("/p").join(path);
-            assert!(!is_obeyed_beneath(Path::new("/p"), &path), "{path:?}");
+            assert!(!is_executed_or_config_beneath(Path::new("/p"), &path), "{path:?}");
         }
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Rule, Scope};
-use crate::limits::RULES;
+use super::{Rule, RuleScope};
+use crate::limits::MAX_STORED_RULES;
 
 /// Keeps the rules of projects and of the user.
 ///
@@ -19,14 +19,14 @@ pub trait RuleStore: fmt::Debug + Send + Sync {
     ///
     /// [`StoreError`] if they are there and cannot be read, or must not be trusted. Then every
     /// call is to be asked about: see [`Session::load_rules`](crate::Session::load_rules).
-    fn load(&self, root: &Path) -> Result<Vec<Rule>, StoreError>;
+    fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError>;
 
     /// Remembers and forgets rules of a project and of the user, in this order.
     ///
     /// # Errors
     ///
     /// [`StoreError`] if one of them could not be; the others may have been.
-    fn save(&self, root: &Path, changes: &[Change]) -> Result<(), StoreError>;
+    fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError>;
 
     /// Returns the folder that holds the rules, if one does. A session whose tools reach it takes
     /// from it what denies and asks, and nothing that allows.
@@ -38,14 +38,14 @@ pub trait RuleStore: fmt::Debug + Send + Sync {
 /// A change of the rules that outlive their session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Change {
+pub enum RuleChange {
     /// A rule is to be remembered.
     Add(Rule),
     /// A rule is to be forgotten.
     Remove(Rule),
 }
 
-impl Change {
+impl RuleChange {
     /// Returns the rule.
     #[must_use]
     pub fn rule(&self) -> &Rule {
@@ -59,12 +59,14 @@ impl Change {
     /// # Errors
     ///
     /// [`StoreError`] if the list is full.
-    pub fn apply(&self, rules: &mut Vec<Rule>) -> Result<(), StoreError> {
+    pub fn apply(&self, rules: &mut Vec<Rule>) -> Result<(), RuleStoreError> {
         match self {
             Self::Remove(rule) => rules.retain(|other| other != rule),
             Self::Add(rule) if rules.contains(rule) => {}
-            Self::Add(_) if rules.len() >= RULES => {
-                return Err(StoreError::new(format!("{RULES} rules are kept already")));
+            Self::Add(_) if rules.len() >= MAX_STORED_RULES => {
+                return Err(RuleStoreError::new(format!(
+                    "{MAX_STORED_RULES} rules are kept already"
+                )));
             }
             Self::Add(rule) => rules.push(rule.clone()),
         }
@@ -75,9 +77,9 @@ impl Change {
 /// Why rules could not be loaded or saved, for the user to read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct StoreError(String);
+pub struct RuleStoreError(String);
 
-impl StoreError {
+impl RuleStoreError {
     /// Makes an error that says why and where.
     #[must_use]
     pub fn new(why: impl Into<String>) -> Self {
@@ -87,20 +89,20 @@ impl StoreError {
 
 /// A store that lasts as long as itself, for tests.
 #[derive(Debug, Default)]
-pub struct MemoryStore(Mutex<Vec<(Option<PathBuf>, Vec<Rule>)>>);
+pub struct MemoryRuleStore(Mutex<Vec<(Option<PathBuf>, Vec<Rule>)>>);
 
-impl RuleStore for MemoryStore {
-    fn load(&self, root: &Path) -> Result<Vec<Rule>, StoreError> {
+impl RuleStore for MemoryRuleStore {
+    fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
         let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = lists.iter().filter(|(of, _)| of.as_deref().is_none_or(|of| of == root));
         Ok(of.flat_map(|(_, rules)| rules.clone()).collect())
     }
 
-    fn save(&self, root: &Path, changes: &[Change]) -> Result<(), StoreError> {
+    fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for change in changes {
             let of = match change.rule().scope {
-                Scope::Project => Some(root.to_owned()),
+                RuleScope::Project => Some(root.to_owned()),
                 _ => None,
             };
             let at = lists.iter().position(|(other, _)| *other == of).unwrap_or_else(|| {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{
-    AcceptEditsPolicy, Access, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, Change,
-    HostPattern, Judgement, Matcher, MemoryStore, PathGlob, Policy, ReadOnlyPolicy, Rule,
-    RuleStore as _, Rules, Scope, Verdict,
+    AcceptEditsPolicy, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, FileAccess,
+    HostPattern, Matcher, MemoryRuleStore, PathGlob, Policy, PolicyVerdicts, ReadOnlyPolicy, Rule,
+    RuleChange, RuleScope, RuleStore as _, Rules, Verdict,
 };
 use crate::effects::{Effect, Effects};
 use acp_types::ToolKind;
@@ -15,7 +15,7 @@ use serde_json::json;
 use Verdict::{Allow, Ask, Deny};
 
 fn rule(verdict: Verdict, matcher: Matcher) -> Rule {
-    Rule { scope: Scope::Session, matcher, verdict }
+    Rule { scope: RuleScope::Session, matcher, verdict }
 }
 
 fn rules(list: impl IntoIterator<Item = Rule>) -> Rules {
@@ -33,7 +33,7 @@ fn argv(words: &str) -> Matcher {
     Matcher::Argv(ArgvPrefix::try_new(words).unwrap())
 }
 
-fn path(access: Access, glob: &str) -> Matcher {
+fn path(access: FileAccess, glob: &str) -> Matcher {
     Matcher::Path { access, glob: PathGlob::parse(glob).unwrap() }
 }
 
@@ -41,14 +41,14 @@ fn mcp(tool: Option<&str>) -> Matcher {
     Matcher::Mcp { server: "s".to_owned(), tool: tool.map(str::to_owned) }
 }
 
-fn judged(effects: &Effects, policy: &dyn Policy) -> Judgement {
-    Judgement::new(effects.clone(), policy)
+fn policy_verdicts(effects: &Effects, policy: &dyn Policy) -> PolicyVerdicts {
+    PolicyVerdicts::new(effects.clone(), policy)
 }
 
 /// What one rule comes to where the policy would allow nothing, and where it would allow all.
 fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
     let policy: &dyn Policy = if verdict == Allow { &AskAlwaysPolicy } else { &AllowPolicy };
-    let effects = Effects::from(effect.clone()).by("tool", ToolKind::Execute);
+    let effects = Effects::from(effect.clone()).for_tool("tool", ToolKind::Execute);
     let rules = rules([rule(verdict, matcher.clone())]);
     assert_eq!(rules.judge(&effects, policy), expected, "{verdict:?} {matcher:?} of {effect:?}");
 }
@@ -56,11 +56,11 @@ fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict)
 #[test]
 fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
     let write = Effect::Write("/a/.git/config".into());
-    let guarded = Effects::from(write.clone()).guarded();
+    let guarded = Effects::from(write.clone()).always_ask();
     let allowing = rules([rule(Allow, Matcher::Effect(write.clone()))]);
     assert_eq!(allowing.judge(&guarded, &AllowPolicy), Ask);
     assert_eq!(allowing.judge(&Effects::from(write.clone()), &AllowPolicy), Allow);
-    assert_eq!(Rules::default().memorable(&judged(&guarded, &AskPolicy)), None);
+    assert_eq!(Rules::default().effects_to_remember(&policy_verdicts(&guarded, &AskPolicy)), None);
     assert_eq!(Rules::default().judge(&guarded, &ReadOnlyPolicy), Deny);
     let denying = rules([rule(Deny, Matcher::Effect(write))]);
     assert_eq!(denying.judge(&guarded, &AskPolicy), Deny);
@@ -80,8 +80,9 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
     let is_outside = |path: &Path| !path.starts_with("/p");
     for effect in [read, write] {
         let inside = Effect::Read("/p/a".into());
-        let both = Effects::from_iter([inside.clone(), effect.clone()]).with_outside(is_outside);
-        let effects = both.by("tool", ToolKind::Execute);
+        let both =
+            Effects::from_iter([inside.clone(), effect.clone()]).with_outside_paths(is_outside);
+        let effects = both.for_tool("tool", ToolKind::Execute);
         assert!(effects.is_outside(&effect) && !effects.is_outside(&inside));
         let judge =
             |matcher: Matcher, policy| rules([rule(Allow, matcher)]).judge(&effects, policy);
@@ -95,7 +96,8 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
         for unnamed in [Matcher::Tool("tool".into()), Matcher::Kind(ToolKind::Execute)] {
             assert_eq!(judge(unnamed, &AllowPolicy), Ask);
         }
-        let remembered = Rules::default().memorable(&judged(&effects, &AskPolicy));
+        let remembered =
+            Rules::default().effects_to_remember(&policy_verdicts(&effects, &AskPolicy));
         assert_eq!(remembered, Some(vec![effect]));
     }
 }
@@ -116,7 +118,7 @@ fn the_policies_judge_what_no_rule_speaks_of() {
         let effects = [&read, &search, &write, &Effect::Unknown];
         let judged = effects.map(|it| Rules::default().judge(&Effects::from(it.clone()), policy));
         assert_eq!(judged, expected, "{policy:?}");
-        assert_eq!(Rules::default().judge(&Effects::none(), policy), Allow);
+        assert_eq!(Rules::default().judge(&Effects::empty(), policy), Allow);
     }
 }
 
@@ -149,7 +151,8 @@ fn the_number_of_a_rule_is_never_that_of_another() {
     for command in ["a", "b", "a", "c"] {
         assert!(rules.add(of(command)));
     }
-    let numbers = |rules: &Rules| rules.numbered().map(|(number, _)| number).collect::<Vec<_>>();
+    let numbers =
+        |rules: &Rules| rules.iter_numbered().map(|(number, _)| number).collect::<Vec<_>>();
     assert_eq!(numbers(&rules), [1, 2, 3]);
     assert!(rules.revoke(&of("b")) && rules.revoke(&of("c")));
     assert!(rules.add(of("b")));
@@ -271,7 +274,7 @@ fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
 
 #[test]
 fn a_glob_is_compared_with_resolved_paths() {
-    use Access::{Delete, Read, Write};
+    use FileAccess::{Delete, Read, Write};
     for (access, glob, effect, expected) in [
         (Write, "/p/src/**", Effect::Write("/p/src/a/b.rs".into()), Allow),
         (Write, "/p/src/**", Effect::Write("/p/src".into()), Ask),
@@ -364,14 +367,14 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
         check(Deny, &matcher, effect, denied);
     }
     // A denied tool is denied also where its call does nothing to the world.
-    let silent = Effects::none().by("think", ToolKind::Think);
+    let silent = Effects::empty().for_tool("think", ToolKind::Think);
     let denied = rules([rule(Deny, Matcher::Tool("think".to_owned()))]);
     assert_eq!(denied.judge(&silent, &AllowPolicy), Deny);
 }
 
 #[test]
 fn deny_wins_over_ask_and_ask_over_allow_and_the_policys_no_over_all() {
-    let all = || path(Access::Write, "/**");
+    let all = || path(FileAccess::Write, "/**");
     let write = Effects::from(Effect::Write("/a".into()));
     for (verdicts, expected) in [
         (&[Allow][..], Allow),
@@ -387,7 +390,7 @@ fn deny_wins_over_ask_and_ask_over_allow_and_the_policys_no_over_all() {
 
 #[test]
 fn every_effect_must_be_allowed() {
-    let rules = rules([rule(Allow, path(Access::Write, "/p/**"))]);
+    let rules = rules([rule(Allow, path(FileAccess::Write, "/p/**"))]);
     let both = |other: &str| {
         Effects::from_iter([Effect::Write("/p/a".into()), Effect::Write(other.into())])
     };
@@ -397,15 +400,15 @@ fn every_effect_must_be_allowed() {
 
 #[test]
 fn rules_that_cannot_be_read_leave_nothing_allowed() {
-    let mut rules = rules([rule(Allow, path(Access::Write, "/p/**"))]);
-    assert_eq!(rules.unreadable(), None);
-    rules.set_unreadable("broken".to_owned());
-    assert_eq!(rules.unreadable(), Some("broken"));
+    let mut rules = rules([rule(Allow, path(FileAccess::Write, "/p/**"))]);
+    assert_eq!(rules.load_error(), None);
+    rules.set_load_error("broken".to_owned());
+    assert_eq!(rules.load_error(), Some("broken"));
     let write = Effects::from(Effect::Write("/p/a".into()));
     for policy in [&AskPolicy as &dyn Policy, &AllowPolicy] {
         assert_eq!(rules.judge(&write, policy), Ask);
         assert_eq!(rules.judge(&Effects::from(Effect::Read("/p/a".into())), policy), Ask);
-        assert_eq!(rules.memorable(&judged(&write, policy)), None);
+        assert_eq!(rules.effects_to_remember(&policy_verdicts(&write, policy)), None);
     }
     assert_eq!(rules.judge(&write, &ReadOnlyPolicy), Deny);
 }
@@ -416,32 +419,48 @@ fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
         (Effect::Read("/r".into()), Effect::Write("/a".into()), Effect::Write("/b".into()));
     let call = Effects::from_iter([read.clone(), a.clone(), b.clone(), a.clone()]);
     assert_eq!(
-        Rules::default().memorable(&judged(&call, &AskPolicy)),
+        Rules::default().effects_to_remember(&policy_verdicts(&call, &AskPolicy)),
         Some(vec![a.clone(), b.clone()])
     );
     let all = Some(vec![read, a.clone(), b.clone()]);
-    assert_eq!(Rules::default().memorable(&judged(&call, &AskAlwaysPolicy)), all);
+    assert_eq!(
+        Rules::default().effects_to_remember(&policy_verdicts(&call, &AskAlwaysPolicy)),
+        all
+    );
     let allowed = rules([rule(Allow, Matcher::Effect(a.clone()))]);
-    assert_eq!(allowed.memorable(&judged(&call, &AskPolicy)), Some(vec![b]));
+    assert_eq!(allowed.effects_to_remember(&policy_verdicts(&call, &AskPolicy)), Some(vec![b]));
     for asked in [rule(Ask, Matcher::Effect(a.clone())), rule(Deny, Matcher::Effect(a))] {
-        assert_eq!(rules([asked]).memorable(&judged(&call, &AskPolicy)), None);
+        assert_eq!(rules([asked]).effects_to_remember(&policy_verdicts(&call, &AskPolicy)), None);
     }
     let asked = rules([rule(Ask, Matcher::Tool("t".to_owned()))]);
-    assert_eq!(asked.memorable(&judged(&call.clone().by("t", ToolKind::Edit), &AskPolicy)), None);
     assert_eq!(
-        Rules::default().memorable(&judged(&Effects::from(Effect::Unknown), &AskPolicy)),
+        asked.effects_to_remember(&policy_verdicts(
+            &call.clone().for_tool("t", ToolKind::Edit),
+            &AskPolicy
+        )),
         None
     );
-    assert_eq!(Rules::default().memorable(&judged(&Effects::none(), &AskPolicy)), None);
+    assert_eq!(
+        Rules::default()
+            .effects_to_remember(&policy_verdicts(&Effects::from(Effect::Unknown), &AskPolicy)),
+        None
+    );
+    assert_eq!(
+        Rules::default().effects_to_remember(&policy_verdicts(&Effects::empty(), &AskPolicy)),
+        None
+    );
 }
 
 #[test]
-fn there_is_an_end_to_rules() {
+fn a_session_holds_a_bounded_number_of_rules() {
     let mut rules = Rules::default();
     let numbered = |n: usize| rule(Allow, Matcher::Tool(n.to_string()));
-    assert!((0..crate::limits::SESSION_RULES).all(|n| rules.add(numbered(n))));
+    assert!((0..crate::limits::MAX_SESSION_RULES).all(|n| rules.add(numbered(n))));
     assert!(rules.add(numbered(0)) && !rules.add(numbered(usize::MAX)));
-    assert_eq!(rules.memorable(&judged(&Effects::from(run("a")), &AskPolicy)), None);
+    assert_eq!(
+        rules.effects_to_remember(&policy_verdicts(&Effects::from(run("a")), &AskPolicy)),
+        None
+    );
 }
 
 #[test]
@@ -451,11 +470,11 @@ fn a_rule_is_written_and_read_as_json() {
         (Matcher::Tool("t".to_owned()), json!({"tool": "t"})),
         (Matcher::Kind(ToolKind::SwitchMode), json!({"kind": "switch_mode"})),
         (argv("cargo test"), json!({"argv": ["cargo", "test"]})),
-        (path(Access::Write, "/p/**"), json!({"path": {"access": "write", "glob": "/p/**"}})),
+        (path(FileAccess::Write, "/p/**"), json!({"path": {"access": "write", "glob": "/p/**"}})),
         (Matcher::Host(HostPattern::parse("*.a.b").unwrap()), json!({"host": "*.a.b"})),
         (mcp(None), json!({"mcp": {"server": "s", "tool": null}})),
     ] {
-        let rule = Rule { scope: Scope::Project, matcher, verdict: Deny };
+        let rule = Rule { scope: RuleScope::Project, matcher, verdict: Deny };
         let json = json!({"scope": "project", "matcher": written, "verdict": "deny"});
         assert_eq!(serde_json::to_value(&rule).unwrap(), json);
         assert_eq!(serde_json::from_value::<Rule>(json).unwrap(), rule);
@@ -477,7 +496,7 @@ fn a_rule_is_written_and_read_as_json() {
 }
 
 #[test]
-fn a_rule_is_told_in_words() {
+fn a_rule_is_described_in_words() {
     let display = |path: &Path| path.display().to_string();
     for (matcher, words) in [
         (Matcher::Effect(run("a\nb")), "`a\\nb` in /p"),
@@ -485,7 +504,7 @@ fn a_rule_is_told_in_words() {
         (Matcher::Tool("t\u{202e}".to_owned()), "the tool `t\\u{202e}`"),
         (Matcher::Kind(ToolKind::Edit), "tools of the kind edit"),
         (argv("cargo test"), "commands that begin with `cargo test`"),
-        (path(Access::Delete, "/p/**"), "deleting `/p/**`"),
+        (path(FileAccess::Delete, "/p/**"), "deleting `/p/**`"),
         (Matcher::Host(HostPattern::parse("*.a.b").unwrap()), "connecting to `*.a.b`"),
         (mcp(None), "all tools of s"),
         (mcp(Some("t")), "t of s"),
@@ -495,24 +514,30 @@ fn a_rule_is_told_in_words() {
             format!("reject {words} in this session")
         );
     }
-    let everywhere = Rule { scope: Scope::User, ..rule(Ask, mcp(None)) };
+    let everywhere = Rule { scope: RuleScope::User, ..rule(Ask, mcp(None)) };
     assert_eq!(everywhere.describe(display), "ask about all tools of s everywhere");
 }
 
 #[test]
 fn a_store_keeps_projects_apart_and_the_users_rules_for_all() {
-    let store = MemoryStore::default();
+    let store = MemoryRuleStore::default();
     let of = |scope, tool: &str| Rule { scope, ..rule(Deny, Matcher::Tool(tool.to_owned())) };
-    let (mine, users) = (of(Scope::Project, "a"), of(Scope::User, "b"));
-    let add = [Change::Add(mine.clone()), Change::Add(users.clone()), Change::Add(mine.clone())];
+    let (mine, users) = (of(RuleScope::Project, "a"), of(RuleScope::User, "b"));
+    let add = [
+        RuleChange::Add(mine.clone()),
+        RuleChange::Add(users.clone()),
+        RuleChange::Add(mine.clone()),
+    ];
     store.save(Path::new("/p"), &add).unwrap();
     assert_eq!(store.load(Path::new("/p")).unwrap(), [mine.clone(), users.clone()]);
     assert_eq!(store.load(Path::new("/q")).unwrap(), std::slice::from_ref(&users));
-    store.save(Path::new("/q"), &[Change::Remove(mine.clone())]).unwrap();
-    store.save(Path::new("/q"), &[Change::Remove(users)]).unwrap();
+    store.save(Path::new("/q"), &[RuleChange::Remove(mine.clone())]).unwrap();
+    store.save(Path::new("/q"), &[RuleChange::Remove(users)]).unwrap();
     assert_eq!(store.load(Path::new("/p")).unwrap(), [mine]);
-    let many: Vec<_> = (0..1024).map(|n| Change::Add(of(Scope::User, &n.to_string()))).collect();
+    let many: Vec<_> =
+        (0..1024).map(|n| RuleChange::Add(of(RuleScope::User, &n.to_string()))).collect();
     store.save(Path::new("/p"), &many).unwrap();
-    let error = store.save(Path::new("/p"), &[Change::Add(of(Scope::User, "more"))]).unwrap_err();
+    let error =
+        store.save(Path::new("/p"), &[RuleChange::Add(of(RuleScope::User, "more"))]).unwrap_err();
     assert_eq!(error.to_string(), "1024 rules are kept already");
 }

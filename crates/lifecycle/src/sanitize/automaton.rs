@@ -10,7 +10,7 @@ use std::ops::Range;
 pub(super) struct Automaton {
     nodes: Vec<Node>,
     /// The nodes of the first bytes, so that text without any costs one look a byte.
-    first: Box<[u32; 256]>,
+    first_byte_nodes: Box<[u32; 256]>,
 }
 
 /// A beginning of at least one string.
@@ -21,7 +21,7 @@ struct Node {
     /// How long it is.
     depth: u32,
     /// The longest string that ends here, in bytes; 0 for none.
-    ends: u32,
+    match_len: u32,
     /// The longest shorter beginning that it ends with.
     fallback: u32,
     child: u32,
@@ -29,74 +29,75 @@ struct Node {
 }
 
 /// What was found in a text.
-pub(super) struct Scan {
+pub(super) struct ScanResult {
     /// Where there are strings, in order. Those that overlap are one range.
     pub(super) found: Vec<Range<usize>>,
     /// How many of the last bytes are, or may become, one of the strings.
-    pub(super) open: usize,
+    pub(super) possible_match_bytes: usize,
 }
 
 impl Automaton {
     pub(super) fn new(strings: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
-        let mut automaton = Self { nodes: vec![Node::default()], first: Box::new([ROOT; 256]) };
+        let mut automaton =
+            Self { nodes: vec![Node::default()], first_byte_nodes: Box::new([ROOT; 256]) };
         for string in strings {
             automaton.insert(string.as_ref());
         }
-        automaton.link();
+        automaton.link_fallbacks();
         automaton
     }
 
     /// Looks for every string, overlapping ones too.
-    pub(super) fn scan(&self, text: &[u8]) -> Scan {
+    pub(super) fn scan(&self, text: &[u8]) -> ScanResult {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.iter().enumerate() {
-            at = self.step(at, *byte);
+            at = self.next_node(at, *byte);
             if at != ROOT {
-                let ends = self.node(at).ends as usize;
+                let ends = self.node(at).match_len as usize;
                 if ends > 0 {
-                    cover(&mut found, index + 1 - ends..index + 1);
+                    push_merged(&mut found, index + 1 - ends..index + 1);
                 }
             }
         }
-        Scan { found, open: self.node(at).depth as usize }
+        ScanResult { found, possible_match_bytes: self.node(at).depth as usize }
     }
 
     /// Looks for every string in a text that may have been cut: what stands before `…`, or before a
     /// line that tells how much is left out, is also looked at as the beginning of a string, if it is
     /// longer than `shown`.
-    pub(super) fn scan_cut(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
+    pub(super) fn find_in_truncated(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
             let depth = self.node(at).depth as usize;
-            if depth > shown && is_cut(&text.as_bytes()[index..]) {
-                cover(&mut found, index - depth..index);
+            if depth > shown && is_truncation_mark(&text.as_bytes()[index..]) {
+                push_merged(&mut found, index - depth..index);
             }
-            at = self.step(at, byte);
-            let ends = self.node(at).ends as usize;
+            at = self.next_node(at, byte);
+            let ends = self.node(at).match_len as usize;
             if ends > 0 {
-                cover(&mut found, index + 1 - ends..index + 1);
+                push_merged(&mut found, index + 1 - ends..index + 1);
             }
         }
         found
     }
 
     /// Returns whether any string is in a text.
-    pub(super) fn finds(&self, text: &[u8]) -> bool {
+    pub(super) fn contains_match(&self, text: &[u8]) -> bool {
         let mut at = ROOT;
         text.iter().any(|byte| {
-            at = self.step(at, *byte);
-            self.node(at).ends > 0
+            at = self.next_node(at, *byte);
+            self.node(at).match_len > 0
         })
     }
 
-    fn step(&self, mut at: u32, byte: u8) -> u32 {
+    fn next_node(&self, mut at: u32, byte: u8) -> u32 {
         while at != ROOT {
             if let Some(child) = self.child(at, byte) {
                 return child;
             }
             at = self.node(at).fallback;
         }
-        self.first[usize::from(byte)]
+        self.first_byte_nodes[usize::from(byte)]
     }
 
     fn child(&self, at: u32, byte: u8) -> Option<u32> {
@@ -111,39 +112,41 @@ impl Automaton {
         let mut at = ROOT;
         for byte in string {
             at = match at {
-                ROOT if self.first[usize::from(*byte)] != ROOT => self.first[usize::from(*byte)],
-                _ => self.child(at, *byte).unwrap_or_else(|| self.add(at, *byte)),
+                ROOT if self.first_byte_nodes[usize::from(*byte)] != ROOT => {
+                    self.first_byte_nodes[usize::from(*byte)]
+                }
+                _ => self.child(at, *byte).unwrap_or_else(|| self.add_child(at, *byte)),
             };
         }
         let node = &mut self.nodes[at as usize];
-        node.ends = node.depth;
+        node.match_len = node.depth;
     }
 
-    fn add(&mut self, parent: u32, byte: u8) -> u32 {
+    fn add_child(&mut self, parent: u32, byte: u8) -> u32 {
         let added = self.nodes.len() as u32;
         let Node { depth, child: sibling, .. } = *self.node(parent);
         self.nodes.push(Node { byte, depth: depth + 1, sibling, ..Node::default() });
         self.nodes[parent as usize].child = added;
         if parent == ROOT {
-            self.first[usize::from(byte)] = added;
+            self.first_byte_nodes[usize::from(byte)] = added;
         }
         added
     }
 
     /// Finds the fallbacks, the shortest beginnings first.
-    fn link(&mut self) {
+    fn link_fallbacks(&mut self) {
         let mut queue = VecDeque::from([ROOT]);
         while let Some(parent) = queue.pop_front() {
             let mut child = self.node(parent).child;
             while child != ROOT {
-                let Node { byte, ends, sibling, .. } = *self.node(child);
+                let Node { byte, match_len: ends, sibling, .. } = *self.node(child);
                 let fallback = match parent {
                     ROOT => ROOT,
-                    _ => self.step(self.node(parent).fallback, byte),
+                    _ => self.next_node(self.node(parent).fallback, byte),
                 };
-                let ends = ends.max(self.node(fallback).ends);
+                let ends = ends.max(self.node(fallback).match_len);
                 let node = &mut self.nodes[child as usize];
-                (node.fallback, node.ends) = (fallback, ends);
+                (node.fallback, node.match_len) = (fallback, ends);
                 queue.push_back(child);
                 child = sibling;
             }
@@ -156,13 +159,13 @@ impl Automaton {
 }
 
 /// Whether a text begins with what stands for the rest of one that was cut.
-fn is_cut(rest: &[u8]) -> bool {
+fn is_truncation_mark(rest: &[u8]) -> bool {
     let text = rest.strip_prefix(b" ").unwrap_or(rest);
     [text, rest].iter().zip(["…", "\n[... "]).any(|(rest, cut)| rest.starts_with(cut.as_bytes()))
 }
 
 /// Adds a range that ends behind all others, and takes in those that it overlaps.
-fn cover(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
+fn push_merged(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end > range.start) {
         range.start = range.start.min(last.start);
     }
@@ -179,7 +182,7 @@ mod tests {
     use proptest::prelude::{ProptestConfig, any, proptest};
 
     /// The same by looking at every place.
-    fn slowly(strings: &[Vec<u8>], text: &[u8]) -> (Vec<bool>, usize) {
+    fn naive_scan(strings: &[Vec<u8>], text: &[u8]) -> (Vec<bool>, usize) {
         let mut covered = vec![false; text.len()];
         for string in strings {
             for at in 0..text.len() {
@@ -203,14 +206,14 @@ mod tests {
             let scan = Automaton::new(&strings).scan(&text);
             let mut covered = vec![false; text.len()];
             scan.found.iter().for_each(|range| covered[range.clone()].fill(true));
-            assert_eq!((covered, scan.open), slowly(&strings, &text));
+            assert_eq!((covered, scan.possible_match_bytes), naive_scan(&strings, &text));
             assert!(scan.found.is_sorted_by(|a, b| a.end <= b.start));
         }
 
         #[test]
         fn no_bytes_break_it(strings in vec(vec(any::<u8>(), 0..4), 0..4), text in vec(any::<u8>(), 0..99)) {
             let automaton = Automaton::new(&strings);
-            assert_eq!(automaton.finds(&text), !automaton.scan(&text).found.is_empty());
+            assert_eq!(automaton.contains_match(&text), !automaton.scan(&text).found.is_empty());
         }
     }
 }

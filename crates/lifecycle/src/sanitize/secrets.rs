@@ -6,9 +6,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::automaton::{Automaton, Scan};
-use super::{MARKER, Redactor, forms};
-use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES};
+use super::automaton::{Automaton, ScanResult};
+use super::{REDACTION_MARKER, Redactor, encoded_forms};
+use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_SECRET_BYTES};
 
 /// Values that must never be shown: keys, tokens, passwords. Cheap to clone.
 ///
@@ -26,10 +26,10 @@ use crate::limits::{SECRET_MIN_BYTES, SECRET_SHOWN_BYTES, SECRETS, SECRETS_BYTES
 /// ```
 #[derive(Clone, Default)]
 pub struct Secrets {
-    known: Option<Arc<Automaton>>,
+    automaton: Option<Arc<Automaton>>,
     /// All of them, also those that are left out.
     values: Arc<[String]>,
-    left_out: usize,
+    omitted: usize,
 }
 
 impl Secrets {
@@ -40,25 +40,27 @@ impl Secrets {
     /// first; [`left_out`](Self::left_out) counts the rest.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        let long = |value: &String| value.len() >= SECRET_MIN_BYTES && !MARKER.contains(&**value);
+        let long = |value: &String| {
+            value.len() >= MIN_SECRET_BYTES && !REDACTION_MARKER.contains(&**value)
+        };
         let values = values.into_iter().map(|value| value.as_ref().trim().to_owned()).filter(long);
         let mut values = Vec::from_iter(values.collect::<BTreeSet<_>>());
         values.sort_by_key(String::len);
-        let mut room = SECRETS_BYTES;
-        let taken = values.iter().take(SECRETS).take_while(|value| {
+        let mut room = MAX_SECRETS_BYTES;
+        let taken = values.iter().take(MAX_SECRETS).take_while(|value| {
             let is_taken = value.len() <= room;
             room = room.saturating_sub(value.len());
             is_taken
         });
         let taken = taken.count();
-        let known = values[..taken].iter().flat_map(|value| forms::of(value));
-        let known = (taken > 0).then(|| Arc::new(Automaton::new(known)));
-        Self { known, left_out: values.len() - taken, values: values.into() }
+        let known = values[..taken].iter().flat_map(|value| encoded_forms::encoded_forms(value));
+        let automaton = (taken > 0).then(|| Arc::new(Automaton::new(known)));
+        Self { automaton, omitted: values.len() - taken, values: values.into() }
     }
 
     /// Returns these and further ones, taken as [`new`](Self::new) takes them.
     #[must_use]
-    pub fn with(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+    pub fn with_values(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let values = values.into_iter().map(|value| value.as_ref().to_owned());
         Self::new(self.values.iter().cloned().chain(values))
     }
@@ -66,39 +68,42 @@ impl Secrets {
     /// Returns whether no secret is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.known.is_none()
+        self.automaton.is_none()
     }
 
     /// Returns how many values were over the bounds, and so are not looked for.
     #[must_use]
-    pub fn left_out(&self) -> usize {
-        self.left_out
+    pub fn omitted(&self) -> usize {
+        self.omitted
     }
 
     /// Returns a text without known secrets, passwords in URLs, and what follows `Authorization`
     /// or `Bearer`. For what does not go through a session: logs, errors of the protocol.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match Redactor::new(self).redacted(text) {
+        match Redactor::new(self).redacted_text(text) {
             Some(redacted) => Cow::Owned(redacted),
             None => Cow::Borrowed(text),
         }
     }
 
     /// Returns whether a known secret is in a text.
-    pub(super) fn finds(&self, text: &[u8]) -> bool {
-        self.known.as_ref().is_some_and(|known| known.finds(text))
+    pub(super) fn contains_secret(&self, text: &[u8]) -> bool {
+        self.automaton.as_ref().is_some_and(|known| known.contains_match(text))
     }
 
     /// Looks for known secrets in a text, and for the beginnings of those that were cut.
-    pub(super) fn scan_cut(&self, text: &str) -> Vec<Range<usize>> {
-        let found = self.known.as_ref().map(|known| known.scan_cut(text, SECRET_SHOWN_BYTES));
+    pub(super) fn find_in_truncated(&self, text: &str) -> Vec<Range<usize>> {
+        let found = self
+            .automaton
+            .as_ref()
+            .map(|known| known.find_in_truncated(text, MAX_SHOWN_SECRET_BYTES));
         found.unwrap_or_default()
     }
 
-    pub(super) fn scan(&self, text: &[u8]) -> Scan {
-        let none = Scan { found: Vec::new(), open: 0 };
-        self.known.as_ref().map_or(none, |known| known.scan(text))
+    pub(super) fn scan(&self, text: &[u8]) -> ScanResult {
+        let none = ScanResult { found: Vec::new(), possible_match_bytes: 0 };
+        self.automaton.as_ref().map_or(none, |known| known.scan(text))
     }
 }
 
@@ -123,9 +128,9 @@ mod tests {
 
     #[test]
     fn further_ones_are_found_beside_those_that_were_known() {
-        let secrets = Secrets::new(["12345678"]).with(["abcdefgh", "true"]);
+        let secrets = Secrets::new(["12345678"]).with_values(["abcdefgh", "true"]);
         assert_eq!(secrets.redact("12345678 abcdefgh true"), "[redacted] [redacted] true");
-        assert_eq!(Secrets::default().with(["abcdefgh"]).redact("abcdefgh"), "[redacted]");
+        assert_eq!(Secrets::default().with_values(["abcdefgh"]).redact("abcdefgh"), "[redacted]");
     }
 
     #[test]
@@ -133,11 +138,11 @@ mod tests {
         let many: Vec<_> = (0..300).map(|number| format!("secret-{number}")).collect();
         let secrets = Secrets::new(&many);
         assert_eq!(
-            (secrets.left_out(), secrets.redact("secret-9!").into_owned()),
+            (secrets.omitted(), secrets.redact("secret-9!").into_owned()),
             (44, "[redacted]!".to_owned())
         );
         let long = "x".repeat(40_000);
-        assert_eq!(Secrets::new(["12345678", &long]).left_out(), 1);
+        assert_eq!(Secrets::new(["12345678", &long]).omitted(), 1);
     }
 
     #[test]

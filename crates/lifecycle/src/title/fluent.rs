@@ -7,7 +7,7 @@ use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
 use fluent_langneg::{NegotiationStrategy, negotiate_languages};
 use unic_langid::LanguageIdentifier;
 
-use super::{Titles, Value};
+use super::{MessageArgument, Titles};
 
 /// In the order in which a message is looked for.
 #[derive(Default)]
@@ -15,10 +15,10 @@ pub(super) struct Messages(Vec<FluentBundle<FluentResource>>);
 
 impl Messages {
     /// Writes the first message of `key` that needs nothing which is not there.
-    pub(super) fn write(&self, key: &str, values: &[(String, Value)]) -> Option<String> {
-        let value = |value: &Value| match value {
-            Value::Text(text) => FluentValue::from(text.clone()),
-            Value::Count(count) => FluentValue::from(*count),
+    pub(super) fn format(&self, key: &str, values: &[(String, MessageArgument)]) -> Option<String> {
+        let value = |value: &MessageArgument| match value {
+            MessageArgument::Text(text) => FluentValue::from(text.clone()),
+            MessageArgument::Count(count) => FluentValue::from(*count),
         };
         let mut arguments = FluentArgs::with_capacity(values.len());
         for (name, argument) in values {
@@ -95,7 +95,7 @@ impl Titles {
         for language in chosen {
             for (other, (_, messages)) in languages.iter().zip(catalogues) {
                 if other == language {
-                    bundles.push(bundle(language.clone(), messages)?);
+                    bundles.push(parse_bundle(language.clone(), messages)?);
                 }
             }
         }
@@ -110,7 +110,7 @@ fn parse_locale(locale: &str) -> Option<LanguageIdentifier> {
     tag.trim().parse().ok()
 }
 
-fn bundle(
+fn parse_bundle(
     language: LanguageIdentifier,
     messages: &str,
 ) -> Result<FluentBundle<FluentResource>, TitlesError> {

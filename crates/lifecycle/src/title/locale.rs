@@ -11,7 +11,7 @@
 /// assert_eq!(acp_lifecycle::title::wanted(Some("en"), variable), Some("en".to_owned()));
 /// ```
 #[must_use]
-pub fn wanted(
+pub fn preferred_locale(
     configured: Option<&str>,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
@@ -21,7 +21,7 @@ pub fn wanted(
 
 #[cfg(test)]
 mod tests {
-    use super::wanted;
+    use super::preferred_locale;
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -41,8 +41,8 @@ mod tests {
                 "LANG" => Some(lang.to_owned()),
                 _ => panic!("nobody asked for {name}"),
             };
-            assert_eq!(wanted(configured, variable).as_deref(), expected);
+            assert_eq!(preferred_locale(configured, variable).as_deref(), expected);
         }
-        assert_eq!(wanted(None, |_| None), None);
+        assert_eq!(preferred_locale(None, |_| None), None);
     }
 }

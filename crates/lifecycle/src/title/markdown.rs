@@ -3,12 +3,12 @@
 
 /// Returns a text as it is, or in a code span if Markdown would interpret a character of it.
 #[must_use]
-pub fn plain_or_code(text: &str) -> String {
-    if interprets(text) { code(text) } else { text.to_owned() }
+pub fn code_span_if_needed(text: &str) -> String {
+    if needs_code_span(text) { code_span(text) } else { text.to_owned() }
 }
 
 /// Whether a text, anywhere in a line, holds something that Markdown interprets.
-pub(super) fn interprets(text: &str) -> bool {
+pub(super) fn needs_code_span(text: &str) -> bool {
     // No known dialect gives a meaning to these in the middle of a line; to others, some do.
     let is_plain = |byte: u8| !byte.is_ascii_punctuation() || b"/.,:;'\"()?%=+-".contains(&byte);
     // What becomes a link by itself.
@@ -22,7 +22,7 @@ pub(super) fn interprets(text: &str) -> bool {
 }
 
 /// Returns a text in a code span whose fence is longer than any run of backticks in it.
-pub(super) fn code(text: &str) -> String {
+pub(super) fn code_span(text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
@@ -42,7 +42,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use pulldown_cmark::{Event, Options, Parser, Tag};
 
-    use super::plain_or_code;
+    use super::code_span_if_needed;
     use callboard_text::visible;
 
     use crate::title::Titles;
@@ -90,7 +90,7 @@ mod tests {
             "",
             "x | y",
         ] {
-            for line in [format!("Read {}", plain_or_code(text)), plain_or_code(text)] {
+            for line in [format!("Read {}", code_span_if_needed(text)), code_span_if_needed(text)] {
                 let seen = shown(&line).unwrap_or_else(|event| panic!("{line}: {event}"));
                 let seen = seen.strip_prefix("Read").unwrap_or(&seen);
                 assert_eq!(seen.trim_start(), text, "{line}");

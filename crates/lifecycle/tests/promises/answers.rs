@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Item, Moment, ResponseId, Session};
+use acp_lifecycle::{OutboxItem, ResponseId, Session, Timestamp};
 use acp_types::{SessionState, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
@@ -12,7 +12,7 @@ fn mode(id: &'static str) -> SessionState {
 
 #[test]
 fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_no_turn() {
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
     session.announce(
         &"c".into(),
@@ -21,15 +21,15 @@ fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_n
         now,
     );
     session.send_state(mode("a"), now);
-    while session.poll(now.at).is_some() {}
+    while session.poll(now.monotonic).is_some() {}
     // Within the interval in which this mode would have to wait.
     session.send_state(mode("b"), now);
-    assert_eq!(session.poll(now.at), None);
+    assert_eq!(session.poll(now.monotonic), None);
     session.respond(ResponseId::new(1), now);
     session.send_state(mode("c"), now);
-    let mut next = || session.poll(now.at);
-    assert_eq!(next(), Some(Item::State(mode("b"))));
-    assert_eq!(next(), Some(Item::Response(ResponseId::new(1))));
+    let mut next = || session.poll(now.monotonic);
+    assert_eq!(next(), Some(OutboxItem::State(mode("b"))));
+    assert_eq!(next(), Some(OutboxItem::ClientResponse(ResponseId::new(1))));
     assert_eq!(next(), None, "a later mode waits for its time");
     assert!(session.board().tool_call(&"c".into()).is_some(), "its turn goes on");
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_lifecycle::{
-    CancellationToken, Effects, End, Item, Middleware, Moment, Session, SessionConfig,
-    SessionHandle,
+    CallEnd, CancellationToken, Effects, OutboxItem, Session, SessionConfig, SessionHandle,
+    Timestamp, ToolMiddleware,
 };
 use acp_types::{Content, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -13,12 +13,12 @@ use serde_json::json;
 /// Runs one call with raw input and content of 100 bytes in a session, and returns how much of each
 /// its last document has.
 fn sizes(config: SessionConfig) -> (usize, usize) {
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p").with_config(config);
     let (id, patch) = ("c".into(), ToolCallPatch::announce("x", "X", ToolKind::Other));
     let patch = patch.raw_input(json!("r".repeat(100))).append(Content::text("t".repeat(100)));
     session.announce(&id, &"t".into(), patch, now);
-    session.finish(&id, End::completed(), now);
+    session.finish(&id, CallEnd::completed(), now);
     let report = session.board().history().get(&id).unwrap();
     let raw = report.raw_input.as_ref().map_or(0, |raw| raw.to_string().len());
     (raw, report.content.iter().map(Content::byte_len).sum())
@@ -45,16 +45,16 @@ fn updates_keep_the_interval_that_is_set() {
         (millis(200), millis(200)),
         (Duration::MAX, Duration::from_secs(10)),
     ] {
-        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let config = SessionConfig::default().with_update_interval(interval);
         let mut session = Session::new("/p").with_config(config);
         let (id, patch) = ("c".into(), ToolCallPatch::announce("x", "X", ToolKind::Other));
         session.announce(&id, &"t".into(), patch, now);
         session.start(&id, now);
-        while session.poll(now.at).is_some() {}
-        session.change(&id, ToolCallPatch::new().title("Y"), now);
-        assert_eq!(session.poll_timeout(), Some(now.at + expected));
-        assert!(matches!(session.poll(now.at + expected), Some(Item::ToolCall(..))));
+        while session.poll(now.monotonic).is_some() {}
+        session.update_call(&id, ToolCallPatch::new().title("Y"), now);
+        assert_eq!(session.poll_timeout(), Some(now.monotonic + expected));
+        assert!(matches!(session.poll(now.monotonic + expected), Some(OutboxItem::ToolCall(..))));
     }
 }
 
@@ -78,7 +78,7 @@ async fn the_text_of_a_result_is_cut_to_its_setting_and_its_room() {
     ] {
         let session = Session::new("/p").with_config(config);
         let session = SessionHandle::new(session, SystemTime::now);
-        let tools = Middleware::new(session.clone()).effects(|_, _| Effects::none());
+        let tools = ToolMiddleware::new(session.clone()).effects(|_, _| Effects::empty());
         let cancel = CancellationToken::new();
         let tool = async |_: &str, _| Ok::<_, String>("x".repeat(4000));
         let result = tools

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use acp_lifecycle::perform;
+use acp_lifecycle::execute_call;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_oneof};
@@ -57,7 +57,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     for (number, fate) in fates.iter().enumerate() {
         let open = stage.announce_as(&format!("c{number}")).expect("the id is new");
         if !fate.is_dropped {
-            let task = tokio::spawn(perform(open, stage.tool(fate.act)));
+            let task = tokio::spawn(execute_call(open, stage.tool(fate.act)));
             tasks.push((fate.aborted_after, task));
         }
     }

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use acp_lifecycle::{
-    AskPolicy, CallHandle, Effect, Effects, Executor, Failure, Grant, Middleware, Pinned, Policy,
-    Preview, Subject, Success, Verdict, perform,
+    AskPolicy, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects,
+    Grant, PermissionSubject, Pinned, Policy, ToolMiddleware, Verdict, execute_call,
 };
-use acp_types::{Reason, Status};
+use acp_types::{CallEndReason, Status};
 use pretty_assertions::assert_eq;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -43,20 +43,20 @@ impl Drop for Plan {
     }
 }
 
-impl Executor for Breaks {
+impl CallExecutor for Breaks {
     type Plan = Plan;
 
     fn preview(
         &mut self,
         _: &CallHandle,
-    ) -> impl Future<Output = Result<Preview<Plan>, Failure>> + Send {
+    ) -> impl Future<Output = Result<CallPreview<Plan>, CallFailure>> + Send {
         self.at(At::MakingPreview);
         async {
             self.at(At::Preview);
-            let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
+            let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
             let effects = Effects::from(Effect::Write("/p/f".into()));
             let pinned = Pinned::new(Plan(self.0 == At::DropOfPlan), subject);
-            Ok(Preview::new(pinned, effects))
+            Ok(CallPreview::new(pinned, effects))
         }
     }
 
@@ -65,12 +65,12 @@ impl Executor for Breaks {
         pinned: Pinned<Plan>,
         grant: Grant,
         _: &CallHandle,
-    ) -> impl Future<Output = Result<Success, Failure>> + Send {
+    ) -> impl Future<Output = Result<CallSuccess, CallFailure>> + Send {
         self.at(At::MakingRun);
         async move {
             self.at(At::Run);
             drop(pinned.release(grant).unwrap());
-            Ok(Success::default())
+            Ok(CallSuccess::default())
         }
     }
 }
@@ -79,9 +79,13 @@ impl Executor for Breaks {
 async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
     for at in [At::MakingPreview, At::Preview, At::MakingRun, At::Run, At::DropOfPlan] {
         let stage = Stage::new(Client::Answers("allow"));
-        let ended = tokio::spawn(perform(stage.announce(), Breaks(at))).await;
+        let ended = tokio::spawn(execute_call(stage.announce(), Breaks(at))).await;
         let ended = ended.unwrap_or_else(|error| panic!("{at:?}: {error}"));
-        assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Error)), "{at:?}");
+        assert_eq!(
+            (ended.status, ended.reason),
+            (Status::Failed, Some(CallEndReason::Error)),
+            "{at:?}"
+        );
         assert!(ended.text.starts_with("The tool failed by a fault of its own."), "{at:?}");
         let shown = stage.session.tool_call(&"c".into()).unwrap();
         assert_eq!(shown.raw_output.unwrap()["code"], "internal_error", "{at:?}");
@@ -108,13 +112,16 @@ async fn a_policy_that_panics_permits_nothing_and_keeps_nobody_waiting() {
     for left in 0..9 {
         let stage = Stage::new(Client::Answers("allow"));
         let policy = Arc::new(Fickle { left: left.into() });
-        stage.session.with(|session, _| session.set_policy(policy));
-        let performed = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+        stage.session.update(|session, _| session.set_policy(policy));
+        let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
         let ended = tokio::time::timeout(Duration::from_secs(60), performed).await;
         let ended = ended.unwrap_or_else(|_| panic!("{left}: it waits for ever")).unwrap();
         assert_eq!(stage.has_run(), ended.status == Status::Completed, "{left}");
         if ended.status != Status::Completed {
-            assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
+            assert_eq!(
+                (ended.status, ended.reason),
+                (Status::Failed, Some(CallEndReason::Permission))
+            );
             assert!(ended.text.starts_with("Not permitted: what decides that failed"), "{left}");
         }
         endings.push(ended.status);
@@ -125,9 +132,9 @@ async fn a_policy_that_panics_permits_nothing_and_keeps_nobody_waiting() {
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_panics_keeps_nobody_waiting() {
     let stage = Stage::new(Client::Panics);
-    let performed = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+    let performed = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
     let ended = tokio::time::timeout(Duration::from_secs(60), performed).await.unwrap().unwrap();
-    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
     assert_eq!(
         ended.text,
         "Not run: no one could be asked for permission: the client cannot be reached."
@@ -146,7 +153,7 @@ impl Serialize for Unshown {
 #[tokio::test(start_paused = true)]
 async fn what_describes_the_calls_of_a_middleware_may_panic() {
     let stage = Stage::new(Client::Answers("allow"));
-    let broken = Middleware::new(stage.session.clone())
+    let broken = ToolMiddleware::new(stage.session.clone())
         .titles(|_, _| panic!("a planted panic"))
         .kinds(|_| panic!("a planted panic"))
         .annotations(|_| panic!("a planted panic"));
@@ -155,11 +162,12 @@ async fn what_describes_the_calls_of_a_middleware_may_panic() {
     assert_eq!(done.unwrap(), json!(1));
     assert_eq!(stage.session.tool_call(&"t/a".into()).unwrap().title, "work");
 
-    let broken = Middleware::new(stage.session.clone()).effects(|_, _| panic!("a planted panic"));
+    let broken =
+        ToolMiddleware::new(stage.session.clone()).effects(|_, _| panic!("a planted panic"));
     let ended = broken.call(&"t".into(), "b", "work", json!(1), &stage.cancel, echo).await;
-    assert_eq!(ended.unwrap_err().reason, Some(Reason::Error));
-    let whole = Middleware::new(stage.session.clone());
+    assert_eq!(ended.unwrap_err().reason, Some(CallEndReason::Error));
+    let whole = ToolMiddleware::new(stage.session.clone());
     let unshown = async |_: &str, _: Value| Ok::<_, String>(Unshown);
     let ended = whole.call(&"t".into(), "c", "work", json!(1), &stage.cancel, unshown).await;
-    assert_eq!(ended.err().unwrap().reason, Some(Reason::Error));
+    assert_eq!(ended.err().unwrap().reason, Some(CallEndReason::Error));
 }

@@ -2,12 +2,13 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Board, End, Item, Moment, Session, perform};
-use acp_types::observe::v1::Observer;
+use acp_lifecycle::{CallBoard, CallEnd, OutboxItem, Session, Timestamp, execute_call};
+use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::ToolCallStatus;
-use acp_types::wire::v1::{Sent, Surface};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{
-    CallMeta, Capabilities, Content, Progress, Reason, Status, ToolCallId, ToolCallPatch, ToolKind,
+    CallCapabilities, CallEndReason, CallMeta, Content, Progress, Status, ToolCallId,
+    ToolCallPatch, ToolKind,
 };
 use pretty_assertions::assert_eq;
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
@@ -23,19 +24,19 @@ async fn a_call_cancelled_alone_ends_by_the_user_and_its_turn_goes_on() {
         (Client::IsSilent, Act::Hang, Some(false)),
     ] {
         let stage = Stage::new(client);
-        let task = tokio::spawn(perform(stage.announce(), stage.tool(act)));
+        let task = tokio::spawn(execute_call(stage.announce(), stage.tool(act)));
         let neighbour = stage.announce_as("d").unwrap();
         pass(1).await;
         let offered = stage.session.tool_call(&"c".into()).unwrap().capabilities;
-        assert_eq!(offered, Capabilities { cancel: true });
+        assert_eq!(offered, CallCapabilities { cancel: true });
         assert!(stage.session.cancel_call(&"c".into()));
         let ended = task.await.unwrap();
-        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::User)));
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::User)));
         assert!(!ended.ends_turn && !stage.cancel.is_cancelled());
-        assert!(neighbour.handle().is_open() && !neighbour.handle().cancel().is_cancelled());
+        assert!(neighbour.handle().is_open() && !neighbour.handle().cancel_token().is_cancelled());
         let report = stage.session.tool_call(&"c".into()).unwrap();
         assert_eq!(report.meta.may_have_acted, may_have_acted);
-        assert_eq!(report.capabilities, Capabilities::default());
+        assert_eq!(report.capabilities, CallCapabilities::default());
         assert!(!stage.session.cancel_call(&"c".into()));
         drop(neighbour);
         assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
@@ -47,14 +48,14 @@ async fn what_a_call_made_ends_before_it() {
     let stage = Stage::new(Client::Answers("allow"));
     let parent = stage.announce();
     let child = stage.announce_as("d").unwrap();
-    child.handle().change_meta(|meta| meta.parent = Some("c".to_owned()));
-    let task = tokio::spawn(perform(child, stage.tool(Act::Hang)));
+    child.handle().update_meta(|meta| meta.parent = Some("c".to_owned()));
+    let task = tokio::spawn(execute_call(child, stage.tool(Act::Hang)));
     pass(1).await;
     drop(parent);
     let ended = task.await.unwrap();
-    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Dropped)));
+    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Dropped)));
     assert!(!ended.ends_turn);
-    let ended: Vec<_> = stage.session.with(|session, _| {
+    let ended: Vec<_> = stage.session.update(|session, _| {
         session.board().history().iter().map(|report| report.id.to_string()).collect()
     });
     assert_eq!(ended, ["d", "c"]);
@@ -75,7 +76,7 @@ proptest! {
     /// Whatever is told in whatever order, the client sees legal lives.
     #[test]
     fn what_is_told_out_of_order_is_shown_in_order(all in vec(told(), 0..24)) {
-        let mut now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let mut now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");
         for (call, status, text) in all {
             let mut patch = ToolCallPatch::new();
@@ -85,21 +86,21 @@ proptest! {
             }
             let id = format!("c{call}").into();
             session.upsert(&id, &"t".into(), patch, now);
-            let board: &Board = session.board();
+            let board: &CallBoard = session.board();
             let report = board.tool_call(&id).or_else(|| board.history().get(&id));
             assert!(report.is_some(), "what is told of exists");
-            now.at += std::time::Duration::from_millis(50);
+            now.monotonic += std::time::Duration::from_millis(50);
         }
-        session.end_turn(&"t".into(), Reason::Turn, now);
+        session.end_turn(&"t".into(), CallEndReason::Turn, now);
         session.upsert(&"late".into(), &"t".into(), ToolCallPatch::announce("x", "X", ToolKind::Other), now);
-        assert!(!session.board().has_seen(&"late".into()));
-        let (mut sent, mut seen) = (Sent::new(Surface::Text), Observer::new());
-        while let Some(item) = session.poll(now.at) {
+        assert!(!session.board().is_id_used(&"late".into()));
+        let (mut sent, mut seen) = (V1Projection::new(TerminalDisplay::Text), V1Observer::new());
+        while let Some(item) = session.poll(now.monotonic) {
             match item {
-                Item::ToolCall(id, patch) => {
+                OutboxItem::ToolCall(id, patch) => {
                     sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
                 }
-                Item::Answer(_) => seen.turn_answered(),
+                OutboxItem::PromptResponse(_) => seen.end_turn(),
                 item => panic!("{item:?}"),
             }
         }
@@ -109,14 +110,19 @@ proptest! {
 
 #[test]
 fn a_call_told_as_completed_at_once_has_run() {
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
-    let meta = CallMeta { reason: Some(Reason::Timeout), ..CallMeta::default() };
+    let meta = CallMeta { reason: Some(CallEndReason::Timeout), ..CallMeta::default() };
     for (id, status, meta, expected) in [
         ("a", Status::Completed, CallMeta::default(), (Status::Completed, None)),
-        ("b", Status::Failed, CallMeta::default(), (Status::Failed, Some(Reason::Error))),
-        ("c", Status::Failed, meta, (Status::Failed, Some(Reason::Timeout))),
-        ("d", Status::Cancelled, CallMeta::default(), (Status::Cancelled, Some(Reason::User))),
+        ("b", Status::Failed, CallMeta::default(), (Status::Failed, Some(CallEndReason::Error))),
+        ("c", Status::Failed, meta, (Status::Failed, Some(CallEndReason::Timeout))),
+        (
+            "d",
+            Status::Cancelled,
+            CallMeta::default(),
+            (Status::Cancelled, Some(CallEndReason::User)),
+        ),
     ] {
         let patch = ToolCallPatch::announce("x", "X", ToolKind::Other).status(status).meta(meta);
         session.upsert(&id.into(), &"t".into(), patch, now);
@@ -126,9 +132,9 @@ fn a_call_told_as_completed_at_once_has_run() {
 }
 
 /// The ids of calls in the order of the final reports that a client gets.
-fn ends(session: &mut Session, now: Moment) -> Vec<String> {
-    let ended = std::iter::from_fn(|| session.poll(now.at)).filter_map(|item| match item {
-        Item::ToolCall(id, patch) => patch.status?.is_final().then(|| id.to_string()),
+fn ends(session: &mut Session, now: Timestamp) -> Vec<String> {
+    let ended = std::iter::from_fn(|| session.poll(now.monotonic)).filter_map(|item| match item {
+        OutboxItem::ToolCall(id, patch) => patch.status?.is_final().then(|| id.to_string()),
         _ => None,
     });
     ended.collect()
@@ -136,7 +142,7 @@ fn ends(session: &mut Session, now: Moment) -> Vec<String> {
 
 #[test]
 fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     for made_by_one in [false, true] {
         let mut session = Session::new("/p");
         session.announce(&"root".into(), &"t".into(), ToolCallPatch::new(), now);
@@ -148,11 +154,11 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
             session.announce(&ToolCallId::new(id.as_str()), &"t".into(), patch, now);
         }
-        session.end_turn(&"t".into(), Reason::Turn, now);
+        session.end_turn(&"t".into(), CallEndReason::Turn, now);
         let mut expected = ids.clone();
         expected.insert(if made_by_one { ids.len() } else { 0 }, "root".to_owned());
         assert_eq!(ends(&mut session, now), expected);
-        assert_eq!(session.board().counters().late, 0, "each ends once");
+        assert_eq!(session.board().counters().late_changes, 0, "each ends once");
     }
 }
 
@@ -160,7 +166,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
 #[test]
 fn a_long_line_of_calls_ends_the_last_first() {
     const DEPTH: usize = 2_000;
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let session = std::thread::Builder::new().stack_size(256 * 1024).spawn(move || {
         let mut session = Session::new("/p");
         for number in 0..DEPTH {
@@ -171,8 +177,8 @@ fn a_long_line_of_calls_ends_the_last_first() {
         }
         // It would close a circle, which only a walk through all of them finds.
         let last = Some(format!("c{}", DEPTH - 1));
-        session.change_meta(&"c0".into(), |meta| meta.parent = last, now);
-        session.finish(&"c0".into(), End::completed(), now);
+        session.update_call_meta(&"c0".into(), |meta| meta.parent = last, now);
+        session.finish(&"c0".into(), CallEnd::completed(), now);
         (ends(&mut session, now), session.board().open_calls(None).len())
     });
     let (ended, open) = session.unwrap().join().unwrap();
@@ -182,17 +188,21 @@ fn a_long_line_of_calls_ends_the_last_first() {
 
 #[test]
 fn no_call_that_has_ended_says_how_far_it_is() {
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
-    for end in [End::completed(), End::failed(Reason::Error), End::cancelled(Reason::User)] {
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    for end in [
+        CallEnd::completed(),
+        CallEnd::failed(CallEndReason::Error),
+        CallEnd::cancelled(CallEndReason::User),
+    ] {
         let (mut session, id) = (Session::new("/p"), "c".into());
         session.announce(&id, &"t".into(), ToolCallPatch::new(), now);
         session.start(&id, now);
         let far = Progress::new(77.0).with_total(100.0).with_message("x".to_owned());
-        session.progress(&id, far.clone(), now);
+        session.report_progress(&id, far.clone(), now);
         assert_eq!(session.board().tool_call(&id).unwrap().meta.progress.as_ref(), Some(&far));
         // The tool's own last words do not bring it back.
         let meta = CallMeta { progress: Some(far), ..CallMeta::default() };
-        session.finish(&id, end.with(ToolCallPatch::new().meta(meta)), now);
+        session.finish(&id, end.with_patch(ToolCallPatch::new().meta(meta)), now);
         let ended = session.board().history().get(&id).unwrap();
         assert_eq!((&ended.meta.progress, ended.title.contains('%')), (&None, false));
     }

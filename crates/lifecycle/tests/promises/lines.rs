@@ -2,8 +2,8 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{End, Item, Moment, Session};
-use acp_types::wire::v1::{Sent, Surface};
+use acp_lifecycle::{CallEnd, OutboxItem, Session, Timestamp};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{Content, ToolCallPatch, ToolKind};
 use serde_json::json;
 
@@ -11,23 +11,23 @@ use serde_json::json;
 const LINE: usize = 1024 * 1024;
 
 /// Bytes of a title.
-const BASE_BYTES: usize = 12 * 1024;
+const MAX_TITLE_BYTES: usize = 12 * 1024;
 
 /// Bytes of the content of a call.
-const CONTENT_BYTES: usize = 768 * 1024;
+const MAX_CONTENT_BYTES: usize = 768 * 1024;
 
 /// Bytes of a raw value.
-const RAW_BYTES: usize = 64 * 1024;
+const MAX_RAW_BYTES: usize = 64 * 1024;
 
 #[test]
 fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
     // A quote takes two bytes as JSON, a control character six.
     for letter in ["x", "\"", "\u{1}", "\u{e9}"] {
-        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");
         let id = "c".into();
         let long = |bytes: usize| letter.repeat(bytes / letter.len());
-        let title = long(BASE_BYTES);
+        let title = long(MAX_TITLE_BYTES);
         session.announce(
             &id,
             &"t".into(),
@@ -35,25 +35,25 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
             now,
         );
         for part in [2, 3, 6, 12, 24] {
-            let item = Content::text(long(CONTENT_BYTES / part));
-            session.change(&id, ToolCallPatch::new().append(item), now);
+            let item = Content::text(long(MAX_CONTENT_BYTES / part));
+            session.update_call(&id, ToolCallPatch::new().append(item), now);
         }
-        let raw = || json!({ "value": long(RAW_BYTES) });
-        session.change(&id, ToolCallPatch::new().raw_input(raw()).raw_output(raw()), now);
+        let raw = || json!({ "value": long(MAX_RAW_BYTES) });
+        session.update_call(&id, ToolCallPatch::new().raw_input(raw()).raw_output(raw()), now);
         session.start(&id, now);
-        let mut sent = Sent::new(Surface::Text);
-        let mut items = std::iter::from_fn(|| session.poll(now.at));
+        let mut sent = V1Projection::new(TerminalDisplay::Text);
+        let mut items = std::iter::from_fn(|| session.poll(now.monotonic));
         for item in items.by_ref() {
-            if let Item::ToolCall(id, patch) = item {
+            if let OutboxItem::ToolCall(id, patch) = item {
                 drop(sent.tool_call(&id, &patch));
             }
         }
-        let request = sent.permission("s".into(), &id, Vec::new()).unwrap();
+        let request = sent.permission_request("s".into(), &id, Vec::new()).unwrap();
         let bytes = serde_json::to_vec(&request).unwrap().len();
         assert!((LINE / 2..LINE).contains(&bytes), "a request of {bytes} bytes");
-        session.finish(&id, End::completed(), now);
-        while let Some(item) = session.poll(now.at) {
-            let Item::ToolCall(id, patch) = item else { panic!("{item:?}") };
+        session.finish(&id, CallEnd::completed(), now);
+        while let Some(item) = session.poll(now.monotonic) {
+            let OutboxItem::ToolCall(id, patch) = item else { panic!("{item:?}") };
             for update in sent.tool_call(&id, &patch) {
                 assert!(serde_json::to_vec(&update).unwrap().len() < LINE);
             }

@@ -48,17 +48,17 @@ proptest! {
         for event in [Event::Announce(1), Event::Start(1), Event::Take(9)] {
             world.happen(event);
         }
-        let (start, mut sent) = (world.now.at, 0);
+        let (start, mut sent) = (world.now.monotonic, 0);
         let id = world.call_id(1);
         for gap in gaps {
             let patch = ToolCallPatch::new().append(Content::text("x"));
-            world.session.change(&id, patch, world.now);
-            while world.session.poll(world.now.at).is_some() {
+            world.session.update_call(&id, patch, world.now);
+            while world.session.poll(world.now.monotonic).is_some() {
                 sent += 1;
             }
-            world.now.at += std::time::Duration::from_millis(gap);
+            world.now.monotonic += std::time::Duration::from_millis(gap);
         }
-        let most = (world.now.at - start).as_millis() / 50;
+        let most = (world.now.monotonic - start).as_millis() / 50;
         prop_assert!(sent <= most, "{sent} updates where {most} may be");
     }
 }

@@ -4,19 +4,21 @@ use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{
-    CallHandle, Effect, Effects, End, Executor, Failure, Grant, Item, Moment, Permit, Pinned,
-    Preview, Session, SessionHandle, Subject, Success, perform,
+    CallEnd, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects,
+    Grant, OutboxItem, PermissionSubject, PermitDecision, Pinned, Session, SessionHandle,
+    Timestamp, execute_call,
 };
 use acp_types::{
-    Content, Exit, Reason, Status, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
+    CallEndReason, Content, Status, TerminalExit, TerminalPatch, ToolCallId, ToolCallPatch,
+    ToolKind,
 };
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-fn now() -> Moment {
-    Moment { at: Instant::now(), wall: SystemTime::now() }
+fn now() -> Timestamp {
+    Timestamp { monotonic: Instant::now(), wall: SystemTime::now() }
 }
 
 fn announcement() -> ToolCallPatch {
@@ -37,10 +39,10 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
         let patch = announcement().append(Content::Terminal(terminal.clone()));
         session.announce(&id, &"t".into(), patch, now);
         session.start(&id, now);
-        session.terminal_output(&terminal, b"x", now);
-        session.terminal_exit(&terminal, Exit::default(), now);
-        session.finish(&id, End::completed(), now);
-        while session.poll(now.at).is_some() {}
+        session.append_terminal_output(&terminal, b"x", now);
+        session.end_terminal(&terminal, TerminalExit::default(), now);
+        session.finish(&id, CallEnd::completed(), now);
+        while session.poll(now.monotonic).is_some() {}
     }
     let kept = format!("{:?}", session.outbox());
     assert_eq!(kept.matches("Terminal(").count() + kept.matches("ToolCall(").count(), 0);
@@ -49,10 +51,10 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
 #[test]
 fn nothing_is_posted_in_a_turn_that_was_answered() {
     let (mut session, now) = (Session::new("/p"), now());
-    session.end_turn(&"t".into(), Reason::Turn, now);
+    session.end_turn(&"t".into(), CallEndReason::Turn, now);
     assert!(!session.announce(&"c".into(), &"t".into(), announcement(), now));
-    assert_eq!(session.poll(now.at), Some(Item::Answer("t".into())));
-    assert_eq!(session.poll(now.at), None);
+    assert_eq!(session.poll(now.monotonic), Some(OutboxItem::PromptResponse("t".into())));
+    assert_eq!(session.poll(now.monotonic), None);
     assert!(session.announce(&"c".into(), &"u".into(), announcement(), now));
 }
 
@@ -60,14 +62,14 @@ fn nothing_is_posted_in_a_turn_that_was_answered() {
 fn a_call_that_cannot_complete_fails_with_a_reason() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, &"t".into(), announcement(), now);
-    session.finish(&id, End::completed(), now);
-    let ends = std::iter::from_fn(|| session.poll(now.at)).filter_map(|item| match item {
-        Item::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
+    session.finish(&id, CallEnd::completed(), now);
+    let ends = std::iter::from_fn(|| session.poll(now.monotonic)).filter_map(|item| match item {
+        OutboxItem::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
         _ => None,
     });
     let (status, patch) = ends.last().unwrap();
     assert_eq!(status, Status::Failed);
-    assert_eq!(patch.meta.unwrap().reason, Some(Reason::Error));
+    assert_eq!(patch.meta.unwrap().reason, Some(CallEndReason::Error));
     assert_eq!(patch.raw_output.unwrap()["code"], "error");
 }
 
@@ -75,10 +77,10 @@ fn a_call_that_cannot_complete_fails_with_a_reason() {
 fn a_call_that_has_ended_gets_no_permission() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, &"t".into(), announcement(), now);
-    session.finish(&id, End::cancelled(Reason::User), now);
-    let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
+    session.finish(&id, CallEnd::cancelled(CallEndReason::User), now);
+    let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
     let reads = Effects::from(Effect::Read("/p/x".into()));
-    assert!(matches!(session.permit(&id, &reads, subject, true, now), Permit::Denied(_)));
+    assert!(matches!(session.permit(&id, &reads, subject, true, now), PermitDecision::Denied(_)));
 }
 
 #[tokio::test]
@@ -94,10 +96,10 @@ async fn the_end_of_a_call_stops_what_works_for_it() {
     let (session, cancel) = (handle(), CancellationToken::new());
     let dropped = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
     let kept = session.announce(&"d".into(), &"t".into(), announcement(), &cancel).unwrap();
-    let [first, second] = [&dropped, &kept].map(|open| open.handle().cancel().clone());
+    let [first, second] = [&dropped, &kept].map(|open| open.handle().cancel_token().clone());
     drop(dropped);
     assert!(first.is_cancelled() && !second.is_cancelled());
-    session.end_turn(&"t".into(), Reason::Turn);
+    session.end_turn(&"t".into(), CallEndReason::Turn);
     assert!(second.is_cancelled() && !cancel.is_cancelled());
 }
 
@@ -107,15 +109,15 @@ struct Late {
     ran: Arc<Mutex<bool>>,
 }
 
-impl Executor for Late {
+impl CallExecutor for Late {
     type Plan = ();
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
         self.go.notified().await;
-        let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
+        let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
         let effects = Effects::from(Effect::Read("/p/x".into()));
         let (patch, pinned) = (ToolCallPatch::new(), Pinned::new((), subject));
-        Ok(Preview::new(pinned, effects).with_patch(patch))
+        Ok(CallPreview::new(pinned, effects).with_patch(patch))
     }
 
     async fn run(
@@ -123,10 +125,10 @@ impl Executor for Late {
         pinned: Pinned<()>,
         grant: Grant,
         _: &CallHandle,
-    ) -> Result<Success, Failure> {
+    ) -> Result<CallSuccess, CallFailure> {
         pinned.release(grant).unwrap();
         *self.ran.lock().unwrap() = true;
-        Ok(Success::default())
+        Ok(CallSuccess::default())
     }
 }
 
@@ -136,9 +138,9 @@ async fn a_call_whose_turn_ended_during_its_preview_does_not_run() {
     let open = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
     let (go, ran) = (Arc::<Notify>::default(), Arc::<Mutex<bool>>::default());
     let late = Late { go: go.clone(), ran: ran.clone() };
-    let performed = tokio::spawn(perform(open, late));
+    let performed = tokio::spawn(execute_call(open, late));
     tokio::task::yield_now().await;
-    session.end_turn(&"t".into(), Reason::Shutdown);
+    session.end_turn(&"t".into(), CallEndReason::Shutdown);
     go.notify_one();
     let ended = performed.await.unwrap();
     assert_eq!((ended.status, *ran.lock().unwrap()), (Status::Cancelled, false));

@@ -6,18 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, Pinned, Policy,
-    Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable, Verdict, drive, perform,
+    CallExecutor, CallFailure, CallHandle, CallOutcome, CallPreview, CallSuccess,
+    ClientUnreachable, Effect, Effects, Grant, OutboxItem, OutboxSink, PermissionAnswer,
+    PermissionSubject, Pinned, Policy, Session, SessionHandle, Verdict, drive_session,
+    execute_call,
 };
-use acp_types::observe::v1::Observer;
-use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{Reason, Status, ToolCallPatch, ToolKind};
+use acp_types::observe::v1::V1Observer;
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
+use acp_types::{CallEndReason, Status, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 /// How often a call is previewed before it runs.
-const PREVIEWS: u32 = 3;
+const MAX_PREVIEWS: u32 = 3;
 
 /// What a tool finds: its bytes and the file that it would change, if it is there.
 type Find = Option<(&'static [u8], &'static str)>;
@@ -30,16 +32,16 @@ struct Chases {
     denies: bool,
 }
 
-impl Executor for Chases {
+impl CallExecutor for Chases {
     type Plan = ();
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
-        let gone = || Failure::report("gone", "It is gone.");
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
+        let gone = || CallFailure::recoverable("gone", "It is gone.");
         let (found, path) = self.finds[0].ok_or_else(gone)?;
-        let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), found);
+        let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), found);
         let effects = Effects::from(Effect::Write(path.into()));
         let patch = ToolCallPatch::new().title("Do it");
-        Ok(Preview::new(Pinned::new((), subject), effects).with_patch(patch))
+        Ok(CallPreview::new(Pinned::new((), subject), effects).with_patch(patch))
     }
 
     async fn run(
@@ -47,17 +49,17 @@ impl Executor for Chases {
         pinned: Pinned<()>,
         grant: Grant,
         call: &CallHandle,
-    ) -> Result<Success, Failure> {
+    ) -> Result<CallSuccess, CallFailure> {
         if self.denies {
-            call.session().with(|session, _| session.set_policy(Arc::new(Denies)));
+            call.session().update(|session, _| session.set_policy(Arc::new(Denies)));
         }
         pinned.release(grant).expect("the grant is for this");
         *self.runs.lock().unwrap() += 1;
         self.finds.pop_front();
         if self.finds.is_empty() {
-            return Ok(Success { text: "done".to_owned(), ..Success::default() });
+            return Ok(CallSuccess { text: "done".to_owned(), ..CallSuccess::default() });
         }
-        Err(Failure { is_outdated: true, ..Failure::report("changed", "It changed.") })
+        Err(CallFailure { is_outdated: true, ..CallFailure::recoverable("changed", "It changed.") })
     }
 }
 
@@ -74,24 +76,28 @@ impl Policy for Denies {
 struct Client {
     session: SessionHandle,
     answers: VecDeque<&'static str>,
-    sent: Sent,
-    seen: Arc<Mutex<(u32, Observer)>>,
+    sent: V1Projection,
+    seen: Arc<Mutex<(u32, V1Observer)>>,
 }
 
-impl Sink for Client {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+impl OutboxSink for Client {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         let (asked, observer) = &mut *self.seen.lock().unwrap();
         match item {
-            Item::ToolCall(id, patch) => {
+            OutboxItem::ToolCall(id, patch) => {
                 self.sent.tool_call(&id, &patch).iter().for_each(|update| observer.update(update));
             }
-            Item::Permission(number) => {
+            OutboxItem::PermissionRequest(number) => {
                 *asked += 1;
-                let request = self.session.request(number).unwrap();
-                let request = self.sent.permission("s".into(), &request.call, request.options);
-                observer.permission(&request.unwrap());
+                let request = self.session.permission_request(number).unwrap();
+                let request =
+                    self.sent.permission_request("s".into(), &request.call, request.options);
+                observer.permission_request(&request.unwrap());
                 let option_id = self.answers.pop_front().unwrap().to_owned();
-                self.session.answer(number, Answer::Selected { option_id, reason: None });
+                self.session.answer_permission(
+                    number,
+                    PermissionAnswer::Selected { option_id, reason: None },
+                );
             }
             _ => {}
         }
@@ -100,7 +106,7 @@ impl Sink for Client {
 }
 
 struct Lived {
-    ended: Ended,
+    ended: CallOutcome,
     asked: u32,
     runs: u32,
     may_have_acted: Option<bool>,
@@ -116,25 +122,25 @@ async fn live_if(
     denies: bool,
 ) -> Lived {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let (runs, seen) = (Arc::default(), Arc::<Mutex<(u32, Observer)>>::default());
+    let (runs, seen) = (Arc::default(), Arc::<Mutex<(u32, V1Observer)>>::default());
     let client = Client {
         session: session.clone(),
         answers: answers.into(),
-        sent: Sent::new(Surface::Text),
+        sent: V1Projection::new(TerminalDisplay::Text),
         seen: seen.clone(),
     };
     let stop = CancellationToken::new();
-    let driver = tokio::spawn(drive(session.clone(), client, stop.clone()));
+    let driver = tokio::spawn(drive_session(session.clone(), client, stop.clone()));
     let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
     let open =
         session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap();
     let tool = Chases { finds: finds.iter().copied().collect(), runs: Arc::clone(&runs), denies };
-    let ended = perform(open, tool).await;
-    session.end_turn(&"t".into(), Reason::Turn);
+    let ended = execute_call(open, tool).await;
+    session.end_turn(&"t".into(), CallEndReason::Turn);
     stop.cancel();
     driver.await.unwrap();
     let (asked, observer) = &mut *seen.lock().unwrap();
-    observer.turn_answered();
+    observer.end_turn();
     assert_eq!(observer.violations(), []);
     let runs = *runs.lock().unwrap();
     let may_have_acted = session.tool_call(&"c".into()).unwrap().meta.may_have_acted;
@@ -160,7 +166,7 @@ async fn who_allowed_what_was_there_can_reject_what_is_there_now() {
     let finds = [Some((&b"a"[..], "/p/f")), Some((b"b", "/p/f"))];
     let lived = live(&finds, ["allow", "reject"]).await;
     let ended = lived.ended;
-    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::User)));
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::User)));
     assert_eq!((lived.asked, lived.runs, lived.may_have_acted), (2, 1, Some(false)));
 }
 
@@ -169,7 +175,7 @@ async fn what_changes_each_time_is_told_to_the_model_in_the_end() {
     let finds = [&b"a"[..], b"b", b"c", b"d"].map(|found| Some((found, "/p/f")));
     let lived = live(&finds, ["allow"; 4]).await;
     assert_eq!((lived.ended.status, lived.ended.text.as_str()), (Status::Failed, "It changed."));
-    assert_eq!((lived.asked, lived.runs), (PREVIEWS, PREVIEWS));
+    assert_eq!((lived.asked, lived.runs), (MAX_PREVIEWS, MAX_PREVIEWS));
 }
 
 #[tokio::test(start_paused = true)]

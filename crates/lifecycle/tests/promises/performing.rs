@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, CallHandle, Effect, Effects, Ended, Executor, Failure, Grant, Item, OpenCall,
-    PermissionId, Pinned, Preview, Session, SessionHandle, Sink, Subject, Success, Unreachable,
-    drive, perform,
+    CallExecutor, CallFailure, CallHandle, CallOutcome, CallPreview, CallSuccess,
+    ClientUnreachable, Effect, Effects, Grant, OpenCall, OutboxItem, OutboxSink, PermissionAnswer,
+    PermissionId, PermissionSubject, Pinned, Session, SessionHandle, drive_session, execute_call,
 };
-use acp_types::observe::v1::Observer;
+use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::ToolCallStatus;
-use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{Reason, Status, ToolCallPatch, ToolKind};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
+use acp_types::{CallEndReason, Status, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -44,15 +44,15 @@ pub(crate) struct Tool {
     ran: Arc<Mutex<bool>>,
 }
 
-impl Executor for Tool {
+impl CallExecutor for Tool {
     type Plan = ();
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
         assert!(self.act != Act::PanicInPreview, "a planted panic");
-        let subject = Subject::of_call("tool", &json!({}), "/".as_ref(), b"");
+        let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
         let patch = ToolCallPatch::new().title("Do it");
         let effects = Effects::from(Effect::Write("/p/f".into()));
-        Ok(Preview::new(Pinned::new((), subject), effects).with_patch(patch))
+        Ok(CallPreview::new(Pinned::new((), subject), effects).with_patch(patch))
     }
 
     async fn run(
@@ -60,18 +60,21 @@ impl Executor for Tool {
         pinned: Pinned<()>,
         grant: Grant,
         call: &CallHandle,
-    ) -> Result<Success, Failure> {
+    ) -> Result<CallSuccess, CallFailure> {
         pinned.release(grant).expect("the grant is for this");
         *self.ran.lock().unwrap() = true;
         match self.act {
-            Act::Succeed => Ok(Success { text: "done".to_owned(), ..Success::default() }),
+            Act::Succeed => Ok(CallSuccess { text: "done".to_owned(), ..CallSuccess::default() }),
             Act::Panic => panic!("a planted panic"),
             Act::Hang => std::future::pending().await,
             Act::StopOnCancel => {
-                call.cancel().cancelled().await;
-                Err(Failure { reason: Reason::Turn, ..Failure::report("stopped", "half done") })
+                call.cancel_token().cancelled().await;
+                Err(CallFailure {
+                    reason: CallEndReason::Turn,
+                    ..CallFailure::recoverable("stopped", "half done")
+                })
             }
-            _ => Err(Failure::report("no_luck", "It did not work.")),
+            _ => Err(CallFailure::recoverable("no_luck", "It did not work.")),
         }
     }
 }
@@ -80,36 +83,37 @@ impl Executor for Tool {
 struct Wire {
     session: SessionHandle,
     client: Client,
-    sent: Sent,
-    seen: Arc<Mutex<Observer>>,
+    sent: V1Projection,
+    seen: Arc<Mutex<V1Observer>>,
     asked: Arc<Mutex<Vec<PermissionId>>>,
 }
 
-impl Sink for Wire {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+impl OutboxSink for Wire {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         if self.client == Client::IsGone {
-            return Err(Unreachable);
+            return Err(ClientUnreachable);
         }
         assert!(self.client != Client::Panics, "a planted panic");
         let mut seen = self.seen.lock().unwrap();
         match item {
-            Item::ToolCall(id, patch) => {
+            OutboxItem::ToolCall(id, patch) => {
                 self.sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
             }
-            Item::Permission(id) => {
+            OutboxItem::PermissionRequest(id) => {
                 self.asked.lock().unwrap().push(id);
-                let request = self.session.request(id).unwrap();
-                let request = self.sent.permission("s".into(), &request.call, request.options);
-                seen.permission(&request.unwrap());
+                let request = self.session.permission_request(id).unwrap();
+                let request =
+                    self.sent.permission_request("s".into(), &request.call, request.options);
+                seen.permission_request(&request.unwrap());
                 let answer = match self.client {
                     Client::Answers(option) => {
-                        Answer::Selected { option_id: option.to_owned(), reason: None }
+                        PermissionAnswer::Selected { option_id: option.to_owned(), reason: None }
                     }
-                    Client::SaysCancelled => Answer::Cancelled,
-                    Client::Errs => Answer::Failed("no".to_owned()),
+                    Client::SaysCancelled => PermissionAnswer::Cancelled,
+                    Client::Errs => PermissionAnswer::Failed("no".to_owned()),
                     _ => return Ok(()),
                 };
-                self.session.answer(id, answer);
+                self.session.answer_permission(id, answer);
             }
             _ => {}
         }
@@ -120,7 +124,7 @@ impl Sink for Wire {
 /// A session with its client, and a call that is announced.
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
-    pub(crate) seen: Arc<Mutex<Observer>>,
+    pub(crate) seen: Arc<Mutex<V1Observer>>,
     asked: Arc<Mutex<Vec<PermissionId>>>,
     ran: Arc<Mutex<bool>>,
     pub(crate) cancel: CancellationToken,
@@ -129,16 +133,16 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(client: Client) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
-        let seen = Arc::<Mutex<Observer>>::default();
+        let seen = Arc::<Mutex<V1Observer>>::default();
         let asked = Arc::<Mutex<Vec<PermissionId>>>::default();
         let wire = Wire {
             session: session.clone(),
             client,
-            sent: Sent::new(Surface::Text),
+            sent: V1Projection::new(TerminalDisplay::Text),
             seen: seen.clone(),
             asked: asked.clone(),
         };
-        tokio::spawn(drive(session.clone(), wire, CancellationToken::new()));
+        tokio::spawn(drive_session(session.clone(), wire, CancellationToken::new()));
         Self { session, seen, asked, ran: Arc::default(), cancel: CancellationToken::new() }
     }
 
@@ -155,16 +159,16 @@ impl Stage {
         Tool { act, ran: self.ran.clone() }
     }
 
-    async fn perform(&self, act: Act) -> Ended {
-        perform(self.announce(), self.tool(act)).await
+    async fn perform(&self, act: Act) -> CallOutcome {
+        execute_call(self.announce(), self.tool(act)).await
     }
 
     /// Lets the driver send everything, then returns the status that the client holds.
     pub(crate) async fn status(&self) -> Option<ToolCallStatus> {
-        self.session.end_turn(&"t".into(), Reason::Turn);
+        self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9).await;
         let mut seen = self.seen.lock().unwrap();
-        seen.turn_answered();
+        seen.end_turn();
         assert_eq!(seen.violations(), []);
         seen.tool_call("c").map(|call| call.status)
     }
@@ -190,7 +194,7 @@ async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
     let stage = Stage::new(Client::IsSilent);
     for number in 1..=32 {
         let open = stage.announce_as(&format!("c{number}")).expect("the id is new");
-        tokio::spawn(perform(open, stage.tool(Act::Succeed)));
+        tokio::spawn(execute_call(open, stage.tool(Act::Succeed)));
     }
     pass(1).await;
     let asked = stage.asked.lock().unwrap().clone();
@@ -199,7 +203,7 @@ async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
     for id in asked.clone() {
         let (session, withdrawn) = (stage.session.clone(), withdrawn.clone());
         tokio::spawn(async move {
-            session.withdrawn(id).await;
+            session.wait_withdrawn(id).await;
             withdrawn.lock().unwrap().push(id);
         });
     }
@@ -212,21 +216,22 @@ async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
 #[tokio::test(start_paused = true)]
 async fn every_way_to_end_ends_once_and_says_why() {
     use Client::{Answers, Errs, IsGone, SaysCancelled};
-    const REJECTED: (Status, Option<Reason>) = (Status::Failed, Some(Reason::User));
-    const UNASKED: (Status, Option<Reason>) = (Status::Failed, Some(Reason::Permission));
+    const REJECTED: (Status, Option<CallEndReason>) = (Status::Failed, Some(CallEndReason::User));
+    const UNASKED: (Status, Option<CallEndReason>) =
+        (Status::Failed, Some(CallEndReason::Permission));
     let allow = Answers("allow");
     for (client, act, expected, ran, ends_turn) in [
         (allow, Act::Succeed, (Status::Completed, None), true, false),
         (Answers("allow_always"), Act::Succeed, (Status::Completed, None), true, false),
-        (allow, Act::Fail, (Status::Failed, Some(Reason::Error)), true, false),
-        (allow, Act::Panic, (Status::Failed, Some(Reason::Error)), true, false),
-        (allow, Act::PanicInPreview, (Status::Failed, Some(Reason::Error)), false, false),
+        (allow, Act::Fail, (Status::Failed, Some(CallEndReason::Error)), true, false),
+        (allow, Act::Panic, (Status::Failed, Some(CallEndReason::Error)), true, false),
+        (allow, Act::PanicInPreview, (Status::Failed, Some(CallEndReason::Error)), false, false),
         (Answers("reject"), Act::Succeed, REJECTED, false, false),
         (Answers("reject_always"), Act::Succeed, REJECTED, false, false),
         (Answers("nonsense"), Act::Succeed, UNASKED, false, false),
         (Errs, Act::Succeed, UNASKED, false, false),
         (IsGone, Act::Succeed, UNASKED, false, false),
-        (SaysCancelled, Act::Succeed, (Status::Cancelled, Some(Reason::User)), false, true),
+        (SaysCancelled, Act::Succeed, (Status::Cancelled, Some(CallEndReason::User)), false, true),
     ] {
         let stage = Stage::new(client);
         let ended = stage.perform(act).await;
@@ -248,23 +253,26 @@ async fn every_way_to_end_ends_once_and_says_why() {
 async fn an_answer_that_is_remembered_is_not_asked_for_again() {
     let stage = Stage::new(Client::Answers("allow_always"));
     assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
-    stage.session.with(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
+    stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
     let again = stage.announce_as("d").unwrap();
-    assert_eq!(perform(again, stage.tool(Act::Succeed)).await.status, Status::Completed);
+    assert_eq!(execute_call(again, stage.tool(Act::Succeed)).await.status, Status::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancel_while_permission_is_pending_ends_the_call_before_it_ran() {
     let stage = Stage::new(Client::IsSilent);
-    let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+    let task = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
     pass(1).await;
     stage.cancel.cancel();
     let ended = task.await.unwrap();
-    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
+    assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Turn)));
     assert!(ended.ends_turn && !stage.has_run());
     // The answer comes too late, and nothing runs.
     let id = stage.asked.lock().unwrap()[0];
-    stage.session.answer(id, Answer::Selected { option_id: "allow".to_owned(), reason: None });
+    stage.session.answer_permission(
+        id,
+        PermissionAnswer::Selected { option_id: "allow".to_owned(), reason: None },
+    );
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
     assert!(!stage.has_run());
 }
@@ -275,11 +283,11 @@ async fn a_cancelled_call_may_end_by_itself_and_is_dropped_after_its_grace() {
         [(Act::StopOnCancel, "half done"), (Act::Hang, "Cancelled with its turn.")]
     {
         let stage = Stage::new(Client::Answers("allow"));
-        let task = tokio::spawn(perform(stage.announce(), stage.tool(act)));
+        let task = tokio::spawn(execute_call(stage.announce(), stage.tool(act)));
         pass(1).await;
         stage.cancel.cancel();
         let ended = task.await.unwrap();
-        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Turn)));
         assert!(ended.text.starts_with(expected), "{}", ended.text);
         assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
     }
@@ -288,7 +296,7 @@ async fn a_cancelled_call_may_end_by_itself_and_is_dropped_after_its_grace() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_nobody_waits_for_ends() {
     let stage = Stage::new(Client::Answers("allow"));
-    let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Hang)));
+    let task = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Hang)));
     pass(1).await;
     assert!(stage.has_run());
     task.abort();
@@ -312,28 +320,28 @@ async fn what_is_kept_for_a_call_is_dropped_once_it_has_ended() {
         let stage = Stage::new(Client::Answers("allow"));
         let (open, dropped) = (stage.announce(), Arc::default());
         let call = open.handle().clone();
-        call.keep(Kept(call.clone(), Arc::clone(&dropped)));
-        let task = tokio::spawn(perform(open, stage.tool(act)));
+        call.keep_until_end(Kept(call.clone(), Arc::clone(&dropped)));
+        let task = tokio::spawn(execute_call(open, stage.tool(act)));
         pass(1).await;
         task.abort();
         pass(1).await;
         assert_eq!(*dropped.lock().unwrap(), [false], "{act:?}");
-        call.keep(Kept(call.clone(), Arc::clone(&dropped)));
+        call.keep_until_end(Kept(call.clone(), Arc::clone(&dropped)));
         assert_eq!(*dropped.lock().unwrap(), [false, false], "nothing is kept for what has ended");
     }
     let (stage, dropped) = (Stage::new(Client::IsSilent), Arc::default());
     let open = stage.announce();
-    open.handle().keep(Kept(open.handle().clone(), Arc::clone(&dropped)));
-    stage.session.end_turn(&"t".into(), Reason::Shutdown);
+    open.handle().keep_until_end(Kept(open.handle().clone(), Arc::clone(&dropped)));
+    stage.session.end_turn(&"t".into(), CallEndReason::Shutdown);
     assert_eq!(*dropped.lock().unwrap(), [false]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_ends_lets_nobody_wait_for_an_answer() {
     let stage = Stage::new(Client::IsSilent);
-    let task = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+    let task = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
     pass(1).await;
-    stage.session.end_turn(&"t".into(), Reason::Shutdown);
+    stage.session.end_turn(&"t".into(), CallEndReason::Shutdown);
     let ended = tokio::time::timeout(Duration::from_secs(1), task).await;
     assert!(ended.is_ok() && !stage.has_run());
 }

@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, AskPolicy, Effect, End, Item, PermissionId, Policy, Session, SessionHandle, Sink,
-    Unreachable, Verdict, drive, perform,
+    AskPolicy, CallEnd, ClientUnreachable, Effect, OutboxItem, OutboxSink, PermissionAnswer,
+    PermissionId, Policy, Session, SessionHandle, Verdict, drive_session, execute_call,
 };
-use acp_types::{Reason, Status, ToolCallPatch};
+use acp_types::{CallEndReason, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use tokio_util::sync::CancellationToken;
 
@@ -38,20 +38,20 @@ async fn a_step_that_panics_still_stops_the_calls_that_it_ended() {
     let patch = ToolCallPatch::new().title("X");
     let open = session.announce(&"c".into(), &"t".into(), patch, &cancel).unwrap();
     let step = AssertUnwindSafe(|| {
-        session.with(|session, now| {
-            session.finish(&"c".into(), End::completed(), now);
+        session.update(|session, now| {
+            session.finish(&"c".into(), CallEnd::completed(), now);
             panic!("a planted panic");
         });
     });
     assert!(catch_unwind(step).is_err());
-    assert!(open.handle().cancel().is_cancelled());
+    assert!(open.handle().cancel_token().is_cancelled());
 }
 
 /// Uses the session in each way that takes one of its locks.
 fn uses(session: &SessionHandle) {
-    session.with(|_, _| ());
+    session.update(|_, _| ());
     assert!(!session.cancel_call(&"none".into()));
-    let mut withdrawn = pin!(session.withdrawn(first_request()));
+    let mut withdrawn = pin!(session.wait_withdrawn(first_request()));
     let _is_withdrawn = withdrawn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     session.set_approver(|_, _| std::future::ready(None));
 }
@@ -63,11 +63,12 @@ fn first_request() -> PermissionId {
 
 /// Asks about a call, and returns the request.
 fn asked(session: &mut Session) -> PermissionId {
-    let now = acp_lifecycle::Moment { at: std::time::Instant::now(), wall: SystemTime::now() };
+    let now =
+        acp_lifecycle::Timestamp { monotonic: std::time::Instant::now(), wall: SystemTime::now() };
     session.announce(&"asked".into(), &"t".into(), ToolCallPatch::new().title("Ask"), now);
-    let subject = acp_lifecycle::Subject::of_call("x", &1.into(), "/p".as_ref(), b"");
+    let subject = acp_lifecycle::PermissionSubject::for_call("x", &1.into(), "/p".as_ref(), b"");
     match session.permit(&"asked".into(), &Effect::Unknown.into(), subject, true, now) {
-        acp_lifecycle::Permit::Asked(id) => id,
+        acp_lifecycle::PermitDecision::AwaitingAnswer(id) => id,
         permit => panic!("{permit:?}"),
     }
 }
@@ -106,8 +107,8 @@ fn what_is_replaced_may_use_the_session_when_it_is_dropped() {
         });
         session.set_approver(|_, _| std::future::ready(None));
         let policy = Arc::new(Uses(session.clone()));
-        session.with(|session, _| session.set_policy(policy));
-        session.with(|session, _| session.set_policy(Arc::new(AskPolicy)));
+        session.update(|session, _| session.set_policy(policy));
+        session.update(|session, _| session.set_policy(Arc::new(AskPolicy)));
     });
 }
 
@@ -116,8 +117,8 @@ fn a_policy_may_use_the_session() {
     in_time(async || {
         let stage = Stage::new(Client::Answers("allow"));
         let policy = Arc::new(Uses(stage.session.clone()));
-        stage.session.with(|session, _| session.set_policy(policy));
-        let ended = perform(stage.announce(), stage.tool(Act::Succeed)).await;
+        stage.session.update(|session, _| session.set_policy(policy));
+        let ended = execute_call(stage.announce(), stage.tool(Act::Succeed)).await;
         assert_eq!(ended.status, Status::Completed);
     });
 }
@@ -133,10 +134,11 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Wakes<F> {
 
 /// Hands over everything that is due, and returns the request that is among it.
 fn taken(session: &SessionHandle) -> PermissionId {
-    let items = session
-        .with(|session, now| std::iter::from_fn(|| session.poll(now.at)).collect::<Vec<_>>());
+    let items = session.update(|session, now| {
+        std::iter::from_fn(|| session.poll(now.monotonic)).collect::<Vec<_>>()
+    });
     let request = items.iter().find_map(|item| match item {
-        Item::Permission(id) => Some(*id),
+        OutboxItem::PermissionRequest(id) => Some(*id),
         _ => None,
     });
     request.expect("it is asked about")
@@ -152,14 +154,14 @@ fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
             let open = session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new());
             let waker = Waker::from(Arc::new(Uses(session.clone())));
             let mut context = Context::from_waker(&waker);
-            let mut call = pin!(perform(open.unwrap(), tool));
+            let mut call = pin!(execute_call(open.unwrap(), tool));
             assert!(call.as_mut().poll(&mut context).is_pending());
             let request = taken(&session);
-            let mut withdrawn = pin!(session.withdrawn(request));
+            let mut withdrawn = pin!(session.wait_withdrawn(request));
             assert!(withdrawn.as_mut().poll(&mut context).is_pending());
             match is_answered {
-                true => session.answer(request, Answer::allow_once()),
-                false => session.with(|session, _| session.withdraw(request)),
+                true => session.answer_permission(request, PermissionAnswer::allow_once()),
+                false => session.update(|session, _| session.withdraw_permission(request)),
             }
             assert!(withdrawn.as_mut().poll(&mut context).is_ready());
             let Poll::Ready(ended) = call.as_mut().poll(&mut context) else { panic!("it waits") };
@@ -172,8 +174,8 @@ fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
 /// Takes everything.
 struct Sinks;
 
-impl Sink for Sinks {
-    fn deliver(&mut self, _: Item) -> Result<(), Unreachable> {
+impl OutboxSink for Sinks {
+    fn deliver(&mut self, _: OutboxItem) -> Result<(), ClientUnreachable> {
         Ok(())
     }
 }
@@ -191,14 +193,14 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
         let other = Arc::new(other);
         let ends = other.clone();
         let waker = Waker::from(Arc::new(Wakes(move || drop(ends.lock().unwrap().take()))));
-        let mut call = pin!(perform(announce("c").unwrap(), tool));
+        let mut call = pin!(execute_call(announce("c").unwrap(), tool));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let request = taken(&session);
-        let mut driver = pin!(drive(session.clone(), Sinks, CancellationToken::new()));
+        let mut driver = pin!(drive_session(session.clone(), Sinks, CancellationToken::new()));
         let opened = announce("other");
         assert!(driver.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         *other.lock().unwrap() = opened;
-        session.answer(request, Answer::allow_once());
+        session.answer_permission(request, PermissionAnswer::allow_once());
         assert!(other.lock().unwrap().is_none(), "it was not woken");
         let ended = call.await;
         assert_eq!((ended.status, ended.reason), (Status::Completed, None));
@@ -207,19 +209,21 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
 
 #[tokio::test(start_paused = true)]
 async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
-    type Step = fn(&mut Session, acp_lifecycle::Moment, PermissionId);
+    type Step = fn(&mut Session, acp_lifecycle::Timestamp, PermissionId);
     let steps: [Step; 4] = [
-        |session, _, request| session.withdraw(request),
-        |session, now, _| session.end_turn(&"t".into(), Reason::Turn, now),
-        |session, now, _| session.finish(&"c".into(), acp_lifecycle::End::completed(), now),
-        |session, _, request| drop(session.answer(request, Answer::allow_once())),
+        |session, _, request| session.withdraw_permission(request),
+        |session, now, _| session.end_turn(&"t".into(), CallEndReason::Turn, now),
+        |session, now, _| session.finish(&"c".into(), acp_lifecycle::CallEnd::completed(), now),
+        |session, _, request| {
+            drop(session.answer_permission(request, PermissionAnswer::allow_once()))
+        },
     ];
     for step in steps {
         let stage = Stage::new(Client::IsSilent);
-        let call = tokio::spawn(perform(stage.announce(), stage.tool(Act::Succeed)));
+        let call = tokio::spawn(execute_call(stage.announce(), stage.tool(Act::Succeed)));
         pass(1).await;
         let request = stage.asked();
-        stage.session.with(|session, now| step(session, now, request));
+        stage.session.update(|session, now| step(session, now, request));
         let ended = tokio::time::timeout(Duration::from_secs(60), call).await.unwrap().unwrap();
         assert!(ended.status != Status::Completed && !stage.has_run());
     }
@@ -234,7 +238,7 @@ type Next = fn(&SessionHandle) -> Arc<dyn Policy>;
 impl Policy for Replaces {
     fn judge(&self, _: &Effect) -> Verdict {
         let next = self.1(&self.0);
-        drop(self.0.with(|session, _| session.set_policy(next)));
+        drop(self.0.update(|session, _| session.set_policy(next)));
         Verdict::Allow
     }
 }
@@ -248,8 +252,8 @@ async fn a_policy_that_was_replaced_while_it_judged_lets_nothing_run() {
     for next in nexts {
         let stage = Stage::new(Client::IsSilent);
         let policy = Arc::new(Replaces(stage.session.clone(), next));
-        drop(stage.session.with(|session, _| session.set_policy(policy)));
-        let ended = perform(stage.announce(), stage.tool(Act::Succeed)).await;
+        drop(stage.session.update(|session, _| session.set_policy(policy)));
+        let ended = execute_call(stage.announce(), stage.tool(Act::Succeed)).await;
         assert!(ended.status == Status::Failed && !stage.has_run());
     }
 }

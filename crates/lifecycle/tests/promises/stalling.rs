@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive};
-use acp_types::{Chunk, Role};
+use acp_lifecycle::{
+    ClientUnreachable, OutboxItem, OutboxSink, Session, SessionHandle, drive_session,
+};
+use acp_types::{MessageChunk, Role};
 use pretty_assertions::assert_eq;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -15,15 +17,15 @@ use crate::performing::pass;
 /// A client that takes something only while its gate is open.
 struct Gated {
     is_open: watch::Receiver<bool>,
-    taken: Arc<Mutex<Vec<Item>>>,
+    taken: Arc<Mutex<Vec<OutboxItem>>>,
 }
 
-impl Sink for Gated {
+impl OutboxSink for Gated {
     async fn ready(&mut self) {
         self.is_open.wait_for(|is_open| *is_open).await.unwrap();
     }
 
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         self.taken.lock().unwrap().push(item);
         Ok(())
     }
@@ -31,18 +33,19 @@ impl Sink for Gated {
 
 fn say(session: &SessionHandle, text: &str) {
     let (role, message) = (Role::Agent, "m".to_owned());
-    session.say(Chunk { role, message, text: text.to_owned() });
+    session.send_message_chunk(MessageChunk { role, message, text: text.to_owned() });
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
     let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let (gate, is_open) = watch::channel(false);
-    let taken = Arc::<Mutex<Vec<Item>>>::default();
+    let taken = Arc::<Mutex<Vec<OutboxItem>>>::default();
     let stop = CancellationToken::new();
     let sink = Gated { is_open, taken: taken.clone() };
-    let driver = tokio::spawn(drive(session.clone(), sink, stop.clone()));
-    let may_produce = async || timeout(Duration::from_millis(1), session.unstalled()).await.is_ok();
+    let driver = tokio::spawn(drive_session(session.clone(), sink, stop.clone()));
+    let may_produce =
+        async || timeout(Duration::from_millis(1), session.wait_writable()).await.is_ok();
 
     ["a", "b"].iter().for_each(|text| say(&session, text));
     assert!(may_produce().await);
@@ -54,10 +57,10 @@ async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
     gate.send(true).unwrap();
     pass(1).await;
     assert!(may_produce().await);
-    let texts = |taken: &Mutex<Vec<Item>>| -> Vec<String> {
+    let texts = |taken: &Mutex<Vec<OutboxItem>>| -> Vec<String> {
         let taken = taken.lock().unwrap();
         let texts = taken.iter().filter_map(|item| match item {
-            Item::Chunk(chunk) => Some(chunk.text.clone()),
+            OutboxItem::Chunk(chunk) => Some(chunk.text.clone()),
             _ => None,
         });
         texts.collect()

@@ -2,52 +2,53 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{End, Item, Moment, Session};
+use acp_lifecycle::{CallEnd, OutboxItem, Session, Timestamp};
 use acp_types::{
-    Chunk, Plan, Progress, Reason, Role, Status, ToolCallId, ToolCallPatch, ToolKind, Trace, TurnId,
+    CallEndReason, MessageChunk, Plan, Progress, Role, Status, ToolCallId, ToolCallPatch, ToolKind,
+    TraceContext, TurnId,
 };
 use pretty_assertions::assert_eq;
 
 /// Open turns whose trace is passed on.
-const TRACED_TURNS: usize = 64;
+const MAX_TRACED_TURNS: usize = 64;
 
 /// Answered turns that are remembered.
-const ENDED_TURNS: usize = 64;
+const MAX_ENDED_TURNS: usize = 64;
 
-fn now() -> Moment {
-    Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH }
+fn now() -> Timestamp {
+    Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH }
 }
 
 fn announcement() -> ToolCallPatch {
     ToolCallPatch::announce("tool", "Tool", ToolKind::Other)
 }
 
-fn trace(number: usize) -> Trace {
-    Trace { traceparent: Some(format!("00-{number}")), ..Trace::default() }
+fn trace(number: usize) -> TraceContext {
+    TraceContext { traceparent: Some(format!("00-{number}")), ..TraceContext::default() }
 }
 
 #[test]
 fn as_many_open_turns_as_are_promised_have_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
     // Those without one take no place.
-    for number in 0..TRACED_TURNS {
-        session.trace_turn(&format!("none{number}").into(), Trace::default());
+    for number in 0..MAX_TRACED_TURNS {
+        session.set_turn_trace(&format!("none{number}").into(), TraceContext::default());
     }
-    for number in 0..=TRACED_TURNS {
-        session.trace_turn(&number.to_string().into(), trace(number));
+    for number in 0..=MAX_TRACED_TURNS {
+        session.set_turn_trace(&number.to_string().into(), trace(number));
     }
     let told = |session: &mut Session, id: &'static str, turn: usize| {
         let id = ToolCallId::from(id);
         assert!(session.announce(&id, &turn.to_string().into(), announcement(), now));
         session.board().tool_call(&id).unwrap().meta.trace.clone()
     };
-    let last = TRACED_TURNS - 1;
+    let last = MAX_TRACED_TURNS - 1;
     assert_eq!(told(&mut session, "a", 0), trace(0));
     assert_eq!(told(&mut session, "b", last), trace(last));
-    assert_eq!(told(&mut session, "c", last + 1), Trace::default());
+    assert_eq!(told(&mut session, "c", last + 1), TraceContext::default());
     // A turn that is over makes room.
-    session.end_turn(&"0".into(), Reason::Turn, now);
-    session.trace_turn(&"again".into(), trace(7));
+    session.end_turn(&"0".into(), CallEndReason::Turn, now);
+    session.set_turn_trace(&"again".into(), trace(7));
     assert!(session.announce(&"d".into(), &"again".into(), announcement(), now));
     assert_eq!(session.board().tool_call(&"d".into()).unwrap().meta.trace, trace(7));
 }
@@ -55,8 +56,9 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
 #[test]
 fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
     let (mut session, now) = (Session::new("/p"), now());
-    let turns: Vec<_> = (0..ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
-    turns.iter().for_each(|turn| session.end_turn(turn, Reason::Turn, now));
+    let turns: Vec<_> =
+        (0..MAX_ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
+    turns.iter().for_each(|turn| session.end_turn(turn, CallEndReason::Turn, now));
     for turn in &turns {
         assert!(!session.announce(&"c".into(), turn, announcement(), now), "{turn}");
     }
@@ -68,10 +70,10 @@ fn the_end_of_a_turn_ends_its_own_calls() {
     for (id, turn) in [("a", "t"), ("b", "u")] {
         session.announce(&id.into(), &turn.into(), announcement(), now);
     }
-    session.end_turn(&"t".into(), Reason::Turn, now);
+    session.end_turn(&"t".into(), CallEndReason::Turn, now);
     let open = |session: &Session| session.board().open_calls(None);
     assert_eq!(open(&session), ["b".into()]);
-    session.end_all(Reason::Shutdown, now);
+    session.end_all_calls(CallEndReason::Shutdown, now);
     assert_eq!(open(&session), []);
 }
 
@@ -81,15 +83,15 @@ fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
     let ends = |session: &mut Session, id: &'static str, reason| {
         let id = ToolCallId::from(id);
         session.announce(&id, &"t".into(), announcement(), now);
-        session.finish(&id, End::cancelled(reason), now);
+        session.finish(&id, CallEnd::cancelled(reason), now);
         session.board().history().get(&id).unwrap().meta.reason
     };
     assert!(!session.is_closing());
-    assert_eq!(ends(&mut session, "a", Reason::Turn), Some(Reason::Turn));
+    assert_eq!(ends(&mut session, "a", CallEndReason::Turn), Some(CallEndReason::Turn));
     session.close();
     assert!(session.is_closing());
-    assert_eq!(ends(&mut session, "b", Reason::Turn), Some(Reason::Shutdown));
-    assert_eq!(ends(&mut session, "c", Reason::User), Some(Reason::User));
+    assert_eq!(ends(&mut session, "b", CallEndReason::Turn), Some(CallEndReason::Shutdown));
+    assert_eq!(ends(&mut session, "c", CallEndReason::User), Some(CallEndReason::User));
 }
 
 #[test]
@@ -99,7 +101,7 @@ fn a_start_says_whether_the_call_runs() {
     assert!(session.announce(&id, &"t".into(), announcement(), now));
     assert!(!session.announce(&id, &"t".into(), announcement(), now));
     assert!(session.start(&id, now));
-    session.finish(&id, End::completed(), now);
+    session.finish(&id, CallEnd::completed(), now);
     assert!(!session.start(&id, now));
 }
 
@@ -117,20 +119,26 @@ fn what_somebody_else_says_again_is_no_fault() {
     session.upsert(&id, &"t".into(), told(Status::Completed), now);
     let report = session.board().history().get(&id).unwrap();
     assert_eq!((report.status, report.title.as_str()), (Status::Completed, "Tool"));
-    assert_eq!((session.board().counters().illegal, session.board().counters().late), (0, 0));
+    assert_eq!(
+        (session.board().counters().illegal_steps, session.board().counters().late_changes),
+        (0, 0)
+    );
 }
 
 #[test]
 fn whatever_a_session_sends_goes_through_its_outbox() {
     let (mut session, now) = (Session::new("/p"), now());
     let text = "Hello.".to_owned();
-    let chunk = Chunk { role: Role::Agent, message: "m".to_owned(), text };
-    session.say(chunk.clone(), now);
-    session.say(Chunk { text: String::new(), ..chunk.clone() }, now);
-    session.plan(Plan::default(), now);
+    let chunk = MessageChunk { role: Role::Agent, message: "m".to_owned(), text };
+    session.send_message_chunk(chunk.clone(), now);
+    session.send_message_chunk(MessageChunk { text: String::new(), ..chunk.clone() }, now);
+    session.send_plan(Plan::default(), now);
     assert_eq!(session.outbox().len(), 2);
-    let items = std::iter::from_fn(|| session.poll(now.at));
-    assert_eq!(items.collect::<Vec<_>>(), [Item::Chunk(chunk), Item::Plan(Plan::default())]);
+    let items = std::iter::from_fn(|| session.poll(now.monotonic));
+    assert_eq!(
+        items.collect::<Vec<_>>(),
+        [OutboxItem::Chunk(chunk), OutboxItem::Plan(Plan::default())]
+    );
     assert_eq!(session.usage().updates.offered, 2);
 }
 
@@ -139,12 +147,12 @@ fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
     let (mut session, now) = (Session::new("/p"), now());
     for text in ["Send Authorization: Bea", "rer abc123456.\n"] {
         let (role, message) = (Role::Agent, "m".to_owned());
-        session.say(Chunk { role, message, text: text.to_owned() }, now);
+        session.send_message_chunk(MessageChunk { role, message, text: text.to_owned() }, now);
     }
-    session.plan(Plan::default(), now);
+    session.send_plan(Plan::default(), now);
     let mut said = String::new();
-    while let Some(item) = session.poll(now.at) {
-        if let Item::Chunk(chunk) = item {
+    while let Some(item) = session.poll(now.monotonic) {
+        if let OutboxItem::Chunk(chunk) = item {
             said += &chunk.text;
         }
     }
@@ -156,13 +164,13 @@ fn progress_is_told_in_the_metadata_and_behind_the_title() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
     session.announce(&id, &"t".into(), announcement(), now);
     let progress = Progress::new(1.0).with_total(2.0).with_message("copying".to_owned());
-    session.progress(&id, progress.clone(), now);
+    session.report_progress(&id, progress.clone(), now);
     let report = session.board().tool_call(&id).unwrap();
     assert_eq!(report.meta.progress, Some(progress));
     assert!(report.title.starts_with("Tool") && report.title.contains("copying"), "{report:?}");
-    session.subtitle(&id, Some("resting"), now);
+    session.set_subtitle(&id, Some("resting"), now);
     assert!(session.board().tool_call(&id).unwrap().title.ends_with("resting"));
-    session.subtitle(&id, None, now);
+    session.set_subtitle(&id, None, now);
     assert_eq!(session.board().tool_call(&id).unwrap().title, "Tool");
 }
 
@@ -170,6 +178,6 @@ fn progress_is_told_in_the_metadata_and_behind_the_title() {
 fn paths_are_shown_as_people_of_the_session_call_them() {
     let session = Session::new("/p");
     for (path, shown) in [("/p", "."), ("/p/a/b", "a/b"), ("/q/a", "/q/a"), ("/", "/")] {
-        assert_eq!(session.display(path.as_ref()), shown);
+        assert_eq!(session.display_path(path.as_ref()), shown);
     }
 }

@@ -5,32 +5,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{
-    AcceptEditsPolicy, AllowPolicy, Answer, AskAlwaysPolicy, AskPolicy, Denial, Effect, Effects,
-    End, Item, Matcher, Moment, Outcome, PermissionId, Permit, Policy, ReadOnlyPolicy, Rule, Scope,
-    Secrets, Session, Subject, Verdict, limits,
+    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, CallEnd, DenialReason, Effect,
+    Effects, Matcher, OutboxItem, PermissionAnswer, PermissionId, PermissionOutcome,
+    PermissionSubject, PermitDecision, Policy, ReadOnlyPolicy, Rule, RuleScope, Secrets, Session,
+    Timestamp, Verdict, limits,
 };
-use acp_types::{Content, ContentBlock, Reason, ToolCallId, ToolCallPatch, ToolKind};
+use acp_types::{CallEndReason, Content, ContentBlock, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
 /// Changes of stored rules that wait to be saved.
-const RULE_CHANGES: usize = 1024;
+const MAX_UNSAVED_RULE_CHANGES: usize = 1024;
 
 /// A session in which calls are asked about.
 struct Stage {
     session: Session,
-    now: Moment,
+    now: Timestamp,
     calls: u32,
 }
 
 impl Stage {
     fn new() -> Self {
-        let now = Moment { at: Instant::now(), wall: SystemTime::now() };
+        let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::now() };
         Self { session: Session::new("/p"), now, calls: 0 }
     }
 
-    fn with_store(rules: Result<Vec<Rule>, StoreError>) -> Self {
+    fn with_store(rules: Result<Vec<Rule>, RuleStoreError>) -> Self {
         let mut stage = Self::new();
         stage.session.load_rules(rules);
         stage.session.offer_project_rules();
@@ -45,35 +46,35 @@ impl Stage {
         id
     }
 
-    fn permit_whole(&mut self, effects: &Effects, is_whole: bool) -> Permit {
+    fn permit_whole(&mut self, effects: &Effects, is_whole: bool) -> PermitDecision {
         let id = self.announce();
-        let subject = Subject::of_call("tool", &"args".into(), "/p".as_ref(), b"");
+        let subject = PermissionSubject::for_call("tool", &"args".into(), "/p".as_ref(), b"");
         self.session.permit(&id, effects, subject, is_whole, self.now)
     }
 
-    fn permit(&mut self, effects: &Effects) -> Permit {
+    fn permit(&mut self, effects: &Effects) -> PermitDecision {
         self.permit_whole(effects, true)
     }
 
     fn asked(&mut self, effects: &Effects) -> PermissionId {
         match self.permit(effects) {
-            Permit::Asked(number) => number,
+            PermitDecision::AwaitingAnswer(number) => number,
             other => panic!("{other:?}"),
         }
     }
 
     fn options(&self, number: PermissionId) -> Vec<String> {
-        let request = self.session.request(number).expect("it waits");
+        let request = self.session.permission_request(number).expect("it waits");
         request.options.iter().map(|option| option.name.clone()).collect()
     }
 
-    fn select(&mut self, number: PermissionId, option: &str) -> Option<Outcome> {
-        self.session.answer(number, selected(option, None))
+    fn select(&mut self, number: PermissionId, option: &str) -> Option<PermissionOutcome> {
+        self.session.answer_permission(number, selected(option, None))
     }
 
     /// Takes everything that waits to be sent.
-    fn sent(&mut self) -> Vec<Item> {
-        let now = self.now.at;
+    fn sent(&mut self) -> Vec<OutboxItem> {
+        let now = self.now.monotonic;
         std::iter::from_fn(|| self.session.poll(now)).collect()
     }
 
@@ -81,13 +82,13 @@ impl Stage {
         self.session
             .rules()
             .iter()
-            .map(|rule| rule.describe(|path| self.session.display(path)))
+            .map(|rule| rule.describe(|path| self.session.display_path(path)))
             .collect()
     }
 }
 
-fn selected(option: &str, reason: Option<&str>) -> Answer {
-    Answer::Selected { option_id: option.to_owned(), reason: reason.map(str::to_owned) }
+fn selected(option: &str, reason: Option<&str>) -> PermissionAnswer {
+    PermissionAnswer::Selected { option_id: option.to_owned(), reason: reason.map(str::to_owned) }
 }
 
 fn run(command: &str) -> Effects {
@@ -98,9 +99,9 @@ fn write(path: &str) -> Effect {
     Effect::Write(path.into())
 }
 
-fn reason(outcome: Option<Outcome>) -> Option<String> {
+fn reason(outcome: Option<PermissionOutcome>) -> Option<String> {
     match outcome {
-        Some(Outcome::Rejected { reason }) => reason,
+        Some(PermissionOutcome::Rejected { reason }) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -151,7 +152,7 @@ fn a_common_command_is_remembered_for_the_project_by_its_first_words() {
         assert_eq!(options[2], format!("Always allow {remembered} in this project"));
         stage.select(number, "allow_project").expect("it is answered");
         assert_eq!(stage.rules(), [format!("allow {remembered} in this project")]);
-        assert!(matches!(stage.permit(&run(line)), Permit::Granted(_)), "{line}");
+        assert!(matches!(stage.permit(&run(line)), PermitDecision::Granted(_)), "{line}");
     }
 }
 
@@ -190,10 +191,10 @@ fn what_is_remembered_is_what_the_option_said() {
 #[test]
 fn where_nothing_may_be_remembered_it_holds_once() {
     let once = ["Allow once", "Reject once"];
-    let unreadable = || Stage::with_store(Err(StoreError::new("broken")));
+    let unreadable = || Stage::with_store(Err(RuleStoreError::new("broken")));
     let long = run(&"x".repeat(300));
     let ask = Rule {
-        scope: Scope::User,
+        scope: RuleScope::User,
         matcher: Matcher::Tool("tool".to_owned()),
         verdict: Verdict::Ask,
     };
@@ -205,13 +206,13 @@ fn where_nothing_may_be_remembered_it_holds_once() {
         (unreadable(), run("ls"), true),
         (unreadable(), Effects::from(Effect::Read("/p/a".into())), true),
     ] {
-        let Permit::Asked(number) = stage.permit_whole(&effects, is_whole) else {
+        let PermitDecision::AwaitingAnswer(number) = stage.permit_whole(&effects, is_whole) else {
             panic!("{effects:?} is asked about")
         };
         assert_eq!(stage.options(number), once, "{effects:?}");
         // What was not offered is no answer.
         let outcome = stage.select(number, "allow_always");
-        assert!(matches!(&outcome, Some(Outcome::Unanswered(_))), "{outcome:?}");
+        assert!(matches!(&outcome, Some(PermissionOutcome::Unanswered(_))), "{outcome:?}");
         assert!(stage.rules().iter().all(|rule| rule.starts_with("ask about")));
     }
 }
@@ -225,19 +226,19 @@ fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not()
     let number = stage.asked(&run("b"));
     stage.select(number, "allow_project");
     let added = Rule {
-        scope: Scope::Project,
+        scope: RuleScope::Project,
         matcher: Matcher::Effect(Effect::Run { command: "b".into(), cwd: "/p".into() }),
         verdict: Verdict::Allow,
     };
-    assert_eq!(stage.session.take_rule_changes(), [Change::Add(added.clone())]);
+    assert_eq!(stage.session.take_rule_changes(), [RuleChange::Add(added.clone())]);
     assert_eq!(stage.session.take_rule_changes(), []);
-    assert!(matches!(stage.permit(&run("b")), Permit::Granted(_)));
-    assert!(stage.session.revoke(&added) && !stage.session.revoke(&added));
-    assert_eq!(stage.session.take_rule_changes(), [Change::Remove(added.clone())]);
-    assert!(matches!(stage.permit(&run("b")), Permit::Asked(_)));
+    assert!(matches!(stage.permit(&run("b")), PermitDecision::Granted(_)));
+    assert!(stage.session.revoke_rule(&added) && !stage.session.revoke_rule(&added));
+    assert_eq!(stage.session.take_rule_changes(), [RuleChange::Remove(added.clone())]);
+    assert!(matches!(stage.permit(&run("b")), PermitDecision::AwaitingAnswer(_)));
     // What could not be saved is told as what it is.
     assert!(stage.session.add_rule(added.clone()));
-    stage.session.unsaved(Change::Add(added));
+    stage.session.keep_unsaved_for_session(RuleChange::Add(added));
     assert_eq!(stage.rules(), ["allow `a` in this session", "allow `b` in this session"]);
 }
 
@@ -245,29 +246,33 @@ fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not()
 fn a_rule_of_a_turn_ends_with_it() {
     let mut stage = Stage::new();
     let matcher = Matcher::Tool("tool".to_owned());
-    assert!(stage.session.add_rule(Rule { scope: Scope::Turn, matcher, verdict: Verdict::Allow }));
-    assert!(matches!(stage.permit(&run("a")), Permit::Granted(_)));
-    stage.session.end_turn(&"t0".into(), Reason::Turn, stage.now);
-    assert!(matches!(stage.permit(&run("a")), Permit::Asked(_)));
+    assert!(stage.session.add_rule(Rule {
+        scope: RuleScope::Turn,
+        matcher,
+        verdict: Verdict::Allow
+    }));
+    assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
+    stage.session.end_turn(&"t0".into(), CallEndReason::Turn, stage.now);
+    assert!(matches!(stage.permit(&run("a")), PermitDecision::AwaitingAnswer(_)));
 }
 
 #[test]
 fn stored_rules_hold_and_deny_wins() {
     let of = |scope, verdict| Rule { scope, matcher: Matcher::Kind(ToolKind::Execute), verdict };
-    let allowed = of(Scope::Project, Verdict::Allow);
+    let allowed = of(RuleScope::Project, Verdict::Allow);
     let mut stage = Stage::with_store(Ok(vec![allowed.clone()]));
-    assert!(matches!(stage.permit(&run("a")), Permit::Granted(_)));
-    let mut stage = Stage::with_store(Ok(vec![allowed, of(Scope::User, Verdict::Deny)]));
-    assert!(matches!(stage.permit(&run("a")), Permit::Denied(Denial::Rule)));
+    assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
+    let mut stage = Stage::with_store(Ok(vec![allowed, of(RuleScope::User, Verdict::Deny)]));
+    assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(DenialReason::Rule)));
     // More rules than can hold: what is left out may deny anything.
     let many = (0..5000).map(|n| Rule {
-        scope: Scope::User,
+        scope: RuleScope::User,
         matcher: Matcher::Tool(n.to_string()),
         verdict: Verdict::Allow,
     });
     let mut stage = Stage::with_store(Ok(many.collect()));
     let read = Effects::from(Effect::Read("/p/a".into()));
-    assert!(matches!(stage.permit(&read), Permit::Asked(_)));
+    assert!(matches!(stage.permit(&read), PermitDecision::AwaitingAnswer(_)));
 }
 
 #[test]
@@ -276,26 +281,32 @@ fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
     let (first, second, third) =
         (stage.asked(&run("a")), stage.asked(&run("a")), stage.asked(&run("b")));
     stage.select(first, "reject_always");
-    assert!(matches!(stage.select(second, "allow"), Some(Outcome::Denied(Denial::Rule))));
+    assert!(matches!(
+        stage.select(second, "allow"),
+        Some(PermissionOutcome::Denied(DenialReason::Rule))
+    ));
     stage.session.set_policy(Arc::new(ReadOnlyPolicy));
-    assert!(matches!(stage.select(third, "allow_always"), Some(Outcome::Denied(Denial::Policy))));
+    assert!(matches!(
+        stage.select(third, "allow_always"),
+        Some(PermissionOutcome::Denied(DenialReason::Policy))
+    ));
     assert_eq!(stage.rules(), ["reject `a` in this session"]);
 }
 
 #[test]
 fn a_rejection_without_a_reason_is_asked_about_once() {
     let mut stage = Stage::new();
-    stage.session.ask_for_reasons();
+    stage.session.ask_rejection_reasons();
     let number = stage.asked(&run("a"));
     stage.sent();
     assert!(stage.select(number, "reject").is_none());
-    assert_eq!(stage.sent(), [Item::Reason(number)]);
+    assert_eq!(stage.sent(), [OutboxItem::RejectionReasonRequest(number)]);
     // A second answer to the first question means nothing now.
     assert!(stage.select(number, "allow").is_none());
     assert_eq!(stage.sent(), []);
-    let said = stage.session.explain(number, Some(" Not\nnow\u{202e}. "));
+    let said = stage.session.explain_rejection(number, Some(" Not\nnow\u{202e}. "));
     assert_eq!(reason(said).as_deref(), Some("Not\\nnow\\u{202e}."));
-    assert!(stage.session.explain(number, Some("again")).is_none());
+    assert!(stage.session.explain_rejection(number, Some("again")).is_none());
     assert!(stage.select(number, "allow").is_none());
 }
 
@@ -304,13 +315,13 @@ fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
     let mut stage = Stage::new();
     let number = stage.asked(&run("a"));
     assert_eq!(reason(stage.select(number, "reject")), None);
-    stage.session.ask_for_reasons();
+    stage.session.ask_rejection_reasons();
     let number = stage.asked(&run("a"));
-    let said = stage.session.answer(number, selected("reject", Some("because")));
+    let said = stage.session.answer_permission(number, selected("reject", Some("because")));
     assert_eq!(reason(said).as_deref(), Some("because"));
     let number = stage.asked(&run("a"));
     let outcome = stage.select(number, "nothing like that");
-    assert!(matches!(&outcome, Some(Outcome::Unanswered(_))), "{outcome:?}");
+    assert!(matches!(&outcome, Some(PermissionOutcome::Unanswered(_))), "{outcome:?}");
     let number = stage.asked(&run("a"));
     assert_eq!(reason(stage.select(number, "reject_always")), None);
 }
@@ -318,14 +329,14 @@ fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
 #[test]
 fn the_question_for_a_reason_is_withdrawn_with_its_call() {
     let mut stage = Stage::new();
-    stage.session.ask_for_reasons();
+    stage.session.ask_rejection_reasons();
     let number = stage.asked(&run("a"));
     stage.sent();
     assert!(stage.select(number, "reject").is_none());
-    stage.session.finish(&"c1".into(), End::cancelled(Reason::Turn), stage.now);
-    assert!(!stage.sent().contains(&Item::Reason(number)));
-    assert!(stage.session.request(number).is_none());
-    assert!(stage.session.explain(number, Some("late")).is_none());
+    stage.session.finish(&"c1".into(), CallEnd::cancelled(CallEndReason::Turn), stage.now);
+    assert!(!stage.sent().contains(&OutboxItem::RejectionReasonRequest(number)));
+    assert!(stage.session.permission_request(number).is_none());
+    assert!(stage.session.explain_rejection(number, Some("late")).is_none());
 }
 
 #[test]
@@ -333,14 +344,14 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
     for (said, heard) in [("", None), (" \n ", None), ("x", Some(1)), ("\u{0}", Some(5))] {
         let mut stage = Stage::new();
         let number = stage.asked(&run("a"));
-        let outcome = stage.session.answer(number, selected("reject", Some(said)));
+        let outcome = stage.session.answer_permission(number, selected("reject", Some(said)));
         assert_eq!(reason(outcome).map(|reason| reason.len()), heard, "{said:?}");
     }
     for long in ["ä".repeat(5000), "\u{1}".repeat(5000)] {
         let mut stage = Stage::new();
         let number = stage.asked(&run("a"));
-        let outcome = stage.session.answer(number, selected("reject", Some(&long)));
-        assert!(reason(outcome).unwrap().len() <= limits::REASON_BYTES);
+        let outcome = stage.session.answer_permission(number, selected("reject", Some(&long)));
+        assert!(reason(outcome).unwrap().len() <= limits::MAX_REJECTION_REASON_BYTES);
     }
 }
 
@@ -348,11 +359,12 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
 fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
     let mut stage = Stage::new();
     let id = stage.announce();
-    let items = vec![Content::text("x"); limits::CONTENT_ITEMS + 1];
-    stage.session.change(&id, ToolCallPatch::new().content(items), stage.now);
-    let subject = Subject::of_call("tool", &"args".into(), "/p".as_ref(), b"");
+    let items = vec![Content::text("x"); limits::MAX_CONTENT_ITEMS + 1];
+    stage.session.update_call(&id, ToolCallPatch::new().content(items), stage.now);
+    let subject = PermissionSubject::for_call("tool", &"args".into(), "/p".as_ref(), b"");
     let effects = Effects::from(Effect::Write("/p/a".into()));
-    let Permit::Asked(number) = stage.session.permit(&id, &effects, subject, true, stage.now)
+    let PermitDecision::AwaitingAnswer(number) =
+        stage.session.permit(&id, &effects, subject, true, stage.now)
     else {
         panic!("it is asked about")
     };
@@ -366,18 +378,18 @@ fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
 fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session() {
     let mut session = Session::new("/p");
     let rule = |number: usize| Rule {
-        scope: Scope::User,
+        scope: RuleScope::User,
         matcher: Matcher::Tool(number.to_string()),
         verdict: Verdict::Deny,
     };
-    for number in 0..=RULE_CHANGES {
+    for number in 0..=MAX_UNSAVED_RULE_CHANGES {
         assert!(session.add_rule(rule(number)));
     }
     let last = session.rules().iter().last().unwrap();
-    assert_eq!(*last, Rule { scope: Scope::Session, ..rule(RULE_CHANGES) });
+    assert_eq!(*last, Rule { scope: RuleScope::Session, ..rule(MAX_UNSAVED_RULE_CHANGES) });
     let changes = session.take_rule_changes();
-    assert_eq!(changes.len(), RULE_CHANGES);
-    assert_eq!(changes.last().unwrap().rule(), &rule(RULE_CHANGES - 1));
+    assert_eq!(changes.len(), MAX_UNSAVED_RULE_CHANGES);
+    assert_eq!(changes.last().unwrap().rule(), &rule(MAX_UNSAVED_RULE_CHANGES - 1));
 }
 
 /// What a call shows beside its title.
@@ -397,13 +409,16 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     for command in ["sh scripts/check.sh", "cargo test", "git status"] {
         let number = stage.asked(&run(command));
-        assert!(matches!(stage.select(number, "allow_project"), Some(Outcome::Granted(_))));
-        assert!(matches!(stage.permit(&run(command)), Permit::Granted(_)), "{command}");
+        assert!(matches!(
+            stage.select(number, "allow_project"),
+            Some(PermissionOutcome::Granted(_))
+        ));
+        assert!(matches!(stage.permit(&run(command)), PermitDecision::Granted(_)), "{command}");
     }
     let edit = Effects::from(write("/p/scripts/check.sh"));
-    assert!(matches!(stage.permit(&edit), Permit::Granted(_)));
+    assert!(matches!(stage.permit(&edit), PermitDecision::Granted(_)));
     // It reads what lies there, and runs nothing of it.
-    assert!(matches!(stage.permit(&run("git status")), Permit::Granted(_)));
+    assert!(matches!(stage.permit(&run("git status")), PermitDecision::Granted(_)));
     let number = stage.asked(&run("sh scripts/check.sh"));
     assert!(
         notes(&stage).contains("Changed without a question before: scripts/check.sh."),
@@ -411,16 +426,16 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
         notes(&stage)
     );
     assert_eq!(stage.options(number), ["Allow once", "Reject once"]);
-    assert!(matches!(stage.select(number, "reject"), Some(Outcome::Rejected { .. })));
+    assert!(matches!(stage.select(number, "reject"), Some(PermissionOutcome::Rejected { .. })));
     let number = stage.asked(&run("cargo test -q"));
-    assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+    assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     // Whoever permitted that knew of the change.
-    assert!(matches!(stage.permit(&run("sh scripts/check.sh")), Permit::Granted(_)));
+    assert!(matches!(stage.permit(&run("sh scripts/check.sh")), PermitDecision::Granted(_)));
     // What a person sees is no change unseen.
     stage.session.set_policy(Arc::new(AskPolicy));
     let number = stage.asked(&edit);
-    assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
-    assert!(matches!(stage.permit(&run("cargo test")), Permit::Granted(_)));
+    assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
+    assert!(matches!(stage.permit(&run("cargo test")), PermitDecision::Granted(_)));
 }
 
 #[test]
@@ -430,26 +445,32 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
     let mut number = stage.asked(&run("make"));
     // The first time the question does not name the file yet, the second time it was changed once more.
     for _ in 0..2 {
-        assert!(matches!(stage.permit(&Effects::from(write("/p/a.rs"))), Permit::Granted(_)));
-        assert!(matches!(stage.select(number, "allow_always"), Some(Outcome::Outdated)));
+        assert!(matches!(
+            stage.permit(&Effects::from(write("/p/a.rs"))),
+            PermitDecision::Granted(_)
+        ));
+        assert!(matches!(stage.select(number, "allow_always"), Some(PermissionOutcome::Outdated)));
         assert!(stage.rules().is_empty());
         number = stage.asked(&run("make"));
         assert!(notes(&stage).contains("Changed without a question before: a.rs."));
-        assert_eq!(stage.session.request(number).unwrap().unseen(), [Path::new("/p/a.rs")]);
+        assert_eq!(
+            stage.session.permission_request(number).unwrap().unreviewed_files(),
+            [Path::new("/p/a.rs")]
+        );
     }
     // What runs no file is none the worse.
     let reads = stage.asked(&run("git status"));
-    assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), Permit::Granted(_)));
-    assert!(matches!(stage.select(reads, "allow"), Some(Outcome::Granted(_))));
+    assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), PermitDecision::Granted(_)));
+    assert!(matches!(stage.select(reads, "allow"), Some(PermissionOutcome::Granted(_))));
     // A file that no question named is not forgotten with those that were named.
     stage.session.set_policy(Arc::new(AllowPolicy));
-    assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+    assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let number = stage.asked(&run("make"));
-    assert_eq!(stage.session.request(number).unwrap().unseen().len(), 2);
+    assert_eq!(stage.session.permission_request(number).unwrap().unreviewed_files().len(), 2);
     let other = stage.asked(&run("make"));
     for number in [number, other] {
-        assert!(matches!(stage.select(number, "allow"), Some(Outcome::Granted(_))));
+        assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     }
 }
 
@@ -486,13 +507,13 @@ fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
     stage.select(number, "allow_always");
     assert_eq!(count(), 2);
     // By a rule, which is looked at besides.
-    assert!(matches!(stage.permit(&call), Permit::Granted(_)));
+    assert!(matches!(stage.permit(&call), PermitDecision::Granted(_)));
     assert_eq!(count(), 2);
     let rule = stage.session.rules().iter().next().cloned().unwrap();
-    stage.session.revoke(&rule);
+    stage.session.revoke_rule(&rule);
     let number = stage.asked(&call);
     stage.select(number, "reject_always");
-    assert!(matches!(stage.permit(&call), Permit::Denied(Denial::Rule)));
+    assert!(matches!(stage.permit(&call), PermitDecision::Denied(DenialReason::Rule)));
     assert_eq!(count(), 6);
 }
 

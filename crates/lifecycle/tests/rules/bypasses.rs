@@ -1,7 +1,7 @@
 //! Ways to run another command behind an innocent first word: none is allowed by a rule for it.
 
-use acp_lifecycle::rules::{Access, ArgvPrefix, HostPattern, PathGlob};
-use acp_lifecycle::{AskPolicy, Effect, Effects, Matcher, Rule, Rules, Scope, Verdict};
+use acp_lifecycle::rules::{ArgvPrefix, FileAccess, HostPattern, PathGlob};
+use acp_lifecycle::{AskPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict};
 use proptest::prelude::any;
 use proptest::proptest;
 
@@ -140,7 +140,7 @@ pub(crate) fn allows(prefixes: &str, command: &str) -> bool {
     for prefix in prefixes.split(", ") {
         let words = prefix.split(' ').map(str::to_owned).collect();
         let matcher = Matcher::Argv(ArgvPrefix::try_new(words).unwrap());
-        rules.add(Rule { scope: Scope::Session, matcher, verdict: Verdict::Allow });
+        rules.add(Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow });
     }
     let run = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
     rules.judge(&Effects::from(run), &AskPolicy) != Verdict::Ask
@@ -172,7 +172,7 @@ fn no_glob_is_too_much() {
     for part in ["*", "?", "**/", "{a,b}", "[!a]", "[a-z]", "{", "[", "\\", "é", "{a,{b,", "/"] {
         let long = format!("/{}", part.repeat(1023 / part.len()));
         if let Ok(glob) = PathGlob::parse(&long) {
-            let matcher = Matcher::Path { access: Access::Read, glob };
+            let matcher = Matcher::Path { access: FileAccess::Read, glob };
             judge_both(&matcher, &Effect::Read("/a/b/c".into()));
         }
     }
@@ -182,7 +182,7 @@ fn no_glob_is_too_much() {
 fn judge_both(matcher: &Matcher, effect: &Effect) {
     for verdict in [Verdict::Allow, Verdict::Deny] {
         let mut rules = Rules::default();
-        rules.add(Rule { scope: Scope::Session, matcher: matcher.clone(), verdict });
+        rules.add(Rule { scope: RuleScope::Session, matcher: matcher.clone(), verdict });
         assert!(
             !rules.iter().next().unwrap().describe(|path| path.display().to_string()).is_empty()
         );
@@ -196,7 +196,7 @@ proptest! {
         let run = Effect::Run { command: text.clone(), cwd: text.clone().into() };
         let matchers = [
             PathGlob::parse(&format!("/{pattern}")).ok()
-                .map(|glob| Matcher::Path { access: Access::Write, glob }),
+                .map(|glob| Matcher::Path { access: FileAccess::Write, glob }),
             HostPattern::parse(&pattern).ok().map(Matcher::Host),
             ArgvPrefix::try_new(vec![pattern.clone()]).map(Matcher::Argv),
             Some(Matcher::Effect(run.clone())),

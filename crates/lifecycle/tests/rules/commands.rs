@@ -1,7 +1,7 @@
 //! Command lines and the rules beside them: which allow a line, and which are for something else.
 
 use acp_lifecycle::rules::ArgvPrefix;
-use acp_lifecycle::{AcceptEditsPolicy, Effect, Effects, Matcher, Rule, Rules, Scope, Verdict};
+use acp_lifecycle::{AcceptEditsPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict};
 
 use crate::bypasses::allows;
 
@@ -461,7 +461,7 @@ fn may_write(line: &str, written: &str) -> bool {
     for words in ["cargo test", "cd"] {
         let words = words.split(' ').map(str::to_owned).collect();
         let matcher = Matcher::Argv(ArgvPrefix::try_new(words).unwrap());
-        rules.add(Rule { scope: Scope::Session, matcher, verdict: Verdict::Allow });
+        rules.add(Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow });
     }
     let run = Effect::Run { command: line.to_owned(), cwd: "/p".into() };
     let effects = Effects::from_iter([run, Effect::Write(written.into())]);

@@ -4,10 +4,10 @@
 
 use std::sync::LazyLock;
 
-use acp_lifecycle::rules::{Access, ArgvPrefix, HostPattern, PathGlob};
+use acp_lifecycle::rules::{ArgvPrefix, FileAccess, HostPattern, PathGlob};
 use acp_lifecycle::{
     AllowPolicy, AskAlwaysPolicy, AskPolicy, Effect, Effects, Matcher, Policy, ReadOnlyPolicy,
-    Rule, Rules, Scope, Verdict,
+    Rule, RuleScope, Rules, Verdict,
 };
 use acp_types::ToolKind;
 use proptest::collection::vec;
@@ -32,11 +32,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         argv(&["git"]),
         argv(&["git", "push"]),
         argv(&["ls"]),
-        path(Access::Read, "/p/**"),
-        path(Access::Write, "/p/**"),
-        path(Access::Write, "/p/a"),
-        path(Access::Delete, "/p/*"),
-        path(Access::Read, "/p/**/.env"),
+        path(FileAccess::Read, "/p/**"),
+        path(FileAccess::Write, "/p/**"),
+        path(FileAccess::Write, "/p/a"),
+        path(FileAccess::Delete, "/p/*"),
+        path(FileAccess::Read, "/p/**/.env"),
         host("example.org"),
         host("*.example.org"),
         mcp(None),
@@ -44,7 +44,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ]);
     let verdicts = [Verdict::Allow, Verdict::Ask, Verdict::Deny];
     let each = matchers.into_iter().flat_map(|matcher| {
-        verdicts.map(|verdict| Rule { scope: Scope::Session, matcher: matcher.clone(), verdict })
+        verdicts.map(|verdict| Rule {
+            scope: RuleScope::Session,
+            matcher: matcher.clone(),
+            verdict,
+        })
     });
     each.collect()
 });
@@ -79,7 +83,7 @@ fn call() -> impl Strategy<Value = Effects> {
     let kinds = select(&[ToolKind::Edit, ToolKind::Read]);
     (vec(any::<Index>(), 0..4), tools, kinds).prop_map(|(effects, tool, kind)| {
         let effects = effects.iter().map(|index| index.get(&EFFECTS).clone());
-        Effects::from_iter(effects).by(tool, kind)
+        Effects::from_iter(effects).for_tool(tool, kind)
     })
 }
 

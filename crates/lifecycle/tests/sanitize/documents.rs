@@ -2,10 +2,12 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Effect, Effects, End, Moment, Permit, Secrets, Session, Subject};
+use acp_lifecycle::{
+    CallEnd, Effect, Effects, PermissionSubject, PermitDecision, Secrets, Session, Timestamp,
+};
 use acp_types::{
-    Chunk, Content, Location, Plan, PlanEntry, Reason, Role, SessionInfo, SessionState,
-    TerminalPatch, ToolCallPatch, ToolKind,
+    CallEndReason, Content, Location, MessageChunk, Plan, PlanEntry, Role, SessionInfo,
+    SessionState, TerminalPatch, ToolCallPatch, ToolKind,
 };
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, proptest};
@@ -63,19 +65,19 @@ fn told() -> impl Strategy<Value = Told> {
 }
 
 /// The longest raw value that is shown.
-const RAW_BYTES: usize = 64 * 1024;
+const MAX_RAW_BYTES: usize = 64 * 1024;
 
 struct Stage {
     session: Session,
     clients: Clients,
-    now: Moment,
+    now: Timestamp,
 }
 
 impl Stage {
     fn new(secrets: &[String]) -> Self {
         let mut session = Session::new("/p");
         session.set_secrets(Secrets::new(secrets));
-        let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+        let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         Self { session, clients: Clients::new(), now }
     }
 
@@ -92,15 +94,16 @@ impl Stage {
         patch.locations =
             Location::try_new(format!("/p/{text}")).ok().map(|location| vec![location]);
         patch.raw_input = Some(planted::json(&told.input, &told.secrets));
-        self.session.change(&"c".into(), patch, now);
+        self.session.update_call(&"c".into(), patch, now);
         let change = |meta: &mut acp_types::CallMeta| {
             meta.title = Some(json!({ "arguments": { "command": text } }));
             meta.custom.insert(text.clone(), Value::from(text.as_str()));
         };
-        self.session.change_meta(&"c".into(), change, now);
+        self.session.update_call_meta(&"c".into(), change, now);
         let effects = Effects::from(Effect::Run { command: text.clone(), cwd: "/p".into() });
-        let subject = Subject::of_call("tool", &json!(text), "/p".as_ref(), b"");
-        let Permit::Asked(_) = self.session.permit(&"c".into(), &effects, subject, true, now)
+        let subject = PermissionSubject::for_call("tool", &json!(text), "/p".as_ref(), b"");
+        let PermitDecision::AwaitingAnswer(_) =
+            self.session.permit(&"c".into(), &effects, subject, true, now)
         else {
             return;
         };
@@ -119,7 +122,7 @@ impl Stage {
                 self.say(Role::Agent, "m", text);
             }
             if let Some(text) = written.get(at) {
-                self.session.terminal_output(&"c".into(), text.as_bytes(), self.now);
+                self.session.append_terminal_output(&"c".into(), text.as_bytes(), self.now);
             }
             match told.between[at % told.between.len()] {
                 Between::Nothing => {}
@@ -132,15 +135,15 @@ impl Stage {
                     let content = planted::write(&told.text, &told.secrets);
                     let (priority, status) = Default::default();
                     let entry = PlanEntry { id: Some(content.clone()), content, priority, status };
-                    self.session.plan(Plan { entries: vec![entry] }, self.now);
+                    self.session.send_plan(Plan { entries: vec![entry] }, self.now);
                 }
             }
         }
     }
 
     fn say(&mut self, role: Role, message: &str, text: &str) {
-        let chunk = Chunk { role, message: message.to_owned(), text: text.to_owned() };
-        self.session.say(chunk, self.now);
+        let chunk = MessageChunk { role, message: message.to_owned(), text: text.to_owned() };
+        self.session.send_message_chunk(chunk, self.now);
     }
 
     fn end(&mut self, told: &Told) {
@@ -148,14 +151,18 @@ impl Stage {
         let patch = ToolCallPatch::new()
             .raw_output(planted::json(&told.output, &told.secrets))
             .append(Content::text(text));
-        self.session.finish(&"c".into(), End::failed(Reason::Error).with(patch), self.now);
-        self.session.end_turn(&"t".into(), Reason::Turn, self.now);
+        self.session.finish(
+            &"c".into(),
+            CallEnd::failed(CallEndReason::Error).with_patch(patch),
+            self.now,
+        );
+        self.session.end_turn(&"t".into(), CallEndReason::Turn, self.now);
         self.send();
     }
 
     fn send(&mut self) {
-        self.session.flush(self.now.at);
-        while let Some(item) = self.session.poll(self.now.at) {
+        self.session.flush(self.now.monotonic);
+        while let Some(item) = self.session.poll(self.now.monotonic) {
             self.clients.deliver(&self.session, item);
         }
     }
@@ -192,7 +199,7 @@ proptest! {
         for (was, shown) in [(&told.input, &reports[0].raw_input), (&told.output, &reports[0].raw_output)] {
             let was = planted::json(was, &told.secrets);
             let Some(shown) = shown.as_ref().filter(|_| !was.is_null()) else { continue };
-            assert!(shown.to_string().len() <= RAW_BYTES);
+            assert!(shown.to_string().len() <= MAX_RAW_BYTES);
             assert_shape(&was, shown, "");
         }
     }

@@ -1,6 +1,6 @@
 //! Raw values keep their shape and fit their budget, whatever the budget.
 
-use acp_lifecycle::sanitize::{MARKER, fit};
+use acp_lifecycle::sanitize::{REDACTION_MARKER, truncate_json};
 use proptest::prelude::proptest;
 use serde_json::Value;
 
@@ -20,7 +20,8 @@ pub(crate) fn assert_shape(was: &Value, shown: &Value, place: &str) {
         }
         (Value::Object(was), Value::Object(shown)) => {
             assert!(shown.len() <= was.len(), "{place}");
-            let kept = shown.iter().filter(|(key, _)| *key != "…" && !key.contains(MARKER));
+            let kept =
+                shown.iter().filter(|(key, _)| *key != "…" && !key.contains(REDACTION_MARKER));
             for (key, shown) in kept {
                 let was = was.get(key).expect("no field is new");
                 assert_shape(was, shown, &format!("{place}/{key}"));
@@ -34,13 +35,13 @@ proptest! {
     #[test]
     fn a_cut_value_fits_its_budget_and_keeps_its_shape(plan in value(), max in 64..4_000_usize) {
         let whole = json(&plan, &["secret-of-ada".to_owned()]);
-        let (shown, left_out) = fit(whole.clone(), max);
+        let (shown, left_out) = truncate_json(whole.clone(), max);
         let (bytes, shown_bytes) = (whole.to_string().len(), shown.to_string().len());
         assert!(shown_bytes <= max, "{shown_bytes} of {max} bytes");
         assert_shape(&whole, &shown, "");
         assert_eq!(left_out, bytes.saturating_sub(shown_bytes) as u64);
         assert!(bytes > max || shown == whole);
-        assert_eq!(fit(whole, max).0, shown);
-        assert_eq!(fit(shown.clone(), max), (shown, 0));
+        assert_eq!(truncate_json(whole, max).0, shown);
+        assert_eq!(truncate_json(shown.clone(), max), (shown, 0));
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{Effect, Effects, Moment, Permit, Secrets, Session, Subject, Titles};
+use acp_lifecycle::{
+    Effect, Effects, PermissionSubject, PermitDecision, Secrets, Session, Timestamp, Titles,
+};
 use acp_types::schema::v1::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent, TextResourceContents,
 };
@@ -14,18 +16,18 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 /// Locations that a call may have.
-const LOCATIONS: usize = 20;
+const MAX_LOCATIONS: usize = 20;
 
 /// Bytes of a command that a title holds.
-const TITLE_BYTES: usize = 4 * 1024;
+const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
 const SECRET: &str = "12345678";
 
 /// A session with one call, of which nothing is told yet.
-fn announced() -> (Session, Moment) {
+fn announced() -> (Session, Timestamp) {
     let mut session = Session::new("/p");
     session.set_secrets(Secrets::new([SECRET]));
-    let now = Moment { at: Instant::now(), wall: SystemTime::UNIX_EPOCH };
+    let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let patch = ToolCallPatch::announce("tool", "Do it", ToolKind::Other);
     assert!(session.announce(&"c".into(), &"t".into(), patch, now));
     (session, now)
@@ -33,7 +35,7 @@ fn announced() -> (Session, Moment) {
 
 fn shown_input(input: Value) -> (Option<Value>, CallMeta) {
     let (mut session, now) = announced();
-    session.change(&"c".into(), ToolCallPatch::new().raw_input(input), now);
+    session.update_call(&"c".into(), ToolCallPatch::new().raw_input(input), now);
     let report = session.board().tool_call(&"c".into()).unwrap();
     (report.raw_input.clone(), report.meta.clone())
 }
@@ -83,10 +85,10 @@ fn places(count: usize) -> Vec<Location> {
 fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
     let (mut session, now) = announced();
     for (told, shown, left_out) in
-        [(LOCATIONS + 3, LOCATIONS, 3), (LOCATIONS, LOCATIONS, 0), (0, 0, 0)]
+        [(MAX_LOCATIONS + 3, MAX_LOCATIONS, 3), (MAX_LOCATIONS, MAX_LOCATIONS, 0), (0, 0, 0)]
     {
-        session.change(&"c".into(), ToolCallPatch::new().locations(places(told)), now);
-        session.change_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().locations(places(told)), now);
+        session.update_call_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
         let report = session.board().tool_call(&"c".into()).unwrap();
         let dropped = report.meta.dropped.clone().unwrap_or_default();
         assert_eq!((report.locations.len(), dropped.locations), (shown, left_out));
@@ -94,14 +96,16 @@ fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
 }
 
 /// The kinds of the options, and the text of the last item that the call shows then.
-fn asked(tell: impl FnOnce(&mut Session, Moment)) -> (Vec<PermissionOptionKind>, Option<Content>) {
+fn asked(
+    tell: impl FnOnce(&mut Session, Timestamp),
+) -> (Vec<PermissionOptionKind>, Option<Content>) {
     let (mut session, now) = announced();
     tell(&mut session, now);
     let effects = Effects::from(Effect::Write("/p/a".into()));
-    let subject = Subject::of_call("tool", &json!(1), "/p".as_ref(), b"");
+    let subject = PermissionSubject::for_call("tool", &json!(1), "/p".as_ref(), b"");
     let permit = session.permit(&"c".into(), &effects, subject, true, now);
-    let Permit::Asked(id) = permit else { panic!("{permit:?}") };
-    let request = session.request(id).expect("the client is asked");
+    let PermitDecision::AwaitingAnswer(id) = permit else { panic!("{permit:?}") };
+    let request = session.permission_request(id).expect("the client is asked");
     let kinds = request.options.iter().map(|option| option.kind);
     let content = &session.board().tool_call(&"c".into()).unwrap().content;
     (kinds.collect(), content.last().cloned())
@@ -116,23 +120,23 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
         ToolCallPatch::new().raw_input(json!({ "token": "x" })),
         ToolCallPatch::new().raw_input(long),
         ToolCallPatch::new().title("Send 12345678"),
-        ToolCallPatch::new().title("x".repeat(3 * TITLE_BYTES + 1)),
+        ToolCallPatch::new().title("x".repeat(3 * MAX_TITLE_COMMAND_BYTES + 1)),
         ToolCallPatch::new().append(Content::text("12345678")),
-        ToolCallPatch::new().locations(places(LOCATIONS + 1)),
+        ToolCallPatch::new().locations(places(MAX_LOCATIONS + 1)),
     ] {
-        let asked = asked(|session, now| session.change(&"c".into(), patch, now));
+        let asked = asked(|session, now| session.update_call(&"c".into(), patch, now));
         assert_eq!(asked, (once.to_vec(), Some(Content::text(note))));
     }
     let (kinds, content) = asked(|session, now| {
         let open = TerminalPatch::open("echo 12345678", "/p");
         session.open_terminal(&"c".into(), open, now);
         let patch = ToolCallPatch::new().append(Content::Terminal("c".into()));
-        session.change(&"c".into(), patch, now);
+        session.update_call(&"c".into(), patch, now);
     });
     assert_eq!((kinds, content), (once.to_vec(), Some(Content::text(note))));
     let (kinds, content) = asked(|session, now| {
-        let patch = ToolCallPatch::new().locations(places(LOCATIONS));
-        session.change(&"c".into(), patch, now);
+        let patch = ToolCallPatch::new().locations(places(MAX_LOCATIONS));
+        session.update_call(&"c".into(), patch, now);
     });
     assert_eq!((kinds.len(), content), (4, None));
 }
@@ -140,9 +144,9 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
 #[test]
 fn a_hidden_secret_stays_counted_when_the_metadata_changes() {
     let (kinds, _) = asked(|session, now| {
-        session.change(&"c".into(), ToolCallPatch::new().title("Send 12345678"), now);
-        session.change(&"c".into(), ToolCallPatch::new().title("Send"), now);
-        session.change_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().title("Send 12345678"), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().title("Send"), now);
+        session.update_call_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
     });
     assert_eq!(kinds.len(), 2);
 }
@@ -165,7 +169,7 @@ fn content_is_hidden_but_for_the_change_that_will_be_applied() {
         resource("b 12345678"),
     ];
     let (mut session, now) = announced();
-    session.change(&"c".into(), ToolCallPatch::new().content(content), now);
+    session.update_call(&"c".into(), ToolCallPatch::new().content(content), now);
     let expected = vec![
         Content::text("a [redacted]"),
         Content::Change(change),
@@ -179,15 +183,15 @@ fn content_is_hidden_but_for_the_change_that_will_be_applied() {
 fn secrets_that_become_known_later_are_hidden_from_then_on() {
     let (mut session, now) = announced();
     session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
-    session.terminal_output(&"c".into(), b"later-secret 1234", now);
+    session.append_terminal_output(&"c".into(), b"later-secret 1234", now);
     session.set_secrets(Secrets::new([SECRET, "later-secret"]));
-    session.terminal_output(&"c".into(), b"5678 later-", now);
-    session.terminal_output(&"c".into(), b"secret", now);
+    session.append_terminal_output(&"c".into(), b"5678 later-", now);
+    session.append_terminal_output(&"c".into(), b"secret", now);
     // What was held back comes first, also when nothing is looked for any more.
-    session.terminal_output(&"c".into(), b" 1234", now);
+    session.append_terminal_output(&"c".into(), b" 1234", now);
     session.set_secrets(Secrets::default());
-    session.terminal_output(&"c".into(), b"5678", now);
-    session.terminal_exit(&"c".into(), acp_types::Exit::default(), now);
+    session.append_terminal_output(&"c".into(), b"5678", now);
+    session.end_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
     let output = session.board().terminal(&"c".into()).unwrap().output.to_bytes();
     let output = String::from_utf8_lossy(&output);
     assert_eq!(output, "later-secret [redacted] [redacted] 12345678");
@@ -199,10 +203,10 @@ fn half_a_secret_before_a_gap_is_hidden() {
     {
         let (mut session, now) = announced();
         session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
-        session.terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
-        session.terminal_gap(&"c".into(), 70, now);
-        session.terminal_output(&"c".into(), SECRET.as_bytes(), now);
-        session.terminal_exit(&"c".into(), acp_types::Exit::default(), now);
+        session.append_terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
+        session.add_terminal_gap(&"c".into(), 70, now);
+        session.append_terminal_output(&"c".into(), SECRET.as_bytes(), now);
+        session.end_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
         let output = &session.board().terminal(&"c".into()).unwrap().output;
         let expected = format!("{shown}\n[… 70 bytes left out …]\n[redacted]");
         assert_eq!(String::from_utf8_lossy(&output.to_bytes()), expected);
@@ -218,14 +222,14 @@ fn what_a_cut_leaves_of_a_secret_is_hidden() {
     let titles = Titles::parse("en", catalogue).unwrap();
     for shown in 1..SECRET.len() {
         let (mut session, now) = announced();
-        let command = format!("{}{SECRET} more", "x".repeat(TITLE_BYTES - shown));
+        let command = format!("{}{SECRET} more", "x".repeat(MAX_TITLE_COMMAND_BYTES - shown));
         let title = titles.render("run", &[("x", command)]);
-        session.change(&"c".into(), ToolCallPatch::new().title(title), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().title(title), now);
         let title = &session.board().tool_call(&"c".into()).unwrap().title;
         let ends =
             format!("x{} … (1 lines)`", if shown > 3 { "[redacted]" } else { &SECRET[..shown] });
-        assert!(title.ends_with(&ends), "{}", &title[TITLE_BYTES - 20..]);
-        assert_eq!(session.board().is_whole(&"c".into()), shown <= 3);
+        assert!(title.ends_with(&ends), "{}", &title[MAX_TITLE_COMMAND_BYTES - 20..]);
+        assert_eq!(session.board().is_shown_in_full(&"c".into()), shown <= 3);
     }
     let secrets = Secrets::new([SECRET]);
     for (text, expected) in [

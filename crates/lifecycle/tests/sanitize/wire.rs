@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use acp_lifecycle::{Item, Session};
+use acp_lifecycle::{OutboxItem, Session};
 use acp_types::observe::{v1, v2};
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use serde::Serialize;
 
 /// A client that shows terminals as text, one that shows them by `_meta`, and one of draft v2.
 pub(crate) struct Clients {
-    text: wire::v1::Sent,
-    meta: (wire::v1::Sent, v1::Observer),
-    v2: (wire::v2::Sent, v2::Observer),
+    text: wire::v1::V1Projection,
+    meta: (wire::v1::V1Projection, v1::V1Observer),
+    v2: (wire::v2::V2Projection, v2::V2Observer),
     said: BTreeMap<String, String>,
     /// Every line that was sent to any of them.
     pub(crate) lines: Vec<String>,
@@ -20,47 +20,48 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new() -> Self {
         Self {
-            text: wire::v1::Sent::new(Surface::Text),
-            meta: (wire::v1::Sent::new(Surface::Meta), v1::Observer::new()),
-            v2: (wire::v2::Sent::new(), v2::Observer::new()),
+            text: wire::v1::V1Projection::new(TerminalDisplay::Text),
+            meta: (wire::v1::V1Projection::new(TerminalDisplay::MetaEvents), v1::V1Observer::new()),
+            v2: (wire::v2::V2Projection::new(), v2::V2Observer::new()),
             said: BTreeMap::new(),
             lines: Vec::new(),
         }
     }
 
-    pub(crate) fn deliver(&mut self, session: &Session, item: Item) {
+    pub(crate) fn deliver(&mut self, session: &Session, item: OutboxItem) {
         match item {
-            Item::ToolCall(id, patch) => {
+            OutboxItem::ToolCall(id, patch) => {
                 let (text, meta) =
                     (self.text.tool_call(&id, &patch), self.meta.0.tool_call(&id, &patch));
                 let v2 = self.v2.0.tool_call(&id, &patch);
                 self.updates(&text, &meta, &v2);
             }
-            Item::Terminal(id, patch) => {
+            OutboxItem::Terminal(id, patch) => {
                 let (text, meta) =
                     (self.text.terminal(&id, &patch), self.meta.0.terminal(&id, &patch));
                 let v2 = self.v2.0.terminal(&id, &patch);
                 self.updates(&text, &meta, &v2);
             }
-            Item::Chunk(chunk) => {
+            OutboxItem::Chunk(chunk) => {
                 self.line(&self.text.chunk(&chunk));
                 self.line(&self.v2.0.chunk(&chunk));
                 self.said.entry(chunk.message).or_default().push_str(&chunk.text);
             }
-            Item::Plan(plan) => {
+            OutboxItem::Plan(plan) => {
                 self.line(&self.text.plan(&plan));
                 self.line(&self.v2.0.plan("p", &plan));
             }
-            Item::State(state) => {
+            OutboxItem::State(state) => {
                 self.line(&self.text.state(&state));
                 self.line(&self.v2.0.state(&state));
             }
-            Item::Permission(number) => {
-                let request = session.request(number).expect("a delivered request waits");
+            OutboxItem::PermissionRequest(number) => {
+                let request =
+                    session.permission_request(number).expect("a delivered request waits");
                 let options = || request.options.clone();
-                let v1 = self.text.permission("s".into(), &request.call, options());
+                let v1 = self.text.permission_request("s".into(), &request.call, options());
                 self.line(&v1.expect("the call is told"));
-                let v2 = self.v2.0.permission("s".into(), &request.call, options());
+                let v2 = self.v2.0.permission_request("s".into(), &request.call, options());
                 self.line(&v2.expect("the call is told"));
             }
             _ => {}
@@ -69,8 +70,8 @@ impl Clients {
 
     fn updates(
         &mut self,
-        text: &[wire::v1::Update],
-        meta: &[wire::v1::Update],
+        text: &[wire::v1::WireUpdate],
+        meta: &[wire::v1::WireUpdate],
         v2: &[acp_types::schema::v2::SessionUpdate],
     ) {
         text.iter().chain(meta).for_each(|update| self.line(update));

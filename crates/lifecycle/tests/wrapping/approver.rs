@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{
-    AcceptEditsPolicy, Answer, CallHandle, Effect, Effects, Executor, Failure, Grant, Matcher,
-    Middleware, Permit, Pinned, Preview, Rule, Scope, SessionHandle, Subject, Success, Verdict,
-    perform,
+    AcceptEditsPolicy, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect,
+    Effects, Grant, Matcher, PermissionAnswer, PermissionSubject, PermitDecision, Pinned, Rule,
+    RuleScope, SessionHandle, ToolMiddleware, Verdict, execute_call,
 };
-use acp_types::{Content, ContentBlock, Reason, Status, ToolCallPatch, ToolCallReport, ToolKind};
+use acp_types::{
+    CallEndReason, Content, ContentBlock, Status, ToolCallPatch, ToolCallReport, ToolKind,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -19,8 +21,8 @@ async fn tool(_: &str, _: Value) -> Result<String, String> {
     Ok("done".to_owned())
 }
 
-fn tools(stage: &Stage) -> Middleware {
-    Middleware::new(stage.session.clone())
+fn tools(stage: &Stage) -> ToolMiddleware {
+    ToolMiddleware::new(stage.session.clone())
         .effects(|_, _| Effect::Connect("example.org".to_owned()).into())
         .kinds(|_| Some(ToolKind::Fetch))
 }
@@ -28,23 +30,27 @@ fn tools(stage: &Stage) -> Middleware {
 #[tokio::test(start_paused = true)]
 async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
     for (answer, end) in [
-        (Answer::allow_once(), Ok("done".to_owned())),
+        (PermissionAnswer::allow_once(), Ok("done".to_owned())),
         (
-            Answer::reject_once(Some("no".to_owned())),
+            PermissionAnswer::reject_once(Some("no".to_owned())),
             Err((
                 Status::Failed,
-                Some(Reason::User),
+                Some(CallEndReason::User),
                 "Rejected by the approver. It did not run. It said: no",
             )),
         ),
         (
-            Answer::reject_once(None),
-            Err((Status::Failed, Some(Reason::User), "Rejected by the approver. It did not run.")),
+            PermissionAnswer::reject_once(None),
+            Err((
+                Status::Failed,
+                Some(CallEndReason::User),
+                "Rejected by the approver. It did not run.",
+            )),
         ),
     ] {
         let stage = Stage::new(None);
         // It would be asked why, had it rejected.
-        stage.session.with(|session, _| session.ask_for_reasons());
+        stage.session.update(|session, _| session.ask_rejection_reasons());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sees, given) = (seen.clone(), answer.clone());
         stage.session.set_approver(move |request, call| {
@@ -94,17 +100,17 @@ async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_den
     let stage = Stage::new(None);
     let rule = |verdict| {
         let matcher = Matcher::Effect(Effect::Connect("example.org".to_owned()));
-        Rule { scope: Scope::Session, matcher, verdict }
+        Rule { scope: RuleScope::Session, matcher, verdict }
     };
     let session = stage.session.clone();
     stage.session.set_approver(move |_, _| {
         // Denied while somebody thinks about it.
-        session.with(|session, _| session.add_rule(rule(Verdict::Deny)));
-        async { Some(Answer::allow_once()) }
+        session.update(|session, _| session.add_rule(rule(Verdict::Deny)));
+        async { Some(PermissionAnswer::allow_once()) }
     });
     for id in ["a", "b"] {
         let call = tools(&stage).call(&"t".into(), id, "x", json!({}), &stage.cancel, tool).await;
-        assert_eq!(call.unwrap_err().reason, Some(Reason::Permission));
+        assert_eq!(call.unwrap_err().reason, Some(CallEndReason::Permission));
     }
 }
 
@@ -120,9 +126,9 @@ async fn a_call_that_is_cancelled_waits_for_no_approver() {
         stage.cancel.cancel();
     };
     let (ended, ()) = tokio::join!(call, cancel);
-    assert_eq!(ended.unwrap_err().reason, Some(Reason::Turn));
+    assert_eq!(ended.unwrap_err().reason, Some(CallEndReason::Turn));
     let (_, meta) = stage.shown("t/a").await;
-    assert_eq!(meta.reason, Some(Reason::Turn));
+    assert_eq!(meta.reason, Some(CallEndReason::Turn));
 }
 
 /// What `write` and `run` do.
@@ -140,7 +146,7 @@ type Asked = Arc<Mutex<Vec<(Vec<PathBuf>, String)>>>;
 /// A session in which edits need no question and `sh x.sh` is allowed by a rule.
 struct Scripts {
     stage: Stage,
-    tools: Middleware,
+    tools: ToolMiddleware,
     calls: u32,
 }
 
@@ -149,15 +155,15 @@ impl Scripts {
         let stage = Stage::new(Some("allow"));
         let matcher =
             Matcher::Effect(Effect::Run { command: "sh x.sh".to_owned(), cwd: "/p".into() });
-        let rule = Rule { scope: Scope::Session, matcher, verdict: Verdict::Allow };
-        assert!(stage.session.with(|session, _| session.add_rule(rule)));
-        let tools = Middleware::new(stage.session.clone()).effects(acts);
+        let rule = Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow };
+        assert!(stage.session.update(|session, _| session.add_rule(rule)));
+        let tools = ToolMiddleware::new(stage.session.clone()).effects(acts);
         Self { stage, tools, calls: 0 }
     }
 
     fn accepting_edits(self) -> Self {
         let policy = Arc::new(AcceptEditsPolicy::new(["/p"]));
-        self.stage.session.with(|session, _| session.set_policy(policy));
+        self.stage.session.update(|session, _| session.set_policy(policy));
         self
     }
 
@@ -170,11 +176,11 @@ impl Scripts {
     }
 
     /// Has each request answered in turn, and returns what was unseen then, and what was shown.
-    fn approve(&self, answers: impl Into<VecDeque<Option<Answer>>>) -> Asked {
+    fn approve(&self, answers: impl Into<VecDeque<Option<PermissionAnswer>>>) -> Asked {
         let (asked, answers) = (Asked::default(), Mutex::new(answers.into()));
         let sees = asked.clone();
         self.stage.session.set_approver(move |request, call| {
-            sees.lock().unwrap().push((request.unseen().to_vec(), texts(&call)));
+            sees.lock().unwrap().push((request.unreviewed_files().to_vec(), texts(&call)));
             let answer = answers.lock().unwrap().pop_front().expect("it is asked too often");
             async { answer }
         });
@@ -199,7 +205,11 @@ const NOTE: &str = "Changed without a question before: x.sh. The command may run
 #[tokio::test(start_paused = true)]
 async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
     let mut scripts = Scripts::new().accepting_edits();
-    let asked = scripts.approve([Some(Answer::allow_once()), Some(Answer::allow_once()), None]);
+    let asked = scripts.approve([
+        Some(PermissionAnswer::allow_once()),
+        Some(PermissionAnswer::allow_once()),
+        None,
+    ]);
     scripts.call("write", "/p/x.sh").await;
     let shown = (vec![PathBuf::from("/p/x.sh")], NOTE.to_owned());
     for count in 1..=3 {
@@ -215,7 +225,7 @@ async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
 #[tokio::test(start_paused = true)]
 async fn what_an_approver_lets_change_was_seen_by_nobody() {
     let mut scripts = Scripts::new();
-    let asked = scripts.approve([Some(Answer::allow_once()), None]);
+    let asked = scripts.approve([Some(PermissionAnswer::allow_once()), None]);
     scripts.call("run", "sh x.sh").await;
     scripts.call("write", "/p/x.sh").await;
     scripts.call("run", "sh x.sh").await;
@@ -226,13 +236,13 @@ async fn what_an_approver_lets_change_was_seen_by_nobody() {
 
 /// Changes a file without a question.
 fn edit(session: &SessionHandle) {
-    session.with(|session, now| {
+    session.update(|session, now| {
         let id = "edit".into();
         session.announce(&id, &"t".into(), ToolCallPatch::new().title("Edit"), now);
-        let subject = Subject::of_call("write", &json!({}), "/p".as_ref(), b"");
+        let subject = PermissionSubject::for_call("write", &json!({}), "/p".as_ref(), b"");
         let edit = Effect::Write("/p/a.rs".into()).into();
         let permit = session.permit(&id, &edit, subject, true, now);
-        assert!(matches!(permit, Permit::Granted(_)));
+        assert!(matches!(permit, PermitDecision::Granted(_)));
     });
 }
 
@@ -243,11 +253,11 @@ async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anyth
     let sees = asked.clone();
     scripts.stage.session.set_approver(move |request, _| {
         let mut seen = sees.lock().unwrap();
-        seen.push(request.unseen().to_vec());
+        seen.push(request.unreviewed_files().to_vec());
         if seen.len() == 1 {
             edit(&session);
         }
-        async { Some(Answer::allow_once()) }
+        async { Some(PermissionAnswer::allow_once()) }
     });
     scripts.call("run", "make").await;
     assert_eq!(*asked.lock().unwrap(), [vec![], vec![PathBuf::from("/p/a.rs")]]);
@@ -256,12 +266,12 @@ async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anyth
 /// Runs `make`, where the first run finds that it does not hold any more, and a file is changed.
 struct Makes(bool);
 
-impl Executor for Makes {
+impl CallExecutor for Makes {
     type Plan = ();
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
-        let subject = Subject::of_call("make", &json!({}), "/p".as_ref(), b"");
-        Ok(Preview::new(Pinned::new((), subject), acts("run", &json!({ "of": "make" }))))
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
+        let subject = PermissionSubject::for_call("make", &json!({}), "/p".as_ref(), b"");
+        Ok(CallPreview::new(Pinned::new((), subject), acts("run", &json!({ "of": "make" }))))
     }
 
     async fn run(
@@ -269,24 +279,28 @@ impl Executor for Makes {
         pinned: Pinned<()>,
         grant: Grant,
         call: &CallHandle,
-    ) -> Result<Success, Failure> {
+    ) -> Result<CallSuccess, CallFailure> {
         pinned.release(grant).unwrap();
         if std::mem::take(&mut self.0) {
             edit(call.session());
-            return Err(Failure { is_outdated: true, ..Failure::report("changed", "It changed.") });
+            return Err(CallFailure {
+                is_outdated: true,
+                ..CallFailure::recoverable("changed", "It changed.")
+            });
         }
-        Ok(Success::default())
+        Ok(CallSuccess::default())
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since() {
     let scripts = Scripts::new().accepting_edits();
-    let asked = scripts.approve([Some(Answer::allow_once()), Some(Answer::allow_once())]);
+    let asked = scripts
+        .approve([Some(PermissionAnswer::allow_once()), Some(PermissionAnswer::allow_once())]);
     let Stage { session, cancel, .. } = &scripts.stage;
     let patch = ToolCallPatch::announce("make", "Make", ToolKind::Execute);
     let open = session.announce(&"c".into(), &"t".into(), patch, cancel).unwrap();
-    assert_eq!(perform(open, Makes(true)).await.status, Status::Completed);
+    assert_eq!(execute_call(open, Makes(true)).await.status, Status::Completed);
     let unseen = asked.lock().unwrap().iter().map(|(unseen, _)| unseen.clone()).collect::<Vec<_>>();
     assert_eq!(unseen, [vec![], vec![PathBuf::from("/p/a.rs")]]);
 }
@@ -294,8 +308,9 @@ async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since(
 #[tokio::test(start_paused = true)]
 async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     let mut scripts = Scripts::new();
-    scripts.stage.session.with(|session, _| session.offer_project_rules());
-    let project = Answer::Selected { option_id: "allow_project".to_owned(), reason: None };
+    scripts.stage.session.update(|session, _| session.offer_project_rules());
+    let project =
+        PermissionAnswer::Selected { option_id: "allow_project".to_owned(), reason: None };
     let offered = Arc::<Mutex<Vec<String>>>::default();
     let (sees, answers) = (offered.clone(), Mutex::new(VecDeque::from([Some(project), None])));
     scripts.stage.session.set_approver(move |request, _| {
@@ -306,9 +321,9 @@ async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     });
     let (args, cancel) = (json!({ "of": "cargo test" }), scripts.stage.cancel.clone());
     let ended = scripts.tools.call(&"t".into(), "a", "run", args, &cancel, tool).await.unwrap_err();
-    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(Reason::Permission)));
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
     assert_eq!(*offered.lock().unwrap(), ["allow", "allow_always", "reject", "reject_always"]);
-    assert!(scripts.stage.session.with(|session, _| session.take_rule_changes()).is_empty());
+    assert!(scripts.stage.session.update(|session, _| session.take_rule_changes()).is_empty());
     // The client may still have one kept: the code that takes its answer saves it.
     scripts.call("run", "cargo test").await;
     assert_eq!(scripts.stage.seen.lock().unwrap().asked[0].options.len(), 5);

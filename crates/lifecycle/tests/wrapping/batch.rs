@@ -5,16 +5,16 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_lifecycle::{BatchCall, Effect, Effects, Middleware, Policy, Verdict};
-use acp_types::limits::CHANGE_BYTES;
-use acp_types::{Content, FileChange, Operation, Reason, Status, ToolCallPatch};
+use acp_lifecycle::{BatchCall, Effect, Effects, Policy, ToolMiddleware, Verdict};
+use acp_types::limits::MAX_FILE_CHANGE_BYTES;
+use acp_types::{CallEndReason, Content, FileChange, Operation, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, pass};
 
 /// Bytes of the content of a call.
-const CONTENT_BYTES: usize = 768 * 1024;
+const MAX_CONTENT_BYTES: usize = 768 * 1024;
 
 /// When calls began and ended.
 type Log = Arc<Mutex<Vec<String>>>;
@@ -43,8 +43,8 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
-fn tools(stage: &Stage) -> Middleware {
-    Middleware::new(stage.session.clone()).effects(effects)
+fn tools(stage: &Stage) -> ToolMiddleware {
+    ToolMiddleware::new(stage.session.clone()).effects(effects)
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +57,7 @@ async fn calls_of_one_file_follow_each_other_and_others_run_side_by_side() {
         call("c", "read", "/p/y"),
         call("d", "write", "/p/x"),
     ];
-    let results = tools(&stage).batch(&"t".into(), calls, &stage.cancel, logged(&log)).await;
+    let results = tools(&stage).call_batch(&"t".into(), calls, &stage.cancel, logged(&log)).await;
     let results: Vec<_> = results.into_iter().map(Result::unwrap).collect();
     assert_eq!(results, ["/p/x", "/p/x", "/p/y", "/p/x"]);
     let log = log.lock().unwrap();
@@ -72,7 +72,7 @@ async fn no_call_of_a_batch_begins_once_its_turn_is_over() {
     let calls = vec![call("a", "write"), call("b", "write")];
     let tools = tools(&stage);
     let turn = "t".into();
-    let batch = tools.batch(&turn, calls, &stage.cancel, logged(&log));
+    let batch = tools.call_batch(&turn, calls, &stage.cancel, logged(&log));
     let cancel = async {
         pass(5).await;
         stage.cancel.cancel();
@@ -133,7 +133,7 @@ async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_o
             assert!(shown > 0, "{file} of {files}");
         }
         let len = asked[0]["toolCall"]["content"].to_string().len();
-        assert!(len < CONTENT_BYTES.min(files * CHANGE_BYTES) + 1024, "{len}");
+        assert!(len < MAX_CONTENT_BYTES.min(files * MAX_FILE_CHANGE_BYTES) + 1024, "{len}");
         let note = content.last().unwrap()["content"]["text"].as_str().unwrap();
         assert!(note.starts_with("Not everything of this call is shown"), "{note}");
         assert_eq!(asked[0]["options"].as_array().map(Vec::len), Some(2));
@@ -167,14 +167,14 @@ async fn a_preview_that_fails_ends_its_call_and_asks_nobody() {
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     let ended = ended.unwrap_err();
-    assert_eq!((ended.text.as_str(), ended.reason), ("no such file", Some(Reason::Error)));
+    assert_eq!((ended.text.as_str(), ended.reason), ("no such file", Some(CallEndReason::Error)));
     assert!(stage.seen.lock().unwrap().asked.is_empty() && log.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_reads_of_a_preview_are_judged_before_it_looks() {
     let (stage, log) = (Stage::new(Some("reject")), Log::default());
-    stage.session.with(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
+    stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
     let looked = Arc::new(Mutex::new(false));
     let looks = looked.clone();
     let tools = tools(&stage).previews(move |_, _| {
@@ -209,20 +209,20 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
     let cases: [(Mark, _); 8] = [
         (|effects| effects, (read(), 0)),
         (|effects| effects, (write(), 0)),
-        (Effects::guarded, (read(), 1)),
-        (Effects::guarded, (write(), 1)),
+        (Effects::always_ask, (read(), 1)),
+        (Effects::always_ask, (write(), 1)),
         (Effects::sensitive, (write(), 1)),
-        (|effects| effects.with_outside(|_| true), (write(), 1)),
+        (|effects| effects.with_outside_paths(|_| true), (write(), 1)),
         (|effects| effects, (Effect::Unknown, 0)),
-        (Effects::guarded, (Effect::Connect("h".to_owned()), 0)),
+        (Effects::always_ask, (Effect::Connect("h".to_owned()), 0)),
     ];
     for (mark, (effect, asked)) in cases {
         let case = format!("{:?}", mark(effect.clone().into()));
         let (stage, log) = (Stage::new(Some("reject")), Log::default());
-        stage.session.with(|session, _| session.set_policy(Arc::new(AsksAboutMore)));
+        stage.session.update(|session, _| session.set_policy(Arc::new(AsksAboutMore)));
         let looked = Arc::new(Mutex::new(false));
         let looks = looked.clone();
-        let tools = Middleware::new(stage.session.clone())
+        let tools = ToolMiddleware::new(stage.session.clone())
             .effects(move |_, _| mark(effect.clone().into()))
             .previews(move |_, _| {
                 *looks.lock().unwrap() = true;
@@ -243,7 +243,7 @@ async fn where_nothing_is_known_of_a_call_it_is_asked_about_before_its_preview_l
     let (stage, log) = (Stage::new(Some("reject")), Log::default());
     let looked = Arc::new(Mutex::new(false));
     let looks = looked.clone();
-    let tools = Middleware::new(stage.session.clone()).previews(move |_, _| {
+    let tools = ToolMiddleware::new(stage.session.clone()).previews(move |_, _| {
         *looks.lock().unwrap() = true;
         async { Ok(ToolCallPatch::new()) }
     });
@@ -290,7 +290,7 @@ async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
     for (then, asked) in [(["/p/x", "/p/y"], 1), (["/p/y", "/p/x"], 1), (["/p/x", "/p/z"], 2)] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let says = Mutex::new(VecDeque::<Effects>::from([writes(["/p/x", "/p/y"])]));
-        let tools = Middleware::new(stage.session.clone())
+        let tools = ToolMiddleware::new(stage.session.clone())
             .effects(move |_, _| says.lock().unwrap().pop_front().unwrap_or_else(|| writes(then)));
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "x", args, &stage.cancel, logged(&log)).await.unwrap();
@@ -305,7 +305,7 @@ async fn a_preview_that_takes_too_long_ends_its_call() {
         tools(&stage).previews(|_, _| std::future::pending()).timeout(Duration::from_secs(5));
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
-    assert_eq!(ended.unwrap_err().reason, Some(Reason::Timeout));
+    assert_eq!(ended.unwrap_err().reason, Some(CallEndReason::Timeout));
 }
 
 #[tokio::test(start_paused = true)]
@@ -326,7 +326,7 @@ async fn calls_of_unknown_effect_run_alone() {
     let ids: Vec<_> = (0..names.len()).map(|number| number.to_string()).collect();
     let call = |(id, name)| BatchCall::new(id, name, json!({ "path": id }));
     let calls = ids.iter().map(String::as_str).zip(names).map(call).collect();
-    let results = tools.batch(&"t".into(), calls, &stage.cancel, logged(&log)).await;
+    let results = tools.call_batch(&"t".into(), calls, &stage.cancel, logged(&log)).await;
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let expected = "+connect 0, -connect 0, +odd 1, -odd 1, +connect 2, -connect 2, \
                     +unknown 3, -unknown 3, +unknown 4, -unknown 4, \
@@ -358,7 +358,7 @@ async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
         }
     };
     let calls = vec![call("a", "one"), call("b", "two")];
-    let results = tools.batch(&"t".into(), calls, &stage.cancel, writes).await;
+    let results = tools.call_batch(&"t".into(), calls, &stage.cancel, writes).await;
     assert_eq!(results, [Ok("one\n".to_owned()), Ok("one\ntwo\n".to_owned())]);
     let seen = stage.seen.lock().unwrap();
     let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_value(it).unwrap()).collect();
@@ -369,7 +369,7 @@ async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_title_is_called_by_its_name_and_arguments() {
     let stage = Stage::new(Some("allow"));
-    let (tools, log) = (Middleware::new(stage.session.clone()), Log::default());
+    let (tools, log) = (ToolMiddleware::new(stage.session.clone()), Log::default());
     let args = json!({ "query": "x" });
     tools.call(&"t".into(), "a", "search", args, &stage.cancel, logged(&log)).await.unwrap();
     assert_eq!(stage.ended("t/a").title, r#"search query: "x""#);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Middleware, Secrets};
-use acp_types::kind::Annotations;
+use acp_lifecycle::{CallHandle, Effect, Effects, Secrets, ToolMiddleware};
 use acp_types::schema::v1::PermissionOptionKind;
-use acp_types::{Reason, Status, ToolKind};
+use acp_types::tool_kind::ToolAnnotations;
+use acp_types::{CallEndReason, Status, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -21,8 +21,8 @@ async fn tool(name: &str, args: Value) -> Result<Value, String> {
     }
 }
 
-fn tools(stage: &Stage) -> Middleware {
-    Middleware::new(stage.session.clone()).timeout(Duration::from_secs(5))
+fn tools(stage: &Stage) -> ToolMiddleware {
+    ToolMiddleware::new(stage.session.clone()).timeout(Duration::from_secs(5))
 }
 
 #[tokio::test(start_paused = true)]
@@ -30,14 +30,14 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
     const ALLOW: Option<&str> = Some("allow");
     let failed = |reason| (Status::Failed, Some(reason));
     for (option, name, end, text) in [
-        (ALLOW, "fail", failed(Reason::Error), "no luck with {\"n\":1}"),
-        (ALLOW, "panic", failed(Reason::Error), "The tool failed by a fault of its own."),
-        (ALLOW, "hang", failed(Reason::Timeout), "Stopped after 5s."),
-        (Some("reject"), "x", failed(Reason::User), "Rejected by the user. It did not run."),
+        (ALLOW, "fail", failed(CallEndReason::Error), "no luck with {\"n\":1}"),
+        (ALLOW, "panic", failed(CallEndReason::Error), "The tool failed by a fault of its own."),
+        (ALLOW, "hang", failed(CallEndReason::Timeout), "Stopped after 5s."),
+        (Some("reject"), "x", failed(CallEndReason::User), "Rejected by the user. It did not run."),
         (
             Some("nonsense"),
             "x",
-            failed(Reason::Permission),
+            failed(CallEndReason::Permission),
             "Not run: the client's answer is none of",
         ),
     ] {
@@ -55,7 +55,7 @@ async fn every_end_is_told_to_the_client_and_to_who_made_the_call() {
 #[tokio::test(start_paused = true)]
 async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_english() {
     let stage = Stage::new(Some("reject"));
-    stage.session.with(|session, _| session.set_locale("de"));
+    stage.session.update(|session, _| session.set_locale("de"));
     let result = tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await;
     assert_eq!(result.unwrap_err().text, "Rejected by the user. It did not run.");
     let (call, _) = stage.shown("t/a").await;
@@ -99,7 +99,7 @@ async fn a_long_result_is_cut_for_the_client_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_cut_shows_no_part_of_a_secret() {
     let stage = Stage::new(Some("allow"));
-    stage.session.with(|session, _| session.set_secrets(Secrets::new(["secret-of-ada"])));
+    stage.session.update(|session, _| session.set_secrets(Secrets::new(["secret-of-ada"])));
     let made = async |_: &str, _: Value| {
         Ok::<_, String>(format!("{}secret-of-ada{0}", "x".repeat(32 * 1024 - 10)))
     };
@@ -120,7 +120,7 @@ async fn nothing_is_allowed_that_nothing_is_known_of() {
     wrapped.call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
     wrapped.call(&"t".into(), "b", "x", json!({}), &stage.cancel, tool).await.unwrap();
     let known = tools(&stage).effects(|name, _| match name {
-        "add" => Effects::none(),
+        "add" => Effects::empty(),
         _ => Effects::from(Effect::Unknown),
     });
     known.call(&"t".into(), "c", "add", json!({}), &stage.cancel, tool).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_cancelled_turn_drops_the_call_at_once() {
         let call = wrapped.call(&turn, "a", name, json!({}), &stage.cancel, tool);
         let (result, cancelled) = tokio::join!(call, cancel);
         let ended = result.unwrap_err();
-        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(Reason::Turn)));
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Turn)));
         assert!(ended.ends_turn && cancelled.elapsed() < Duration::from_millis(10), "{name}");
         stage.shown("t/a").await;
     }
@@ -159,14 +159,14 @@ async fn a_call_that_nobody_waits_for_ends() {
     let turn = "t".into();
     let call = wrapped.call(&turn, "a", "hang", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_secs(1), call).await.is_err());
-    assert_eq!(stage.ended("t/a").meta.reason, Some(Reason::Dropped));
+    assert_eq!(stage.ended("t/a").meta.reason, Some(CallEndReason::Dropped));
     stage.shown("t/a").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_runs_in_a_turn_that_was_answered() {
     let stage = Stage::new(Some("allow"));
-    stage.session.end_turn(&"t".into(), Reason::Turn);
+    stage.session.end_turn(&"t".into(), CallEndReason::Turn);
     let result =
         tools(&stage).call(&"t".into(), "a", "panic", json!({}), &stage.cancel, tool).await;
     assert!(result.unwrap_err().ends_turn);
@@ -180,7 +180,7 @@ async fn ids_that_a_model_repeats_are_made_unique() {
     for _ in 0..3 {
         wrapped.call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
     }
-    assert_eq!(stage.session.with(|session, _| session.board().history().iter().count()), 3);
+    assert_eq!(stage.session.update(|session, _| session.board().history().iter().count()), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,9 +188,9 @@ async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage)
         .kinds(|name| (name == "declared_delete").then_some(ToolKind::Think))
-        .annotations(|name| Annotations {
+        .annotations(|name| ToolAnnotations {
             read_only: name.contains("hinted").then_some(true),
-            ..Annotations::default()
+            ..ToolAnnotations::default()
         });
     for (name, kind) in [
         ("declared_delete", ToolKind::Think),
@@ -206,7 +206,7 @@ async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
     async fn tell(_: &str, _: Value) -> Result<Value, String> {
-        acp_lifecycle::progress(1.0, 4.0, "one\u{200b}");
+        acp_lifecycle::report_progress(1.0, 4.0, "one\u{200b}");
         let call = CallHandle::current().expect("it is in a call");
         tokio::spawn(async move { assert!(CallHandle::current().is_none(), "{:?}", call.id()) })
             .await
@@ -218,7 +218,7 @@ async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
     let stage = Stage::new(Some("allow"));
     let told =
         tools(&stage).call(&"t".into(), "a", "x", json!({}), &stage.cancel, tell).await.unwrap();
-    acp_lifecycle::progress(1.0, None, "nobody is told");
+    acp_lifecycle::report_progress(1.0, None, "nobody is told");
     let (call, _) = stage.shown("t/a").await;
     let expected = json!({"current": 1.0, "total": 4.0, "message": "one\\u{200b}", "percent": 25});
     assert_eq!(told["callboard"]["progress"], expected);

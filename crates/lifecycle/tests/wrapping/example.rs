@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use acp_types::observe::v1::Observer;
+use acp_types::observe::v1::V1Observer;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
@@ -27,9 +27,9 @@ impl io::Write for Shared {
 #[tokio::test]
 async fn a_foreign_loop_sends_what_an_acp_agent_would() {
     let out = Shared::default();
-    foreign_loop::turn(out.clone()).await.unwrap();
+    foreign_loop::run_turn(out.clone()).await.unwrap();
     let bytes = out.0.lock().unwrap().clone();
-    let mut observer = Observer::new();
+    let mut observer = V1Observer::new();
     let mut asked = 0;
     for line in String::from_utf8(bytes).unwrap().lines() {
         let mut message: Value = serde_json::from_str(line).unwrap();
@@ -40,9 +40,9 @@ async fn a_foreign_loop_sends_what_an_acp_agent_would() {
             }
             Some("session/request_permission") => {
                 asked += 1;
-                observer.permission(&serde_json::from_value(params).unwrap());
+                observer.permission_request(&serde_json::from_value(params).unwrap());
             }
-            _ => observer.turn_answered(),
+            _ => observer.end_turn(),
         }
     }
     assert_eq!(observer.violations(), []);

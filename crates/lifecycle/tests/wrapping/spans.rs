@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{Middleware, Secrets};
+use acp_lifecycle::{Secrets, ToolMiddleware};
 use acp_types::{ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use crate::stage::Stage;
 
 /// Bytes of a tool's name.
-const NAME_BYTES: usize = 256;
+const MAX_TOOL_NAME_BYTES: usize = 256;
 
 /// What is known of one span.
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ async fn a_call_has_a_span_with_its_end_and_none_of_its_text() {
         ("edit", "reject", json!({"status": "failed", "reason": "user", "kind": "edit"})),
     ] {
         let stage = Stage::new(Some(option));
-        let tools = Middleware::new(stage.session.clone());
+        let tools = ToolMiddleware::new(stage.session.clone());
         let args = json!({ "token": "hunter2" });
         drop(tools.call(&"t".into(), "a", name, args, &stage.cancel, tool).await);
         let told = notes.0.lock().unwrap().pop().expect("a span");
@@ -146,13 +146,16 @@ async fn a_name_that_a_model_made_up_is_told_as_it_is_shown() {
     let notes = Notes::default();
     let listening = tracing::subscriber::set_default(notes.clone());
     let stage = Stage::new(Some("allow"));
-    stage.session.with(|session, _| session.set_secrets(Secrets::new(["hunter2hunter2"])));
-    let tools = Middleware::new(stage.session.clone());
+    stage.session.update(|session, _| session.set_secrets(Secrets::new(["hunter2hunter2"])));
+    let tools = ToolMiddleware::new(stage.session.clone());
     let name = format!("hunter2hunter2\u{202e}{}", "x".repeat(100_000));
     drop(tools.call(&"t".into(), "a", &name, json!({}), &stage.cancel, tool).await);
     let told = notes.0.lock().unwrap().pop().expect("a span");
     let shown = &told.fields["tool"];
-    assert!(shown.starts_with("[redacted]\\u{202e}xx") && shown.len() <= NAME_BYTES, "{shown}");
+    assert!(
+        shown.starts_with("[redacted]\\u{202e}xx") && shown.len() <= MAX_TOOL_NAME_BYTES,
+        "{shown}"
+    );
     drop(listening);
 }
 
@@ -163,8 +166,8 @@ async fn a_field_that_means_nothing_is_left_out_and_logged() {
     let stage = Stage::new(None);
     let patch = ToolCallPatch::announce("work", "Work", ToolKind::Other);
     let open = stage.session.announce(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
-    open.handle().change(ToolCallPatch::new().title(" "));
-    open.handle().change(ToolCallPatch::new().title("Work on"));
+    open.handle().update(ToolCallPatch::new().title(" "));
+    open.handle().update(ToolCallPatch::new().title("Work on"));
     assert_eq!(stage.session.tool_call(&"a".into()).unwrap().title, "Work on");
     assert_eq!(*notes.1.lock().unwrap(), ["1"]);
     drop(listening);
@@ -179,7 +182,7 @@ async fn a_call_is_logged_when_it_starts_if_it_does_and_when_it_ends() {
         ("edit", "reject", &["call ended"][..], "failed", Some("user")),
     ] {
         let stage = Stage::new(Some(option));
-        let tools = Middleware::new(stage.session.clone());
+        let tools = ToolMiddleware::new(stage.session.clone());
         let args = json!({ "token": "hunter2" });
         drop(tools.call(&"t".into(), "a", name, args, &stage.cancel, tool).await);
         let told = std::mem::take(&mut *notes.2.lock().unwrap());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acp_lifecycle::{BatchCall, CancellationToken, Effects, Middleware, SessionHandle};
+use acp_lifecycle::{BatchCall, CancellationToken, Effects, SessionHandle, ToolMiddleware};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ impl Tools {
 
     /// A loop whose calls have names that the reply of a model owns.
     async fn turn(self: Arc<Self>, session: SessionHandle) -> Vec<Result<String, String>> {
-        let (cancel, tools) = (CancellationToken::new(), Middleware::new(session));
-        let tools = tools.effects(|_, _| Effects::none());
+        let (cancel, tools) = (CancellationToken::new(), ToolMiddleware::new(session));
+        let tools = tools.effects(|_, _| Effects::empty());
         let reply: Vec<_> =
             ["one", "two"].map(|name| (format!("id-{name}"), name.to_owned())).into();
         let calls = reply.iter().map(|(id, name)| BatchCall::new(id, name, json!(1))).collect();
         let run = |name, args| self.run(name, args);
-        let mut results = tools.batch(&"t".into(), calls, &cancel, run).await;
+        let mut results = tools.call_batch(&"t".into(), calls, &cancel, run).await;
         for (_, name) in &reply {
             let find = |name: &str, args: Value| {
                 let (tools, name) = (self.clone(), name.to_owned());

@@ -3,18 +3,21 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{Answer, Item, PermissionId, Session, SessionHandle, Sink, Unreachable, drive};
-use acp_types::observe::v1::Observer;
+use acp_lifecycle::{
+    ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, PermissionId, Session,
+    SessionHandle, drive_session,
+};
+use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::RequestPermissionRequest;
-use acp_types::wire::v1::{Sent, Surface};
-use acp_types::{CallMeta, Reason, ToolCallReport};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
+use acp_types::{CallEndReason, CallMeta, ToolCallReport};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// What the client has been sent.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub(crate) observer: Observer,
+    pub(crate) observer: V1Observer,
     pub(crate) asked: Vec<RequestPermissionRequest>,
     pub(crate) ids: Vec<PermissionId>,
 }
@@ -34,11 +37,11 @@ impl Stage {
         let seen = Arc::<Mutex<Seen>>::default();
         let client = Client {
             session: session.clone(),
-            sent: Sent::new(Surface::Text),
+            sent: V1Projection::new(TerminalDisplay::Text),
             seen: seen.clone(),
             option,
         };
-        drop(tokio::spawn(drive(session.clone(), client, CancellationToken::new())));
+        drop(tokio::spawn(drive_session(session.clone(), client, CancellationToken::new())));
         Self { session, cancel: CancellationToken::new(), seen }
     }
 
@@ -46,16 +49,16 @@ impl Stage {
     pub(crate) fn ended(&self, id: &str) -> ToolCallReport {
         let ended = self
             .session
-            .with(|session, _| session.board().history().get(&id.to_owned().into()).cloned());
+            .update(|session, _| session.board().history().get(&id.to_owned().into()).cloned());
         ended.expect("it has ended")
     }
 
     /// Ends the turn and returns what the client holds of a call, which broke no rule.
     pub(crate) async fn shown(&self, id: &str) -> (Value, CallMeta) {
-        self.session.end_turn(&"t".into(), Reason::Turn);
+        self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9_000).await;
         let mut seen = self.seen.lock().unwrap();
-        seen.observer.turn_answered();
+        seen.observer.end_turn();
         assert_eq!(seen.observer.violations(), []);
         let call = serde_json::to_value(seen.observer.tool_call(id).expect("it was told")).unwrap();
         let meta = serde_json::from_value(call["_meta"]["callboard"].clone()).unwrap();
@@ -71,33 +74,35 @@ pub(crate) async fn pass(millis: u64) {
 
 struct Client {
     session: SessionHandle,
-    sent: Sent,
+    sent: V1Projection,
     seen: Arc<Mutex<Seen>>,
     option: Option<&'static str>,
 }
 
-impl Sink for Client {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+impl OutboxSink for Client {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         let mut seen = self.seen.lock().unwrap();
         match item {
-            Item::ToolCall(id, patch) => {
+            OutboxItem::ToolCall(id, patch) => {
                 let updates = self.sent.tool_call(&id, patch);
                 updates.iter().for_each(|update| seen.observer.update(update));
             }
-            Item::Terminal(id, patch) => {
+            OutboxItem::Terminal(id, patch) => {
                 let updates = self.sent.terminal(&id, &patch);
                 updates.iter().for_each(|update| seen.observer.update(update));
             }
-            Item::Permission(number) => {
+            OutboxItem::PermissionRequest(number) => {
                 seen.ids.push(number);
-                let request = self.session.request(number).expect("it waits");
-                let request = self.sent.permission("s".into(), &request.call, request.options);
+                let request = self.session.permission_request(number).expect("it waits");
+                let request =
+                    self.sent.permission_request("s".into(), &request.call, request.options);
                 let request = request.expect("its call was told");
-                seen.observer.permission(&request);
+                seen.observer.permission_request(&request);
                 seen.asked.push(request);
                 if let Some(option) = self.option {
-                    let answer = Answer::Selected { option_id: option.to_owned(), reason: None };
-                    self.session.answer(number, answer);
+                    let answer =
+                        PermissionAnswer::Selected { option_id: option.to_owned(), reason: None };
+                    self.session.answer_permission(number, answer);
                 }
             }
             _ => {}

@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_lifecycle::{
-    CallHandle, Executor, Failure, Grant, Middleware, Pinned, Preview, Success, Updates, perform,
+    CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Grant, Pinned, ToolMiddleware,
+    UpdateCounts, execute_call,
 };
 use acp_types::schema::v1::Meta;
 use acp_types::{
-    Content, Exit, Progress, Reason, Status, TerminalPatch, ToolCallPatch, ToolKind, Trace,
+    CallEndReason, Content, Progress, Status, TerminalExit, TerminalPatch, ToolCallPatch, ToolKind,
+    TraceContext,
 };
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -29,13 +31,16 @@ async fn tool(name: &str, _: Value) -> Result<(), String> {
 /// Plays one call; the client is silent for 20 ms, and the turn is cancelled after 60 ms.
 async fn play(option: Option<&'static str>, name: &str) -> Stage {
     let stage = Stage::new(None);
-    let tools = Middleware::new(stage.session.clone()).timeout(Duration::from_millis(35));
+    let tools = ToolMiddleware::new(stage.session.clone()).timeout(Duration::from_millis(35));
     let client = async {
         pass(20).await;
         if let Some(option) = option {
             let option_id = option.to_owned();
             let id = stage.seen.lock().unwrap().ids[0];
-            stage.session.answer(id, acp_lifecycle::Answer::Selected { option_id, reason: None });
+            stage.session.answer_permission(
+                id,
+                acp_lifecycle::PermissionAnswer::Selected { option_id, reason: None },
+            );
         }
         pass(40).await;
         stage.cancel.cancel();
@@ -70,16 +75,21 @@ async fn every_ended_call_tells_how_long_it_waited_and_ran() {
 /// An executor that never gets further than its preview.
 struct Unfit;
 
-impl Executor for Unfit {
+impl CallExecutor for Unfit {
     type Plan = ();
 
-    async fn preview(&mut self, _: &CallHandle) -> Result<Preview<()>, Failure> {
+    async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
         pass(10).await;
-        Err(Failure::report("unfit", "It cannot be done."))
+        Err(CallFailure::recoverable("unfit", "It cannot be done."))
     }
 
-    async fn run(&mut self, _: Pinned<()>, _: Grant, _: &CallHandle) -> Result<Success, Failure> {
-        Err(Failure::report("never", "It never comes to this."))
+    async fn run(
+        &mut self,
+        _: Pinned<()>,
+        _: Grant,
+        _: &CallHandle,
+    ) -> Result<CallSuccess, CallFailure> {
+        Err(CallFailure::recoverable("never", "It never comes to this."))
     }
 }
 
@@ -88,7 +98,7 @@ async fn a_call_that_fails_in_its_preview_only_waited() {
     let stage = Stage::new(None);
     let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
     let open = stage.session.announce(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
-    perform(open, Unfit).await;
+    execute_call(open, Unfit).await;
     let meta = stage.ended("a").meta;
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(10), Some(0)));
     assert_eq!(meta.started_at, None);
@@ -97,13 +107,13 @@ async fn a_call_that_fails_in_its_preview_only_waited() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_cannot_change_what_is_measured() {
     let stage = Stage::new(Some("allow"));
-    let trace = Trace { baggage: Some("a=b".to_owned()), ..Trace::default() };
-    stage.session.trace_turn(&"t".into(), trace.clone());
+    let trace = TraceContext { baggage: Some("a=b".to_owned()), ..TraceContext::default() };
+    stage.session.set_turn_trace(&"t".into(), trace.clone());
     async fn lie(_: &str, _: Value) -> Result<(), String> {
-        CallHandle::current().unwrap().change_meta(|meta| {
+        CallHandle::current().unwrap().update_meta(|meta| {
             *meta = acp_types::CallMeta {
                 duration_ms: Some(9),
-                reason: Some(Reason::User),
+                reason: Some(CallEndReason::User),
                 exit_code: Some(3),
                 ..acp_types::CallMeta::default()
             };
@@ -111,7 +121,7 @@ async fn a_tool_cannot_change_what_is_measured() {
         pass(5).await;
         Ok(())
     }
-    let tools = Middleware::new(stage.session.clone());
+    let tools = ToolMiddleware::new(stage.session.clone());
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, lie).await.unwrap();
     let meta = stage.ended("t/a").meta;
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(0), Some(5)));
@@ -125,16 +135,16 @@ async fn the_bytes_of_its_terminals_are_told_with_the_end() {
     async fn print(_: &str, _: Value) -> Result<(), String> {
         let call = CallHandle::current().unwrap();
         let id = call.open_terminal(TerminalPatch::open("yes", "/p"));
-        call.terminal_output(&id, &[b'y'; 100_000]);
-        call.terminal_exit(&id, Exit { code: Some(0), signal: None });
+        call.append_terminal_output(&id, &[b'y'; 100_000]);
+        call.exit_terminal(&id, TerminalExit { code: Some(0), signal: None });
         Ok(())
     }
-    let tools = Middleware::new(stage.session.clone());
+    let tools = ToolMiddleware::new(stage.session.clone());
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, print).await.unwrap();
     let report = stage.ended("t/a");
     assert_eq!(report.meta.output_bytes, Some(100_000));
     assert_eq!(report.content[0], Content::Terminal("t/a".into()));
-    assert!(stage.session.with(|session, _| session.board().terminal(&"t/a".into()).is_none()));
+    assert!(stage.session.update(|session, _| session.board().terminal(&"t/a".into()).is_none()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,8 +153,8 @@ async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
     let meta = json!({ "traceparent": parent, "tracestate": "a=b", "baggage": "c=d" });
     let meta: Meta = serde_json::from_value(meta).unwrap();
     let stage = Stage::new(None);
-    stage.session.trace_turn(&"t".into(), Trace::from_meta(Some(&meta)));
-    let tools = Middleware::new(stage.session.clone());
+    stage.session.set_turn_trace(&"t".into(), TraceContext::from_meta(Some(&meta)));
+    let tools = ToolMiddleware::new(stage.session.clone());
     let turn = "t".into();
     let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
@@ -165,7 +175,7 @@ async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
 #[tokio::test(start_paused = true)]
 async fn a_session_sums_up_its_calls_and_its_updates() {
     let stage = Stage::new(Some("allow"));
-    let tools = Middleware::new(stage.session.clone());
+    let tools = ToolMiddleware::new(stage.session.clone());
     for name in ["work", "fail", "work"] {
         drop(tools.call(&"t".into(), name, name, json!({}), &stage.cancel, tool).await);
     }
@@ -175,18 +185,18 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
         .tools
         .iter()
         .map(|(name, sums)| {
-            (name.as_str(), sums.calls(), sums.failed, sums.ran_ms, sums.longest_ms)
+            (name.as_str(), sums.ended_calls(), sums.failed, sums.total_run_ms, sums.longest_run_ms)
         })
         .collect();
     assert_eq!(sums, [("fail", 1, 1, 30, 30), ("work", 2, 0, 60, 30)]);
-    assert_eq!(usage.tools[0].1.reasons, [(Reason::Error, 1)].into());
-    let Updates { offered, joined, sent, dropped } = usage.updates;
+    assert_eq!(usage.tools[0].1.reasons, [(CallEndReason::Error, 1)].into());
+    let UpdateCounts { offered, joined, sent, dropped } = usage.updates;
     assert_eq!((offered, dropped), (joined + sent, 0));
     // Three calls: announced, asked, started, ended.
     assert_eq!(sent, 12);
     // What comes after the end of its call is dropped.
-    stage.session.with(|session, now| {
-        session.change(&"t/work".into(), ToolCallPatch::new().title("late"), now);
+    stage.session.update(|session, now| {
+        session.update_call(&"t/work".into(), ToolCallPatch::new().title("late"), now);
     });
     let late = stage.session.usage().updates;
     assert_eq!((late.offered, late.dropped), (offered + 1, 1));
@@ -197,20 +207,20 @@ async fn what_is_told_of_a_call_after_its_end_is_counted_and_sent_to_nobody() {
     let (stage, late) = (Stage::new(Some("allow")), Arc::<Mutex<Option<CallHandle>>>::default());
     let keeps = |_: &str, _: Value| {
         *late.lock().unwrap() = CallHandle::current();
-        acp_lifecycle::progress(1.0, 2.0, "half");
+        acp_lifecycle::report_progress(1.0, 2.0, "half");
         std::future::ready(Ok::<_, String>(()))
     };
-    let tools = Middleware::new(stage.session.clone());
+    let tools = ToolMiddleware::new(stage.session.clone());
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, keeps).await.unwrap();
     pass(1_000).await;
     let before = stage.session.usage().updates;
     let call = late.lock().unwrap().take().unwrap();
     // Here no call is this task's.
-    acp_lifecycle::progress(2.0, None, "late");
-    call.progress(Progress::new(2.0));
-    call.subtitle(Some("late"));
-    call.change(ToolCallPatch::new().title("Late"));
-    call.append(Content::text("late"));
+    acp_lifecycle::report_progress(2.0, None, "late");
+    call.report_progress(Progress::new(2.0));
+    call.set_subtitle(Some("late"));
+    call.update(ToolCallPatch::new().title("Late"));
+    call.append_content(Content::text("late"));
     call.pause();
     call.resume();
     pass(1_000).await;

@@ -13,7 +13,7 @@ pub(super) const UNDO: &str = "undo";
 
 /// A command: all that the parser, the help and the lists of clients know of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Command {
+pub(super) struct DirectCommand {
     /// The word it begins with.
     pub(super) name: &'static str,
     /// What follows the name; empty if nothing does.
@@ -25,105 +25,105 @@ pub(super) struct Command {
     /// The tool it calls, if it is always the same one.
     pub(super) tool: Option<&'static str>,
     /// `None` is the help.
-    parse: Option<Parse>,
+    parse: Option<ParseArgumentsFn>,
 }
 
 /// Reads the rest of the command's line, and the lines after it that belong to it.
-type Parse = fn(&str, &mut Following<'_>) -> Result<ToolUse, String>;
+type ParseArgumentsFn = fn(&str, &mut FollowingLines<'_>) -> Result<ToolUse, String>;
 
-type Following<'a> = Enumerate<Lines<'a>>;
+type FollowingLines<'a> = Enumerate<Lines<'a>>;
 
 /// Every command, in the order the help lists them.
-pub(super) const COMMANDS: &[Command] = &[
-    Command {
+pub(super) const COMMANDS: &[DirectCommand] = &[
+    DirectCommand {
         name: "read",
         hint: "PATH[:FROM-TO]",
         description: "read a file, or some of its lines",
         example: "read README.md:1-20",
         tool: Some("read_file"),
-        parse: Some(read),
+        parse: Some(parse_read),
     },
-    Command {
+    DirectCommand {
         name: "list",
         hint: "[PATH]",
         description: "list a folder",
         example: "list src",
         tool: Some("list_directory"),
-        parse: Some(list),
+        parse: Some(parse_list),
     },
-    Command {
+    DirectCommand {
         name: "find",
         hint: "GLOB [PATH]",
         description: "find files by name",
         example: "find **/*.rs src",
         tool: Some("find_path"),
-        parse: Some(|rest, _| search("find_path", rest)),
+        parse: Some(|rest, _| parse_search("find_path", rest)),
     },
-    Command {
+    DirectCommand {
         name: "grep",
         hint: "REGEX [PATH]",
         description: "find lines in files",
         example: "grep 'fn main' src",
         tool: Some("grep"),
-        parse: Some(|rest, _| search("grep", rest)),
+        parse: Some(|rest, _| parse_search("grep", rest)),
     },
-    Command {
+    DirectCommand {
         name: "run",
         hint: "COMMAND…",
         description: "run a command in a terminal",
         example: "run cargo test",
         tool: Some("terminal"),
-        parse: Some(|rest, _| sentence("terminal", "command", rest)),
+        parse: Some(|rest, _| parse_text_argument("terminal", "command", rest)),
     },
-    Command {
+    DirectCommand {
         name: "edit",
         hint: "PATH, then the lines <<<, old…, ===, new…, >>>",
         description: "replace lines of a file; no new lines at all delete the old ones",
         example: "edit notes.txt\n<<<\ncolour\n===\ncolor\n>>>",
         tool: Some("edit_file"),
-        parse: Some(edit),
+        parse: Some(parse_edit),
     },
-    Command {
+    DirectCommand {
         name: "write",
         hint: "PATH, then the lines <<<, text…, >>>",
         description: "write a whole file",
         example: "write notes.txt\n<<<\nfirst line\nsecond line\n>>>",
         tool: Some("write_file"),
-        parse: Some(write),
+        parse: Some(parse_write),
     },
-    Command {
+    DirectCommand {
         name: "think",
         hint: "TEXT",
         description: "note a thought",
         example: "think the cache is stale",
         tool: Some("think"),
-        parse: Some(|rest, _| sentence("think", "thought", rest)),
+        parse: Some(|rest, _| parse_text_argument("think", "thought", rest)),
     },
-    Command {
+    DirectCommand {
         name: "todo",
         hint: "[ ] a; [~] b; [x] c; [-] d",
         description: "set the plan: to do, in progress, done, cancelled",
         example: "todo [x] read the code; [~] fix the bug; [ ] test it",
         tool: Some("todo_write"),
-        parse: Some(todo),
+        parse: Some(parse_todo),
     },
-    Command {
+    DirectCommand {
         name: "undo",
         hint: "",
         description: "take the last change back, where the session can",
         example: "undo",
         tool: Some(UNDO),
-        parse: Some(undo),
+        parse: Some(parse_undo),
     },
-    Command {
+    DirectCommand {
         name: "tool",
         hint: "NAME {json}",
         description: "call any tool",
         example: "tool read_file {\"path\": \"README.md\"}",
         tool: None,
-        parse: Some(tool),
+        parse: Some(parse_tool_call),
     },
-    Command {
+    DirectCommand {
         name: "help",
         hint: "",
         description: "show this help",
@@ -133,16 +133,16 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-impl Command {
+impl DirectCommand {
     /// The command in full: its name and what follows it.
-    pub(super) fn form(&self) -> String {
+    pub(super) fn usage(&self) -> String {
         format!("{} {}", self.name, self.hint).trim_end().to_owned()
     }
 }
 
 /// What a prompt asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Prompt {
+pub(super) enum ParsedPrompt {
     /// These calls, in this order; never none.
     Calls(Vec<ToolUse>),
     /// The help: the prompt is empty, or one of its lines says so.
@@ -177,14 +177,14 @@ pub(super) enum PromptError {
     #[error(
         "Line {line}: {message}. The form is `{}`, for example:\n\n```\n{}\n```\n\n\
          Nothing was run. `help` shows every command, and how to connect another model.",
-        command.form(),
+        command.usage(),
         command.example
     )]
     Syntax {
         /// The line, from 1.
         line: usize,
         /// The command it begins with.
-        command: &'static Command,
+        command: &'static DirectCommand,
         /// What is wrong.
         message: String,
     },
@@ -205,7 +205,7 @@ impl PromptError {
 ///
 /// # Errors
 /// The first line that is no command or a wrong one: a prompt is understood whole or not at all.
-pub(super) fn parse(prompt: &str) -> Result<Prompt, PromptError> {
+pub(super) fn parse(prompt: &str) -> Result<ParsedPrompt, PromptError> {
     let mut lines = prompt.lines().enumerate();
     let mut calls = Vec::new();
     while let Some((index, text)) = lines.next() {
@@ -214,9 +214,9 @@ pub(super) fn parse(prompt: &str) -> Result<Prompt, PromptError> {
         if text.is_empty() {
             continue;
         }
-        let (command, rest) = command(text).ok_or(PromptError::Unknown { line })?;
+        let (command, rest) = find_command(text).ok_or(PromptError::Unknown { line })?;
         let Some(parse) = command.parse else {
-            return Ok(Prompt::Help);
+            return Ok(ParsedPrompt::Help);
         };
         let call = parse(rest, &mut lines).map_err(|message| PromptError::Syntax {
             line,
@@ -228,22 +228,22 @@ pub(super) fn parse(prompt: &str) -> Result<Prompt, PromptError> {
         }
         calls.push(call);
     }
-    Ok(if calls.is_empty() { Prompt::Help } else { Prompt::Calls(calls) })
+    Ok(if calls.is_empty() { ParsedPrompt::Help } else { ParsedPrompt::Calls(calls) })
 }
 
-fn command(line: &str) -> Option<(&'static Command, &str)> {
+fn find_command(line: &str) -> Option<(&'static DirectCommand, &str)> {
     let line = line.strip_prefix('/').unwrap_or(line);
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let command = COMMANDS.iter().find(|command| command.name == name)?;
     Some((command, rest.trim_start()))
 }
 
-fn read(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+fn parse_read(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let (path, range) = match rest.rsplit_once(':') {
         Some((path, range)) if looks_like_range(range) => (path, Some(range)),
         _ => (rest, None),
     };
-    let mut arguments = json!({ "path": one_path(path)? });
+    let mut arguments = json!({ "path": single_path(path)? });
     if let Some(range) = range {
         let (from, limit) =
             parse_range(range).ok_or_else(|| format!("`{range}` is no range of lines"))?;
@@ -269,13 +269,13 @@ fn parse_range(text: &str) -> Option<(u64, Option<u64>)> {
     (0 < from && from <= to).then(|| (from, Some((to - from).saturating_add(1))))
 }
 
-fn list(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
-    let path = if rest.is_empty() { "." } else { one_path(rest)? };
+fn parse_list(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
+    let path = if rest.is_empty() { "." } else { single_path(rest)? };
     Ok(ToolUse::new("list_directory", &json!({ "path": path })))
 }
 
-fn search(tool: &str, rest: &str) -> Result<ToolUse, String> {
-    let arguments = match words(rest)?[..] {
+fn parse_search(tool: &str, rest: &str) -> Result<ToolUse, String> {
+    let arguments = match split_words(rest)?[..] {
         [] => return Err("a pattern is missing".to_owned()),
         [pattern] => json!({ "pattern": pattern }),
         [pattern, path] => json!({ "pattern": pattern, "path": path }),
@@ -284,7 +284,7 @@ fn search(tool: &str, rest: &str) -> Result<ToolUse, String> {
     Ok(ToolUse::new(tool, &arguments))
 }
 
-fn sentence(tool: &str, argument: &str, rest: &str) -> Result<ToolUse, String> {
+fn parse_text_argument(tool: &str, argument: &str, rest: &str) -> Result<ToolUse, String> {
     if rest.is_empty() {
         return Err(format!("the {argument} is missing"));
     }
@@ -293,11 +293,11 @@ fn sentence(tool: &str, argument: &str, rest: &str) -> Result<ToolUse, String> {
 
 /// Both texts are whole lines without the last line's break, which so stays in the file. No new
 /// line at all takes the old lines away with their breaks; one empty new line leaves it there.
-fn edit(rest: &str, lines: &mut Following<'_>) -> Result<ToolUse, String> {
-    let path = one_path(rest)?;
-    open_block(lines)?;
-    let old = section(lines, "===")?;
-    let new = section(lines, ">>>")?;
+fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
+    let path = single_path(rest)?;
+    expect_block_start(lines)?;
+    let old = read_block_until(lines, "===")?;
+    let new = read_block_until(lines, ">>>")?;
     let mut old_text = old.join("\n");
     if old_text.is_empty() {
         return Err("there is no old text to replace".to_owned());
@@ -310,16 +310,16 @@ fn edit(rest: &str, lines: &mut Following<'_>) -> Result<ToolUse, String> {
 }
 
 /// The content ends with a line break, unless there is none at all.
-fn write(rest: &str, lines: &mut Following<'_>) -> Result<ToolUse, String> {
-    let path = one_path(rest)?;
-    open_block(lines)?;
-    let text = section(lines, ">>>")?;
+fn parse_write(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
+    let path = single_path(rest)?;
+    expect_block_start(lines)?;
+    let text = read_block_until(lines, ">>>")?;
     let content: String = text.iter().flat_map(|line| [line, "\n"]).collect();
     Ok(ToolUse::new("write_file", &json!({ "path": path, "content": content })))
 }
 
 /// `;` parts the entries; without any, the plan becomes empty.
-fn todo(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+fn parse_todo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let entries = rest.split(';').map(str::trim).filter(|entry| !entry.is_empty());
     let todos: Vec<Value> = entries
         .map(|entry| todo_entry(entry).ok_or_else(|| format!("`{entry}` is no entry")))
@@ -340,7 +340,7 @@ fn todo_entry(entry: &str) -> Option<Value> {
     (!content.is_empty()).then(|| json!({ "content": content, "status": status }))
 }
 
-fn undo(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+fn parse_undo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     match rest {
         "" => Ok(ToolUse::new(UNDO, &json!({}))),
         _ => Err("nothing can follow".to_owned()),
@@ -348,7 +348,7 @@ fn undo(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
 }
 
 /// The arguments go through as they are written, checked to be an object.
-fn tool(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
+fn parse_tool_call(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let (tool, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, "{}"));
     if tool.is_empty() {
         return Err("the tool's name is missing".to_owned());
@@ -358,8 +358,8 @@ fn tool(rest: &str, _: &mut Following<'_>) -> Result<ToolUse, String> {
     Ok(ToolUse { tool: tool.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
-fn one_path(text: &str) -> Result<&str, String> {
-    match words(text)?[..] {
+fn single_path(text: &str) -> Result<&str, String> {
+    match split_words(text)?[..] {
         [] => Err("a path is missing".to_owned()),
         [path] => Ok(path),
         _ => Err("too many words; put a path that holds spaces in quotes".to_owned()),
@@ -367,7 +367,7 @@ fn one_path(text: &str) -> Result<&str, String> {
 }
 
 /// A word that begins with `'` or `"` goes to the next such quote; a backslash means itself.
-fn words(text: &str) -> Result<Vec<&str>, String> {
+fn split_words(text: &str) -> Result<Vec<&str>, String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -386,7 +386,7 @@ fn words(text: &str) -> Result<Vec<&str>, String> {
     Ok(words)
 }
 
-fn open_block(lines: &mut Following<'_>) -> Result<(), String> {
+fn expect_block_start(lines: &mut FollowingLines<'_>) -> Result<(), String> {
     match lines.next() {
         Some((_, line)) if line.trim_end() == "<<<" => Ok(()),
         _ => Err("the line after it must be `<<<`".to_owned()),
@@ -394,7 +394,7 @@ fn open_block(lines: &mut Following<'_>) -> Result<(), String> {
 }
 
 /// The lines before `end`. A line `<<<` or `>>>` inside means that `end` was forgotten.
-fn section<'a>(lines: &mut Following<'a>, end: &str) -> Result<Vec<&'a str>, String> {
+fn read_block_until<'a>(lines: &mut FollowingLines<'a>, end: &str) -> Result<Vec<&'a str>, String> {
     let mut section = Vec::new();
     for (_, line) in lines {
         match line.trim_end() {

@@ -7,12 +7,12 @@ use super::*;
 
 /// A session as the agent keeps it, answering each call with the next of `results`.
 #[derive(Default)]
-struct Session {
-    request: Request,
+struct FakeSession {
+    request: ModelRequest,
     results: Vec<Result<&'static str, &'static str>>,
 }
 
-impl Session {
+impl FakeSession {
     fn answering(results: Vec<Result<&'static str, &'static str>>) -> Self {
         Self { results, ..Self::default() }
     }
@@ -20,27 +20,30 @@ impl Session {
     /// Plays a turn; returns the calls as `id name arguments`, and the text.
     async fn prompt(&mut self, prompt: &str) -> (Vec<String>, String) {
         let mut shown = Vec::new();
-        Arc::make_mut(&mut self.request.messages).push(Message::user(prompt).into());
+        Arc::make_mut(&mut self.request.messages).push(ChatMessage::user(prompt).into());
         loop {
-            let (text, calls, stop) = gather(Direct::default().reply(self.request.clone())).await;
-            let assistant = Message::Assistant {
+            let (text, calls, stop) =
+                collect_reply(DirectModel::default().reply(self.request.clone())).await;
+            let assistant = ChatMessage::Assistant {
                 text: text.clone(),
                 thought: String::new(),
                 calls: calls.clone(),
                 replay: None,
             };
             Arc::make_mut(&mut self.request.messages).push(assistant.into());
-            if stop != Stop::ToolCalls {
+            if stop != ModelStopReason::ToolCalls {
                 return (shown, text);
             }
             let results = calls.iter().map(|call| self.run(call)).collect();
-            Arc::make_mut(&mut self.request.messages).push(Message::ToolResults(results).into());
-            let show = |call: &Call| format!("{} {} {}", call.id, call.name, call.arguments);
+            Arc::make_mut(&mut self.request.messages)
+                .push(ChatMessage::ToolResults(results).into());
+            let show =
+                |call: &ModelToolCall| format!("{} {} {}", call.id, call.name, call.arguments);
             shown.extend(calls.iter().map(show));
         }
     }
 
-    fn run(&mut self, call: &Call) -> ToolResult {
+    fn run(&mut self, call: &ModelToolCall) -> ToolResult {
         let result = self.results.remove(0);
         ToolResult {
             call_id: call.id.clone(),
@@ -53,23 +56,23 @@ impl Session {
 }
 
 /// What a well-formed reply said, called and ended with.
-async fn gather(mut reply: Reply) -> (String, Vec<Call>, Stop) {
-    let (mut said, mut calls, mut stop) = (String::new(), Vec::<Call>::new(), None);
+async fn collect_reply(mut reply: ReplyStream) -> (String, Vec<ModelToolCall>, ModelStopReason) {
+    let (mut said, mut calls, mut stop) = (String::new(), Vec::<ModelToolCall>::new(), None);
     while let Some(event) = reply.next().await {
         assert_eq!(stop, None, "nothing follows the stop");
         match event {
-            Event::Text(text) => said.push_str(&text),
-            Event::CallStart { id, name } => {
-                calls.push(Call { id, name, arguments: String::new() });
+            ModelEvent::Text(text) => said.push_str(&text),
+            ModelEvent::CallStart { id, name } => {
+                calls.push(ModelToolCall { id, name, arguments: String::new() });
             }
-            Event::CallArguments { id, fragment } => {
+            ModelEvent::CallArguments { id, fragment } => {
                 assert!(fragment.len() <= FRAGMENT_BYTES);
                 let call = calls.last_mut().expect("a call has started");
                 assert_eq!(call.id, id);
                 call.arguments.push_str(&fragment);
             }
-            Event::CallEnd { id } => assert_eq!(calls.last().map(|call| &call.id), Some(&id)),
-            Event::Stop(reason) => stop = Some(reason),
+            ModelEvent::CallEnd { id } => assert_eq!(calls.last().map(|call| &call.id), Some(&id)),
+            ModelEvent::Stop(reason) => stop = Some(reason),
             event => panic!("{event:?}"),
         }
     }
@@ -78,7 +81,7 @@ async fn gather(mut reply: Reply) -> (String, Vec<Call>, Stop) {
 
 #[tokio::test]
 async fn a_turn_makes_one_call_a_reply_in_order_and_then_sums_up() {
-    let mut session = Session::answering(vec![Ok("edited"), Ok("b")]);
+    let mut session = FakeSession::answering(vec![Ok("edited"), Ok("b")]);
     let (calls, text) = session.prompt("edit f\n<<<\na\n===\nb\n>>>\nread f").await;
     let expected = [
         r#"direct_1 edit_file {"path":"f","old_text":"a","new_text":"b"}"#,
@@ -96,7 +99,8 @@ async fn a_turn_makes_one_call_a_reply_in_order_and_then_sums_up() {
 
 #[tokio::test]
 async fn a_failed_call_does_not_stop_the_next_and_is_named_at_the_end() {
-    let mut session = Session::answering(vec![Err("\nno such file: x\nat all"), Ok("."), Err("")]);
+    let mut session =
+        FakeSession::answering(vec![Err("\nno such file: x\nat all"), Ok("."), Err("")]);
     let (calls, text) = session.prompt("read x\nlist\nrun false").await;
     assert_eq!(calls.len(), 3);
     let expected =
@@ -106,7 +110,7 @@ async fn a_failed_call_does_not_stop_the_next_and_is_named_at_the_end() {
 
 #[tokio::test]
 async fn a_long_failure_is_quoted_in_part() {
-    let mut session = Session::answering(vec![Err("é".repeat(MAX_QUOTED_CHARS + 1).leak())]);
+    let mut session = FakeSession::answering(vec![Err("é".repeat(MAX_QUOTED_CHARS + 1).leak())]);
     let (_, text) = session.prompt("list").await;
     assert!(text.ends_with("é…") && text.chars().filter(|c| *c == 'é').count() == MAX_QUOTED_CHARS);
 }
@@ -121,18 +125,23 @@ async fn what_is_no_command_is_answered_with_words_and_no_call() {
         ("list\nundo", "This session has no `undo`. Nothing was run."),
     ];
     for (prompt, expected) in cases {
-        let (calls, text) = Session::default().prompt(prompt).await;
+        let (calls, text) = FakeSession::default().prompt(prompt).await;
         assert_eq!(calls, [""; 0], "{prompt}");
         assert!(text.starts_with(expected), "{prompt}: {text}");
     }
-    let (text, _, stop) = gather(Direct::with_closing("Or else.").reply(Request::default())).await;
-    assert!(text.starts_with("One command a line") && stop == Stop::EndTurn, "no prompt at all");
-    assert!(text.ends_with(&format!("{THIS} Or else.")), "{text}");
+    let (text, _, stop) =
+        collect_reply(DirectModel::with_help_footer("Or else.").reply(ModelRequest::default()))
+            .await;
+    assert!(
+        text.starts_with("One command a line") && stop == ModelStopReason::EndTurn,
+        "no prompt at all"
+    );
+    assert!(text.ends_with(&format!("{HELP_FOOTER} Or else.")), "{text}");
 }
 
 #[tokio::test]
 async fn undo_is_called_where_the_session_has_it() {
-    let mut session = Session::answering(vec![Ok("undone")]);
+    let mut session = FakeSession::answering(vec![Ok("undone")]);
     session.request.tools = [undo()].into();
     assert_eq!(session.prompt("undo").await.0, ["direct_1 undo {}"]);
 }
@@ -147,16 +156,16 @@ fn the_help_shows_every_command() {
     assert!(!help(&[]).contains("`undo`"));
     let help = help(&[undo()]);
     for command in COMMANDS {
-        assert!(help.contains(&format!("- `{}`: ", command.form())), "{}", command.name);
+        assert!(help.contains(&format!("- `{}`: ", command.usage())), "{}", command.name);
         assert!(help.contains(command.example), "{}", command.name);
     }
-    assert!(help.ends_with(THIS));
+    assert!(help.ends_with(HELP_FOOTER));
 }
 
 #[test]
 fn a_menu_shows_the_commands_whose_tools_are_there() {
     let names = |tools: &[ToolSpec]| -> Vec<_> {
-        Direct::default().commands(tools).into_iter().map(|it| it.name).collect()
+        DirectModel::default().commands(tools).into_iter().map(|it| it.name).collect()
     };
     assert_eq!(names(&[]), ["tool", "help"]);
     assert_eq!(names(&[undo()]), ["undo", "tool", "help"]);

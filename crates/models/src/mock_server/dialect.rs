@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::script::{Call, Reply, Step, Stop, Usage};
-use anthropic::Anthropic;
-use chat::Chat;
-use gemini::Gemini;
-use ollama::Ollama;
-use responses::Responses;
+use super::script::{MockReply, MockReplyStep, MockStopReason, MockToolCall, MockUsage};
+use anthropic::AnthropicEncoder;
+use chat::ChatEncoder;
+use gemini::GeminiEncoder;
+use ollama::OllamaEncoder;
+use responses::ResponsesEncoder;
 
 /// A form of HTTP in which models are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ impl Dialect {
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     /// Tells the dialect of a request for a reply by its path; the query does not count.
-    pub(super) fn of_path(path: &str) -> Option<Self> {
+    pub(super) fn from_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = |end: &str| path.ends_with(end);
         match () {
@@ -67,26 +67,26 @@ impl Dialect {
     }
 
     /// Returns the body of an answer with this status.
-    pub(super) fn error(self, status: u16, message: &str) -> Value {
+    pub(super) fn error_body(self, status: u16, message: &str) -> Value {
         match self {
             Self::OpenAiChat | Self::OpenAiResponses => {
                 json!({"error": {"message": message, "type": "error", "param": null, "code": null}})
             }
-            Self::Anthropic => anthropic::error(status, message),
-            Self::Gemini => gemini::error(status, message),
+            Self::Anthropic => anthropic::error_object(status, message),
+            Self::Gemini => gemini::error_object(status, message),
             Self::Ollama => json!({ "error": message }),
         }
     }
 
     /// Tells a reply to the `nth` request, counted from 0.
-    pub(super) fn tell(self, reply: &Reply, nth: usize) -> Vec<Piece> {
-        let mut out = Out::default();
+    pub(super) fn encode_reply(self, reply: &MockReply, nth: usize) -> Vec<BodyPiece> {
+        let mut out = BodyWriter::default();
         match self {
-            Self::OpenAiChat => speak(&mut Chat::new(reply, nth), reply, &mut out),
-            Self::OpenAiResponses => speak(&mut Responses::new(nth), reply, &mut out),
-            Self::Anthropic => speak(&mut Anthropic::new(nth), reply, &mut out),
-            Self::Gemini => speak(&mut Gemini, reply, &mut out),
-            Self::Ollama => speak(&mut Ollama, reply, &mut out),
+            Self::OpenAiChat => encode_steps(&mut ChatEncoder::new(reply, nth), reply, &mut out),
+            Self::OpenAiResponses => encode_steps(&mut ResponsesEncoder::new(nth), reply, &mut out),
+            Self::Anthropic => encode_steps(&mut AnthropicEncoder::new(nth), reply, &mut out),
+            Self::Gemini => encode_steps(&mut GeminiEncoder, reply, &mut out),
+            Self::Ollama => encode_steps(&mut OllamaEncoder, reply, &mut out),
         }
         out.0
     }
@@ -94,73 +94,73 @@ impl Dialect {
 
 /// A piece of a body, or what happens at that point.
 #[derive(Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum BodyPiece {
     Bytes(Vec<u8>),
     Pause(Duration),
-    Cut,
+    Disconnect,
     Hang,
 }
 
 /// The body so far.
 #[derive(Debug, Default)]
-struct Out(Vec<Piece>);
+struct BodyWriter(Vec<BodyPiece>);
 
-impl Out {
+impl BodyWriter {
     /// An event of a stream of server-sent events.
-    fn data(&mut self, data: &Value) {
-        self.0.push(Piece::Bytes(format!("data: {data}\n\n").into_bytes()));
+    fn push_sse_data(&mut self, data: &Value) {
+        self.0.push(BodyPiece::Bytes(format!("data: {data}\n\n").into_bytes()));
     }
 
     /// An event with a name, which its data repeats as `type`.
-    fn event(&mut self, data: &Value) {
+    fn push_sse_event(&mut self, data: &Value) {
         let name = data["type"].as_str().unwrap_or_default();
-        self.0.push(Piece::Bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes()));
+        self.0.push(BodyPiece::Bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes()));
     }
 
     /// What comes before a fragment of a call.
-    fn pause(&mut self, call: &Call) {
-        self.0.extend(call.pause_ms.map(|ms| Piece::Pause(Duration::from_millis(ms))));
+    fn push_fragment_pause(&mut self, call: &MockToolCall) {
+        self.0.extend(call.pause_ms.map(|ms| BodyPiece::Pause(Duration::from_millis(ms))));
     }
 
     /// A line of JSON.
-    fn line(&mut self, line: &Value) {
-        self.0.push(Piece::Bytes(format!("{line}\n").into_bytes()));
+    fn push_json_line(&mut self, line: &Value) {
+        self.0.push(BodyPiece::Bytes(format!("{line}\n").into_bytes()));
     }
 }
 
 /// A dialect while it tells a reply.
-trait Voice {
-    fn begin(&mut self, _: &mut Out) {}
-    fn text(&mut self, text: &str, out: &mut Out);
-    fn thought(&mut self, text: &str, out: &mut Out);
-    fn call(&mut self, call: &Call, out: &mut Out);
-    fn error(&mut self, message: &str, out: &mut Out);
-    fn end(&mut self, stop: Stop, reply: &Reply, out: &mut Out);
+trait ReplyEncoder {
+    fn begin(&mut self, _: &mut BodyWriter) {}
+    fn text(&mut self, text: &str, out: &mut BodyWriter);
+    fn thought(&mut self, text: &str, out: &mut BodyWriter);
+    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter);
+    fn error(&mut self, message: &str, out: &mut BodyWriter);
+    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter);
 }
 
-fn speak(voice: &mut impl Voice, reply: &Reply, out: &mut Out) {
+fn encode_steps(voice: &mut impl ReplyEncoder, reply: &MockReply, out: &mut BodyWriter) {
     voice.begin(out);
     for step in &reply.steps {
         match step {
-            Step::Text(text) => voice.text(text, out),
-            Step::Thought(text) => voice.thought(text, out),
-            Step::Call(call) => voice.call(call, out),
-            Step::PauseMs(ms) => out.0.push(Piece::Pause(Duration::from_millis(*ms))),
-            Step::Raw(bytes) => out.0.push(Piece::Bytes(bytes.clone())),
-            Step::Error(message) => return voice.error(message, out),
-            Step::Cut => return out.0.push(Piece::Cut),
-            Step::Hang => return out.0.push(Piece::Hang),
+            MockReplyStep::Text(text) => voice.text(text, out),
+            MockReplyStep::Thought(text) => voice.thought(text, out),
+            MockReplyStep::Call(call) => voice.call(call, out),
+            MockReplyStep::PauseMs(ms) => out.0.push(BodyPiece::Pause(Duration::from_millis(*ms))),
+            MockReplyStep::Raw(bytes) => out.0.push(BodyPiece::Bytes(bytes.clone())),
+            MockReplyStep::Error(message) => return voice.error(message, out),
+            MockReplyStep::Cut => return out.0.push(BodyPiece::Disconnect),
+            MockReplyStep::Hang => return out.0.push(BodyPiece::Hang),
         }
     }
-    match reply.ending() {
-        Stop::Nothing => {}
+    match reply.stop_or_default() {
+        MockStopReason::Nothing => {}
         stop => voice.end(stop, reply, out),
     }
 }
 
 /// Cuts the arguments of a call, between characters.
-fn fragments(call: &Call) -> Vec<String> {
-    let text = call.text();
+fn argument_fragments(call: &MockToolCall) -> Vec<String> {
+    let text = call.arguments_text();
     let bytes = call.chunk.unwrap_or(usize::MAX).max(1);
     let mut rest = &*text;
     let mut fragments = Vec::new();
@@ -174,7 +174,7 @@ fn fragments(call: &Call) -> Vec<String> {
 }
 
 /// The arguments as a value, for a dialect that has no text there.
-fn whole(call: &Call) -> Value {
+fn arguments_value(call: &MockToolCall) -> Value {
     match &call.args {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| call.args.clone()),
         args => args.clone(),
@@ -182,6 +182,6 @@ fn whole(call: &Call) -> Value {
 }
 
 /// The tokens of a reply that tells none, where a dialect must tell some.
-fn usage_or_none(reply: &Reply) -> Usage {
+fn usage_or_default(reply: &MockReply) -> MockUsage {
     reply.usage.unwrap_or_default()
 }

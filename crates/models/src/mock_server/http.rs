@@ -5,12 +5,12 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::sleep;
 
-use super::dialect::Piece;
+use super::dialect::BodyPiece;
 use super::limits::{MAX_BODY_BYTES, MAX_HEAD_BYTES, READ_BUFFER_BYTES};
 
 /// A request, whatever it asks for.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) path: String,
     /// The headers in order, their names in lower case.
@@ -18,93 +18,95 @@ pub(super) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-impl Request {
+impl HttpRequest {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 }
 
 /// What a client sends, and what of it is not read yet.
-pub(super) struct Input<R> {
+pub(super) struct RequestReader<R> {
     stream: R,
     buffer: Vec<u8>,
 }
 
-impl<R: AsyncRead + Unpin> Input<R> {
+impl<R: AsyncRead + Unpin> RequestReader<R> {
     pub(super) fn new(stream: R) -> Self {
         Self { stream, buffer: Vec::new() }
     }
 
     /// Reads a request; none if there is no other.
-    pub(super) async fn request(&mut self) -> io::Result<Option<Request>> {
+    pub(super) async fn read_request(&mut self) -> io::Result<Option<HttpRequest>> {
         let end = loop {
-            if let Some(at) = find(&self.buffer, b"\r\n\r\n") {
+            if let Some(at) = find_bytes(&self.buffer, b"\r\n\r\n") {
                 break at + 4;
             }
             if self.buffer.len() > MAX_HEAD_BYTES {
-                return Err(invalid("the headers are too long"));
+                return Err(invalid_data("the headers are too long"));
             }
-            if self.more().await? == 0 {
+            if self.fill_buffer().await? == 0 {
                 return Ok(None);
             }
         };
         let head: Vec<u8> = self.buffer.drain(..end).collect();
-        let mut request = parse(&String::from_utf8_lossy(&head))?;
+        let mut request = parse_head(&String::from_utf8_lossy(&head))?;
         let length = request.header("content-length").map(str::parse::<usize>);
         request.body = match length {
-            Some(Ok(length)) => self.take(length).await?,
-            Some(Err(_)) => return Err(invalid("the length of the body is no number")),
-            None if request.header("transfer-encoding").is_some() => self.chunks().await?,
+            Some(Ok(length)) => self.take_bytes(length).await?,
+            Some(Err(_)) => return Err(invalid_data("the length of the body is no number")),
+            None if request.header("transfer-encoding").is_some() => {
+                self.read_chunked_body().await?
+            }
             None => Vec::new(),
         };
         Ok(Some(request))
     }
 
     /// Waits until the client is gone. What it sends meanwhile is kept.
-    pub(super) async fn closed(&mut self) {
+    pub(super) async fn wait_closed(&mut self) {
         while self.buffer.len() <= MAX_HEAD_BYTES {
-            if matches!(self.more().await, Ok(0) | Err(_)) {
+            if matches!(self.fill_buffer().await, Ok(0) | Err(_)) {
                 return;
             }
         }
         std::future::pending::<()>().await;
     }
 
-    async fn more(&mut self) -> io::Result<usize> {
+    async fn fill_buffer(&mut self) -> io::Result<usize> {
         self.buffer.reserve(READ_BUFFER_BYTES);
         self.stream.read_buf(&mut self.buffer).await
     }
 
-    async fn take(&mut self, length: usize) -> io::Result<Vec<u8>> {
+    async fn take_bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
         if length > MAX_BODY_BYTES {
-            return Err(invalid("the body is too long"));
+            return Err(invalid_data("the body is too long"));
         }
         while self.buffer.len() < length {
-            if self.more().await? == 0 {
+            if self.fill_buffer().await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
         Ok(self.buffer.drain(..length).collect())
     }
 
-    async fn chunks(&mut self) -> io::Result<Vec<u8>> {
+    async fn read_chunked_body(&mut self) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {
             let line = loop {
-                if let Some(at) = find(&self.buffer, b"\r\n") {
-                    break self.take(at + 2).await?;
+                if let Some(at) = find_bytes(&self.buffer, b"\r\n") {
+                    break self.take_bytes(at + 2).await?;
                 }
-                if self.more().await? == 0 {
+                if self.fill_buffer().await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             };
             let line = String::from_utf8_lossy(&line);
             let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16).map_err(|error| invalid(&error))?;
+            let size = usize::from_str_radix(size, 16).map_err(|error| invalid_data(&error))?;
             if size > MAX_BODY_BYTES - body.len() {
-                return Err(invalid("the body is too long"));
+                return Err(invalid_data("the body is too long"));
             }
-            let chunk = self.take(size + 2).await?;
+            let chunk = self.take_bytes(size + 2).await?;
             body.extend_from_slice(chunk.get(..size).unwrap_or_default());
             if size == 0 {
                 return Ok(body);
@@ -113,28 +115,28 @@ impl<R: AsyncRead + Unpin> Input<R> {
     }
 }
 
-fn parse(head: &str) -> io::Result<Request> {
+fn parse_head(head: &str) -> io::Result<HttpRequest> {
     let mut lines = head.lines();
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else {
-        return Err(invalid("this is no request"));
+        return Err(invalid_data("this is no request"));
     };
     let headers = lines.filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
     let (method, path) = (method.to_owned(), path.to_owned());
-    Ok(Request { method, path, headers: headers.collect(), body: Vec::new() })
+    Ok(HttpRequest { method, path, headers: headers.collect(), body: Vec::new() })
 }
 
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+fn find_bytes(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-fn invalid(why: &(impl ToString + ?Sized)) -> io::Error {
+fn invalid_data(why: &(impl ToString + ?Sized)) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
 
 /// What goes back to the client.
-pub(super) struct Output<W> {
+pub(super) struct ResponseWriter<W> {
     stream: W,
     /// What is not sent yet: up to a pause, or as much as one write takes.
     buffer: Vec<u8>,
@@ -142,48 +144,48 @@ pub(super) struct Output<W> {
     pub(super) write_bytes: Option<usize>,
 }
 
-impl<W: AsyncWrite + Unpin> Output<W> {
+impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
     pub(super) fn new(stream: W) -> Self {
         Self { stream, buffer: Vec::new(), write_bytes: None }
     }
 
     /// Writes an answer that is known whole.
-    pub(super) async fn whole(
+    pub(super) async fn write_whole(
         &mut self,
         status: u16,
         headers: &[(String, String)],
         body: &[u8],
     ) -> io::Result<()> {
-        self.head(status, headers, &format!("content-length: {}", body.len()));
+        self.push_head(status, headers, &format!("content-length: {}", body.len()));
         self.buffer.extend_from_slice(body);
         self.flush().await
     }
 
     /// Writes a body piece by piece; returns whether the connection can go on.
-    pub(super) async fn pieces(
+    pub(super) async fn write_pieces(
         &mut self,
         status: u16,
         headers: &[(String, String)],
-        pieces: Vec<Piece>,
+        pieces: Vec<BodyPiece>,
     ) -> io::Result<bool> {
-        self.head(status, headers, "transfer-encoding: chunked");
+        self.push_head(status, headers, "transfer-encoding: chunked");
         for piece in pieces {
             match piece {
-                Piece::Bytes(bytes) => {
-                    self.chunk(&bytes);
+                BodyPiece::Bytes(bytes) => {
+                    self.push_chunk(&bytes);
                     if self.buffer.len() > READ_BUFFER_BYTES {
                         self.flush().await?;
                     }
                 }
-                Piece::Pause(time) => {
+                BodyPiece::Pause(time) => {
                     self.flush().await?;
                     sleep(time).await;
                 }
-                Piece::Hang => {
+                BodyPiece::Hang => {
                     self.flush().await?;
                     std::future::pending::<()>().await;
                 }
-                Piece::Cut => {
+                BodyPiece::Disconnect => {
                     self.flush().await?;
                     return Ok(false);
                 }
@@ -194,14 +196,14 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         Ok(true)
     }
 
-    fn head(&mut self, status: u16, headers: &[(String, String)], framing: &str) {
+    fn push_head(&mut self, status: u16, headers: &[(String, String)], framing: &str) {
         let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let headers: String = headers.collect();
         let head = format!("HTTP/1.1 {status} Scripted\r\n{headers}{framing}\r\n\r\n");
         self.buffer.extend_from_slice(head.as_bytes());
     }
 
-    fn chunk(&mut self, bytes: &[u8]) {
+    fn push_chunk(&mut self, bytes: &[u8]) {
         // An empty chunk would end the body.
         if !bytes.is_empty() {
             self.buffer.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());

@@ -10,7 +10,7 @@ pub(crate) const MAX_BODY_BYTES: usize = 64 << 20;
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Requests that are kept.
-pub(crate) const MAX_KEPT: usize = 100_000;
+pub(crate) const MAX_RECORDED_REQUESTS: usize = 100_000;
 
 /// Bytes of their bodies that are kept; later bodies are dropped.
-pub(crate) const MAX_KEPT_BODY_BYTES: usize = 64 << 20;
+pub(crate) const MAX_RECORDED_BODY_BYTES: usize = 64 << 20;

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// What one request is answered with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Answer {
+pub struct MockResponse {
     /// The HTTP status.
     pub status: u16,
     /// Headers beside those of the dialect, which they replace.
@@ -16,21 +16,21 @@ pub struct Answer {
     /// Milliseconds before the first byte.
     pub after_ms: u64,
     /// What follows the headers.
-    pub body: Body,
+    pub body: MockBody,
 }
 
-impl Default for Answer {
+impl Default for MockResponse {
     fn default() -> Self {
-        Self { status: 200, headers: BTreeMap::new(), after_ms: 0, body: Body::Nothing }
+        Self { status: 200, headers: BTreeMap::new(), after_ms: 0, body: MockBody::Nothing }
     }
 }
 
 /// What follows the headers of an answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Body {
+pub enum MockBody {
     /// A reply of the model, as a stream.
-    Reply(Reply),
+    Reply(MockReply),
     /// An error object of the dialect with this message.
     Error(String),
     /// These bytes.
@@ -39,24 +39,24 @@ pub enum Body {
     Nothing,
 }
 
-impl Answer {
+impl MockResponse {
     /// Answers with a status and the dialect's error object.
     #[must_use]
     pub fn error(status: u16, message: &str) -> Self {
-        Self { status, body: Body::Error(message.to_owned()), ..Self::default() }
+        Self { status, body: MockBody::Error(message.to_owned()), ..Self::default() }
     }
 
     /// Answers with bytes of a content type.
     #[must_use]
     pub fn raw(content_type: &str, bytes: impl Into<Vec<u8>>) -> Self {
-        let body = Body::Raw(bytes.into());
+        let body = MockBody::Raw(bytes.into());
         Self { body, ..Self::default() }.header("content-type", content_type)
     }
 
     /// Sends the client to another address, with the status 307.
     #[must_use]
     pub fn redirect(location: &str) -> Self {
-        let moved = Self { status: 307, body: Body::Raw(Vec::new()), ..Self::default() };
+        let moved = Self { status: 307, body: MockBody::Raw(Vec::new()), ..Self::default() };
         moved.header("location", location)
     }
 
@@ -81,22 +81,22 @@ impl Answer {
     }
 }
 
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Self {
-        Self { body: Body::Reply(reply), ..Self::default() }
+impl From<MockReply> for MockResponse {
+    fn from(reply: MockReply) -> Self {
+        Self { body: MockBody::Reply(reply), ..Self::default() }
     }
 }
 
 /// One reply of the model: what it says in turn, and how that ends.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Reply {
+pub struct MockReply {
     /// What is said, in order; each step is at least one event of the stream.
-    pub steps: Vec<Step>,
+    pub steps: Vec<MockReplyStep>,
     /// What is told of tokens, if anything.
-    pub usage: Option<Usage>,
+    pub usage: Option<MockUsage>,
     /// How it ends; without it, [`Stop::ToolCalls`] if there was a call, else [`Stop::EndTurn`].
-    pub stop: Option<Stop>,
+    pub stop: Option<MockStopReason>,
     /// Leaves out what marks the end of a stream behind the reason (`[DONE]`, `message_stop`).
     pub without_marker: bool,
     /// Leaves out the position of each call (OpenAI's chat: `index`).
@@ -108,13 +108,13 @@ pub struct Reply {
 /// A piece of a reply.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum MockReplyStep {
     /// Text for the user.
     Text(String),
     /// What the model thinks.
     Thought(String),
     /// A call of a tool.
-    Call(Call),
+    Call(MockToolCall),
     /// Nothing, for so many milliseconds; what was said before it is on its way.
     PauseMs(u64),
     /// The dialect's error inside of a stream, and the end of it.
@@ -130,7 +130,7 @@ pub enum Step {
 /// A call of a tool.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct MockToolCall {
     /// Its id; without one, none is sent (Gemini and Ollama never send one).
     #[serde(default)]
     pub id: Option<String>,
@@ -148,7 +148,7 @@ pub struct Call {
     pub pause_ms: Option<u64>,
 }
 
-impl Call {
+impl MockToolCall {
     /// Calls a tool, with the id `call_` and its name.
     #[must_use]
     pub fn new(name: &str, args: &Value) -> Self {
@@ -177,7 +177,7 @@ impl Call {
         self
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(super) fn arguments_text(&self) -> String {
         match &self.args {
             Value::String(text) => text.clone(),
             args => args.to_string(),
@@ -188,7 +188,7 @@ impl Call {
 /// How a reply ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stop {
+pub enum MockStopReason {
     /// All is said.
     EndTurn,
     /// The results of calls are waited for.
@@ -204,7 +204,7 @@ pub enum Stop {
 /// The tokens of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct MockUsage {
     /// Of the request, those from a cache among them.
     pub input: u64,
     /// Of the request, from a cache.
@@ -215,7 +215,7 @@ pub struct Usage {
     pub thought: u64,
 }
 
-impl Reply {
+impl MockReply {
     /// Says nothing and ends.
     #[must_use]
     pub fn new() -> Self {
@@ -224,7 +224,7 @@ impl Reply {
 
     /// Adds a step.
     #[must_use]
-    pub fn step(mut self, step: Step) -> Self {
+    pub fn step(mut self, step: MockReplyStep) -> Self {
         self.steps.push(step);
         self
     }
@@ -232,31 +232,31 @@ impl Reply {
     /// Says a piece of text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
-        self.step(Step::Text(text.to_owned()))
+        self.step(MockReplyStep::Text(text.to_owned()))
     }
 
     /// Thinks.
     #[must_use]
     pub fn thought(self, text: &str) -> Self {
-        self.step(Step::Thought(text.to_owned()))
+        self.step(MockReplyStep::Thought(text.to_owned()))
     }
 
     /// Calls a tool.
     #[must_use]
-    pub fn call(self, call: Call) -> Self {
-        self.step(Step::Call(call))
+    pub fn call(self, call: MockToolCall) -> Self {
+        self.step(MockReplyStep::Call(call))
     }
 
     /// Ends in this way.
     #[must_use]
-    pub fn stop(mut self, stop: Stop) -> Self {
+    pub fn stop(mut self, stop: MockStopReason) -> Self {
         self.stop = Some(stop);
         self
     }
 
     /// Tells of tokens.
     #[must_use]
-    pub fn usage(mut self, usage: Usage) -> Self {
+    pub fn usage(mut self, usage: MockUsage) -> Self {
         self.usage = Some(usage);
         self
     }
@@ -282,8 +282,12 @@ impl Reply {
         self
     }
 
-    pub(super) fn ending(&self) -> Stop {
-        let has_call = self.steps.iter().any(|step| matches!(step, Step::Call(_)));
-        self.stop.unwrap_or(if has_call { Stop::ToolCalls } else { Stop::EndTurn })
+    pub(super) fn stop_or_default(&self) -> MockStopReason {
+        let has_call = self.steps.iter().any(|step| matches!(step, MockReplyStep::Call(_)));
+        self.stop.unwrap_or(if has_call {
+            MockStopReason::ToolCalls
+        } else {
+            MockStopReason::EndTurn
+        })
     }
 }

@@ -16,21 +16,21 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::dialect::Dialect;
-use super::http::{Input, Output, Request};
-use super::limits::{MAX_KEPT, MAX_KEPT_BODY_BYTES};
-use super::script::{Answer, Body, Reply};
+use super::http::{HttpRequest, RequestReader, ResponseWriter};
+use super::limits::{MAX_RECORDED_BODY_BYTES, MAX_RECORDED_REQUESTS};
+use super::script::{MockBody, MockReply, MockResponse};
 
 /// A running server of models on loopback. It ends when this is dropped.
 pub struct ModelServer {
     address: SocketAddr,
     scheme: &'static str,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     accepting: JoinHandle<()>,
 }
 
 /// A request that the server was asked.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RecordedRequest {
     /// The dialect, of a request for a reply; none of any other.
     pub dialect: Option<Dialect>,
     /// `GET`, `POST`.
@@ -44,23 +44,23 @@ pub struct Asked {
     /// Which connection it came on, counted from 0.
     pub connection: usize,
     /// When its headers and its body were there.
-    pub asked_at: Instant,
+    pub received_at: Instant,
     /// What became of its answer.
-    pub fate: Fate,
+    pub outcome: ResponseOutcome,
 }
 
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ResponseOutcome {
     /// It is being told.
-    Open,
+    Pending,
     /// Its last byte went out then.
-    Told(Instant),
+    Sent(Instant),
     /// The client was gone before that, which was noticed then.
-    Left(Instant),
+    Disconnected(Instant),
 }
 
-impl Asked {
+impl RecordedRequest {
     /// Returns a header by its name in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -75,11 +75,12 @@ impl Asked {
 }
 
 /// What carries a connection's bytes.
-pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Wire for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-type Accept = Box<dyn Fn(TcpStream) -> BoxFuture<'static, io::Result<Box<dyn Wire>>> + Send + Sync>;
+type AcceptFn =
+    Box<dyn Fn(TcpStream) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> + Send + Sync>;
 
 impl ModelServer {
     /// Starts a server that gives each request for a reply the next answer. When all are given, a
@@ -87,23 +88,23 @@ impl ModelServer {
     ///
     /// # Errors
     /// If there is no port to listen on.
-    pub async fn start(answers: impl IntoIterator<Item = Answer>) -> io::Result<Self> {
+    pub async fn start(answers: impl IntoIterator<Item = MockResponse>) -> io::Result<Self> {
         let mut answers: VecDeque<_> = answers.into_iter().collect();
-        let used_up = || Reply::new().text("The script is used up.").into();
-        Self::answering(move |_| answers.pop_front().unwrap_or_else(used_up)).await
+        let used_up = || MockReply::new().text("The script is used up.").into();
+        Self::start_with(move |_| answers.pop_front().unwrap_or_else(used_up)).await
     }
 
     /// Starts a server that makes its answers as it is asked.
     ///
     /// # Errors
     /// If there is no port to listen on.
-    pub async fn answering(
-        answer: impl FnMut(&Asked) -> Answer + Send + 'static,
+    pub async fn start_with(
+        answer: impl FnMut(&RecordedRequest) -> MockResponse + Send + 'static,
     ) -> io::Result<Self> {
-        let plain = |stream: TcpStream| -> BoxFuture<'static, io::Result<Box<dyn Wire>>> {
-            Box::pin(async move { Ok(Box::new(stream) as Box<dyn Wire>) })
+        let plain = |stream: TcpStream| -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
+            Box::pin(async move { Ok(Box::new(stream) as Box<dyn ByteStream>) })
         };
-        Self::bind("http", Box::new(plain), Box::new(answer)).await
+        Self::start_listening("http", Box::new(plain), Box::new(answer)).await
     }
 
     /// Starts a server whose connections go through `accept` first: a handshake of TLS. Where that
@@ -111,27 +112,32 @@ impl ModelServer {
     ///
     /// # Errors
     /// If there is no port to listen on.
-    pub async fn start_over<F, S>(
+    pub async fn start_with_tls<F, S>(
         accept: impl Fn(TcpStream) -> F + Send + Sync + 'static,
-        answer: impl FnMut(&Asked) -> Answer + Send + 'static,
+        answer: impl FnMut(&RecordedRequest) -> MockResponse + Send + 'static,
     ) -> io::Result<Self>
     where
         F: Future<Output = io::Result<S>> + Send + 'static,
-        S: Wire + 'static,
+        S: ByteStream + 'static,
     {
-        let accept = move |stream: TcpStream| -> BoxFuture<'static, io::Result<Box<dyn Wire>>> {
-            let accepted = accept(stream);
-            Box::pin(async move { Ok(Box::new(accepted.await?) as Box<dyn Wire>) })
-        };
-        Self::bind("https", Box::new(accept), Box::new(answer)).await
+        let accept =
+            move |stream: TcpStream| -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
+                let accepted = accept(stream);
+                Box::pin(async move { Ok(Box::new(accepted.await?) as Box<dyn ByteStream>) })
+            };
+        Self::start_listening("https", Box::new(accept), Box::new(answer)).await
     }
 
-    async fn bind(scheme: &'static str, accept: Accept, script: Script) -> io::Result<Self> {
+    async fn start_listening(
+        scheme: &'static str,
+        accept: AcceptFn,
+        script: RespondFn,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (asked, _) = watch::channel(Vec::new());
-        let shared = Arc::new(Shared { script: Mutex::new(script), asked, accept });
-        let accepting = tokio::spawn(take_connections(listener, Arc::clone(&shared)));
+        let shared = Arc::new(ServerState { script: Mutex::new(script), asked, accept });
+        let accepting = tokio::spawn(accept_connections(listener, Arc::clone(&shared)));
         Ok(Self { address, scheme, shared, accepting })
     }
 
@@ -150,25 +156,25 @@ impl ModelServer {
 
     /// Returns all that it was asked, in order; requests for replies and others.
     #[must_use]
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.asked.borrow().clone()
     }
 
     /// Looks at all that it was asked, without a copy of it.
-    pub fn look<T>(&self, look: impl FnOnce(&[Asked]) -> T) -> T {
+    pub fn with_requests<T>(&self, look: impl FnOnce(&[RecordedRequest]) -> T) -> T {
         look(&self.shared.asked.borrow())
     }
 
     /// Returns the requests for replies, in order.
     #[must_use]
-    pub fn replies(&self) -> Vec<Asked> {
+    pub fn reply_requests(&self) -> Vec<RecordedRequest> {
         let asked = self.shared.asked.borrow();
         asked.iter().filter(|asked| asked.dialect.is_some()).cloned().collect()
     }
 
     /// Waits until what it was asked, and what became of that, is what the caller waits for. There
     /// is no deadline; returns whether it came before the server's end.
-    pub async fn until(&self, mut has: impl FnMut(&[Asked]) -> bool) -> bool {
+    pub async fn wait_until(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
         self.shared.asked.subscribe().wait_for(|asked| has(asked)).await.is_ok()
     }
 }
@@ -188,38 +194,49 @@ impl fmt::Debug for ModelServer {
     }
 }
 
-type Script = Box<dyn FnMut(&Asked) -> Answer + Send>;
+type RespondFn = Box<dyn FnMut(&RecordedRequest) -> MockResponse + Send>;
 
-struct Shared {
-    script: Mutex<Script>,
-    asked: watch::Sender<Vec<Asked>>,
-    accept: Accept,
+struct ServerState {
+    script: Mutex<RespondFn>,
+    asked: watch::Sender<Vec<RecordedRequest>>,
+    accept: AcceptFn,
 }
 
 /// Takes connections until it is aborted; those that are open end with it.
-async fn take_connections(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept_connections(listener: TcpListener, shared: Arc<ServerState>) {
     let mut open = JoinSet::new();
     for connection in 0.. {
         let Ok((stream, _)) = listener.accept().await else { return };
         // Small writes are to arrive as they are made.
         stream.set_nodelay(true).ok();
-        open.spawn(serve(stream, Arc::clone(&shared), connection));
+        open.spawn(serve_connection(stream, Arc::clone(&shared), connection));
         while open.try_join_next().is_some() {}
     }
 }
 
 /// Serves a connection to its end. An error is the client's, and ends it.
-async fn serve(stream: TcpStream, shared: Arc<Shared>, connection: usize) -> io::Result<()> {
+async fn serve_connection(
+    stream: TcpStream,
+    shared: Arc<ServerState>,
+    connection: usize,
+) -> io::Result<()> {
     let (read, write) = tokio::io::split((shared.accept)(stream).await?);
-    let (mut input, mut output) = (Input::new(read), Output::new(write));
-    while let Some(request) = input.request().await? {
-        let (nth, asked) = shared.ask(request, connection);
+    let (mut input, mut output) = (RequestReader::new(read), ResponseWriter::new(write));
+    while let Some(request) = input.read_request().await? {
+        let (nth, asked) = shared.record_request(request, connection);
         let told = tokio::select! {
-            told = tell(&mut output, &shared, nth, &asked) => told,
-            () = input.closed() => Err(io::ErrorKind::BrokenPipe.into()),
+            told = write_response(&mut output, &shared, nth, &asked) => told,
+            () = input.wait_closed() => Err(io::ErrorKind::BrokenPipe.into()),
         };
         let now = Instant::now();
-        shared.end(nth, if told.is_ok() { Fate::Told(now) } else { Fate::Left(now) });
+        shared.record_outcome(
+            nth,
+            if told.is_ok() {
+                ResponseOutcome::Sent(now)
+            } else {
+                ResponseOutcome::Disconnected(now)
+            },
+        );
         if !told? {
             break;
         }
@@ -228,19 +245,19 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, connection: usize) -> io:
 }
 
 /// Answers a request; returns whether the connection goes on.
-async fn tell<W: AsyncWrite + Unpin>(
-    output: &mut Output<W>,
-    shared: &Shared,
+async fn write_response<W: AsyncWrite + Unpin>(
+    output: &mut ResponseWriter<W>,
+    shared: &ServerState,
     nth: usize,
-    asked: &Asked,
+    asked: &RecordedRequest,
 ) -> io::Result<bool> {
     let Some(dialect) = asked.dialect else {
-        let (status, body) = listing(asked);
+        let (status, body) = model_list_response(asked);
         let headers = [("content-type".to_owned(), "application/json".to_owned())];
-        output.whole(status, &headers, body.to_string().as_bytes()).await?;
+        output.write_whole(status, &headers, body.to_string().as_bytes()).await?;
         return Ok(true);
     };
-    let Answer { status, mut headers, after_ms, body } = shared.answer(asked);
+    let MockResponse { status, mut headers, after_ms, body } = shared.respond(asked);
     // A timer of no time takes a whole tick of the runtime's clock.
     if after_ms > 0 {
         sleep(Duration::from_millis(after_ms)).await;
@@ -250,23 +267,23 @@ async fn tell<W: AsyncWrite + Unpin>(
         headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
     };
     match body {
-        Body::Nothing => return Ok(false),
-        Body::Reply(reply) => {
+        MockBody::Nothing => return Ok(false),
+        MockBody::Reply(reply) => {
             output.write_bytes = reply.write_bytes;
             let headers = default(dialect.content_type());
-            return output.pieces(status, &headers, dialect.tell(&reply, nth)).await;
+            return output.write_pieces(status, &headers, dialect.encode_reply(&reply, nth)).await;
         }
-        Body::Error(message) => {
-            let body = dialect.error(status, &message).to_string();
-            output.whole(status, &default("application/json"), body.as_bytes()).await?;
+        MockBody::Error(message) => {
+            let body = dialect.error_body(status, &message).to_string();
+            output.write_whole(status, &default("application/json"), body.as_bytes()).await?;
         }
-        Body::Raw(bytes) => output.whole(status, &default("text/plain"), &bytes).await?,
+        MockBody::Raw(bytes) => output.write_whole(status, &default("text/plain"), &bytes).await?,
     }
     Ok(true)
 }
 
 /// What is said of the models that there are: there is one, named `scripted`.
-fn listing(asked: &Asked) -> (u16, Value) {
+fn model_list_response(asked: &RecordedRequest) -> (u16, Value) {
     let path = asked.path.split('?').next().unwrap_or_default();
     let listed = match path {
         _ if asked.method != "GET" => return (404, json!({"error": {"message": "not scripted"}})),
@@ -285,21 +302,30 @@ fn listing(asked: &Asked) -> (u16, Value) {
     (200, listed)
 }
 
-impl Shared {
+impl ServerState {
     /// Keeps a request; returns its place among all.
-    fn ask(&self, request: Request, connection: usize) -> (usize, Asked) {
-        let Request { method, path, headers, body } = request;
-        let dialect = Dialect::of_path(&path).filter(|_| method == "POST");
-        let (asked_at, fate) = (Instant::now(), Fate::Open);
+    fn record_request(&self, request: HttpRequest, connection: usize) -> (usize, RecordedRequest) {
+        let HttpRequest { method, path, headers, body } = request;
+        let dialect = Dialect::from_path(&path).filter(|_| method == "POST");
+        let (asked_at, fate) = (Instant::now(), ResponseOutcome::Pending);
         let body = body.into();
-        let asked = Asked { dialect, method, path, headers, body, connection, asked_at, fate };
+        let asked = RecordedRequest {
+            dialect,
+            method,
+            path,
+            headers,
+            body,
+            connection,
+            received_at: asked_at,
+            outcome: fate,
+        };
         let mut nth = 0;
         self.asked.send_modify(|all| {
             nth = all.len();
-            if nth < MAX_KEPT {
+            if nth < MAX_RECORDED_REQUESTS {
                 let kept: usize = all.iter().map(|asked| asked.body.len()).sum();
                 let mut asked = asked.clone();
-                if kept + asked.body.len() > MAX_KEPT_BODY_BYTES {
+                if kept + asked.body.len() > MAX_RECORDED_BODY_BYTES {
                     asked.body = Arc::default();
                 }
                 all.push(asked);
@@ -308,14 +334,14 @@ impl Shared {
         (nth, asked)
     }
 
-    fn answer(&self, asked: &Asked) -> Answer {
+    fn respond(&self, asked: &RecordedRequest) -> MockResponse {
         (self.script.lock().unwrap_or_else(PoisonError::into_inner))(asked)
     }
 
-    fn end(&self, nth: usize, fate: Fate) {
+    fn record_outcome(&self, nth: usize, fate: ResponseOutcome) {
         self.asked.send_modify(|all| {
             if let Some(asked) = all.get_mut(nth) {
-                asked.fate = fate;
+                asked.outcome = fate;
             }
         });
     }

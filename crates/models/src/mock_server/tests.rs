@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Call, Dialect, Fate, ModelServer, Reply, Step, Stop, Usage};
+use super::{
+    Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
+    ModelServer, ResponseOutcome,
+};
 
 /// A path on which a dialect is spoken.
 fn path(dialect: Dialect) -> &'static str {
@@ -15,7 +18,7 @@ fn path(dialect: Dialect) -> &'static str {
     }
 }
 
-async fn ask(server: &ModelServer, dialect: Dialect) -> reqwest::Response {
+async fn send_request(server: &ModelServer, dialect: Dialect) -> reqwest::Response {
     let url = server.base_url(dialect) + path(dialect);
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     client.build().unwrap().post(url).body("{\"model\":\"scripted\"}").send().await.unwrap()
@@ -32,10 +35,10 @@ fn joined(events: &[Value], place: &str) -> String {
     events.iter().filter_map(|event| event.pointer(place)?.as_str()).collect()
 }
 
-fn reply() -> Reply {
-    let usage = Usage { input: 100, cached: 64, output: 7, thought: 3 };
-    let call = Call::new("read_file", &json!({"path": "ä.txt"})).chunk(3);
-    Reply::new().thought("Hm.").text("It ").text("is.").call(call).usage(usage)
+fn reply() -> MockReply {
+    let usage = MockUsage { input: 100, cached: 64, output: 7, thought: 3 };
+    let call = MockToolCall::new("read_file", &json!({"path": "ä.txt"})).chunk(3);
+    MockReply::new().thought("Hm.").text("It ").text("is.").call(call).usage(usage)
 }
 
 #[tokio::test]
@@ -78,7 +81,7 @@ async fn a_reply_is_told_in_every_dialect() {
         ),
     ] {
         let server = ModelServer::start([reply().into()]).await.unwrap();
-        let answer = ask(&server, dialect).await;
+        let answer = send_request(&server, dialect).await;
         assert_eq!(answer.status(), 200);
         let events = events(&answer.text().await.unwrap());
         // Gemini has thoughts in the place of text.
@@ -87,7 +90,7 @@ async fn a_reply_is_told_in_every_dialect() {
         assert_eq!(joined(&events, thought).is_empty(), thought == "/no", "{dialect:?}");
         assert!(joined(&events, arguments).contains("ä.txt"), "{dialect:?}: {events:#?}");
         assert_eq!(joined(&events, reason.0), reason.1, "{dialect:?}");
-        let asked = &server.replies()[0];
+        let asked = &server.reply_requests()[0];
         assert_eq!((asked.dialect, asked.json()), (Some(dialect), json!({"model": "scripted"})));
     }
 }
@@ -95,9 +98,9 @@ async fn a_reply_is_told_in_every_dialect() {
 #[tokio::test]
 async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
     for dialect in Dialect::ALL {
-        let slow = Answer::error(429, "slow down").header("retry-after", "7");
+        let slow = MockResponse::error(429, "slow down").header("retry-after", "7");
         let server = ModelServer::start([slow]).await.unwrap();
-        let answer = ask(&server, dialect).await;
+        let answer = send_request(&server, dialect).await;
         assert_eq!(
             (answer.status().as_u16(), &answer.headers()["retry-after"]),
             (429, &"7".parse().unwrap())
@@ -110,18 +113,18 @@ async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
 
 #[tokio::test]
 async fn a_stream_ends_as_its_script_says() {
-    let text = || Reply::new().text("It ");
+    let text = || MockReply::new().text("It ");
     for (reply, is_whole, holds, lacks) in [
         (text(), true, "[DONE]", "error"),
         (text().without_marker(), true, "\"stop\"", "[DONE]"),
-        (text().stop(Stop::Nothing), true, "It ", "\"stop\""),
-        (text().step(Step::Cut), false, "", ""),
-        (text().step(Step::Error("broken".to_owned())), true, "broken", "[DONE]"),
-        (text().step(Step::Raw(b"data: {\n\n".to_vec())), true, "data: {\n\n", "error"),
+        (text().stop(MockStopReason::Nothing), true, "It ", "\"stop\""),
+        (text().step(MockReplyStep::Cut), false, "", ""),
+        (text().step(MockReplyStep::Error("broken".to_owned())), true, "broken", "[DONE]"),
+        (text().step(MockReplyStep::Raw(b"data: {\n\n".to_vec())), true, "data: {\n\n", "error"),
         (text().write_bytes(1), true, "[DONE]", "error"),
     ] {
         let server = ModelServer::start([reply.clone().into()]).await.unwrap();
-        let body = ask(&server, Dialect::OpenAiChat).await.text().await;
+        let body = send_request(&server, Dialect::OpenAiChat).await.text().await;
         assert_eq!(body.is_ok(), is_whole, "{reply:?}");
         let body = body.unwrap_or_default();
         assert!(body.contains(holds) && (lacks.is_empty() || !body.contains(lacks)), "{body}");
@@ -131,16 +134,22 @@ async fn a_stream_ends_as_its_script_says() {
 #[tokio::test]
 async fn whoever_leaves_a_reply_is_known() {
     let server =
-        ModelServer::start([Reply::new().text("It ").step(Step::Hang).into()]).await.unwrap();
-    let answer = ask(&server, Dialect::Anthropic).await;
-    assert_eq!(server.replies()[0].fate, Fate::Open);
+        ModelServer::start([MockReply::new().text("It ").step(MockReplyStep::Hang).into()])
+            .await
+            .unwrap();
+    let answer = send_request(&server, Dialect::Anthropic).await;
+    assert_eq!(server.reply_requests()[0].outcome, ResponseOutcome::Pending);
     drop(answer);
-    assert!(server.until(|asked| matches!(asked[0].fate, Fate::Left(_))).await);
+    assert!(
+        server
+            .wait_until(|asked| matches!(asked[0].outcome, ResponseOutcome::Disconnected(_)))
+            .await
+    );
 }
 
 #[tokio::test]
 async fn requests_come_on_one_connection_and_the_script_ends() {
-    let server = ModelServer::start([Answer::redirect("http://127.0.0.1:1/")]).await.unwrap();
+    let server = ModelServer::start([MockResponse::redirect("http://127.0.0.1:1/")]).await.unwrap();
     let client =
         reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let url = server.base_url(Dialect::Ollama) + "/api/chat";
@@ -152,15 +161,15 @@ async fn requests_come_on_one_connection_and_the_script_ends() {
     let listed = listed.await.unwrap().text().await.unwrap();
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["data"][0]["id"], "scripted");
-    let connections: Vec<_> = server.asked().iter().map(|asked| asked.connection).collect();
+    let connections: Vec<_> = server.requests().iter().map(|asked| asked.connection).collect();
     assert_eq!(connections, [0, 0, 0]);
-    assert_eq!(server.replies().len(), 2);
+    assert_eq!(server.reply_requests().len(), 2);
     assert!(reqwest::get(server.base_url(Dialect::Ollama) + "/no").await.unwrap().status() == 404);
 }
 
 #[test]
 fn a_script_is_read_from_json() {
-    let answer: Answer = serde_json::from_value(json!({
+    let answer: MockResponse = serde_json::from_value(json!({
         "status": 200,
         "body": {"reply": {
             "steps": [{"text": "a"}, {"call": {"name": "think", "args": {}}}, {"pause_ms": 5}, "cut"],
@@ -168,6 +177,6 @@ fn a_script_is_read_from_json() {
         }},
     }))
     .unwrap();
-    assert!(matches!(answer.body, super::Body::Reply(reply) if reply.steps.len() == 4));
-    serde_json::from_value::<Answer>(json!({"satus": 200})).unwrap_err();
+    assert!(matches!(answer.body, super::MockBody::Reply(reply) if reply.steps.len() == 4));
+    serde_json::from_value::<MockResponse>(json!({"satus": 200})).unwrap_err();
 }

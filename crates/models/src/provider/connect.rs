@@ -9,123 +9,132 @@ use futures::{StreamExt as _, stream};
 use rig_core::streaming::{CompletionStream, Item};
 
 use super::{
-    Settings, ToolCalling, dialect::Dialect, encode, fault, hear::Hearing, params, replay, spec,
+    ProviderSettings, ToolCalling, capabilities, decode::StreamDecoder, dialect::DialectClient,
+    encode, errors, options, replay,
 };
-use crate::{Event, Model, Reply, Request, Traits, json_schema};
+use crate::{Model, ModelCapabilities, ModelEvent, ModelRequest, ReplyStream, tool_emulation};
 
 /// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
 /// before the first reply. All models share the HTTP clients of the process.
 #[must_use]
-pub fn connect(settings: Settings) -> Arc<dyn Model> {
-    let name: Arc<str> = settings.provider.spec(&settings.model).into();
+pub fn connect(settings: ProviderSettings) -> Arc<dyn Model> {
+    let name: Arc<str> = settings.provider.model_spec(&settings.model).into();
     let (tools, origin) = (settings.tools, replay::origin(&name, settings.base_url.as_deref()));
-    let inner = Inner { name, origin, settings, built: OnceLock::new() };
-    let model = Arc::new(Remote(Arc::new(inner)));
+    let inner = RemoteModelState { name, origin, settings, resolved: OnceLock::new() };
+    let model = Arc::new(RemoteModel(Arc::new(inner)));
     match tools {
         ToolCalling::Native => model,
-        ToolCalling::JsonSchema => json_schema::wrap(model),
+        ToolCalling::JsonSchema => tool_emulation::emulate_tools(model),
     }
 }
 
 #[derive(Clone, Debug)]
-struct Remote(Arc<Inner>);
+struct RemoteModel(Arc<RemoteModelState>);
 
 #[derive(Debug)]
-struct Inner {
+struct RemoteModelState {
     name: Arc<str>,
     /// Names it and its server for [`Replay`](crate::Replay).
     origin: Arc<str>,
-    settings: Settings,
-    built: OnceLock<Built>,
+    settings: ProviderSettings,
+    resolved: OnceLock<ResolvedModel>,
 }
 
 /// What the first use makes, and the catalogue is read for.
 #[derive(Debug)]
-struct Built {
-    dialect: Dialect,
-    traits: Traits,
+struct ResolvedModel {
+    dialect: DialectClient,
+    traits: ModelCapabilities,
 }
 
-impl Model for Remote {
+impl Model for RemoteModel {
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    fn traits(&self) -> Traits {
-        self.0.built().traits
+    fn capabilities(&self) -> ModelCapabilities {
+        self.0.resolved().traits
     }
 
-    fn reply(&self, request: Request) -> Reply {
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
         let inner = self.0.clone();
-        stream::once(async move { inner.start(request) }).flatten().boxed()
+        stream::once(async move { inner.start_reply(request) }).flatten().boxed()
     }
 }
 
-impl Inner {
-    fn built(&self) -> &Built {
-        self.built.get_or_init(|| {
-            let dialect = Dialect::of(&self.settings);
-            let spec = spec::find(&self.settings, dialect.vendor);
-            let traits = spec::traits(&self.settings, spec);
-            Built { dialect, traits }
+impl RemoteModelState {
+    fn resolved(&self) -> &ResolvedModel {
+        self.resolved.get_or_init(|| {
+            let dialect = DialectClient::from_settings(&self.settings);
+            let spec = capabilities::find_spec(&self.settings, dialect.vendor);
+            let traits = capabilities::model_capabilities(&self.settings, spec);
+            ResolvedModel { dialect, traits }
         })
     }
 
-    fn start(self: Arc<Self>, request: Request) -> Reply {
-        let built = self.built();
-        let (mut told, telling) =
-            encode::request(&request, &self.origin, built.traits, built.dialect.http.memory());
-        params::choose(&mut told, &request, &self.settings, &built.dialect, built.traits);
-        match built.dialect.model(&self.settings.model, telling).stream(told) {
+    fn start_reply(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
+        let built = self.resolved();
+        let (mut told, telling) = encode::encode_request(
+            &request,
+            &self.origin,
+            built.traits,
+            built.dialect.http.cache(),
+        );
+        options::set_options(&mut told, &request, &self.settings, &built.dialect, built.traits);
+        match built.dialect.model_for_request(&self.settings.model, telling).stream(told) {
             Ok(reply) => {
-                let reading = Reading {
+                let reading = ReplyReader {
                     inner: self,
                     _request: request,
                     reply: Some(reply),
-                    hearing: Hearing::default(),
-                    heard: VecDeque::new(),
+                    decoder: StreamDecoder::default(),
+                    pending: VecDeque::new(),
                 };
                 stream::unfold(reading, |mut reading| async move {
-                    Some((reading.next().await?, reading))
+                    Some((reading.next_event().await?, reading))
                 })
                 .boxed()
             }
             Err(error) => {
-                let error = fault::of(&error, self.settings.key.as_ref());
-                stream::iter([Event::Error(error)]).boxed()
+                let error = errors::from_provider_error(&error, self.settings.key.as_ref());
+                stream::iter([ModelEvent::Error(error)]).boxed()
             }
         }
     }
 }
 
 /// One reply while it comes.
-struct Reading {
-    inner: Arc<Inner>,
+struct ReplyReader {
+    inner: Arc<RemoteModelState>,
     /// What its marks stand for is known as long as somebody holds what they are of.
-    _request: Request,
+    _request: ModelRequest,
     reply: Option<CompletionStream>,
-    hearing: Hearing,
-    heard: VecDeque<Event>,
+    decoder: StreamDecoder,
+    pending: VecDeque<ModelEvent>,
 }
 
-impl Reading {
-    async fn next(&mut self) -> Option<Event> {
+impl ReplyReader {
+    async fn next_event(&mut self) -> Option<ModelEvent> {
         loop {
-            if let Some(event) = self.heard.pop_front() {
+            if let Some(event) = self.pending.pop_front() {
                 return Some(event);
             }
             let reply = self.reply.as_mut()?;
             match reply.next().await {
-                Some(Ok(Item::Event(event))) => self.heard.extend(self.hearing.hear(event)),
+                Some(Ok(Item::Event(event))) => {
+                    self.pending.extend(self.decoder.decode_event(event))
+                }
                 Some(Ok(Item::Unknown(_))) => {}
                 Some(Err(error)) => {
-                    let error = fault::of(&error, self.inner.settings.key.as_ref());
-                    self.heard.push_back(Event::Error(error));
+                    let error =
+                        errors::from_provider_error(&error, self.inner.settings.key.as_ref());
+                    self.pending.push_back(ModelEvent::Error(error));
                     self.reply = None;
                 }
                 None => {
-                    let Inner { origin, settings, .. } = &*self.inner;
-                    self.heard = self.hearing.end(&reply.partial(), origin, settings.key.as_ref());
+                    let RemoteModelState { origin, settings, .. } = &*self.inner;
+                    self.pending =
+                        self.decoder.finish(&reply.partial(), origin, settings.key.as_ref());
                     self.reply = None;
                 }
             }

@@ -19,14 +19,14 @@ use rig_core::{
 };
 use url::Url;
 
-use super::{Provider, Settings, beginning::Telling, http::Http};
+use super::{Provider, ProviderSettings, cached_prefix::PendingBody, http::HttpSender};
 
 /// A dialect at an address.
 #[derive(Debug)]
-pub(super) struct Dialect {
-    client: Client,
+pub(super) struct DialectClient {
+    client: RigClient,
     /// The way to it.
-    pub(super) http: Http,
+    pub(super) http: HttpSender,
     /// The vendor, as the catalogue of models names it.
     pub(super) vendor: &'static str,
     /// True for a server that speaks OpenAI's dialects and that the library does not know.
@@ -36,7 +36,7 @@ pub(super) struct Dialect {
 }
 
 #[derive(Clone, Debug)]
-enum Client {
+enum RigClient {
     Anthropic(Anthropic),
     Gemini(Gemini),
     Ollama(Ollama),
@@ -44,45 +44,45 @@ enum Client {
     Responses(OpenAI),
 }
 
-impl Dialect {
+impl DialectClient {
     /// Chooses the dialect. Reads nothing and connects to nothing.
-    pub(super) fn of(settings: &Settings) -> Self {
-        let way = Http::new(settings);
+    pub(super) fn from_settings(settings: &ProviderSettings) -> Self {
+        let way = HttpSender::new(settings);
         let http = way.clone();
         let base_url = settings.base_url.as_deref().map(|url| url.trim_end_matches('/'));
         let (client, vendor) = match settings.provider {
             Provider::Anthropic => {
-                let config = anthropic(base_url);
+                let config = anthropic_config(base_url);
                 let vendor = config.dialect.name;
-                (Client::Anthropic(config.connect(http)), vendor)
+                (RigClient::Anthropic(config.connect(http)), vendor)
             }
             Provider::Gemini => {
                 let mut config = GeminiConfig::new("");
                 if let Some(url) = base_url {
                     config = config.with_base_url(url.trim_end_matches("/v1beta"));
                 }
-                (Client::Gemini(config.connect(http)), gemini::completion::PROVIDER_NAME)
+                (RigClient::Gemini(config.connect(http)), gemini::completion::PROVIDER_NAME)
             }
             Provider::Ollama => {
                 let mut config = OllamaConfig::new();
                 if let Some(url) = base_url {
                     config = config.with_base_url(url.trim_end_matches("/v1"));
                 }
-                (Client::Ollama(config.connect(http)), ollama::PROVIDER_NAME)
+                (RigClient::Ollama(config.connect(http)), ollama::PROVIDER_NAME)
             }
             Provider::OpenAi => {
-                let config = openai(base_url);
+                let config = openai_config(base_url);
                 let vendor = config.dialect.name;
-                (Client::Chat(config.connect(http)), vendor)
+                (RigClient::Chat(config.connect(http)), vendor)
             }
             Provider::OpenAiResponses => {
-                let config = openai(base_url);
+                let config = openai_config(base_url);
                 let vendor = config.dialect.name;
-                (Client::Responses(config.connect(http)), vendor)
+                (RigClient::Responses(config.connect(http)), vendor)
             }
         };
-        let is_compatible = vendor == COMPATIBLE.name;
-        let speaks_openai = matches!(client, Client::Chat(_) | Client::Responses(_));
+        let is_compatible = vendor == COMPATIBLE_DIALECT.name;
+        let speaks_openai = matches!(client, RigClient::Chat(_) | RigClient::Responses(_));
         Self {
             client,
             http: way,
@@ -93,66 +93,72 @@ impl Dialect {
     }
 
     /// Makes a model of this dialect, for one request.
-    pub(super) fn model(&self, name: &str, telling: Telling) -> DynModel<Completion> {
-        let http = self.http.telling(telling);
+    pub(super) fn model_for_request(
+        &self,
+        name: &str,
+        telling: PendingBody,
+    ) -> DynModel<Completion> {
+        let http = self.http.for_request(telling);
         match self.client.clone() {
-            Client::Anthropic(client) => {
+            RigClient::Anthropic(client) => {
                 let mut model = client.with_http(http).completion(name);
                 model.wire.prompt_caching = true;
-                let tokens = model.wire.default_max_tokens.get_or_insert(REPLY_TOKENS);
-                *tokens = REPLY_TOKENS.max(*tokens);
+                let tokens = model.wire.default_max_tokens.get_or_insert(DEFAULT_REPLY_TOKENS);
+                *tokens = DEFAULT_REPLY_TOKENS.max(*tokens);
                 model.erase()
             }
-            Client::Gemini(client) => client.with_http(http).completion(name).erase(),
-            Client::Ollama(client) => client.with_http(http).native_completion(name).erase(),
-            Client::Chat(client) => client.with_http(http).chat(name).erase(),
-            Client::Responses(client) => client.with_http(http).responses(name).erase(),
+            RigClient::Gemini(client) => client.with_http(http).completion(name).erase(),
+            RigClient::Ollama(client) => client.with_http(http).native_completion(name).erase(),
+            RigClient::Chat(client) => client.with_http(http).chat(name).erase(),
+            RigClient::Responses(client) => client.with_http(http).responses(name).erase(),
         }
     }
 
     /// Asks for the models that are there.
-    pub(super) async fn list(&self) -> Result<ModelList, ProviderError> {
+    pub(super) async fn list_models(&self) -> Result<ModelList, ProviderError> {
         match &self.client {
-            Client::Anthropic(client) => client.list_models().await,
-            Client::Gemini(client) => client.list_models().await,
-            Client::Ollama(client) => client.list_models().await,
-            Client::Chat(client) | Client::Responses(client) => client.list_models().await,
+            RigClient::Anthropic(client) => client.list_models().await,
+            RigClient::Gemini(client) => client.list_models().await,
+            RigClient::Ollama(client) => client.list_models().await,
+            RigClient::Chat(client) | RigClient::Responses(client) => client.list_models().await,
         }
     }
 }
 
 /// Tokens of a reply of a model that the library does not know, where the dialect wants a number.
-const REPLY_TOKENS: u64 = 8_192;
+const DEFAULT_REPLY_TOKENS: u64 = 8_192;
 
 /// Chooses among the dialects of Anthropic's by the host, if it is one that the library knows.
-fn anthropic(base_url: Option<&str>) -> AnthropicConfig {
+fn anthropic_config(base_url: Option<&str>) -> AnthropicConfig {
     let Some(url) = base_url else { return AnthropicConfig::new("") };
-    let dialect = anthropic::wire::all().find(|dialect| has_host(url, dialect.base_url));
+    let dialect = anthropic::wire::all().find(|dialect| is_same_host(url, dialect.base_url));
     AnthropicConfig::with_key(dialect.unwrap_or(&anthropic::ANTHROPIC), "").with_base_url(url)
 }
 
 /// Chooses among the dialects of OpenAI's likewise.
-fn openai(base_url: Option<&str>) -> OpenAIConfig {
+fn openai_config(base_url: Option<&str>) -> OpenAIConfig {
     let Some(url) = base_url else { return OpenAIConfig::new("") };
-    match wire::all().find(|dialect| has_host(url, dialect.base_url)) {
+    match wire::all().find(|dialect| is_same_host(url, dialect.base_url)) {
         Some(dialect) => {
             // Some dialects have the version in their paths.
             let has_version = dialect.quirks.completion_path.starts_with("/v1/");
             let url = if has_version { url.trim_end_matches("/v1") } else { url };
             OpenAIConfig::with_key(dialect, "").with_base_url(url)
         }
-        None => OpenAIConfig::with_key(&COMPATIBLE, "").with_base_url(versioned(url)),
+        None => {
+            OpenAIConfig::with_key(&COMPATIBLE_DIALECT, "").with_base_url(with_version_path(url))
+        }
     }
 }
 
 /// Tells whether two addresses have one host. What is local says nothing about who it is.
-fn has_host(url: &str, other: &str) -> bool {
+fn is_same_host(url: &str, other: &str) -> bool {
     let host = |url: &str| Some(Url::parse(url).ok()?.host_str()?.to_owned());
     host(url).is_some_and(|name| name != "localhost" && host(other) == Some(name))
 }
 
 /// Completes an address that is a host alone: every server has its dialect below `/v1`.
-fn versioned(url: &str) -> String {
+fn with_version_path(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.path() == "/" => format!("{url}/v1"),
         _ => url.to_owned(),
@@ -160,10 +166,10 @@ fn versioned(url: &str) -> String {
 }
 
 /// A server that the library does not know: llama.cpp, vLLM, LM Studio and many more.
-const COMPATIBLE: wire::Dialect =
-    wire::Dialect::gateway("compatible", "", "").with_quirks(compatible());
+const COMPATIBLE_DIALECT: wire::Dialect =
+    wire::Dialect::gateway("compatible", "", "").with_quirks(compatible_quirks());
 
-const fn compatible() -> Quirks {
+const fn compatible_quirks() -> Quirks {
     let mut quirks = Quirks::openai();
     quirks.auth = Auth::OptionalBearer;
     quirks.output_cap = OutputCap::OpenAiReasoningFamilies;
@@ -185,7 +191,7 @@ mod tests {
             (Some("http://10.0.0.1:8000/v1"), "compatible", "http://10.0.0.1:8000/v1"),
             (Some("https://proxy.example/openai"), "compatible", "https://proxy.example/openai"),
         ] {
-            let config = openai(url);
+            let config = openai_config(url);
             assert_eq!((config.dialect.name, &*config.base_url), (vendor, base), "{url:?}");
         }
     }

@@ -8,110 +8,121 @@ use rig_core::{
     completion::{CompletionRequest, GenerationOptions, OnUnsupported},
     message::{
         AssistantContent, AssistantMessage, Audio, AudioMediaType, CallId, DocumentSourceKind,
-        Image, ImageMediaType, Message as Told, MimeType as _, Text, ToolCall, ToolFunction,
-        ToolName, ToolResult as Result, ToolResultContent, UserContent,
+        Image, ImageMediaType, Message as RigMessage, MimeType as _, Text, ToolCall, ToolFunction,
+        ToolName, ToolResult as RigToolResult, ToolResultContent, UserContent,
     },
 };
 
 use super::{
-    beginning::Telling,
-    memory::{Memory, Turn},
-    replay::{self, Kept},
+    cached_prefix::PendingBody,
+    encode_cache::{EncodeCache, EncodedReply},
+    replay::{self, StoredReply},
 };
-use crate::{Call, Message, Part, Request, ToolResult, Traits};
+use crate::{ChatMessage, ContentPart, ModelCapabilities, ModelRequest, ModelToolCall, ToolResult};
 
 /// Puts a request of the model at `origin` into the library's form, with marks for long texts and
 /// one for all that is kept of the session's beginning.
-pub(super) fn request(
-    request: &Request,
+pub(super) fn encode_request(
+    request: &ModelRequest,
     origin: &str,
-    traits: Traits,
-    memory: &Memory,
-) -> (CompletionRequest, Telling) {
-    memory.forget();
+    traits: ModelCapabilities,
+    memory: &EncodeCache,
+) -> (CompletionRequest, PendingBody) {
+    memory.evict_dropped();
     let (told, ids, taken) = Default::default();
-    let telling = memory.begin(request);
-    let mut history = History { origin, traits, memory, telling, told, ids, taken };
+    let telling = memory.begin_request(request);
+    let mut history =
+        RequestEncoder { origin, traits, memory, pending_body: telling, encoded: told, ids, taken };
     if !request.system.is_empty() {
-        history.told.push(Told::System { content: memory.system(&request.system) });
+        history
+            .encoded
+            .push(RigMessage::System { content: memory.system_or_placeholder(&request.system) });
     }
-    if let Some(mark) = history.telling.mark() {
+    if let Some(mark) = history.pending_body.placeholder() {
         let mark = UserContent::Text(Text::new(mark));
-        history.told.push(Told::User { content: vec![mark] });
+        history.encoded.push(RigMessage::User { content: vec![mark] });
     }
-    for (index, message) in request.messages.iter().enumerate().skip(history.telling.kept()) {
-        history.tell(index, message);
+    for (index, message) in
+        request.messages.iter().enumerate().skip(history.pending_body.cached_len())
+    {
+        history.push_message(index, message);
     }
-    let mut told = CompletionRequest::from(history.told)
-        .tools(memory.tools(&request.tools))
+    let mut told = CompletionRequest::from(history.encoded)
+        .tools(memory.tools_or_encode(&request.tools))
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
-    (told, history.telling)
+    (told, history.pending_body)
 }
 
-struct History<'a> {
+struct RequestEncoder<'a> {
     origin: &'a str,
-    traits: Traits,
-    memory: &'a Memory,
-    telling: Telling,
-    told: Vec<Told>,
+    traits: ModelCapabilities,
+    memory: &'a EncodeCache,
+    pending_body: PendingBody,
+    encoded: Vec<RigMessage>,
     /// The ids of the last reply's calls: ours, and those the provider is told.
     ids: Vec<(&'a str, CallId)>,
     /// The ids that the provider is told of all calls so far, but those that are kept.
     taken: HashSet<CallId>,
 }
 
-impl<'a> History<'a> {
-    fn tell(&mut self, index: usize, message: &'a Arc<Message>) {
+impl<'a> RequestEncoder<'a> {
+    fn push_message(&mut self, index: usize, message: &'a Arc<ChatMessage>) {
         let mut long = 0;
-        let mut marked = |text: &str| self.memory.text(message, &mut long, text);
+        let mut marked = |text: &str| self.memory.text_or_placeholder(message, &mut long, text);
         let told = match &**message {
-            Message::User(parts) => {
-                user(parts.iter().map(|part| self.part(part, &mut marked)).collect())
+            ChatMessage::User(parts) => {
+                user_message(parts.iter().map(|part| self.encode_part(part, &mut marked)).collect())
             }
-            Message::Context(text) => user(vec![UserContent::Text(Text::new(marked(text)))]),
-            Message::ToolResults(results) => {
-                let results = results.iter().filter_map(|it| self.result(it, &mut marked));
-                Told::User { content: results.collect() }
+            ChatMessage::Context(text) => {
+                user_message(vec![UserContent::Text(Text::new(marked(text)))])
             }
-            Message::Assistant { text, calls, replay, .. } => {
-                let (turn, ids) = self.memory.turn(message, index, || {
+            ChatMessage::ToolResults(results) => {
+                let results = results.iter().filter_map(|it| self.encode_result(it, &mut marked));
+                RigMessage::User { content: results.collect() }
+            }
+            ChatMessage::Assistant { text, calls, replay, .. } => {
+                let (turn, ids) = self.memory.reply_or_encode(message, index, || {
                     let kept = replay.as_ref();
-                    let kept = kept.and_then(|it| replay::again(it, self.origin, calls));
+                    let kept = kept.and_then(|it| replay::restore(it, self.origin, calls));
                     let is_taken =
-                        |id: &CallId| self.taken.contains(id) || self.telling.is_taken(id);
-                    let kept = kept.filter(|kept| !repeats(kept, is_taken));
-                    assistant(index, kept, text, calls, &mut marked)
+                        |id: &CallId| self.taken.contains(id) || self.pending_body.is_id_taken(id);
+                    let kept = kept.filter(|kept| !repeats_ids(kept, is_taken));
+                    assistant_message(index, kept, text, calls, &mut marked)
                 });
-                self.telling.learn(index, &ids);
+                self.pending_body.record_call_ids(index, &ids);
                 self.taken.extend(ids.iter().cloned());
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
-                Told::Assistant(turn)
+                RigMessage::Assistant(turn)
             }
         };
         let is_empty = match &told {
-            Told::Assistant(turn) => turn.content.is_empty(),
-            Told::User { content } => content.is_empty(),
-            Told::System { .. } => false,
+            RigMessage::Assistant(turn) => turn.content.is_empty(),
+            RigMessage::User { content } => content.is_empty(),
+            RigMessage::System { .. } => false,
         };
         if !is_empty {
-            self.told.push(told);
+            self.encoded.push(told);
         }
     }
 
-    fn part(&self, part: &Part, marked: &mut impl FnMut(&str) -> String) -> UserContent {
+    fn encode_part(
+        &self,
+        part: &ContentPart,
+        marked: &mut impl FnMut(&str) -> String,
+    ) -> UserContent {
         let (what, media) = match part {
-            Part::Text(text) => return UserContent::Text(Text::new(marked(text))),
-            Part::Image { media_type, data } => {
+            ContentPart::Text(text) => return UserContent::Text(Text::new(marked(text))),
+            ContentPart::Image { media_type, data } => {
                 let media_type = ImageMediaType::from_mime_type(media_type);
                 let media_type = media_type.filter(|_| self.traits.images);
-                ("An image", media_type.map(|it| image(it, marked(data))))
+                ("An image", media_type.map(|it| encode_image(it, marked(data))))
             }
-            Part::Audio { media_type, data } => {
+            ContentPart::Audio { media_type, data } => {
                 let media_type = AudioMediaType::from_mime_type(media_type);
                 let media_type = media_type.filter(|_| self.traits.audio);
-                ("A recording", media_type.map(|it| audio(it, marked(data))))
+                ("A recording", media_type.map(|it| encode_audio(it, marked(data))))
             }
         };
         media.unwrap_or_else(|| {
@@ -121,7 +132,7 @@ impl<'a> History<'a> {
     }
 
     /// Tells a result. The library tells no call without a name, and so no result of it.
-    fn result(
+    fn encode_result(
         &self,
         result: &ToolResult,
         marked: &mut impl FnMut(&str) -> String,
@@ -135,12 +146,14 @@ impl<'a> History<'a> {
         let text = if result.text.trim().is_empty() { "(nothing)" } else { &result.text };
         let mut content = vec![ToolResultContent::Text(Text::new(marked(text)))];
         // Where a dialect takes no image in a result, the library puts it behind the results.
-        content.extend(result.parts.iter().filter_map(|part| match self.part(part, marked) {
-            UserContent::Text(text) => Some(ToolResultContent::Text(text)),
-            UserContent::Image(image) => Some(ToolResultContent::Image(image)),
-            _ => None,
-        }));
-        Some(UserContent::ToolResult(Result {
+        content.extend(result.parts.iter().filter_map(
+            |part| match self.encode_part(part, marked) {
+                UserContent::Text(text) => Some(ToolResultContent::Text(text)),
+                UserContent::Image(image) => Some(ToolResultContent::Image(image)),
+                _ => None,
+            },
+        ));
+        Some(UserContent::ToolResult(RigToolResult {
             call,
             name: ToolName::new(result.name.clone()).ok()?,
             content,
@@ -149,32 +162,32 @@ impl<'a> History<'a> {
     }
 }
 
-fn image(media_type: ImageMediaType, data: String) -> UserContent {
+fn encode_image(media_type: ImageMediaType, data: String) -> UserContent {
     let (data, media_type) = (DocumentSourceKind::Base64(data), Some(media_type));
     UserContent::Image(Image { data, media_type, ..Image::default() })
 }
 
-fn audio(media_type: AudioMediaType, data: String) -> UserContent {
+fn encode_audio(media_type: AudioMediaType, data: String) -> UserContent {
     let (data, media_type) = (DocumentSourceKind::Base64(data), Some(media_type));
     UserContent::Audio(Audio { data, media_type })
 }
 
-fn user(mut content: Vec<UserContent>) -> Told {
+fn user_message(mut content: Vec<UserContent>) -> RigMessage {
     let is_blank =
         |part: &UserContent| matches!(part, UserContent::Text(text) if text.text.trim().is_empty());
     content.retain(|part| !is_blank(part));
     if content.is_empty() {
         content.push(UserContent::Text(Text::new("(nothing)")));
     }
-    Told::User { content }
+    RigMessage::User { content }
 }
 
 /// Whether ids that are kept are those of earlier calls, too. The library would tell them apart, but
 /// looks for a free one from the first again for each call: that many calls would take its square.
-fn repeats(kept: &Kept, is_taken: impl Fn(&CallId) -> bool) -> bool {
+fn repeats_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
-        Kept::Ids(ids) => ids.iter().any(is_taken),
-        Kept::Turn(turn) => turn.tool_calls().any(|call| is_taken(&call.id)),
+        StoredReply::Ids(ids) => ids.iter().any(is_taken),
+        StoredReply::Turn(turn) => turn.tool_calls().any(|call| is_taken(&call.id)),
     }
 }
 
@@ -182,20 +195,20 @@ fn repeats(kept: &Kept, is_taken: impl Fn(&CallId) -> bool) -> bool {
 /// thoughts are left out, because providers take no others than those they signed; and calls whose
 /// ids are not known or repeat earlier ones are named by their place in the session, because some
 /// models repeat theirs and some providers refuse that.
-fn assistant(
+fn assistant_message(
     index: usize,
-    kept: Option<Kept>,
+    kept: Option<StoredReply>,
     text: &str,
-    calls: &[Call],
+    calls: &[ModelToolCall],
     marked: &mut impl FnMut(&str) -> String,
-) -> Turn {
+) -> EncodedReply {
     let ids = match kept {
-        Some(Kept::Turn(turn)) => {
+        Some(StoredReply::Turn(turn)) => {
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
         // One that the library chose depends on the calls before it.
-        Some(Kept::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
+        Some(StoredReply::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
         _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))
             .collect(),
@@ -213,22 +226,27 @@ fn assistant(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Replay, provider::Provider};
+    use crate::{ProviderReplay, provider::Provider};
 
-    fn told(messages: Vec<Message>, traits: Traits) -> Vec<Told> {
+    fn encode_messages(messages: Vec<ChatMessage>, traits: ModelCapabilities) -> Vec<RigMessage> {
         let messages = Arc::new(messages.into_iter().map(Arc::new).collect());
-        let asked = Request { messages, ..Request::default() };
-        request(&asked, "openai/m", traits, &Memory::new(Provider::OpenAi)).0.chat_history
+        let asked = ModelRequest { messages, ..ModelRequest::default() };
+        encode_request(&asked, "openai/m", traits, &EncodeCache::new(Provider::OpenAi))
+            .0
+            .chat_history
     }
 
-    fn reply(text: &str, calls: &[&str], replay: Option<Replay>) -> Message {
-        let call =
-            |id: &&str| Call { id: (*id).into(), name: "undo".into(), arguments: "{}".into() };
+    fn reply(text: &str, calls: &[&str], replay: Option<ProviderReplay>) -> ChatMessage {
+        let call = |id: &&str| ModelToolCall {
+            id: (*id).into(),
+            name: "undo".into(),
+            arguments: "{}".into(),
+        };
         let calls = calls.iter().map(call).collect();
-        Message::Assistant { text: text.into(), thought: "Hm.".into(), calls, replay }
+        ChatMessage::Assistant { text: text.into(), thought: "Hm.".into(), calls, replay }
     }
 
-    fn results(ids: &[&str]) -> Message {
+    fn results(ids: &[&str]) -> ChatMessage {
         let result = |id: &&str| ToolResult {
             call_id: (*id).into(),
             name: "undo".into(),
@@ -236,24 +254,24 @@ mod tests {
             parts: Vec::new(),
             is_error: true,
         };
-        Message::ToolResults(ids.iter().map(result).collect())
+        ChatMessage::ToolResults(ids.iter().map(result).collect())
     }
 
     /// The ids of calls and of results, in order.
-    fn ids(told: &[Told]) -> Vec<String> {
-        let of = |message: &Told| -> Vec<String> {
+    fn ids(told: &[RigMessage]) -> Vec<String> {
+        let of = |message: &RigMessage| -> Vec<String> {
             match message {
-                Told::Assistant(turn) => {
+                RigMessage::Assistant(turn) => {
                     turn.tool_calls().map(|call| call.id.wire().into_owned()).collect()
                 }
-                Told::User { content } => {
+                RigMessage::User { content } => {
                     let result = |part: &UserContent| match part {
                         UserContent::ToolResult(result) => Some(result.call.wire().into_owned()),
                         _ => None,
                     };
                     content.iter().filter_map(result).collect()
                 }
-                Told::System { .. } => Vec::new(),
+                RigMessage::System { .. } => Vec::new(),
             }
         };
         told.iter().flat_map(of).collect()
@@ -261,14 +279,14 @@ mod tests {
 
     #[test]
     fn calls_whose_ids_repeat_are_told_apart_and_keep_their_results() {
-        let told = told(
+        let told = encode_messages(
             vec![
                 reply("", &["a", "b"], None),
                 results(&["b", "a"]),
                 reply("", &["a"], None),
                 results(&["a"]),
             ],
-            Traits::default(),
+            ModelCapabilities::default(),
         );
         let expected =
             ["c00000000", "c00000001", "c00000001", "c00000000", "c00000200", "c00000200"];
@@ -282,35 +300,42 @@ mod tests {
             ToolFunction::new(ToolName::new("undo").unwrap(), serde_json::Value::Null),
         );
         let turn = AssistantMessage::new(vec![AssistantContent::ToolCall(call)]);
-        let items = serde_json::to_value(Kept::Turn(turn)).unwrap();
-        let replay = |origin: &str| Some(Replay { origin: origin.into(), items: items.clone() });
-        let of = |reply| ids(&told(vec![reply, results(&["a"])], Traits::default()));
+        let items = serde_json::to_value(StoredReply::Turn(turn)).unwrap();
+        let replay =
+            |origin: &str| Some(ProviderReplay { origin: origin.into(), items: items.clone() });
+        let of = |reply| {
+            ids(&encode_messages(vec![reply, results(&["a"])], ModelCapabilities::default()))
+        };
         assert_eq!(of(reply("", &["a"], replay("openai/m"))), ["theirs", "theirs"]);
         assert_eq!(of(reply("", &["a"], replay("openai/n"))), ["c00000000", "c00000000"]);
         assert_eq!(of(reply("cut", &[], replay("openai/m"))), ["a"]);
-        let broken = Replay { origin: "openai/m".into(), items: "?".into() };
+        let broken = ProviderReplay { origin: "openai/m".into(), items: "?".into() };
         assert_eq!(of(reply("", &["a"], Some(broken))), ["c00000000", "c00000000"]);
     }
 
     #[test]
     fn ids_of_the_provider_that_repeat_are_told_once() {
-        let items = serde_json::to_value(Kept::Ids(vec![CallId::from_wire("c1")])).unwrap();
-        let replay = || Some(Replay { origin: "openai/m".into(), items: items.clone() });
+        let items = serde_json::to_value(StoredReply::Ids(vec![CallId::from_wire("c1")])).unwrap();
+        let replay = || Some(ProviderReplay { origin: "openai/m".into(), items: items.clone() });
         let turn = || [reply("", &["a"], replay()), results(&["a"])];
-        let told = told([turn(), turn(), turn()].concat(), Traits::default());
+        let told = encode_messages([turn(), turn(), turn()].concat(), ModelCapabilities::default());
         let expected = ["c1", "c1", "c00000200", "c00000200", "c00000400", "c00000400"];
         assert_eq!(ids(&told), expected);
     }
 
     #[test]
     fn nothing_empty_is_told_and_what_is_not_taken_is_named() {
-        let image = |kind: &str| Part::Image { media_type: kind.into(), data: "AA==".into() };
-        let audio = Part::Audio { media_type: "audio/wav".into(), data: "AA==".into() };
-        let parts = vec![image("image/png"), image("image/x-odd"), audio, Part::Text(" ".into())];
-        let traits = Traits { images: true, ..Traits::default() };
-        let told =
-            told(vec![Message::User(parts), reply(" ", &[], None), Message::user("")], traits);
-        let [Told::User { content }, Told::User { content: empty }] = &*told else {
+        let image =
+            |kind: &str| ContentPart::Image { media_type: kind.into(), data: "AA==".into() };
+        let audio = ContentPart::Audio { media_type: "audio/wav".into(), data: "AA==".into() };
+        let parts =
+            vec![image("image/png"), image("image/x-odd"), audio, ContentPart::Text(" ".into())];
+        let traits = ModelCapabilities { images: true, ..ModelCapabilities::default() };
+        let told = encode_messages(
+            vec![ChatMessage::User(parts), reply(" ", &[], None), ChatMessage::user("")],
+            traits,
+        );
+        let [RigMessage::User { content }, RigMessage::User { content: empty }] = &*told else {
             panic!("{told:?}")
         };
         assert!(matches!(content[0], UserContent::Image(_)), "{content:?}");

@@ -4,17 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Key, Provider, Settings, ToolCalling};
+use super::{ApiKey, Provider, ProviderSettings, ToolCalling};
 
 /// A provider needs a key, and nobody gave one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` needs a key: set {}", provider.name(), names(*provider))]
+#[error("`{}` needs a key: set {}", provider.name(), variable_names(*provider))]
 pub struct MissingKey {
     /// The provider.
     pub provider: Provider,
 }
 
-fn names(provider: Provider) -> String {
+fn variable_names(provider: Provider) -> String {
     provider.key_variables().join(" or ")
 }
 
@@ -49,7 +49,7 @@ impl Provider {
     }
 }
 
-impl Settings {
+impl ProviderSettings {
     /// Returns the settings of a model that nobody has said more about.
     #[must_use]
     pub fn new(provider: Provider, model: impl Into<String>) -> Self {
@@ -70,7 +70,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`MissingKey`] if the provider [needs](Provider::needs_key) one and there is none.
-    pub fn of_env(
+    pub fn from_env(
         provider: Provider,
         model: &str,
         env: impl IntoIterator<Item = (String, String)>,
@@ -81,10 +81,10 @@ impl Settings {
             names.iter().find_map(|name| Some((*name, env.get(*name)?.trim())))
         };
         let base_url = first(provider.url_variables()).map(|(name, value)| match name {
-            "OLLAMA_HOST" => host_url(value),
+            "OLLAMA_HOST" => ollama_url(value),
             _ => value.to_owned(),
         });
-        let key = first(provider.key_variables()).and_then(|(_, value)| Key::new(value));
+        let key = first(provider.key_variables()).and_then(|(_, value)| ApiKey::new(value));
         if key.is_none() && provider.needs_key(base_url.as_deref()) {
             return Err(MissingKey { provider });
         }
@@ -97,7 +97,7 @@ const OLLAMA_PORT: &str = "11434";
 
 /// Reads an address as Ollama reads `OLLAMA_HOST`: each part may be left out, and what a server
 /// listens on everywhere is reached on loopback.
-pub(super) fn host_url(host: &str) -> String {
+pub(super) fn ollama_url(host: &str) -> String {
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (rest, path) = rest.split_once('/').map_or((rest, ""), |(rest, path)| (rest, path));
     let (name, port) = match rest.rsplit_once(':') {
@@ -129,9 +129,9 @@ mod tests {
     /// The address and the key, or a part of the error.
     type Expected = Result<(Option<&'static str>, Option<&'static str>), &'static str>;
 
-    fn of(provider: Provider, env: Env<'_>) -> Result<Settings, String> {
+    fn settings_from(provider: Provider, env: Env<'_>) -> Result<ProviderSettings, String> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Settings::of_env(provider, "m", env).map_err(|error| error.to_string())
+        ProviderSettings::from_env(provider, "m", env).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -166,10 +166,10 @@ mod tests {
             ),
         ];
         for (provider, env, expected) in cases {
-            match (of(provider, env), expected) {
+            match (settings_from(provider, env), expected) {
                 (Ok(settings), Ok((url, key))) => {
                     assert_eq!(settings.base_url.as_deref(), url, "{env:?}");
-                    assert_eq!(settings.key.as_ref().map(Key::expose), key, "{env:?}");
+                    assert_eq!(settings.key.as_ref().map(ApiKey::expose), key, "{env:?}");
                 }
                 (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
                 (got, expected) => panic!("{provider:?} {env:?}: {got:?}, not {expected:?}"),
@@ -188,7 +188,7 @@ mod tests {
             ("[::1]", "http://[::1]:11434"),
             ("[::]:80", "http://[::1]:80"),
         ] {
-            assert_eq!(host_url(host), url, "{host}");
+            assert_eq!(ollama_url(host), url, "{host}");
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::{Call, Replay};
+use crate::{ModelToolCall, ProviderReplay};
 
 /// Names the call in a place of its reply.
 pub(super) fn call_id(place: usize) -> String {
@@ -32,7 +32,7 @@ pub(super) fn origin(model: &str, base_url: Option<&str>) -> Arc<str> {
 /// What is kept of a reply.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kept {
+pub(super) enum StoredReply {
     /// The ids of its calls, in order: all else was heard.
     Ids(Vec<CallId>),
     /// The reply as the provider gave it.
@@ -40,20 +40,20 @@ pub(super) enum Kept {
 }
 
 /// Keeps what is needed of a reply that came to its end.
-pub(super) fn of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<Replay> {
+pub(super) fn replay_of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<ProviderReplay> {
     let Message::Assistant(mut turn) = reply.message()? else { return None };
     if turn.stop.as_ref().is_some_and(StopReason::is_failure) {
         return None;
     }
     for block in &mut turn.content {
-        if native(block).is_some_and(is_plain) {
+        if native_item(block).is_some_and(has_only_streamed_keys) {
             *block = block.canonical();
         }
     }
     let is_heard = |block: &AssistantContent| match block {
-        AssistantContent::Text(_) | AssistantContent::ToolCall(_) => native(block).is_none(),
+        AssistantContent::Text(_) | AssistantContent::ToolCall(_) => native_item(block).is_none(),
         // Thoughts without a signature are told to nobody.
-        AssistantContent::Reasoning(_) => native(block).is_none(),
+        AssistantContent::Reasoning(_) => native_item(block).is_none(),
         _ => false,
     };
     let kept = if turn.content.iter().all(is_heard) {
@@ -61,22 +61,26 @@ pub(super) fn of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<Replay
         if ids.is_empty() {
             return None;
         }
-        Kept::Ids(ids)
+        StoredReply::Ids(ids)
     } else {
-        Kept::Turn(turn)
+        StoredReply::Turn(turn)
     };
-    Some(Replay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
+    Some(ProviderReplay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
 }
 
 /// Finds what was kept of a reply with these calls.
-pub(super) fn again(replay: &Replay, origin: &str, calls: &[Call]) -> Option<Kept> {
+pub(super) fn restore(
+    replay: &ProviderReplay,
+    origin: &str,
+    calls: &[ModelToolCall],
+) -> Option<StoredReply> {
     if &*replay.origin != origin {
         return None;
     }
-    let kept = Kept::deserialize(&replay.items).ok()?;
+    let kept = StoredReply::deserialize(&replay.items).ok()?;
     let is_same = match &kept {
-        Kept::Ids(ids) => ids.len() == calls.len(),
-        Kept::Turn(turn) => {
+        StoredReply::Ids(ids) => ids.len() == calls.len(),
+        StoredReply::Turn(turn) => {
             let names = turn.tool_calls().map(|call| call.function.name.as_str());
             names.eq(calls.iter().map(|call| call.name.as_str()))
         }
@@ -85,7 +89,7 @@ pub(super) fn again(replay: &Replay, origin: &str, calls: &[Call]) -> Option<Kep
 }
 
 /// The provider's own form of a block.
-fn native(block: &AssistantContent) -> Option<&Value> {
+fn native_item(block: &AssistantContent) -> Option<&Value> {
     let native = match block {
         AssistantContent::Text(text) => &text.native,
         AssistantContent::ToolCall(call) => &call.native,
@@ -97,7 +101,7 @@ fn native(block: &AssistantContent) -> Option<&Value> {
 }
 
 /// Keys that say no more than was heard, in the calls and texts of all dialects.
-const HEARD: [&str; 11] = [
+const STREAMED_KEYS: [&str; 11] = [
     "type",
     "index",
     "id",
@@ -112,12 +116,12 @@ const HEARD: [&str; 11] = [
 ];
 
 /// Tells whether a block holds nothing but what was heard of it.
-fn is_plain(item: &Value) -> bool {
+fn has_only_streamed_keys(item: &Value) -> bool {
     let Value::Object(item) = item else { return false };
     item.iter().all(|(key, value)| match (&**key, value) {
-        ("function" | "functionCall", inner) => is_plain(inner),
+        ("function" | "functionCall", inner) => has_only_streamed_keys(inner),
         (_, Value::Null) => true,
-        (key, _) => HEARD.contains(&key),
+        (key, _) => STREAMED_KEYS.contains(&key),
     })
 }
 

@@ -5,37 +5,37 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-fn script(text: &str) -> Script {
-    Script::parse(text.as_bytes(), "script:test".to_owned()).unwrap()
+fn script(text: &str) -> ScriptModel {
+    ScriptModel::parse(text.as_bytes(), "script:test".to_owned()).unwrap()
 }
 
 /// The events of the reply to request `index`, one short word each.
-async fn played(script: &Script, index: usize) -> Vec<String> {
+async fn played_events(script: &ScriptModel, index: usize) -> Vec<String> {
     let show = |event| match event {
-        Event::Text(text) => format!("text {text}"),
-        Event::Thought(text) => format!("thought {text}"),
-        Event::CallStart { id, name } => format!("start {id} {name}"),
-        Event::CallArguments { id, fragment } => format!("args {id} {fragment}"),
-        Event::CallEnd { id } => format!("end {id}"),
-        Event::Stop(stop) => format!("stop {stop:?}"),
-        Event::Error(error) => format!("error {error}"),
-        event @ (Event::Usage(_) | Event::Replay(_)) => panic!("{event:?}"),
+        ModelEvent::Text(text) => format!("text {text}"),
+        ModelEvent::Thought(text) => format!("thought {text}"),
+        ModelEvent::CallStart { id, name } => format!("start {id} {name}"),
+        ModelEvent::CallArguments { id, fragment } => format!("args {id} {fragment}"),
+        ModelEvent::CallEnd { id } => format!("end {id}"),
+        ModelEvent::Stop(stop) => format!("stop {stop:?}"),
+        ModelEvent::Error(error) => format!("error {error}"),
+        event @ (ModelEvent::Usage(_) | ModelEvent::Replay(_)) => panic!("{event:?}"),
     };
-    let request = Request { index, ..Request::default() };
+    let request = ModelRequest { index, ..ModelRequest::default() };
     script.reply(request).map(show).collect().await
 }
 
 async fn check(text: &str, replies: &[&[&str]]) {
     let script = script(text);
     for (index, expected) in replies.iter().enumerate() {
-        assert_eq!(played(&script, index).await, *expected, "reply {index} of {text}");
+        assert_eq!(played_events(&script, index).await, *expected, "reply {index} of {text}");
     }
     let used_up = format!(
         "text `script:test` is used up: it has {} replies, and this is request {}.",
         replies.len(),
         replies.len() + 1
     );
-    assert_eq!(played(&script, replies.len()).await, [used_up, "stop EndTurn".to_owned()]);
+    assert_eq!(played_events(&script, replies.len()).await, [used_up, "stop EndTurn".to_owned()]);
 }
 
 #[tokio::test]
@@ -119,8 +119,8 @@ async fn an_error_ends_its_reply_with_or_without_an_end() {
 #[tokio::test]
 async fn a_delay_holds_back_what_follows() {
     let script = script("{\"text\":\"a\"}\n{\"delay_ms\":3600000}\n{\"text\":\"b\"}");
-    let mut reply = script.reply(Request::default());
-    assert_eq!(reply.next().await, Some(Event::Text("a".into())));
+    let mut reply = script.reply(ModelRequest::default());
+    assert_eq!(reply.next().await, Some(ModelEvent::Text("a".into())));
     assert_eq!(reply.next().now_or_never(), None);
 }
 
@@ -151,17 +151,18 @@ fn a_wrong_line_is_named_with_what_is_wrong() {
         ),
     ];
     for (text, expected) in cases {
-        let error = Script::parse(text.as_bytes(), String::new()).expect_err(text).to_string();
+        let error = ScriptModel::parse(text.as_bytes(), String::new()).expect_err(text).to_string();
         assert!(error.starts_with(expected), "{text}: {error}");
     }
-    let error = Script::parse(b"#\n{\"text\":\"\xff\"}", String::new()).unwrap_err().to_string();
+    let error =
+        ScriptModel::parse(b"#\n{\"text\":\"\xff\"}", String::new()).unwrap_err().to_string();
     assert!(error.starts_with("line 2: invalid unicode"), "{error}");
 }
 
 #[test]
 fn a_script_and_a_line_have_a_longest_length() {
     let error = |text: &str| {
-        Script::parse(text.as_bytes(), String::new()).err().map(|error| error.to_string())
+        ScriptModel::parse(text.as_bytes(), String::new()).err().map(|error| error.to_string())
     };
     let line = format!("#{}", "x".repeat(MAX_LINE_BYTES - 1));
     assert_eq!(error(&format!("{line}\n{line}")), None);
@@ -169,8 +170,8 @@ fn a_script_and_a_line_have_a_longest_length() {
     assert_eq!(error(&format!("\n{line}x")).as_deref(), Some(expected));
 
     let mut longest =
-        format!("{}\n", &line[1..].replace('x', "#")).repeat(MAX_BYTES / MAX_LINE_BYTES);
-    assert_eq!((longest.len(), error(&longest)), (MAX_BYTES, None));
+        format!("{}\n", &line[1..].replace('x', "#")).repeat(MAX_SCRIPT_BYTES / MAX_LINE_BYTES);
+    assert_eq!((longest.len(), error(&longest)), (MAX_SCRIPT_BYTES, None));
     longest.push('#');
     let expected = "line 17: the script exceeds 16777216 bytes";
     assert_eq!(error(&longest).as_deref(), Some(expected));

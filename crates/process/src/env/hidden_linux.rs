@@ -13,27 +13,27 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Hides all variables but those whose names stay. Returns whether it could be done: not once there
 /// are several threads, who may be reading them.
-pub(crate) fn hide(stays: impl Fn(&[u8]) -> bool) -> bool {
+pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
     // Longer than the line can be, which one read returns: this is done at every start.
     let mut stat = [0; 2048];
     let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or_default()]);
-    let Some(Shown { threads: 1, block }) = Shown::parse(&stat) else {
+    let Some(EnvironBlock { threads: 1, addresses: block }) = EnvironBlock::parse(&stat) else {
         return false;
     };
-    move_away(&block, stays);
+    relocate_variables(&block, stays);
     // From now on only root can look into it, and it leaves no core dump.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct EnvironBlock {
     threads: u32,
     /// The addresses of what is shown.
-    block: Range<usize>,
+    addresses: Range<usize>,
 }
 
-impl Shown {
+impl EnvironBlock {
     /// Reads the one line of `/proc/self/stat`: the numbers behind the name, which is in
     /// parentheses and may hold anything.
     fn parse(stat: &str) -> Option<Self> {
@@ -41,12 +41,12 @@ impl Shown {
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse().ok();
         let block = number(47)?..number(48)?;
-        Some(Self { threads: fields.get(17)?.parse().ok()?, block })
+        Some(Self { threads: fields.get(17)?.parse().ok()?, addresses: block })
     }
 }
 
 #[expect(unsafe_code, reason = "no safe interface leads to what the system shows")]
-fn move_away(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
+fn relocate_variables(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;
     }
@@ -87,9 +87,12 @@ mod tests {
         };
         let numbers: Vec<_> = (1..50).map(|index| number(index).to_string()).collect();
         let stat = format!("42 (a) 1 (b) S {}\n", numbers.join(" "));
-        assert_eq!(Shown::parse(&stat), Some(Shown { threads: 3, block: 1000..1200 }));
-        assert_eq!(Shown::parse("42 (a) S 7"), None);
+        assert_eq!(
+            EnvironBlock::parse(&stat),
+            Some(EnvironBlock { threads: 3, addresses: 1000..1200 })
+        );
+        assert_eq!(EnvironBlock::parse("42 (a) S 7"), None);
         let now = std::fs::read_to_string("/proc/self/stat").unwrap();
-        assert!(!Shown::parse(&now).unwrap().block.is_empty());
+        assert!(!EnvironBlock::parse(&now).unwrap().addresses.is_empty());
     }
 }

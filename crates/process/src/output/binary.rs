@@ -3,18 +3,20 @@
 use infer::MatcherType;
 
 /// So few characters that no text has may be in a text all the same.
-const ODD_FEW: usize = 8;
+const MAX_ODD_CHARS: usize = 8;
 
 /// Says what an output looks like whose first bytes are `start`, unless it is text.
 ///
 /// Text has few bytes that are not UTF-8 and few control characters but those of a terminal. It
 /// may have NUL characters between its words, as lists of files do that are made for programs.
-pub(super) fn kind(start: &[u8]) -> Option<String> {
+pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
     let nul = start.iter().filter(|byte| **byte == 0).count();
-    let odd: usize =
-        start.utf8_chunks().map(|chunk| odd(chunk.valid()) + chunk.invalid().len()).sum();
+    let odd: usize = start
+        .utf8_chunks()
+        .map(|chunk| count_odd_chars(chunk.valid()) + chunk.invalid().len())
+        .sum();
     let is_text =
-        if odd <= ODD_FEW { nul * 2 <= start.len() } else { (odd + nul) * 10 <= start.len() };
+        if odd <= MAX_ODD_CHARS { nul * 2 <= start.len() } else { (odd + nul) * 10 <= start.len() };
     let looks_like = || match binary_kind(start) {
         Some(kind) if kind != UNKNOWN_KIND => format!("looks like: {kind}"),
         _ => "of a kind that is not known".to_owned(),
@@ -23,7 +25,7 @@ pub(super) fn kind(start: &[u8]) -> Option<String> {
 }
 
 /// How many characters no text has.
-fn odd(text: &str) -> usize {
+fn count_odd_chars(text: &str) -> usize {
     let is_odd =
         |letter: &char| letter.is_control() && !"\0\x07\x08\t\n\x0c\r\x1b".contains(*letter);
     text.chars().filter(is_odd).count()
@@ -57,7 +59,7 @@ pub fn binary_kind(start: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::kind;
+    use super::describe_binary;
 
     #[test]
     fn text_is_told_from_what_is_none() {
@@ -85,7 +87,7 @@ mod tests {
             (&[0; 100], Some("of a kind that is not known")),
             (&noise, Some("of a kind that is not known")),
         ] {
-            assert_eq!(kind(start).as_deref(), expected, "{start:?}");
+            assert_eq!(describe_binary(start).as_deref(), expected, "{start:?}");
         }
     }
 }

@@ -8,11 +8,11 @@ use std::fmt;
 use std::io::Write as _;
 use std::mem;
 
-use callboard_text::is_hidden;
+use callboard_text::is_strippable;
 use vte::{Params, Parser, Perform};
 
-use super::whole;
-use crate::limits::LINK_BYTES;
+use super::complete_utf8_len;
+use crate::limits::MAX_LINK_BYTES;
 
 /// A stream of a terminal's output, less what acts beyond the picture.
 ///
@@ -33,22 +33,22 @@ use crate::limits::LINK_BYTES;
 /// assert_eq!(shown.concat(), b"\x1b[1mhi!\x1b[0m");
 /// ```
 #[derive(Default)]
-pub struct Filter {
-    reader: Reader,
+pub struct EscapeFilter {
+    reader: EscapeParser,
 }
 
-impl Filter {
+impl EscapeFilter {
     /// Takes the next bytes, and returns what may be shown now. What is not whole yet waits for
     /// the rest of it, at most 2 KiB of it.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut passing = Passing { out: Vec::with_capacity(bytes.len()) };
-        self.reader.read(&mut passing, bytes);
+        let mut passing = FilteredOutput { out: Vec::with_capacity(bytes.len()) };
+        self.reader.parse_chunk(&mut passing, bytes);
         passing.out
     }
 }
 
-impl fmt::Debug for Filter {
+impl fmt::Debug for EscapeFilter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Filter").finish_non_exhaustive()
     }
@@ -56,24 +56,25 @@ impl fmt::Debug for Filter {
 
 /// Reads sequences from chunks that are cut anywhere.
 #[derive(Default)]
-pub(super) struct Reader {
+pub(super) struct EscapeParser {
     parser: Parser,
     /// The beginning of a character. The parser loses letters behind one that it gets in parts.
-    torn: Vec<u8>,
+    partial_char: Vec<u8>,
 }
 
-impl Reader {
+impl EscapeParser {
     /// Reads on. The end of a line ends what it is in the midst of.
-    pub(super) fn read(&mut self, performer: &mut impl Perform, bytes: &[u8]) {
-        let joined = [mem::take(&mut self.torn).as_slice(), bytes].concat();
-        let (joined, torn) = joined.split_at(whole(&joined));
-        torn.clone_into(&mut self.torn);
+    pub(super) fn parse_chunk(&mut self, performer: &mut impl Perform, bytes: &[u8]) {
+        let joined = [mem::take(&mut self.partial_char).as_slice(), bytes].concat();
+        let (joined, torn) = joined.split_at(complete_utf8_len(&joined));
+        torn.clone_into(&mut self.partial_char);
         for line in joined.split_inclusive(|byte| *byte == b'\n') {
             let mut text = line.strip_suffix(b"\n").unwrap_or(line);
             // The parser looks for the next escape anew behind each byte that is no text, so what
             // it gets at once has to be short.
-            while text.len() > PARSED_BYTES {
-                let (part, rest) = text.split_at(whole(&text[..PARSED_BYTES]));
+            while text.len() > MAX_PARSER_CHUNK_BYTES {
+                let (part, rest) =
+                    text.split_at(complete_utf8_len(&text[..MAX_PARSER_CHUNK_BYTES]));
                 self.parser.advance(performer, part);
                 text = rest;
             }
@@ -87,24 +88,24 @@ impl Reader {
 
     /// Cancels what is not whole; half a character is read as one that is broken.
     pub(super) fn finish(mut self, performer: &mut impl Perform) {
-        self.parser.advance(performer, &self.torn);
+        self.parser.advance(performer, &self.partial_char);
         self.parser.advance(performer, b"\x18");
     }
 }
 
 /// Bytes that the parser gets at once.
-const PARSED_BYTES: usize = 512;
+const MAX_PARSER_CHUNK_BYTES: usize = 512;
 
 /// Modes of the terminal that concern the picture only: wrapping, the cursor, the other screen,
 /// updates that are shown at once.
 const MODES: [u16; 8] = [7, 12, 25, 47, 1047, 1048, 1049, 2026];
 
-struct Passing {
+struct FilteredOutput {
     out: Vec<u8>,
 }
 
-impl Passing {
-    fn control(&mut self, private: &str, params: &[&[u16]], end: &str) {
+impl FilteredOutput {
+    fn write_csi(&mut self, private: &str, params: &[&[u16]], end: &str) {
         let params: Vec<_> = params
             .iter()
             .map(|parts| parts.iter().map(ToString::to_string).collect::<Vec<_>>().join(":"))
@@ -118,9 +119,9 @@ impl Passing {
     }
 }
 
-impl Perform for Passing {
+impl Perform for FilteredOutput {
     fn print(&mut self, letter: char) {
-        if !letter.is_control() && (!is_hidden(letter) || is_joining(letter)) {
+        if !letter.is_control() && (!is_strippable(letter) || is_emoji_joiner(letter)) {
             self.out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }
@@ -157,12 +158,12 @@ impl Perform for Passing {
                 | 'r'
                 | 's'
                 | 'u',
-            ) => self.control("", &all, end.encode_utf8(&mut [0; 4])),
-            (b" ", 'q') => self.control("", &all, " q"),
+            ) => self.write_csi("", &all, end.encode_utf8(&mut [0; 4])),
+            (b" ", 'q') => self.write_csi("", &all, " q"),
             (b"?", 'h' | 'l') => {
                 for mode in all.iter().filter(|mode| matches!(mode, [mode] if MODES.contains(mode)))
                 {
-                    self.control("?", &[mode], end.encode_utf8(&mut [0; 4]));
+                    self.write_csi("?", &[mode], end.encode_utf8(&mut [0; 4]));
                 }
             }
             _ => {}
@@ -189,7 +190,8 @@ impl Perform for Passing {
         let [b"8", attributes, address @ ..] = params else { return };
         let address = address.join(&b';');
         // What is cut has all of the room that there is for parameters, or for bytes.
-        let is_cut = params.len() == OSC_PARAMS || attributes.len() + address.len() > LINK_BYTES;
+        let is_cut =
+            params.len() == MAX_OSC_PARAMS || attributes.len() + address.len() > MAX_LINK_BYTES;
         if !is_cut && (address.is_empty() || is_web(&address)) {
             let id = String::from_utf8_lossy(link_id(attributes));
             let address = String::from_utf8_lossy(&address);
@@ -199,7 +201,7 @@ impl Perform for Passing {
 }
 
 /// How many parameters of a string the parser tells apart.
-const OSC_PARAMS: usize = 16;
+const MAX_OSC_PARAMS: usize = 16;
 
 fn is_web(address: &[u8]) -> bool {
     let begins = |scheme: &[u8]| {
@@ -215,7 +217,7 @@ fn link_id(attributes: &[u8]) -> &[u8] {
 }
 
 /// Returns whether a hidden character is an honest part of others: of an emoji, for example.
-pub(super) fn is_joining(letter: char) -> bool {
+pub(super) fn is_emoji_joiner(letter: char) -> bool {
     matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 

@@ -9,11 +9,13 @@ use std::io::{self, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use callboard_text::{grouped_count, path_text};
+use callboard_text::{grouped_count_with_noun, path_text};
 
 use super::binary;
-use super::text::{Excerpt, HeadTail};
-use crate::limits::{COMMAND_KEPT_BYTES, COMMAND_OUTPUT_BYTES, OPEN_LINE_BYTES, SNIFF_BYTES};
+use super::text::{HeadTail, OutputExcerpt};
+use crate::limits::{
+    MAX_KEPT_OUTPUT_BYTES, MAX_MODEL_OUTPUT_BYTES, MAX_REPEATED_LINE_BYTES, SNIFF_BYTES,
+};
 use crate::lock::lock;
 
 /// What a command writes, as it comes. The thread that reads the command writes the file, so
@@ -26,40 +28,40 @@ pub struct Recording {
 }
 
 struct State {
-    kept: HeadTail,
+    head_tail: HeadTail,
     /// Bytes that the file may have.
-    room: u64,
-    place: Place,
+    max_file_bytes: u64,
+    storage: OutputStorage,
 }
 
 type Open = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send>;
 
 /// Where the whole output is.
-enum Place {
+enum OutputStorage {
     /// In memory; this makes the file.
     Memory(Open),
     /// In a file, as far as it could be written.
     File { file: File, path: PathBuf, trouble: Option<io::Error> },
     /// Nowhere: there is no place for files, or none could be made.
-    Nowhere(Option<io::Error>),
+    Unavailable(Option<io::Error>),
 }
 
 /// What a command wrote.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Recorded {
+pub struct RecordedOutput {
     /// How many bytes.
     pub bytes: u64,
     /// How many ends of lines were among them.
     pub lines: u64,
     /// The beginning and the end of it as text.
-    pub excerpt: Excerpt,
+    pub excerpt: OutputExcerpt,
     /// What it looks like, if it is no text.
     pub binary: Option<String>,
     /// The file with all of it, if it was long.
     pub file: Option<RecordedFile>,
     /// Why there is no file, or not all of the output in it.
-    pub trouble: Option<String>,
+    pub file_error: Option<String>,
 }
 
 /// The file that an output was written to.
@@ -74,22 +76,22 @@ pub struct RecordedFile {
 
 /// How far an output was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mark {
+pub struct OutputPosition {
     /// All of it up to the last end of a line: the line behind that is reported again, when there is
     /// more of it. So what is written in pieces (a progress bar, a character) is read as a whole.
     bytes: u64,
     lines: u64,
     /// How many bytes there were.
-    seen: u64,
+    total_bytes: u64,
 }
 
 /// The part of an output that was not reported yet.
 #[derive(Debug, Clone)]
-pub struct Fresh {
+pub struct NewOutput {
     /// How many bytes are new.
     pub bytes: u64,
     /// Their beginning and their end as text, from the start of the line.
-    pub excerpt: Excerpt,
+    pub excerpt: OutputExcerpt,
     /// What the output looks like, if it is no text.
     pub binary: Option<String>,
     /// The file with all of the output, if it is long.
@@ -104,46 +106,56 @@ impl Recording {
         room: u64,
         open: impl FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send + 'static,
     ) -> Self {
-        let kept = HeadTail::new(COMMAND_KEPT_BYTES);
-        Self { state: Mutex::new(State { kept, room, place: Place::Memory(Box::new(open)) }) }
+        let kept = HeadTail::new(MAX_KEPT_OUTPUT_BYTES);
+        Self {
+            state: Mutex::new(State {
+                head_tail: kept,
+                max_file_bytes: room,
+                storage: OutputStorage::Memory(Box::new(open)),
+            }),
+        }
     }
 
     /// Takes the next bytes. Blocks on the disk.
     pub fn push(&self, bytes: &[u8]) {
         let mut state = lock(&self.state);
         state.write(bytes);
-        state.kept.push(bytes);
+        state.head_tail.push(bytes);
     }
 
     /// Ends the file, and tells what there is. What comes later is counted the next time.
-    pub fn finish(&self) -> Recorded {
+    pub fn finish(&self) -> RecordedOutput {
         let mut state = lock(&self.state);
-        let place = std::mem::replace(&mut state.place, Place::Nowhere(None));
-        let (file, trouble) = place.end(state.kept.total(), state.room);
-        Recorded::of(&state.kept, file, trouble.map(|error| error.to_string()))
+        let place = std::mem::replace(&mut state.storage, OutputStorage::Unavailable(None));
+        let (file, trouble) = place.finish(state.head_tail.total(), state.max_file_bytes);
+        RecordedOutput::from_head_tail(
+            &state.head_tail,
+            file,
+            trouble.map(|error| error.to_string()),
+        )
     }
 
     /// Returns what there is so far. The recording goes on.
-    pub fn so_far(&self) -> Recorded {
+    pub fn snapshot(&self) -> RecordedOutput {
         let (kept, (file, trouble)) = {
             let state = &mut *lock(&self.state);
-            (state.kept.clone(), state.place.so_far())
+            (state.head_tail.clone(), state.storage.file_status())
         };
-        Recorded::of(&kept, file, trouble)
+        RecordedOutput::from_head_tail(&kept, file, trouble)
     }
 
     /// Returns what there is behind a mark, and moves the mark there.
-    pub fn fresh(&self, mark: &mut Mark) -> Fresh {
+    pub fn take_new(&self, mark: &mut OutputPosition) -> NewOutput {
         let (part, binary, file, seen, lines) = {
-            let State { kept, place, .. } = &mut *lock(&self.state);
+            let State { head_tail: kept, storage: place, .. } = &mut *lock(&self.state);
             let part = kept.since(mark.bytes, mark.lines);
-            (part, sniffed(kept), place.so_far().0, kept.total(), kept.lines())
+            (part, sniff_binary(kept), place.file_status().0, kept.total(), kept.lines())
         };
         // Writers do not wait while text is made of it.
-        let excerpt = part.excerpt(COMMAND_OUTPUT_BYTES);
-        let fresh = Fresh { bytes: seen - mark.seen, excerpt, binary, file };
-        let open = Some(part.open_line()).filter(|bytes| *bytes <= OPEN_LINE_BYTES);
-        *mark = Mark { bytes: seen - open.unwrap_or(0), lines, seen };
+        let excerpt = part.excerpt(MAX_MODEL_OUTPUT_BYTES);
+        let fresh = NewOutput { bytes: seen - mark.total_bytes, excerpt, binary, file };
+        let open = Some(part.open_line_bytes()).filter(|bytes| *bytes <= MAX_REPEATED_LINE_BYTES);
+        *mark = OutputPosition { bytes: seen - open.unwrap_or(0), lines, total_bytes: seen };
         fresh
     }
 }
@@ -151,30 +163,33 @@ impl Recording {
 impl State {
     /// Writes what has room to the file. To be called before the bytes are kept.
     fn write(&mut self, bytes: &[u8]) {
-        let total = self.kept.total();
-        if total + bytes.len() as u64 <= COMMAND_OUTPUT_BYTES as u64 {
+        let total = self.head_tail.total();
+        if total + bytes.len() as u64 <= MAX_MODEL_OUTPUT_BYTES as u64 {
             return;
         }
-        self.place = match std::mem::replace(&mut self.place, Place::Nowhere(None)) {
+        self.storage = match std::mem::replace(&mut self.storage, OutputStorage::Unavailable(None))
+        {
             // What came before is still kept whole.
-            Place::Memory(open) => Place::open(open).with(self.kept.head(), self.room),
+            OutputStorage::Memory(open) => {
+                OutputStorage::open(open).append(self.head_tail.head(), self.max_file_bytes)
+            }
             place => place,
         }
-        .with(bytes, self.room.saturating_sub(total));
+        .append(bytes, self.max_file_bytes.saturating_sub(total));
     }
 }
 
-impl Place {
+impl OutputStorage {
     fn open(open: Open) -> Self {
         match open() {
             Ok(Some((file, path))) => Self::File { file, path, trouble: None },
-            Ok(None) => Self::Nowhere(None),
-            Err(error) => Self::Nowhere(Some(error)),
+            Ok(None) => Self::Unavailable(None),
+            Err(error) => Self::Unavailable(Some(error)),
         }
     }
 
     /// Appends as many bytes as there is room for, unless something failed before.
-    fn with(mut self, bytes: &[u8], room: u64) -> Self {
+    fn append(mut self, bytes: &[u8], room: u64) -> Self {
         if let Self::File { file, trouble: trouble @ None, .. } = &mut self {
             let room = usize::try_from(room).unwrap_or(usize::MAX);
             *trouble = file.write_all(&bytes[..bytes.len().min(room)]).err();
@@ -183,15 +198,15 @@ impl Place {
     }
 
     /// Ends the file, with a line for what had no room.
-    fn end(self, total: u64, room: u64) -> (Option<RecordedFile>, Option<io::Error>) {
+    fn finish(self, total: u64, room: u64) -> (Option<RecordedFile>, Option<io::Error>) {
         match self {
             Self::Memory(_) => (None, None),
-            Self::Nowhere(trouble) => (None, trouble),
+            Self::Unavailable(trouble) => (None, trouble),
             Self::File { mut file, path, mut trouble } => {
                 // All but the last write was whole.
                 let bytes = file.stream_position().unwrap_or(0);
                 if trouble.is_none() && total > room {
-                    trouble = file.write_all(no_room(total - room).as_bytes()).err();
+                    trouble = file.write_all(truncation_note(total - room).as_bytes()).err();
                 }
                 (Some(RecordedFile { path, bytes }), trouble)
             }
@@ -199,10 +214,10 @@ impl Place {
     }
 
     /// The file so far, and what went wrong with it.
-    fn so_far(&mut self) -> (Option<RecordedFile>, Option<String>) {
+    fn file_status(&mut self) -> (Option<RecordedFile>, Option<String>) {
         let (file, trouble) = match self {
             Self::Memory(_) => (None, None),
-            Self::Nowhere(trouble) => (None, trouble.as_ref()),
+            Self::Unavailable(trouble) => (None, trouble.as_ref()),
             Self::File { file, path, trouble } => {
                 let bytes = file.stream_position().unwrap_or(0);
                 (Some(RecordedFile { path: path.clone(), bytes }), trouble.as_ref())
@@ -213,20 +228,24 @@ impl Place {
 }
 
 /// Tells at the end of a file what is not in it.
-fn no_room(bytes: u64) -> String {
+fn truncation_note(bytes: u64) -> String {
     let what = if bytes == 1 { "byte has" } else { "bytes have" };
     format!("\n[... {bytes} {what} no room here]\n")
 }
 
-impl Recorded {
-    fn of(kept: &HeadTail, file: Option<RecordedFile>, trouble: Option<String>) -> Self {
+impl RecordedOutput {
+    fn from_head_tail(
+        kept: &HeadTail,
+        file: Option<RecordedFile>,
+        file_error: Option<String>,
+    ) -> Self {
         Self {
             bytes: kept.total(),
             lines: kept.lines(),
-            excerpt: kept.excerpt(COMMAND_OUTPUT_BYTES),
-            binary: sniffed(kept),
+            excerpt: kept.excerpt(MAX_MODEL_OUTPUT_BYTES),
+            binary: sniff_binary(kept),
             file,
-            trouble,
+            file_error,
         }
     }
 
@@ -234,8 +253,8 @@ impl Recorded {
     #[must_use]
     pub fn for_model(&self) -> String {
         let mut told = String::new();
-        let bytes = grouped_count(self.bytes, "byte", "bytes");
-        let lines = grouped_count(self.lines, "line", "lines");
+        let bytes = grouped_count_with_noun(self.bytes, "byte", "bytes");
+        let lines = grouped_count_with_noun(self.lines, "line", "lines");
         // Writing to a String cannot fail.
         let _ = match &self.binary {
             Some(kind) => writeln!(told, "[binary output: {bytes}, {kind}]"),
@@ -247,18 +266,18 @@ impl Recorded {
                 let what = if *in_file >= self.bytes {
                     format!("the whole output, {bytes} in {lines},")
                 } else {
-                    let in_file = grouped_count(*in_file, "byte", "bytes");
+                    let in_file = grouped_count_with_noun(*in_file, "byte", "bytes");
                     format!("the first {in_file} of the output of {bytes}")
                 };
                 let path = path_text(path);
                 writeln!(told, "[{what} can be read with read_file, by lines: {path}]")
             }
         };
-        if let Some(trouble) = &self.trouble {
+        if let Some(trouble) = &self.file_error {
             let _ = writeln!(told, "[the output could not be kept in a file: {trouble}]");
         }
-        if self.excerpt.hidden > 0 {
-            let _ = writeln!(told, "[{}]", hidden_left_out(self.excerpt.hidden));
+        if self.excerpt.hidden_chars > 0 {
+            let _ = writeln!(told, "[{}]", hidden_chars_note(self.excerpt.hidden_chars));
         }
         if self.binary.is_none() {
             told.push_str(&self.excerpt.text);
@@ -268,7 +287,7 @@ impl Recorded {
 }
 
 /// Says how many characters were taken out because of what they do to others.
-pub fn hidden_left_out(count: u64) -> String {
+pub fn hidden_chars_note(count: u64) -> String {
     match count {
         1 => "1 character that hides or reorders others is left out".to_owned(),
         count => format!("{count} characters that hide or reorder others are left out"),
@@ -276,8 +295,8 @@ pub fn hidden_left_out(count: u64) -> String {
 }
 
 /// What an output looks like, if it is no text.
-fn sniffed(kept: &HeadTail) -> Option<String> {
-    binary::kind(&kept.head()[..kept.head().len().min(SNIFF_BYTES)])
+fn sniff_binary(kept: &HeadTail) -> Option<String> {
+    binary::describe_binary(&kept.head()[..kept.head().len().min(SNIFF_BYTES)])
 }
 
 impl fmt::Debug for Recording {

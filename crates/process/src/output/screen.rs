@@ -5,23 +5,23 @@
 
 use std::collections::VecDeque;
 
-use callboard_text::is_hidden;
+use callboard_text::is_strippable;
 use vte::{Params, Perform};
 
-use super::escapes::{Reader, is_joining};
+use super::escapes::{EscapeParser, is_emoji_joiner};
 use crate::limits::{SCREEN_COLS, SCREEN_ROWS};
 
 /// A text, and how many characters that hide or reorder others were in it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Read {
+pub(super) struct ScreenText {
     pub(super) text: String,
-    pub(super) hidden: u64,
+    pub(super) hidden_chars: u64,
 }
 
 /// Reads what a terminal would show at the end.
-pub(super) fn read(raw: &[u8]) -> Read {
-    let (mut reader, mut screen) = (Reader::default(), Screen::default());
-    reader.read(&mut screen, raw);
+pub(super) fn render(raw: &[u8]) -> ScreenText {
+    let (mut reader, mut screen) = (EscapeParser::default(), Screen::default());
+    reader.parse_chunk(&mut screen, raw);
     reader.finish(&mut screen);
     screen.finish()
 }
@@ -29,25 +29,25 @@ pub(super) fn read(raw: &[u8]) -> Read {
 #[derive(Default)]
 struct Screen {
     /// Lines that have left the screen and change no more.
-    done: String,
-    page: Page,
+    scrolled_off: String,
+    page: ScreenPage,
     /// What is shown again when the program leaves the other screen.
-    behind: Option<Page>,
-    kept: (usize, usize),
-    hidden: u64,
+    main_page: Option<ScreenPage>,
+    saved_cursor: (usize, usize),
+    hidden_chars: u64,
 }
 
 /// The lines that can still change, and the cursor.
 #[derive(Default)]
-struct Page {
+struct ScreenPage {
     lines: VecDeque<Vec<char>>,
     row: usize,
     col: usize,
     /// The next character starts the line over.
-    returned: bool,
+    restarts_line: bool,
 }
 
-impl Page {
+impl ScreenPage {
     /// The line of the cursor, which may be below what was written yet.
     fn line(&mut self) -> &mut Vec<char> {
         if self.lines.len() <= self.row {
@@ -57,7 +57,7 @@ impl Page {
     }
 
     fn put(&mut self, letter: char) {
-        if std::mem::take(&mut self.returned) {
+        if std::mem::take(&mut self.restarts_line) {
             self.line().clear();
         }
         let col = self.col;
@@ -72,9 +72,9 @@ impl Page {
         self.col += 1;
     }
 
-    fn go(&mut self, row: usize, col: usize) {
+    fn move_cursor(&mut self, row: usize, col: usize) {
         (self.row, self.col) = (row.min(SCREEN_ROWS - 1), col.min(SCREEN_COLS.max(self.col)));
-        self.returned = false;
+        self.restarts_line = false;
     }
 
     /// Erases from the cursor to the end of its line (0), to there from the beginning (1), or all
@@ -107,7 +107,7 @@ impl Page {
         }
     }
 
-    fn write(&self, text: &mut String) {
+    fn append_to(&self, text: &mut String) {
         for (at, line) in self.lines.iter().enumerate() {
             if at > 0 {
                 text.push('\n');
@@ -117,8 +117,8 @@ impl Page {
     }
 
     /// Writes the lines for good: what follows begins a new one.
-    fn close(&self, text: &mut String) {
-        self.write(text);
+    fn append_lines_to(&self, text: &mut String) {
+        self.append_to(text);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -126,45 +126,45 @@ impl Page {
 }
 
 impl Screen {
-    fn finish(self) -> Read {
-        let mut text = self.done;
-        if let Some(page) = self.behind {
-            page.close(&mut text);
+    fn finish(self) -> ScreenText {
+        let mut text = self.scrolled_off;
+        if let Some(page) = self.main_page {
+            page.append_lines_to(&mut text);
         }
-        self.page.write(&mut text);
-        Read { text, hidden: self.hidden }
+        self.page.append_to(&mut text);
+        ScreenText { text, hidden_chars: self.hidden_chars }
     }
 
     fn newline(&mut self) {
         self.page.line();
         if self.page.row + 1 == SCREEN_ROWS {
             if let Some(line) = self.page.lines.pop_front()
-                && self.behind.is_none()
+                && self.main_page.is_none()
             {
-                self.done.extend(line);
-                self.done.push('\n');
+                self.scrolled_off.extend(line);
+                self.scrolled_off.push('\n');
             }
         } else {
             self.page.row += 1;
         }
-        (self.page.col, self.page.returned) = (0, false);
+        (self.page.col, self.page.restarts_line) = (0, false);
         self.page.line();
     }
 
     /// Begins an empty page. What is on this one is read nevertheless: a program that clears the
     /// screen to begin anew does not mean to take back what it said.
-    fn turn_page(&mut self) {
+    fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
-        if self.behind.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
-            page.close(&mut self.done);
+        if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
+            page.append_lines_to(&mut self.scrolled_off);
         }
     }
 
     /// Shows the other screen, which programs use that take all of it, or the first one again.
-    fn switch(&mut self, is_other: bool) {
-        match (is_other, self.behind.is_some()) {
-            (true, false) => self.behind = Some(std::mem::take(&mut self.page)),
-            (false, true) => self.page = self.behind.take().unwrap_or_default(),
+    fn switch_screen(&mut self, is_other: bool) {
+        match (is_other, self.main_page.is_some()) {
+            (true, false) => self.main_page = Some(std::mem::take(&mut self.page)),
+            (false, true) => self.page = self.main_page.take().unwrap_or_default(),
             _ => {}
         }
     }
@@ -172,8 +172,8 @@ impl Screen {
 
 impl Perform for Screen {
     fn print(&mut self, letter: char) {
-        if is_hidden(letter) {
-            self.hidden += u64::from(!is_joining(letter));
+        if is_strippable(letter) {
+            self.hidden_chars += u64::from(!is_emoji_joiner(letter));
         } else if !letter.is_control() {
             self.page.put(letter);
         }
@@ -182,7 +182,7 @@ impl Perform for Screen {
     fn execute(&mut self, byte: u8) {
         match byte {
             b'\n' => self.newline(),
-            b'\r' => (self.page.col, self.page.returned) = (0, true),
+            b'\r' => (self.page.col, self.page.restarts_line) = (0, true),
             b'\x08' => self.page.col = self.page.col.saturating_sub(1),
             b'\t' => self.page.put('\t'),
             _ => {}
@@ -197,17 +197,17 @@ impl Perform for Screen {
         let (row, col) = (page.row, page.col);
         match (intermediates, end) {
             _ if ignore => {}
-            (b"?", 'h' | 'l') if matches!(how, 47 | 1047 | 1049) => self.switch(end == 'h'),
-            (b"", 'A') => page.go(row.saturating_sub(count), col),
-            (b"", 'B' | 'e') => page.go(row + count, col),
-            (b"", 'C' | 'a') => page.go(row, col + count),
-            (b"", 'D') => page.go(row, col.saturating_sub(count)),
-            (b"", 'E') => page.go(row + count, 0),
-            (b"", 'F') => page.go(row.saturating_sub(count), 0),
-            (b"", 'G' | '`') => page.go(row, count - 1),
-            (b"", 'd') => page.go(count - 1, col),
-            (b"", 'H' | 'f') => page.go(count - 1, second - 1),
-            (b"", 'J') if how >= 2 => self.turn_page(),
+            (b"?", 'h' | 'l') if matches!(how, 47 | 1047 | 1049) => self.switch_screen(end == 'h'),
+            (b"", 'A') => page.move_cursor(row.saturating_sub(count), col),
+            (b"", 'B' | 'e') => page.move_cursor(row + count, col),
+            (b"", 'C' | 'a') => page.move_cursor(row, col + count),
+            (b"", 'D') => page.move_cursor(row, col.saturating_sub(count)),
+            (b"", 'E') => page.move_cursor(row + count, 0),
+            (b"", 'F') => page.move_cursor(row.saturating_sub(count), 0),
+            (b"", 'G' | '`') => page.move_cursor(row, count - 1),
+            (b"", 'd') => page.move_cursor(count - 1, col),
+            (b"", 'H' | 'f') => page.move_cursor(count - 1, second - 1),
+            (b"", 'J') if how >= 2 => self.start_new_page(),
             (b"", 'J') if how == 0 => {
                 page.erase_line(0);
                 page.lines.truncate(row + 1);
@@ -218,8 +218,8 @@ impl Perform for Screen {
                 let count = count.min(SCREEN_COLS);
                 page.line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' ');
             }
-            (b"", 's') => self.kept = (row, col),
-            (b"", 'u') => page.go(self.kept.0, self.kept.1),
+            (b"", 's') => self.saved_cursor = (row, col),
+            (b"", 'u') => page.move_cursor(self.saved_cursor.0, self.saved_cursor.1),
             _ => {}
         }
     }
@@ -227,9 +227,9 @@ impl Perform for Screen {
     fn esc_dispatch(&mut self, intermediates: &[u8], _: bool, end: u8) {
         let page = &mut self.page;
         match (intermediates, end) {
-            (b"", b'7') => self.kept = (page.row, page.col),
-            (b"", b'8') => page.go(self.kept.0, self.kept.1),
-            (b"", b'M') => page.go(page.row.saturating_sub(1), page.col),
+            (b"", b'7') => self.saved_cursor = (page.row, page.col),
+            (b"", b'8') => page.move_cursor(self.saved_cursor.0, self.saved_cursor.1),
+            (b"", b'M') => page.move_cursor(page.row.saturating_sub(1), page.col),
             _ => {}
         }
     }
@@ -237,7 +237,7 @@ impl Perform for Screen {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::render;
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -265,14 +265,14 @@ mod tests {
             // No further than the screen goes.
             ("a\x1b[99A\x1b[Gb", "b"),
         ] {
-            assert_eq!(read(raw.as_bytes()).text, expected, "{raw:?}");
+            assert_eq!(render(raw.as_bytes()).text, expected, "{raw:?}");
         }
     }
 
     #[test]
     fn lines_that_left_the_screen_stay_as_they_are() {
         let lines: String = (1..=100).map(|line| format!("{line}\n")).collect();
-        let drawn = read(format!("{lines}\x1b[200A\x1b[2Kx").as_bytes()).text;
+        let drawn = render(format!("{lines}\x1b[200A\x1b[2Kx").as_bytes()).text;
         assert_eq!(drawn.lines().nth(60), Some("61"));
         assert_eq!(drawn.lines().nth(61), Some("x"));
         assert_eq!(drawn.lines().count(), 100);
@@ -287,19 +287,19 @@ mod tests {
             ("✔\u{fe0f} 👩\u{200d}🔬\u{feff}", "✔ 👩🔬", 0),
             ("é\u{a0}\u{3000}ß", "é\u{a0}\u{3000}ß", 0),
         ] {
-            let read = read(raw.as_bytes());
-            assert_eq!((read.text.as_str(), read.hidden), (text, hidden), "{raw:?}");
+            let read = render(raw.as_bytes());
+            assert_eq!((read.text.as_str(), read.hidden_chars), (text, hidden), "{raw:?}");
         }
     }
 
     #[test]
     fn movements_cost_no_more_than_a_screen() {
         let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
-        assert!(read(far.as_bytes()).text.len() < 1_000 * 300);
+        assert!(render(far.as_bytes()).text.len() < 1_000 * 300);
         // Nor in a line of any length; each of these would take minutes.
         for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
             let long = "x".repeat(500_000) + &again.repeat(50_000);
-            assert!(read(long.as_bytes()).text.len() > 400_000);
+            assert!(render(long.as_bytes()).text.len() > 400_000);
         }
     }
 }

@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
-use callboard_text::counted;
+use callboard_text::count_with_noun;
 use memchr::memchr_iter;
 
-use super::screen::{self, Read};
-use super::{is_continuation, whole};
+use super::screen::{self, ScreenText};
+use super::{complete_utf8_len, is_continuation};
 
 /// What a terminal would have left to read: no escape sequences, no control characters but the
 /// line break and the tab, of lines drawn several times the last state, `\n` at the ends of lines,
@@ -24,8 +24,8 @@ use super::{is_continuation, whole};
 /// assert_eq!(plain(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
 /// assert_eq!(plain(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
 /// ```
-pub fn plain(raw: &[u8]) -> String {
-    screen::read(raw).text
+pub fn plain_text(raw: &[u8]) -> String {
+    screen::render(raw).text
 }
 
 /// The beginning and the end of an output of any length, in bounded memory.
@@ -51,7 +51,7 @@ pub struct HeadTail {
 
 /// A part of an output as [plain] text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Excerpt {
+pub struct OutputExcerpt {
     /// The text, with a line that tells what is left out of its middle.
     pub text: String,
     /// How many bytes are left out.
@@ -59,7 +59,7 @@ pub struct Excerpt {
     /// How many ends of lines are among them.
     pub left_out_lines: u64,
     /// How many characters that hide or reorder others were taken out of the rest.
-    pub hidden: u64,
+    pub hidden_chars: u64,
 }
 
 impl HeadTail {
@@ -71,7 +71,7 @@ impl HeadTail {
     /// Takes the next bytes of the output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        self.lines += lines(bytes);
+        self.lines += count_line_ends(bytes);
         let room = self.half - self.head.len();
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(head);
@@ -82,7 +82,7 @@ impl HeadTail {
     }
 
     /// How many bytes are kept.
-    pub(super) fn kept(&self) -> usize {
+    pub(super) fn kept_bytes(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
@@ -123,8 +123,8 @@ impl HeadTail {
     }
 
     /// How many of the last bytes belong to a line that has no end yet, as far as they are kept.
-    pub(super) fn open_line(&self) -> u64 {
-        let is_whole = self.total == self.kept() as u64;
+    pub(super) fn open_line_bytes(&self) -> u64 {
+        let is_whole = self.total == self.kept_bytes() as u64;
         let head = if is_whole { self.head.as_slice() } else { &[] };
         let kept = head.iter().chain(&self.tail).rev();
         kept.take_while(|byte| **byte != b'\n').count() as u64
@@ -137,21 +137,21 @@ impl HeadTail {
     }
 
     /// The output as [plain] text of at most `limit` bytes, and what is not in it.
-    pub fn excerpt(&self, limit: usize) -> Excerpt {
+    pub fn excerpt(&self, limit: usize) -> OutputExcerpt {
         let mut tail: Vec<u8> = self.tail.iter().copied().collect();
-        if self.total == self.kept() as u64 {
-            let all = screen::read(&[self.head.as_slice(), &tail].concat());
-            return cut(all, limit);
+        if self.total == self.kept_bytes() as u64 {
+            let all = screen::render(&[self.head.as_slice(), &tail].concat());
+            return truncate_to_excerpt(all, limit);
         }
         // Half a character, line or sequence at the gap is left out too, rather than shown as
         // broken ones.
-        tail.drain(..after_gap(&tail));
-        let head = &self.head[..whole(&self.head)];
+        tail.drain(..ragged_prefix_len(&tail));
+        let head = &self.head[..complete_utf8_len(&self.head)];
         let gap = Gap {
             bytes: self.total - (head.len() + tail.len()) as u64,
-            lines: self.lines - lines(head) - lines(&tail),
+            lines: self.lines - count_line_ends(head) - count_line_ends(&tail),
         };
-        join(&screen::read(head), gap, &screen::read(&tail), limit)
+        join(&screen::render(head), gap, &screen::render(&tail), limit)
     }
 }
 
@@ -169,55 +169,61 @@ struct Gap {
 /// assert_eq!(head_tail("all of it", 9), "all of it");
 /// assert_eq!(head_tail("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
 /// ```
-pub fn head_tail(text: &str, limit: usize) -> String {
-    cut(Read { text: text.to_owned(), hidden: 0 }, limit).text
+pub fn truncate_middle(text: &str, limit: usize) -> String {
+    truncate_to_excerpt(ScreenText { text: text.to_owned(), hidden_chars: 0 }, limit).text
 }
 
-fn cut(all: Read, limit: usize) -> Excerpt {
+fn truncate_to_excerpt(all: ScreenText, limit: usize) -> OutputExcerpt {
     if all.text.len() <= limit {
-        return Excerpt { text: all.text, hidden: all.hidden, ..Excerpt::default() };
+        return OutputExcerpt {
+            text: all.text,
+            hidden_chars: all.hidden_chars,
+            ..OutputExcerpt::default()
+        };
     }
-    let (first, last) = (callboard_text::head(&all.text, limit / 2), end(&all.text, limit / 2));
+    let (first, last) =
+        (callboard_text::head(&all.text, limit / 2), tail_from_line_start(&all.text, limit / 2));
     let between = &all.text[first.len()..all.text.len() - last.len()];
-    let gap = Gap { bytes: between.len() as u64, lines: lines(between.as_bytes()) };
-    excerpt(first, &gap, last, all.hidden)
+    let gap = Gap { bytes: between.len() as u64, lines: count_line_ends(between.as_bytes()) };
+    excerpt(first, &gap, last, all.hidden_chars)
 }
 
 /// Joins two texts to one of at most `limit` bytes, with what is missing between them.
-fn join(head: &Read, gap: Gap, tail: &Read, limit: usize) -> Excerpt {
-    let (first, last) = (callboard_text::head(&head.text, limit / 2), end(&tail.text, limit / 2));
+fn join(head: &ScreenText, gap: Gap, tail: &ScreenText, limit: usize) -> OutputExcerpt {
+    let (first, last) =
+        (callboard_text::head(&head.text, limit / 2), tail_from_line_start(&tail.text, limit / 2));
     let (after, before) = (&head.text[first.len()..], &tail.text[..tail.text.len() - last.len()]);
     let gap = Gap {
         bytes: gap.bytes + (after.len() + before.len()) as u64,
-        lines: gap.lines + lines(after.as_bytes()) + lines(before.as_bytes()),
+        lines: gap.lines + count_line_ends(after.as_bytes()) + count_line_ends(before.as_bytes()),
     };
-    excerpt(first, &gap, last, head.hidden + tail.hidden)
+    excerpt(first, &gap, last, head.hidden_chars + tail.hidden_chars)
 }
 
 /// The last bytes of a text, from the beginning of a line if one is near: what was cut of a line may
 /// be half of what is to be hidden.
-fn end(text: &str, limit: usize) -> &str {
+fn tail_from_line_start(text: &str, limit: usize) -> &str {
     let last = callboard_text::tail(text, limit);
-    if last.len() == text.len() { last } else { &last[after_gap(last.as_bytes())..] }
+    if last.len() == text.len() { last } else { &last[ragged_prefix_len(last.as_bytes())..] }
 }
 
-fn excerpt(first: &str, gap: &Gap, last: &str, hidden: u64) -> Excerpt {
+fn excerpt(first: &str, gap: &Gap, last: &str, hidden: u64) -> OutputExcerpt {
     let Gap { bytes, lines } = *gap;
-    let mut what = counted(bytes, "byte", "bytes");
+    let mut what = count_with_noun(bytes, "byte", "bytes");
     if lines > 0 {
-        what.push_str(&format!(", {}", counted(lines, "line", "lines")));
+        what.push_str(&format!(", {}", count_with_noun(lines, "line", "lines")));
     }
     let text = format!("{first}\n[... {what} left out ...]\n{last}");
-    Excerpt { text, left_out_bytes: bytes, left_out_lines: lines, hidden }
+    OutputExcerpt { text, left_out_bytes: bytes, left_out_lines: lines, hidden_chars: hidden }
 }
 
-fn lines(bytes: &[u8]) -> u64 {
+fn count_line_ends(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// How many bytes behind a gap are better left out: to the end of the line that was cut, unless
 /// that is far, else to the beginning of a character.
-pub(super) fn after_gap(tail: &[u8]) -> usize {
+pub(super) fn ragged_prefix_len(tail: &[u8]) -> usize {
     let near = &tail[..tail.len() / 8];
     match near.iter().position(|byte| *byte == b'\n') {
         Some(end) => end + 1,
@@ -268,9 +274,9 @@ mod tests {
             // Control characters.
             ("a\0b\x07c\x7fd\u{85}e\x0cf", "abcdef"),
         ] {
-            assert_eq!(plain(raw.as_bytes()), expected, "{raw:?}");
+            assert_eq!(plain_text(raw.as_bytes()), expected, "{raw:?}");
         }
-        assert_eq!(plain(b"\xffok\xe2\x82"), "\u{fffd}ok\u{fffd}");
+        assert_eq!(plain_text(b"\xffok\xe2\x82"), "\u{fffd}ok\u{fffd}");
     }
 
     #[test]
@@ -283,21 +289,21 @@ mod tests {
             ("ééé", 4, "é\n[... 2 bytes left out ...]\né"),
             ("aéééb", 4, "a\n[... 6 bytes left out ...]\nb"),
         ] {
-            assert_eq!(head_tail(text, limit), expected, "{text:?} {limit}");
+            assert_eq!(truncate_middle(text, limit), expected, "{text:?} {limit}");
         }
     }
 
     /// The parser would be quadratic in them.
     #[test]
     fn a_flood_of_bytes_that_are_no_text_takes_its_time_but_no_more() {
-        let text = plain(&vec![0xff; 1 << 20]);
+        let text = plain_text(&vec![0xff; 1 << 20]);
         assert_eq!(text.len(), 3 << 20);
     }
 
     #[test]
     fn the_end_begins_with_a_line_if_one_is_near() {
         let text = "line 1\nline 2\n".repeat(100);
-        let shown = head_tail(&text, 300);
+        let shown = truncate_middle(&text, 300);
         let (_, end) = shown.split_once("left out ...]\n").unwrap();
         assert!(end.starts_with("line ") && end.len() > 140, "{end}");
     }
@@ -322,9 +328,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_control_character_survives(raw in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let text = plain(&raw);
+            let text = plain_text(&raw);
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
-            prop_assert_eq!(plain(text.as_bytes()), text);
+            prop_assert_eq!(plain_text(text.as_bytes()), text);
         }
 
         #[test]

@@ -17,18 +17,18 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::env::base_env;
-use crate::limits::{COMMAND_STRING_BYTES, LEFT_OVER_GRACE};
-use crate::text::plain;
+use crate::limits::{LEFT_OVER_GRACE, MAX_COMMAND_STRING_BYTES};
+use crate::text::plain_text;
 
 /// This test program's `main` is not ours, but what is listed here is called before it.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
-    extern "C" fn called_first() {
+    extern "C" fn init_before_main() {
         init_command_helper();
     }
-    called_first
+    init_before_main
 };
 
 const SUPERVISIONS: [Supervision; 2] = [Supervision::Helper, Supervision::Outside];
@@ -39,38 +39,39 @@ const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
 /// Far beyond what any of these commands needs; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn command(line: &str) -> Command {
-    Command {
+fn command(line: &str) -> ShellCommand {
+    ShellCommand {
         line: line.to_owned(),
         cwd: std::env::temp_dir(),
         env: base_env(std::iter::empty()),
-        streams: Streams::Terminal(Size::default()),
+        streams: Streams::Terminal(WindowSize::default()),
         timeout: Some(PATIENCE),
     }
 }
 
 async fn run(
     supervision: Supervision,
-    command: Command,
+    command: ShellCommand,
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
-) -> Result<Exit, SpawnError> {
+) -> Result<CommandExit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_kept(command, supervision, None, None, cancel, whole(output), ready).await
+    run_supervised(command, supervision, None, None, cancel, bytes_only(output), ready).await
 }
 
 /// Runs to the end, and returns what was printed as text.
-async fn finish(supervision: Supervision, command: Command) -> (Exit, String) {
+async fn finish(supervision: Supervision, command: ShellCommand) -> (CommandExit, String) {
     let mut output = Vec::new();
     let cancel = CancellationToken::new();
     let exit =
         run(supervision, command, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
-    (exit, plain(&output))
+    (exit, plain_text(&output))
 }
 
 async fn check(line: &str, code: i32, expected: &str) {
     for supervision in SUPERVISIONS {
-        check_streams(supervision, Streams::Terminal(Size::default()), line, code, expected).await;
+        check_streams(supervision, Streams::Terminal(WindowSize::default()), line, code, expected)
+            .await;
     }
 }
 
@@ -81,8 +82,12 @@ async fn check_streams(
     code: i32,
     expected: &str,
 ) {
-    let (exit, output) = finish(supervision, Command { streams, ..command(line) }).await;
-    assert_eq!((exit.end, exit.code, exit.signal), (End::Exited, Some(code), None), "{line}");
+    let (exit, output) = finish(supervision, ShellCommand { streams, ..command(line) }).await;
+    assert_eq!(
+        (exit.cause, exit.code, exit.signal),
+        (ExitCause::Exited, Some(code), None),
+        "{line}"
+    );
     assert_eq!(output, expected, "{supervision:?}, {streams:?}: {line}");
     assert_eq!(exit.left_over, 0, "{supervision:?}: {line}");
 }
@@ -140,7 +145,7 @@ fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
     let (notify, mut output) = (Arc::clone(&seen), Vec::new());
     let watch = move |chunk: &[u8]| {
         output.extend_from_slice(chunk);
-        if plain(&output).contains(word) {
+        if plain_text(&output).contains(word) {
             notify.notify_one();
         }
     };
@@ -177,7 +182,7 @@ async fn a_signal_has_a_name_and_no_code() {
         for (line, signal) in [("kill -9 $$", "SIGKILL"), ("kill -SEGV $$", "SIGSEGV")] {
             let (exit, _) = finish(supervision, command(line)).await;
             assert_eq!((exit.code, exit.signal.as_deref()), (None, Some(signal)));
-            assert_eq!(exit.end, End::Exited);
+            assert_eq!(exit.cause, ExitCause::Exited);
         }
     }
 }
@@ -196,7 +201,7 @@ async fn a_long_output_comes_whole_and_in_order() {
 async fn output_comes_while_the_command_runs() {
     for supervision in SUPERVISIONS {
         let dir = TempDir::new().unwrap();
-        let waiting = Command {
+        let waiting = ShellCommand {
             cwd: dir.path().to_owned(),
             ..command("mkfifo gate && echo ready && cat gate")
         };
@@ -204,13 +209,13 @@ async fn output_comes_while_the_command_runs() {
         let mut output = Vec::new();
         let exit = run(supervision, waiting, CancellationToken::new(), |chunk| {
             // Opening waits for the command, which waits for this.
-            if plain(&output).is_empty() {
+            if plain_text(&output).is_empty() {
                 fs::write(&gate, "go\n").unwrap();
             }
             output.extend_from_slice(chunk);
         });
-        assert_eq!(exit.await.unwrap().end, End::Exited);
-        assert_eq!(plain(&output), "ready\ngo\n");
+        assert_eq!(exit.await.unwrap().cause, ExitCause::Exited);
+        assert_eq!(plain_text(&output), "ready\ngo\n");
     }
 }
 
@@ -225,7 +230,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
     for supervision in SUPERVISIONS {
         let (_, output) = finish(
             supervision,
-            Command {
+            ShellCommand {
                 env: [("PATH", "/usr/bin:/bin"), ("A", "1 2")]
                     .map(|(n, v)| (n.into(), v.into()))
                     .into(),
@@ -244,7 +249,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_has_the_streams_that_were_asked_for() {
-    let size = Size { cols: 99, rows: 33 };
+    let size = WindowSize { cols: 99, rows: 33 };
     let line = "[ -t 0 ] && echo reads; [ -t 1 ] && echo writes; [ -t 2 ] && echo errs
         stty size 2>/dev/null </dev/tty; echo bye >&2; : </dev/stdin; exit 0";
     for supervision in SUPERVISIONS {
@@ -255,7 +260,7 @@ async fn a_command_has_the_streams_that_were_asked_for() {
         ] {
             check_streams(supervision, streams, line, 0, expected).await;
         }
-        let pipe = Command { streams: Streams::Pipe, ..command("printf 'a\\nb\\n'") };
+        let pipe = ShellCommand { streams: Streams::Pipe, ..command("printf 'a\\nb\\n'") };
         let mut output = Vec::new();
         let cancel = CancellationToken::new();
         run(supervision, pipe, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
@@ -324,27 +329,28 @@ async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_waits_for_input_is_ended_and_one_that_is_silent_is_not() {
-    let interactive = Streams::Interactive(Size::default());
+    let interactive = Streams::Interactive(WindowSize::default());
     let silent = "exec 2>/dev/null; sleep 6; echo done";
     let lines = [
         (Supervision::Helper, interactive, "read -r line"),
         (Supervision::Outside, interactive, "read -r line"),
         (
             Supervision::Helper,
-            Streams::Terminal(Size::default()),
+            Streams::Terminal(WindowSize::default()),
             "echo Password:; read -r x </dev/tty",
         ),
         (Supervision::Helper, interactive, silent),
         (Supervision::Helper, interactive, "sleep 6 | cat; echo done"),
     ];
     let running = lines.map(|(supervision, streams, line)| async move {
-        let (exit, output) = finish(supervision, Command { streams, ..command(line) }).await;
+        let (exit, output) = finish(supervision, ShellCommand { streams, ..command(line) }).await;
         (line, exit, output)
     });
     for (line, exit, output) in futures::future::join_all(running).await {
-        let expected = if line.ends_with("done") { End::Exited } else { End::WaitedForInput };
-        assert_eq!(exit.end, expected, "{line}");
-        assert_eq!(output.contains("done"), expected == End::Exited, "{line}: {output}");
+        let expected =
+            if line.ends_with("done") { ExitCause::Exited } else { ExitCause::WaitedForInput };
+        assert_eq!(exit.cause, expected, "{line}");
+        assert_eq!(output.contains("done"), expected == ExitCause::Exited, "{line}: {output}");
     }
 }
 
@@ -353,9 +359,9 @@ async fn a_token_that_has_fired_starts_nothing() {
     let dir = TempDir::new().unwrap();
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let line = Command { cwd: dir.path().to_owned(), ..command("touch started") };
+    let line = ShellCommand { cwd: dir.path().to_owned(), ..command("touch started") };
     let exit = run(Supervision::Helper, line, cancel, |_| {}).await.unwrap();
-    assert_eq!((exit.end, exit.code, exit.signal), (End::Cancelled, None, None));
+    assert_eq!((exit.cause, exit.code, exit.signal), (ExitCause::Cancelled, None, None));
     assert!(!dir.path().join("started").exists());
 }
 
@@ -366,7 +372,7 @@ async fn what_cannot_be_started_says_why() {
         for cwd in [Path::new("/no/such/directory"), file.path()] {
             let error = run(
                 supervision,
-                Command { cwd: cwd.to_owned(), ..command("true") },
+                ShellCommand { cwd: cwd.to_owned(), ..command("true") },
                 CancellationToken::new(),
                 |_| {},
             );
@@ -374,7 +380,7 @@ async fn what_cannot_be_started_says_why() {
             assert!(matches!(&error, SpawnError::Cwd { path, .. } if path == cwd), "{error:?}");
             assert!(error.to_string().contains(&cwd.display().to_string()), "{error}");
         }
-        let long = command(&"x".repeat(COMMAND_STRING_BYTES + 1));
+        let long = command(&"x".repeat(MAX_COMMAND_STRING_BYTES + 1));
         let error = run(supervision, long, CancellationToken::new(), |_| {}).await.unwrap_err();
         assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
         let error =
@@ -386,9 +392,9 @@ async fn what_cannot_be_started_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_longest_command_runs() {
     for supervision in SUPERVISIONS {
-        let line = format!("echo {}", ":".repeat(COMMAND_STRING_BYTES - 5));
+        let line = format!("echo {}", ":".repeat(MAX_COMMAND_STRING_BYTES - 5));
         let (exit, output) = finish(supervision, command(&line)).await;
-        assert_eq!((exit.code, output.len()), (Some(0), COMMAND_STRING_BYTES - 4));
+        assert_eq!((exit.code, output.len()), (Some(0), MAX_COMMAND_STRING_BYTES - 4));
     }
 }
 
@@ -401,7 +407,7 @@ async fn a_command_waits_for_a_slow_reader() {
         let exit = run(supervision, command(&line), CancellationToken::new(), |chunk| {
             read += chunk.len() as u64;
             let shell =
-                shell.get_or_insert_with(|| plain(chunk).lines().next().unwrap().to_owned());
+                shell.get_or_insert_with(|| plain_text(chunk).lines().next().unwrap().to_owned());
             let io = fs::read_to_string(format!("/proc/{shell}/io")).unwrap_or_default();
             let written: Option<u64> =
                 io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok());
@@ -410,6 +416,6 @@ async fn a_command_waits_for_a_slow_reader() {
         let exit = exit.await.unwrap();
         assert_eq!(exit.code, Some(0));
         assert!(read > BYTES, "{read}");
-        assert!(most > 0 && most <= DRAIN_BYTES as u64, "{most}");
+        assert!(most > 0 && most <= MAX_DRAIN_BYTES as u64, "{most}");
     }
 }

@@ -7,26 +7,26 @@ use std::sync::Mutex;
 
 use rustix::process::{Pid, Signal};
 
-use super::table::{self, Process};
+use super::proc_table::{self, Process};
 use crate::lock::lock;
 
 /// What the processes of one command have in common.
 #[derive(Debug)]
-pub(super) struct Descendants {
+pub(super) struct CommandProcesses {
     /// The shell's id, which is also that of its process group and session.
     leader: i32,
     /// When the shell was started: nothing older is of its making.
     born: u64,
     /// A line of the environment that only processes of this command have.
-    mark: String,
+    environ_line: String,
     /// Those found last, who belong to it for good: what they are known by may not last.
-    known: Mutex<HashSet<(Pid, u64)>>,
+    confirmed: Mutex<HashSet<(Pid, u64)>>,
 }
 
-impl Descendants {
-    pub(super) fn of(leader: Pid, mark: String) -> Self {
+impl CommandProcesses {
+    pub(super) fn new(leader: Pid, environ_line: String) -> Self {
         let born = Process::find(leader).map_or(0, |process| process.born);
-        Self { leader: leader.as_raw_pid(), born, mark, known: Mutex::default() }
+        Self { leader: leader.as_raw_pid(), born, environ_line, confirmed: Mutex::default() }
     }
 
     /// How many live processes there are.
@@ -35,39 +35,40 @@ impl Descendants {
     }
 
     /// Stops them all, and returns those that are not in the shell's process group.
-    pub(super) fn freeze(&self) -> Strays {
-        let mut members = table::freeze(|| {
+    pub(super) fn freeze(&self) -> StrayProcesses {
+        let mut members = proc_table::freeze(|| {
             let members = self.members();
             let running = members.iter().filter(|process| !process.stopped);
             running.for_each(|process| process.signal(Signal::STOP));
             members
         });
         members.retain(|process| process.group != self.leader);
-        Strays(members)
+        StrayProcesses(members)
     }
 
     fn members(&self) -> Vec<Process> {
-        let mut known = lock(&self.known);
-        let mut others = table::list();
+        let mut known = lock(&self.confirmed);
+        let mut others = proc_table::list();
         others.retain(|process| process.born >= self.born);
         let found = others
             .extract_if(.., |process| known.contains(&process.key()) || self.is_related(process))
             .collect();
-        let members = table::with_children(&mut others, HashSet::from([self.leader]), found);
+        let members =
+            proc_table::collect_descendants(&mut others, HashSet::from([self.leader]), found);
         *known = members.iter().map(Process::key).collect();
         members
     }
 
     fn is_related(&self, process: &Process) -> bool {
-        process.session == self.leader || process.has_in_environment(&self.mark)
+        process.session == self.leader || process.environ_contains(&self.environ_line)
     }
 }
 
 /// Processes outside their shell's process group.
 #[derive(Debug)]
-pub(super) struct Strays(Vec<Process>);
+pub(super) struct StrayProcesses(Vec<Process>);
 
-impl Strays {
+impl StrayProcesses {
     pub(super) fn signal(&self, signal: Signal) {
         self.0.iter().for_each(|process| process.signal(signal));
     }

@@ -20,18 +20,18 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, kill_process_group, waitid,
 };
 
-use super::descendants::Descendants;
+use super::descendants::CommandProcesses;
 use super::signals::signal_name;
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::lock::lock;
-use crate::program::{Ended, MARK};
+use crate::program::{COMMAND_ID_VARIABLE, ProgramExit};
 
 /// The processes of one command, as far as they can be found from where it was started.
 #[derive(Debug)]
 pub(super) struct Group {
     /// The shell, whose id is also that of its process group and session.
     leader: Pid,
-    descendants: Descendants,
+    descendants: CommandProcesses,
     phase: Mutex<Phase>,
 }
 
@@ -47,9 +47,9 @@ enum Phase {
 impl Group {
     /// The processes of `leader`, who leads a session and was started with `mark` as the value of
     /// [`MARK`].
-    pub(super) fn of(leader: &Child, mark: &str) -> Self {
+    pub(super) fn new(leader: &Child, mark: &str) -> Self {
         let leader = Pid::from_child(leader);
-        let descendants = Descendants::of(leader, format!("{MARK}={mark}"));
+        let descendants = CommandProcesses::new(leader, format!("{COMMAND_ID_VARIABLE}={mark}"));
         Self { leader, descendants, phase: Mutex::new(Phase::Running) }
     }
 
@@ -98,16 +98,16 @@ impl Group {
     ///
     /// Blocks as long as the shell runs, and [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
     /// [`KILL_DEADLINE`] more at most.
-    pub(super) fn end(&self, child: &mut Child) -> Ended {
+    pub(super) fn wait_and_reap(&self, child: &mut Child) -> ProgramExit {
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // Fails where the system reaps by itself because SIGCHLD is ignored: no status then.
         let status = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting)).ok().flatten();
         let stopped = *self.phase() == Phase::Stopping;
-        let left_over = self.sweep();
+        let left_over = self.end_left_overs();
         let mut phase = self.phase();
         *phase = Phase::Reaped;
         drop(child.wait());
-        Ended {
+        ProgramExit {
             code: status.as_ref().and_then(WaitIdStatus::exit_status),
             signal: status.as_ref().and_then(WaitIdStatus::terminating_signal).map(signal_name),
             stopped,
@@ -117,17 +117,17 @@ impl Group {
     }
 
     /// Ends what outlived the shell, politely first, and says how many there were.
-    fn sweep(&self) -> usize {
-        let left_over = self.settle(LEFT_OVER_GRACE);
+    fn end_left_overs(&self) -> usize {
+        let left_over = self.wait_until_empty(LEFT_OVER_GRACE);
         let mut left = left_over;
         if left > 0 {
             self.terminate();
-            left = self.settle(KILL_GRACE);
+            left = self.wait_until_empty(KILL_GRACE);
         }
         let deadline = Instant::now() + KILL_DEADLINE;
         while left > 0 && Instant::now() < deadline {
             self.kill();
-            left = self.settle(SWEEP_INTERVAL);
+            left = self.wait_until_empty(SWEEP_INTERVAL);
         }
         // Outside Linux nothing was counted, and the group is all that is known.
         let _ = kill_process_group(self.leader, Signal::KILL);
@@ -135,7 +135,7 @@ impl Group {
     }
 
     /// Waits until nothing is left, but no longer than `within`, and says how much is.
-    fn settle(&self, within: Duration) -> usize {
+    fn wait_until_empty(&self, within: Duration) -> usize {
         let deadline = Instant::now() + within;
         loop {
             let left = self.descendants.count();

@@ -13,45 +13,50 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::supervisor::{self, News, Order, close_range, tell};
-use super::{End, OWN_PROGRAM, listen_to};
-use crate::program::{MARK, Program};
+use super::supervisor::{self, HelperReport, SpawnOrder, close_range, write_json_line};
+use super::{ChildOutput, OWN_PROGRAM, reset_signal};
+use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 
 /// The name by which a helper is started, and knows that it is one.
-const NAME: &str = "acp-tools: keeps a command";
+const HELPER_ARGV0: &str = "acp-tools: keeps a command";
 
 /// Set once [`init_command_helper`] was called: then the next process of this program calls it too.
-static IS_CALLED: AtomicBool = AtomicBool::new(false);
+static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
-pub(super) fn is_there() -> bool {
-    IS_CALLED.load(Ordering::Relaxed)
+pub(super) fn is_available() -> bool {
+    IS_INITIALIZED.load(Ordering::Relaxed)
 }
 
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "a helper is no program of its own")]
 pub(crate) fn init_command_helper() {
-    if args_os().next().is_some_and(|name| name == NAME) {
+    if args_os().next().is_some_and(|name| name == HELPER_ARGV0) {
         std::process::exit(i32::from(supervisor::run().is_err()));
     }
     // If whoever started us ignores it, no program could be waited for.
-    listen_to(libc::SIGCHLD);
-    IS_CALLED.store(true, Ordering::Relaxed);
+    reset_signal(libc::SIGCHLD);
+    IS_INITIALIZED.store(true, Ordering::Relaxed);
 }
 
-pub(super) fn start(program: &Program<'_>, end: End) -> io::Result<(Child, Link, Told)> {
+pub(super) fn start_helper(
+    program: &SpawnSpec<'_>,
+    end: ChildOutput,
+) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     let (socket, theirs) = UnixStream::pair()?;
     // As the program will be: a helper has nothing in its environment that a command may not see.
     let mut command = Command::new(OWN_PROGRAM);
-    command.arg0(NAME).current_dir(program.cwd);
-    command.env_clear().envs(program.env).env(MARK, program.mark);
+    command.arg0(HELPER_ARGV0).current_dir(program.cwd);
+    command.env_clear().envs(program.env).env(COMMAND_ID_VARIABLE, program.command_id);
     command.stdin(OwnedFd::from(theirs)).stdout(end.output.try_clone()?).stderr(end.output);
     let mut child = command.spawn()?;
     // Holds the other ends.
     drop(command);
-    let order =
-        Order { argv: program.argv.iter().copied().map(str::to_owned).collect(), shape: end.shape };
-    let told = tell(&socket, &order).and_then(|()| socket.try_clone());
+    let order = SpawnOrder {
+        argv: program.argv.iter().copied().map(str::to_owned).collect(),
+        shape: end.shape,
+    };
+    let told = write_json_line(&socket, &order).and_then(|()| socket.try_clone());
     match told {
-        Ok(told) => Ok((child, Link(socket), Told(BufReader::new(told)))),
+        Ok(told) => Ok((child, HelperSocket(socket), HelperReportReader(BufReader::new(told)))),
         Err(error) => {
             drop(child.kill());
             drop(child.wait());
@@ -67,22 +72,22 @@ pub(super) fn close_on_exec() {
 
 /// The way to a helper.
 #[derive(Debug)]
-pub(super) struct Link(UnixStream);
+pub(super) struct HelperSocket(UnixStream);
 
-impl Link {
+impl HelperSocket {
     /// A helper that is gone needs to be asked nothing.
-    pub(super) fn ask(&self, request: u8) {
+    pub(super) fn send_request(&self, request: u8) {
         drop((&self.0).write_all(&[request]));
     }
 }
 
 /// The way from a helper.
 #[derive(Debug)]
-pub(super) struct Told(BufReader<UnixStream>);
+pub(super) struct HelperReportReader(BufReader<UnixStream>);
 
-impl Told {
+impl HelperReportReader {
     /// Waits for the end; none if the helper was killed.
-    pub(super) fn ended(mut self) -> Option<News> {
+    pub(super) fn read_report(mut self) -> Option<HelperReport> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).ok()?;
         serde_json::from_slice(&line).ok()

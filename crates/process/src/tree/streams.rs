@@ -14,44 +14,47 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 
-use crate::program::Shape;
+use crate::program::StdioKind;
 
 /// The end that a program gets.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct ChildOutput {
     pub(super) output: OwnedFd,
-    pub(super) shape: Shape,
+    pub(super) shape: StdioKind,
     /// The name of the terminal, if it is one.
     pub(super) terminal: Option<PathBuf>,
 }
 
 /// The end that is read.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct OutputReader {
     output: File,
-    stopped: PipeReader,
+    stop_pipe: PipeReader,
 }
 
 /// Lets the reader of a [`Source`] wait for more.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct StopReadOnDrop {
     _pipe: PipeWriter,
 }
 
 /// The keyboard of a terminal.
 #[derive(Debug)]
-pub(crate) struct Keys(File);
+pub(crate) struct TerminalWriter(File);
 
 /// Returns the keyboard of the terminal that is read.
-pub(crate) fn keys(source: &Source, _: &Reading) -> io::Result<Keys> {
+pub(crate) fn terminal_writer(
+    source: &OutputReader,
+    _: &StopReadOnDrop,
+) -> io::Result<TerminalWriter> {
     // Of both, as they are one: a program that does not read must not hold us up.
     ioctl_fionbio(&source.output, true)?;
-    source.output.try_clone().map(Keys)
+    source.output.try_clone().map(TerminalWriter)
 }
 
-impl Keys {
+impl TerminalWriter {
     /// Types bytes, and returns how many of them the terminal has taken in time.
-    pub(crate) fn press(&self, bytes: &[u8], within: Duration) -> io::Result<usize> {
+    pub(crate) fn write_within(&self, bytes: &[u8], within: Duration) -> io::Result<usize> {
         let deadline = Instant::now() + within;
         let mut typed = 0;
         while typed < bytes.len() {
@@ -72,17 +75,19 @@ impl Keys {
 }
 
 /// Opens a pipe or a terminal.
-pub(crate) fn open(shape: Shape) -> io::Result<(Source, Reading, End)> {
+pub(crate) fn open_output(
+    shape: StdioKind,
+) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let (stopped, reading) = io::pipe()?;
     let (source, output, terminal) = match shape {
-        Shape::Pipe => {
+        StdioKind::Pipe => {
             let (source, output) = io::pipe()?;
             (OwnedFd::from(source), output.into(), None)
         }
-        Shape::Terminal { cols, rows, .. } => terminal(cols, rows)?,
+        StdioKind::Terminal { cols, rows, .. } => terminal(cols, rows)?,
     };
-    let source = Source { output: source.into(), stopped };
-    Ok((source, Reading { _pipe: reading }, End { output, shape, terminal }))
+    let source = OutputReader { output: source.into(), stop_pipe: stopped };
+    Ok((source, StopReadOnDrop { _pipe: reading }, ChildOutput { output, shape, terminal }))
 }
 
 fn terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<PathBuf>)> {
@@ -105,14 +110,14 @@ fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
     unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
 }
 
-impl Source {
+impl OutputReader {
     /// Waits for output. 0 once nobody can write any more, or all is read that was written before
     /// the [`Reading`] was dropped.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut waiting = [
                 PollFd::new(&self.output, PollFlags::IN),
-                PollFd::new(&self.stopped, PollFlags::IN),
+                PollFd::new(&self.stop_pipe, PollFlags::IN),
             ];
             retry_on_intr(|| poll(&mut waiting, None))?;
             if waiting[0].revents().is_empty() {

@@ -8,20 +8,20 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use super::table::{self, Process};
+use super::proc_table::{self, Process};
 
 /// A process, held by a descriptor: another one that gets its id is not meant.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct PinnedProcess {
     process: Process,
     /// None before Linux 5.3.
-    pinned: Option<OwnedFd>,
+    pidfd: Option<OwnedFd>,
 }
 
-impl Found {
+impl PinnedProcess {
     /// A process that is gone by now is as good as signalled.
     pub(super) fn signal(&self, signal: Signal) {
-        match &self.pinned {
+        match &self.pidfd {
             Some(pinned) => drop(pidfd_send_signal(pinned, signal)),
             None => drop(kill_process(self.process.pid, signal)),
         }
@@ -29,23 +29,23 @@ impl Found {
 }
 
 /// All live processes beneath `top`, each of them after those above it.
-pub(super) fn all(top: Pid) -> Vec<Process> {
+pub(super) fn list_descendants(top: Pid) -> Vec<Process> {
     let mut found = Vec::new();
-    each(top, |it| found.push(it.process));
+    visit_descendants(top, |it| found.push(it.process));
     found
 }
 
 /// Hands over each live process beneath `top`, in the moment in which it is found and before what
 /// it started is looked at: one that is killed then starts nothing more.
-pub(super) fn each(top: Pid, visit: impl FnMut(Found)) {
-    walk(&Children::known(top), top, visit);
+pub(super) fn visit_descendants(top: Pid, visit: impl FnMut(PinnedProcess)) {
+    walk(&Children::detect(top), top, visit);
 }
 
 /// Stops all processes beneath `top`, and returns them, each of them after those above it.
 pub(super) fn freeze(top: Pid) -> Vec<Process> {
-    table::freeze(|| {
+    proc_table::freeze(|| {
         let mut found = Vec::new();
-        each(top, |it| {
+        visit_descendants(top, |it| {
             if !it.process.stopped {
                 it.signal(Signal::STOP);
             }
@@ -55,11 +55,11 @@ pub(super) fn freeze(top: Pid) -> Vec<Process> {
     })
 }
 
-fn walk(children: &Children, top: Pid, mut visit: impl FnMut(Found)) {
+fn walk(children: &Children, top: Pid, mut visit: impl FnMut(PinnedProcess)) {
     let mut seen = HashSet::from([top]);
-    let mut parents = vec![(top, Threads::Several)];
+    let mut parents = vec![(top, ThreadCount::Several)];
     while let Some((parent, threads)) = parents.pop() {
-        for pid in children.of(parent, threads) {
+        for pid in children.children_of(parent, threads) {
             if seen.contains(&pid) {
                 continue;
             }
@@ -71,15 +71,18 @@ fn walk(children: &Children, top: Pid, mut visit: impl FnMut(Found)) {
                 continue;
             }
             seen.insert(pid);
-            parents.push((pid, if process.threads > 1 { Threads::Several } else { Threads::One }));
-            visit(Found { process, pinned });
+            parents.push((
+                pid,
+                if process.threads > 1 { ThreadCount::Several } else { ThreadCount::One },
+            ));
+            visit(PinnedProcess { process, pidfd: pinned });
         }
     }
 }
 
 /// Each thread has children of its own.
 #[derive(Debug, Clone, Copy)]
-enum Threads {
+enum ThreadCount {
     One,
     Several,
 }
@@ -87,44 +90,48 @@ enum Threads {
 /// Who is whose child.
 enum Children {
     /// The system tells it of each process.
-    Told,
+    FromKernel,
     /// It does not, so all processes were looked at.
-    Listed(HashMap<i32, Vec<Pid>>),
+    Scanned(HashMap<i32, Vec<Pid>>),
 }
 
 impl Children {
-    fn known(top: Pid) -> Self {
+    fn detect(top: Pid) -> Self {
         match fs::exists(format!("/proc/{top}/task/{top}/children")) {
-            Ok(true) => Self::Told,
-            _ => Self::listed(),
+            Ok(true) => Self::FromKernel,
+            _ => Self::scan(),
         }
     }
 
-    fn listed() -> Self {
+    fn scan() -> Self {
         let mut children: HashMap<_, Vec<_>> = HashMap::new();
-        for process in table::list() {
+        for process in proc_table::list() {
             children.entry(process.parent).or_default().push(process.pid);
         }
-        Self::Listed(children)
+        Self::Scanned(children)
     }
 
-    fn of(&self, parent: Pid, threads: Threads) -> Vec<Pid> {
+    fn children_of(&self, parent: Pid, threads: ThreadCount) -> Vec<Pid> {
         let folder = format!("/proc/{parent}/task");
         match (self, threads) {
-            (Self::Listed(children), _) => {
+            (Self::Scanned(children), _) => {
                 children.get(&parent.as_raw_pid()).cloned().unwrap_or_default()
             }
-            (Self::Told, Threads::One) => read(&format!("{folder}/{parent}/children")),
-            (Self::Told, Threads::Several) => {
+            (Self::FromKernel, ThreadCount::One) => {
+                read_pids(&format!("{folder}/{parent}/children"))
+            }
+            (Self::FromKernel, ThreadCount::Several) => {
                 let threads = fs::read_dir(folder).into_iter().flatten().flatten();
-                threads.flat_map(|it| read(&format!("{}/children", it.path().display()))).collect()
+                threads
+                    .flat_map(|it| read_pids(&format!("{}/children", it.path().display())))
+                    .collect()
             }
         }
     }
 }
 
 /// Ids with spaces between them.
-fn read(path: &str) -> Vec<Pid> {
+fn read_pids(path: &str) -> Vec<Pid> {
     let ids = fs::read_to_string(path).unwrap_or_default();
     ids.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
 }
@@ -137,22 +144,22 @@ mod tests {
     use super::*;
 
     /// A shell with children and grandchildren, once all of them are there.
-    struct Tree(Child);
+    struct ShellTree(Child);
 
-    impl Tree {
-        fn of(processes: usize) -> Self {
+    impl ShellTree {
+        fn start(processes: usize) -> Self {
             let line = "sh -c 'sleep 70001 & sleep 70001 & wait' & sleep 70001 & wait";
             let child = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).spawn().unwrap();
             let tree = Self(child);
-            tree.until(|found| found == processes);
+            tree.wait_until(|found| found == processes);
             tree
         }
 
         /// Waits until there are as many processes as there should be.
-        fn until(&self, is_so: impl Fn(usize) -> bool) {
+        fn wait_until(&self, is_so: impl Fn(usize) -> bool) {
             let deadline = Instant::now() + Duration::from_secs(20);
-            while !is_so(all(self.top()).len()) {
-                assert!(Instant::now() < deadline, "{:?}", all(self.top()));
+            while !is_so(list_descendants(self.top()).len()) {
+                assert!(Instant::now() < deadline, "{:?}", list_descendants(self.top()));
             }
         }
 
@@ -160,7 +167,7 @@ mod tests {
         /// has another parent.
         fn kill(&self) {
             let mut found = Vec::new();
-            each(self.top(), |it| found.push(it));
+            visit_descendants(self.top(), |it| found.push(it));
             found.iter().for_each(|found| found.signal(Signal::KILL));
         }
 
@@ -169,7 +176,7 @@ mod tests {
         }
     }
 
-    impl Drop for Tree {
+    impl Drop for ShellTree {
         fn drop(&mut self) {
             self.kill();
             drop(self.0.kill());
@@ -179,8 +186,8 @@ mod tests {
 
     #[test]
     fn children_of_children_are_found_whether_or_not_the_system_tells_them() {
-        let tree = Tree::of(4);
-        for children in [Children::Told, Children::listed()] {
+        let tree = ShellTree::start(4);
+        for children in [Children::FromKernel, Children::scan()] {
             let mut found = Vec::new();
             walk(&children, tree.top(), |it| found.push(it.process));
             assert_eq!(found.len(), 4, "{found:?}");
@@ -194,13 +201,13 @@ mod tests {
 
     #[test]
     fn what_is_frozen_has_stopped_and_what_is_killed_is_gone() {
-        let tree = Tree::of(4);
+        let tree = ShellTree::start(4);
         assert_eq!(freeze(tree.top()).len(), 4);
         // It does not wait for one that does not come to stop.
-        while !all(tree.top()).iter().all(|process| process.stopped) {
+        while !list_descendants(tree.top()).iter().all(|process| process.stopped) {
             assert_eq!(freeze(tree.top()).len(), 4);
         }
         tree.kill();
-        tree.until(|found| found == 0);
+        tree.wait_until(|found| found == 0);
     }
 }

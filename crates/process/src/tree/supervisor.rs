@@ -25,22 +25,22 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
 use serde::{Deserialize, Serialize};
 
 use super::signals::signal_name;
-use super::{KILL, TERMINATE, command, listen_to_signals, subtree};
+use super::{KILL, TERMINATE, reset_ignored_signals, session_command, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
-use crate::program::{Ended, Shape, Usage};
+use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
 
 /// What a helper starts.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct SpawnOrder {
     pub(super) argv: Vec<String>,
-    pub(super) shape: Shape,
+    pub(super) shape: StdioKind,
 }
 
 /// What a helper says in the end, or why there was no beginning.
-pub(super) type News = Result<Ended, String>;
+pub(super) type HelperReport = Result<ProgramExit, String>;
 
 /// Writes a line.
-pub(super) fn tell(mut socket: &UnixStream, what: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_json_line(mut socket: &UnixStream, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     socket.write_all(&line)
@@ -50,7 +50,7 @@ pub(super) fn tell(mut socket: &UnixStream, what: &impl Serialize) -> io::Result
 pub(super) fn run() -> io::Result<()> {
     close_range(0);
     // If whoever started us ignores SIGCHLD, so would we, and never learn how the program ended.
-    listen_to_signals();
+    reset_ignored_signals();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(socket.try_clone()?);
     set_child_subreaper(Some(getpid()))?;
@@ -69,10 +69,10 @@ pub(super) fn run() -> io::Result<()> {
     let (begin, begun) = channel();
     let named = |name: &str| thread::Builder::new().name(name.into());
     named("reaper").spawn(move || begun.recv().map(|program| reap(program, &reaped)))?;
-    named("requests").spawn(move || listen(requests, &sender))?;
+    named("requests").spawn(move || read_requests(requests, &sender))?;
     let program = match spawn(&order) {
         Ok(program) => program,
-        Err(error) => return tell(&socket, &News::Err(error.to_string())),
+        Err(error) => return write_json_line(&socket, &HelperReport::Err(error.to_string())),
     };
     begin.send(program).map_err(io::Error::other)?;
     let supervisor = Supervisor {
@@ -84,13 +84,13 @@ pub(super) fn run() -> io::Result<()> {
         killed: false,
         gone: false,
     };
-    tell(&socket, &News::Ok(supervisor.supervise()))
+    write_json_line(&socket, &HelperReport::Ok(supervisor.supervise()))
 }
 
-fn spawn(order: &Order) -> io::Result<Pid> {
-    let mut command = command(&order.argv, order.shape)?;
+fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
+    let mut command = session_command(&order.argv, order.shape)?;
     command.stdin(match order.shape {
-        Shape::Terminal { typed: true, .. } => Stdio::from(stdout().try_clone_to_owned()?),
+        StdioKind::Terminal { typed: true, .. } => Stdio::from(stdout().try_clone_to_owned()?),
         _ => Stdio::null(),
     });
     let program = Pid::from_child(&command.spawn()?);
@@ -98,7 +98,7 @@ fn spawn(order: &Order) -> io::Result<Pid> {
     dup2_stdin(&null)?;
     // A pipe ends with its last writer, who must not be us. A terminal is held until the end: a
     // command may close it and open it again.
-    if order.shape == Shape::Pipe {
+    if order.shape == StdioKind::Pipe {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
     }
@@ -112,7 +112,7 @@ enum Event {
     /// The program ended; what it started may not have.
     Exited(WaitStatus),
     /// There is no child left, and so no descendant.
-    Gone,
+    AllGone,
 }
 
 /// Reaps whatever ends, until nothing is left.
@@ -121,16 +121,16 @@ fn reap(program: Pid, events: &Sender<Event>) {
         let event = match retry_on_intr(|| wait(WaitOptions::empty())) {
             Ok(Some((ended, status))) if ended == program => Event::Exited(status),
             Ok(_) => continue,
-            Err(_) => Event::Gone,
+            Err(_) => Event::AllGone,
         };
-        let is_last = matches!(event, Event::Gone);
+        let is_last = matches!(event, Event::AllGone);
         if events.send(event).is_err() || is_last {
             return;
         }
     }
 }
 
-fn listen(mut requests: BufReader<UnixStream>, events: &Sender<Event>) {
+fn read_requests(mut requests: BufReader<UnixStream>, events: &Sender<Event>) {
     let mut request = [0];
     loop {
         let event = match requests.read(&mut request) {
@@ -159,22 +159,22 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    fn supervise(mut self) -> Ended {
+    fn supervise(mut self) -> ProgramExit {
         while self.status.is_none() && !self.killed && !self.gone {
-            self.next(None);
+            self.handle_event(None);
         }
         if !self.killed {
-            self.settle(LEFT_OVER_GRACE);
+            self.wait_until_gone(LEFT_OVER_GRACE);
         }
         let mut left_over = 0;
         if !self.gone && !self.killed {
-            left_over = subtree::all(getpid()).len();
+            left_over = subtree::list_descendants(getpid()).len();
             self.terminate();
-            self.settle(KILL_GRACE);
+            self.wait_until_gone(KILL_GRACE);
         }
         self.kill();
         let status = self.status;
-        Ended {
+        ProgramExit {
             code: status.and_then(WaitStatus::exit_status),
             signal: status.and_then(WaitStatus::terminating_signal).map(signal_name),
             stopped: self.stopped,
@@ -184,7 +184,7 @@ impl Supervisor {
     }
 
     /// Waits for one event, and acts on it. False if there was none in time.
-    fn next(&mut self, within: Option<Duration>) -> bool {
+    fn handle_event(&mut self, within: Option<Duration>) -> bool {
         let event = match within {
             Some(within) => self.events.recv_timeout(within),
             None => self.events.recv().map_err(|_gone| RecvTimeoutError::Disconnected),
@@ -196,7 +196,7 @@ impl Supervisor {
                 self.killed = true;
             }
             Ok(Event::Exited(status)) => self.status = Some(status),
-            Ok(Event::Gone) => self.gone = true,
+            Ok(Event::AllGone) => self.gone = true,
             Err(RecvTimeoutError::Timeout) => return false,
             // Both threads are gone, and nothing comes any more.
             Err(RecvTimeoutError::Disconnected) => (self.gone, self.killed) = (true, true),
@@ -205,12 +205,12 @@ impl Supervisor {
     }
 
     /// Waits until nothing is left, somebody asks for more, or time is up.
-    fn settle(&mut self, within: Duration) {
+    fn wait_until_gone(&mut self, within: Duration) {
         let deadline = Instant::now() + within;
         let killed = self.killed;
         while !self.gone && self.killed == killed {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.next(Some(left)) {
+            if left.is_zero() || !self.handle_event(Some(left)) {
                 return;
             }
         }
@@ -247,22 +247,22 @@ impl Supervisor {
         let deadline = Instant::now() + KILL_DEADLINE;
         self.signal_group(Signal::KILL);
         while !self.gone && Instant::now() < deadline {
-            subtree::each(getpid(), |found| found.signal(Signal::KILL));
-            self.settle(SWEEP_INTERVAL);
+            subtree::visit_descendants(getpid(), |found| found.signal(Signal::KILL));
+            self.wait_until_gone(SWEEP_INTERVAL);
         }
     }
 }
 
 /// What all those used that were reaped, and those that they reaped.
 #[expect(unsafe_code, reason = "no safe interface has it")]
-fn usage() -> Usage {
+fn usage() -> RawResourceUsage {
     // SAFETY: plain numbers, of which all zeros is a value; filled in by the call.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: it points to a value of the right type that lives on.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     let micros =
         |time: libc::timeval| time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
-    Usage {
+    RawResourceUsage {
         cpu_micros: micros(usage.ru_utime) + micros(usage.ru_stime),
         peak_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
     }

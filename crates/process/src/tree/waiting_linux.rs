@@ -14,7 +14,7 @@ use super::subtree;
 /// Whether a process, or one beneath it, waits for input from a terminal: in `read`, or in a
 /// `select` or `poll` for it alone, which is how line editors wait.
 pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
-    let beneath = subtree::all(leader).into_iter().map(|process| process.pid);
+    let beneath = subtree::list_descendants(leader).into_iter().map(|process| process.pid);
     beneath.chain([leader]).any(|pid| {
         let process = format!("/proc/{pid}");
         let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use callboard_process::env::{base_env, conceal, parent};
+use callboard_process::env::{base_env, hide_own_env, own_env};
 use callboard_process::{Streams, init_command_helper};
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
 static CONCEALED: extern "C" fn() = {
-    extern "C" fn called_first() {
+    extern "C" fn init_before_main() {
         init_command_helper();
-        conceal();
+        hide_own_env();
     }
-    called_first
+    init_before_main
 };
 
 /// How many variables hold a secret.
@@ -35,7 +35,7 @@ fn secret(index: usize, starter: &str) -> (String, String) {
 }
 
 /// Prints whatever it finds of the secrets, in its own environment and in that of every process.
-const LOOK: &str = "
+const FIND_SECRETS_SCRIPT: &str = "
     { env; cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; } |
         grep -o \"hidden$STARTER-[a-z0-9]*\" | sort -u
     cat /proc/$PROGRAM/maps >/dev/null 2>&1 && echo memory
@@ -53,16 +53,16 @@ async fn program() {
     for (name, value) in (0..SECRETS).map(|index| secret(index, &starter)) {
         assert_eq!(std::env::var(name), Ok(value));
     }
-    let mut env = base_env(parent());
+    let mut env = base_env(own_env());
     // It would find one.
     let control = format!("hidden{starter}-control");
     env.insert("CONTROL".to_owned(), control.clone());
     env.insert("STARTER".to_owned(), starter);
     env.insert("PROGRAM".to_owned(), std::process::id().to_string());
-    let line = LOOK.to_owned();
+    let line = FIND_SECRETS_SCRIPT.to_owned();
     let cwd = std::env::temp_dir();
     let command =
-        callboard_process::Command { line, cwd, env, streams: Streams::Pipe, timeout: None };
+        callboard_process::ShellCommand { line, cwd, env, streams: Streams::Pipe, timeout: None };
     let mut output = Vec::new();
     let found = |chunk: &[u8]| output.extend_from_slice(chunk);
     let exit = callboard_process::run(command, CancellationToken::new(), found).await.unwrap();

@@ -13,18 +13,18 @@ fn all() -> impl Iterator<Item = (Pid, std::path::PathBuf)> {
 }
 
 /// The live processes with a word in their arguments. (A dead one has no arguments.)
-fn with(tag: &str) -> impl Iterator<Item = Pid> {
+fn tagged_processes(tag: &str) -> impl Iterator<Item = Pid> {
     let has = |read: Vec<u8>| memchr::memmem::find(&read, tag.as_bytes()).is_some();
     let found = all().filter(move |(_, folder)| fs::read(folder.join("cmdline")).is_ok_and(has));
     found.map(|(pid, _)| pid)
 }
 
 pub(crate) fn count(tag: &str) -> usize {
-    with(tag).count()
+    tagged_processes(tag).count()
 }
 
 pub(crate) fn kill(tag: &str) {
-    with(tag).for_each(|pid| {
+    tagged_processes(tag).for_each(|pid| {
         let _ = kill_process(pid, Signal::KILL);
     });
 }

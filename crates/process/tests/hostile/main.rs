@@ -21,7 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use callboard_process::env::base_env;
-use callboard_process::{End, Size, Streams};
+use callboard_process::{ExitCause, Streams, WindowSize};
 use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -33,10 +33,10 @@ use random::Random;
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
-    extern "C" fn called_first() {
+    extern "C" fn init_before_main() {
         callboard_process::init_command_helper();
     }
-    called_first
+    init_before_main
 };
 
 /// In the environment of a copy of this program: the seed of what it runs.
@@ -53,17 +53,17 @@ fn seed() -> u64 {
     u64::from(std::process::id())
 }
 
-fn command(line: String, streams: Streams) -> callboard_process::Command {
+fn command(line: String, streams: Streams) -> callboard_process::ShellCommand {
     let env: BTreeMap<_, _> = base_env(exec_path());
-    callboard_process::Command { line, cwd: std::env::temp_dir(), env, streams, timeout: None }
+    callboard_process::ShellCommand { line, cwd: std::env::temp_dir(), env, streams, timeout: None }
 }
 
 fn exec_path() -> impl Iterator<Item = (String, String)> {
-    callboard_process::env::parent().filter(|(name, _)| name == "PATH")
+    callboard_process::env::own_env().filter(|(name, _)| name == "PATH")
 }
 
 fn streams(random: &mut Random) -> Streams {
-    let size = Size::default();
+    let size = WindowSize::default();
     match random.below(3) {
         0 => Streams::Pipe,
         1 => Streams::Terminal(size),
@@ -72,11 +72,11 @@ fn streams(random: &mut Random) -> Streams {
 }
 
 /// Prints figures beside what the test framework prints.
-fn tell(figures: serde_json::Value) {
+fn print_figures(figures: serde_json::Value) {
     println!("figures {figures}");
 }
 
-fn who() -> String {
+fn user_name() -> String {
     let user = if rustix::process::geteuid().is_root() { "root" } else { "unprivileged" };
     let way = if callboard_process::has_helper() { "helper" } else { "outside" };
     format!("{user}, {way}")
@@ -93,8 +93,8 @@ fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
 }
 
 /// Starts a tree, cancels it, and says how long that took and what is left.
-async fn cancelled(random: &mut Random) -> (Duration, usize, usize) {
-    let tree = tree::Tree::new(random);
+async fn cancel_tree(random: &mut Random) -> (Duration, usize, usize) {
+    let tree = tree::HostileTree::new(random);
     let cancel = CancellationToken::new();
     let begun = CancellationToken::new();
     let seen = begun.clone();
@@ -112,7 +112,7 @@ async fn cancelled(random: &mut Random) -> (Duration, usize, usize) {
     cancel.cancel();
     let exit = running.await.unwrap().unwrap();
     let took = asked.elapsed();
-    assert!(matches!(exit.end, End::Cancelled | End::Exited), "{exit:?}");
+    assert!(matches!(exit.cause, ExitCause::Cancelled | ExitCause::Exited), "{exit:?}");
     let survivors = census::count(&tree.tag);
     if survivors > 0 {
         eprintln!("{survivors} left of: {}", tree.line);
@@ -126,14 +126,16 @@ async fn nothing_outlives_a_cancel() {
     let (trees, mut random) = (number("HOSTILE_TREES", 12), Random::new(seed()));
     let (mut times, mut survivors, mut zombies) = (Vec::new(), 0, 0);
     for _ in 0..trees {
-        let (took, left, dead) = cancelled(&mut random).await;
+        let (took, left, dead) = cancel_tree(&mut random).await;
         times.push(took);
         survivors += left;
         zombies += dead;
     }
     let (p50, p99) = percentiles(times);
-    tell(json!({ "who": who(), "trees": trees, "survivors": survivors, "zombies": zombies,
-        "p50_ms": p50, "value": p99 }));
+    print_figures(
+        json!({ "who": user_name(), "trees": trees, "survivors": survivors, "zombies": zombies,
+        "p50_ms": p50, "value": p99 }),
+    );
     assert_eq!((survivors, zombies), (0, 0));
 }
 
@@ -145,25 +147,25 @@ fn agent() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let _runtime = runtime.enter();
-    for tree in trees_of(number(SEED, 0)) {
+    for tree in start_trees(number(SEED, 0)) {
         let command = command(tree.line, tree.streams);
         drop(tokio::spawn(callboard_process::run(command, CancellationToken::new(), |_| {})));
     }
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-struct Running {
+struct RunningTree {
     tag: String,
     line: String,
     streams: Streams,
 }
 
-fn trees_of(seed: u64) -> Vec<Running> {
+fn start_trees(seed: u64) -> Vec<RunningTree> {
     let random = &mut Random::new(seed);
     let mut trees = Vec::new();
     for _ in 0..=random.below(3) {
-        let tree::Tree { tag, line } = tree::Tree::new(random);
-        trees.push(Running { tag, line, streams: streams(random) });
+        let tree::HostileTree { tag, line } = tree::HostileTree::new(random);
+        trees.push(RunningTree { tag, line, streams: streams(random) });
     }
     trees
 }
@@ -193,11 +195,11 @@ async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
         sleep(Duration::from_micros(random.below(200_000) as u64)).await;
         let asked = Instant::now();
         end(&mut agent);
-        let left = || trees_of(seed).iter().map(|tree| census::count(&tree.tag)).sum::<usize>();
+        let left = || start_trees(seed).iter().map(|tree| census::count(&tree.tag)).sum::<usize>();
         while left() > 0 {
             let left = left();
             if asked.elapsed() > PATIENCE && left > 0 {
-                trees_of(seed).iter().for_each(|tree| census::kill(&tree.tag));
+                start_trees(seed).iter().for_each(|tree| census::kill(&tree.tag));
                 assert_eq!(left, 0, "left of the agent with seed {seed}");
             }
         }
@@ -206,8 +208,10 @@ async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
         zombies += census::zombies();
     }
     let (p50, p99) = percentiles(times);
-    tell(json!({ "who": who(), kind: deaths, "survivors": 0, "zombies": zombies, "p50_ms": p50,
-        "value": p99 }));
+    print_figures(
+        json!({ "who": user_name(), kind: deaths, "survivors": 0, "zombies": zombies, "p50_ms": p50,
+        "value": p99 }),
+    );
     assert_eq!(zombies, 0);
 }
 

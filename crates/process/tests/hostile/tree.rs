@@ -3,13 +3,13 @@
 use crate::random::Random;
 
 /// A line, and a word that all its processes have in their arguments.
-pub(crate) struct Tree {
+pub(crate) struct HostileTree {
     pub(crate) tag: String,
     pub(crate) line: String,
 }
 
 /// Ways to leave processes behind, one to four each. `@` is for how long.
-const WAYS: [&str; 14] = [
+const ESCAPE_METHODS: [&str; 14] = [
     "sleep @ &",
     "setsid sleep @ &",
     "(setsid sleep @ &)",
@@ -28,7 +28,7 @@ const WAYS: [&str; 14] = [
     "(setsid sh -c 'h() { [ $1 -gt 0 ] && sleep 0.02 && h $(($1 - 1)) & }; h 100' @ &)",
 ];
 
-impl Tree {
+impl HostileTree {
     /// A tree of 5 to about 200 processes.
     pub(crate) fn new(random: &mut Random) -> Self {
         let tag = format!("7000.{}", random.next());
@@ -39,7 +39,7 @@ impl Tree {
         let mut left = if random.one_in(4) { 60 + random.below(140) } else { 5 + random.below(40) };
         while left > 0 {
             let count = (1 + random.below(20)).min(left);
-            let way = WAYS[random.below(WAYS.len())];
+            let way = ESCAPE_METHODS[random.below(ESCAPE_METHODS.len())];
             line.push_str(&format!("for i in $(seq {count}); do {way}\ndone\n"));
             left = left.saturating_sub(count * way.matches("sleep @").count().max(1));
         }

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use callboard_process::env::base_env;
-use callboard_process::escapes::Filter;
-use callboard_process::record::{Recorded, Recording};
-use callboard_process::{Command, Piece, Size, Streams, run_recorded};
+use callboard_process::escapes::EscapeFilter;
+use callboard_process::record::{RecordedOutput, Recording};
+use callboard_process::{OutputPiece, ShellCommand, Streams, WindowSize, run_recorded};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::setsid;
 use serde_json::{Value, json};
@@ -38,11 +38,11 @@ fn command(bytes: u64) -> String {
     format!("yes $'{LINE}' | head -c {bytes}")
 }
 
-fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
+fn recorded(bytes: u64, streams: Streams, path: &Path) -> (RecordedOutput, RecordingTimes) {
     let at = path.to_owned();
     let open = move || Ok(Some((File::create_new(&at)?, at)));
     let recording = Arc::new(Recording::new(u64::MAX, open));
-    let command = Command {
+    let command = ShellCommand {
         line: command(bytes),
         cwd: std::env::temp_dir(),
         env: base_env(std::iter::empty()),
@@ -51,7 +51,7 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_time().build().unwrap();
-    let (mut filter, mut shown, mut updates, mut first) = (Filter::default(), 0, 0, None);
+    let (mut filter, mut shown, mut updates, mut first) = (EscapeFilter::default(), 0, 0, None);
     let (mut told, mut left_out) = (0, 0);
     let begun = Instant::now();
     let running = run_recorded(
@@ -62,11 +62,11 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
         |piece| {
             first.get_or_insert_with(|| begun.elapsed());
             match piece {
-                Piece::Bytes(bytes) => {
+                OutputPiece::Bytes(bytes) => {
                     told += bytes.len() as u64;
                     shown += filter.push(bytes).len();
                 }
-                Piece::LeftOut(bytes) => left_out += bytes,
+                OutputPiece::Omitted(bytes) => left_out += bytes,
             }
         },
         || {
@@ -77,10 +77,10 @@ fn recorded(bytes: u64, streams: Streams, path: &Path) -> (Recorded, Measured) {
     assert_eq!(runtime.block_on(running).unwrap().code, Some(0));
     let recorded = recording.finish();
     assert_eq!(told + left_out, recorded.bytes, "all of it is shown or counted");
-    (recorded, Measured { took: begun.elapsed(), first: first.unwrap(), shown, updates })
+    (recorded, RecordingTimes { took: begun.elapsed(), first: first.unwrap(), shown, updates })
 }
 
-struct Measured {
+struct RecordingTimes {
     took: Duration,
     first: Duration,
     shown: usize,
@@ -90,7 +90,7 @@ struct Measured {
 /// Reads what the same command writes to the same streams and writes the same file, as plainly as
 /// that can be. The command has a session of its own, as ours has: it is by sessions that Linux
 /// shares processors out, and a pipe between two of them is slower.
-fn reference(bytes: u64, streams: Streams, path: &Path) -> Duration {
+fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
     let begun = Instant::now();
     let line = command(bytes);
     let argv = ["/bin/bash", "--noprofile", "--norc", "-c", &line];
@@ -183,7 +183,7 @@ fn measure(bytes: u64, streams: Streams) -> Value {
         ours = ours.min(measured.took);
         first = first.max(measured.first);
         let path = folder.path().join(format!("plain-{round}"));
-        plain = plain.min(reference(bytes, streams, &path));
+        plain = plain.min(read_plainly(bytes, streams, &path));
         fs::remove_file(&path).unwrap();
     }
     json!({
@@ -200,7 +200,7 @@ fn measure(bytes: u64, streams: Streams) -> Value {
 fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
     let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());
     let bytes = number.unwrap_or(10_000_000);
-    let terminal = measure(bytes, Streams::Terminal(Size::default()));
+    let terminal = measure(bytes, Streams::Terminal(WindowSize::default()));
     let pipe = measure(bytes, Streams::Pipe);
     let peak = peak_mib();
     assert!(peak <= PEAK_MIB, "{peak} MiB");

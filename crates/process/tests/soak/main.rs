@@ -9,8 +9,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use callboard_process::env::{base_env, parent};
-use callboard_process::{Command, End, Size, Streams};
+use callboard_process::env::{base_env, own_env};
+use callboard_process::{ExitCause, ShellCommand, Streams, WindowSize};
 use futures::StreamExt as _;
 use futures::stream;
 use serde_json::json;
@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
 static HELPER: extern "C" fn() = {
-    extern "C" fn called_first() {
+    extern "C" fn init_before_main() {
         callboard_process::init_command_helper();
     }
-    called_first
+    init_before_main
 };
 
 /// How many run at once.
@@ -35,14 +35,14 @@ const WARM_UP: usize = 500;
 
 /// What a process has at a time when no command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Holds {
+struct ResourceCounts {
     descriptors: usize,
     threads: usize,
     resident_kib: usize,
 }
 
-impl Holds {
-    fn now() -> Self {
+impl ResourceCounts {
+    fn measure() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let number = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -53,10 +53,10 @@ impl Holds {
     }
 
     /// What it has once the threads of the last commands, which end on their own, are gone.
-    async fn settled(threads: impl Fn(usize) -> bool) -> Self {
+    async fn measure_settled(threads: impl Fn(usize) -> bool) -> Self {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            let holds = Self::now();
+            let holds = Self::measure();
             if threads(holds.threads) || Instant::now() > deadline {
                 return holds;
             }
@@ -68,14 +68,14 @@ impl Holds {
 /// Runs the `index`th command: into a pipe or a terminal, to its end or until it is cancelled.
 async fn run(index: usize) {
     let (streams, cancel) = match index % 3 {
-        0 => (Streams::Terminal(Size::default()), CancellationToken::new()),
+        0 => (Streams::Terminal(WindowSize::default()), CancellationToken::new()),
         _ => (Streams::Pipe, CancellationToken::new()),
     };
     let is_cancelled = index.is_multiple_of(5);
     let line = if is_cancelled { "echo hi; sleep 1000" } else { "echo hi; exit 3" };
-    let env = base_env(parent().filter(|(name, _)| name == "PATH"));
+    let env = base_env(own_env().filter(|(name, _)| name == "PATH"));
     let command =
-        Command { line: line.into(), cwd: std::env::temp_dir(), env, streams, timeout: None };
+        ShellCommand { line: line.into(), cwd: std::env::temp_dir(), env, streams, timeout: None };
     let token = cancel.clone();
     let output = move |_: &[u8]| {
         if is_cancelled {
@@ -84,7 +84,7 @@ async fn run(index: usize) {
     };
     let exit = callboard_process::run(command, cancel, output).await.unwrap();
     if is_cancelled {
-        assert_eq!(exit.end, End::Cancelled, "{exit:?}");
+        assert_eq!(exit.cause, ExitCause::Cancelled, "{exit:?}");
     } else {
         assert_eq!(exit.code, Some(3), "{exit:?}");
     }
@@ -98,25 +98,26 @@ async fn run_all(count: usize) {
 async fn nothing_is_left_of_very_many_commands() {
     let asked = std::env::var("SOAK_COMMANDS").ok().and_then(|count| count.parse().ok());
     let (warm_up, count) = asked.map_or((60, 120), |count: usize| (WARM_UP, count));
-    let idle = Holds::now().threads;
+    let idle = ResourceCounts::measure().threads;
     run_all(warm_up).await;
-    let before = Holds::settled(|threads| threads <= idle).await;
+    let before = ResourceCounts::measure_settled(|threads| threads <= idle).await;
     run_all(count).await;
-    let after = Holds::settled(|threads| threads <= before.threads).await;
-    let tell = |holds: Holds| json!([holds.descriptors, holds.threads, holds.resident_kib]);
+    let after = ResourceCounts::measure_settled(|threads| threads <= before.threads).await;
+    let tell =
+        |holds: ResourceCounts| json!([holds.descriptors, holds.threads, holds.resident_kib]);
     println!(
         "figures {}",
         json!({ "commands": count, "before": tell(before), "after": tell(after),
-        "value": growth(before, after) })
+        "value": memory_growth_percent(before, after) })
     );
     assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
     assert!(after.threads <= before.threads, "{before:?} {after:?}");
     // A few commands tell nothing of memory.
-    assert!(count < 5_000 || growth(before, after) <= 5.0, "{before:?} {after:?}");
+    assert!(count < 5_000 || memory_growth_percent(before, after) <= 5.0, "{before:?} {after:?}");
 }
 
 /// How much more memory there is afterwards, in percent.
-fn growth(before: Holds, after: Holds) -> f64 {
+fn memory_growth_percent(before: ResourceCounts, after: ResourceCounts) -> f64 {
     let (before, after) = (before.resident_kib as f64, after.resident_kib as f64);
     ((after / before - 1.0) * 1000.0).round() / 10.0
 }

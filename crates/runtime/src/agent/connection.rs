@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
 use acp_tools::{Context, Workspace};
-use acp_types::Trace;
+use acp_types::TraceContext;
 use acp_types::wire::v1;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -21,7 +21,7 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
-use callboard_models::Traits;
+use callboard_models::ModelCapabilities;
 use callboard_text::parse_path;
 use futures::FutureExt as _;
 use tokio::sync::Semaphore;
@@ -31,16 +31,16 @@ use crate::errors;
 use crate::limits;
 use crate::lock::lock;
 use crate::options::Selection;
-use crate::permission::{Permission, Stored};
+use crate::permission::{PermissionSetup, StoredRules};
 use crate::session::{Session, SessionSetup};
 use crate::spans;
 
-use super::{Agent, Tools};
+use super::{CodingAgent, SessionTools};
 
 /// What one connection knows: the client's capabilities and the open sessions.
 #[derive(Debug)]
 pub(super) struct Connection {
-    agent: Agent,
+    agent: CodingAgent,
     client: Mutex<ClientCapabilities>,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     /// Has a permit less for each session that is being opened: what hangs holds a thread.
@@ -48,7 +48,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(agent: Agent) -> Self {
+    pub(super) fn new(agent: CodingAgent) -> Self {
         let (client, sessions) = Default::default();
         let opening = Arc::new(Semaphore::new(limits::MAX_SESSIONS));
         Self { agent, client, sessions, opening }
@@ -61,10 +61,10 @@ impl Connection {
         let sessions = SessionCapabilities::new()
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
-        let Agent { model, catalogue, .. } = &self.agent;
-        let first = catalogue.first().map(|model| model.traits());
-        let models = [model.traits(), first.unwrap_or_default(), catalogue.takes()];
-        let takes = |medium: fn(&Traits) -> bool| models.iter().any(medium);
+        let CodingAgent { model, catalogue, .. } = &self.agent;
+        let first = catalogue.initial_model().map(|model| model.capabilities());
+        let models = [model.capabilities(), first.unwrap_or_default(), catalogue.takes()];
+        let takes = |medium: fn(&ModelCapabilities) -> bool| models.iter().any(medium);
         let auth = AgentAuthCapabilities::new();
         let capabilities = AgentCapabilities::new()
             .prompt_capabilities(
@@ -110,20 +110,20 @@ impl Connection {
             Some(authenticator) => authenticator.logout().await,
             None => Ok(()),
         };
-        let answer = removed.map(|()| LogoutResponse::new()).map_err(|why| errors::fault(&why));
+        let answer = removed.map(|()| LogoutResponse::new()).map_err(|why| errors::internal(&why));
         // The connection may be gone by now, and with it whoever asked.
         drop(responder.respond_with_result(answer));
     }
 
     /// Looks at the logins that there are by now, for a moment.
-    async fn glance(&self) {
+    async fn refresh_logins(&self) {
         let look = async {
             self.agent.catalogue.refresh().await;
             if let Some(authenticator) = &self.agent.authenticator {
                 authenticator.refresh().await;
             }
         };
-        drop(tokio::time::timeout(limits::LOGIN_GLANCE, look).await);
+        drop(tokio::time::timeout(limits::LOGIN_REFRESH_TIMEOUT, look).await);
     }
 
     /// Opens a session, in a task of its own: its folders and the user's may lie on a network.
@@ -144,7 +144,7 @@ impl Connection {
         let opened = tokio::spawn(opened.map(|()| drop(opening)));
         // In its turn, unless a disk hangs.
         if is_alone {
-            drop(tokio::time::timeout(limits::SESSION_OPENED, opened).await);
+            drop(tokio::time::timeout(limits::SESSION_OPEN_WAIT, opened).await);
         }
         Ok(())
     }
@@ -155,27 +155,29 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) {
-        self.glance().await;
+        self.refresh_logins().await;
         if !request.mcp_servers.is_empty() {
             tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
         }
         let connection = self.clone();
-        let look = move || connection.context(request.cwd, request.additional_directories);
+        let look = move || connection.prepare_context(request.cwd, request.additional_directories);
         let looked = tokio::task::spawn_blocking(look).await;
         let looked =
-            looked.unwrap_or_else(|_panic| Err(errors::fault("a session could not be opened")));
+            looked.unwrap_or_else(|_panic| Err(errors::internal("a session could not be opened")));
         // The connection may be gone by now, and with it whoever asked.
         drop(match looked {
-            Ok((context, tools, stored)) => self.open(context, tools, stored, responder, client),
+            Ok((context, tools, stored)) => {
+                self.open_session(context, tools, stored, responder, client)
+            }
             Err(error) => responder.respond_with_error(error),
         });
     }
 
-    fn open(
+    fn open_session(
         &self,
         context: Context,
-        tools: Tools,
-        stored: Option<Stored>,
+        tools: SessionTools,
+        stored: Option<StoredRules>,
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
@@ -190,17 +192,23 @@ impl Connection {
         let workspace = context.workspace.clone();
         drop(tokio::task::spawn_blocking(move || workspace.recover()));
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
-        let Agent { model, catalogue, counters, decides, .. } = self.agent.clone();
-        let model = catalogue.first().unwrap_or(model);
+        let CodingAgent { model, catalogue, counters, policy_source: decides, .. } =
+            self.agent.clone();
+        let model = catalogue.initial_model().unwrap_or(model);
         let selection = Selection::new(catalogue, model, decides.mode());
         let answer = NewSessionResponse::new(id.clone())
             .modes(selection.modes().as_ref().map(v1::modes))
-            .config_options(v1::config_options(&selection.options(&selection.chosen())));
+            .config_options(v1::config_options(&selection.config_options(&selection.active())));
         responder.respond(answer)?;
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let offered = self.agent.offered;
-        let permission = Permission { decides, stored, offered, asks_why: forms.is_some() };
+        let offered = self.agent.offered_scopes;
+        let permission = PermissionSetup {
+            policy_source: decides,
+            stored,
+            offered_scopes: offered,
+            asks_rejection_reason: forms.is_some(),
+        };
         let meta_key = &self.agent.meta_key;
         let connect = |core| {
             let client = ClientSession::builder(id.clone(), core, &capabilities, client);
@@ -216,41 +224,41 @@ impl Connection {
             config: self.agent.session_config,
             instructions: self.agent.instructions.clone(),
         };
-        let count = setup.secrets.all().left_out();
+        let count = setup.secrets.current().omitted();
         if count > 0 {
             tracing::warn!(count, "too many secrets; not all of them are hidden");
         }
-        let session = spans::session(&id).in_scope(|| Session::open(setup, connect));
-        session.options().explore();
+        let session = spans::session_span(&id).in_scope(|| Session::open(setup, connect));
+        session.options().discover_models();
         sessions.insert(id, session);
         Ok(())
     }
 
     /// Looks at the files that a new session needs. Blocks.
-    fn context(
+    fn prepare_context(
         &self,
         cwd: PathBuf,
         additional: Vec<PathBuf>,
-    ) -> Result<(Context, Tools, Option<Stored>)> {
+    ) -> Result<(Context, SessionTools, Option<StoredRules>)> {
         // The folder of that name, else the one that JSON cannot hold, as `path_text` writes it.
         let parsed = |path: PathBuf| match path.to_str() {
             Some(text) if !path.exists() => parse_path(text).into_owned(),
             _ => path,
         };
         let additional = additional.into_iter().map(parsed).collect();
-        let mut workspace =
-            Workspace::new(parsed(cwd), additional).map_err(|error| errors::folder(&error))?;
-        if !workspace.is_kernel_fenced() {
+        let mut workspace = Workspace::new(parsed(cwd), additional)
+            .map_err(|error| errors::folder_unusable(&error))?;
+        if !workspace.has_kernel_confinement() {
             tracing::warn!("a program that swaps directories for links can lead tools outside");
         }
         if let Some(state) = &self.agent.state {
-            workspace = workspace.keeping(state);
+            workspace = workspace.with_state_folder(state);
         }
-        for path in &self.agent.guarded {
-            workspace = workspace.guarding(path);
+        for path in &self.agent.guarded_paths {
+            workspace = workspace.with_guarded_path(path);
         }
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
-        let stored = self.agent.rules.clone().and_then(|rules| Stored::read(rules, &roots));
+        let stored = self.agent.rules.clone().and_then(|rules| StoredRules::load(rules, &roots));
         let tools = self.agent.tools()?;
         let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
         Ok((context, tools, stored))
@@ -263,7 +271,7 @@ impl Connection {
     ) -> Result<()> {
         match self.session(&request.session_id) {
             Some(session) => {
-                let trace = Trace::from_meta(request.meta.as_ref());
+                let trace = TraceContext::from_meta(request.meta.as_ref());
                 session.prompt(request.prompt, trace, responder)
             }
             None => responder.respond_with_error(errors::unknown_session()),
@@ -309,15 +317,15 @@ impl Connection {
     }
 
     /// Ends every session: the client is gone.
-    pub(super) async fn close(&self) {
+    pub(super) async fn close_sessions(&self) {
         let all = self.opening.acquire_many(limits::MAX_SESSIONS as u32);
         let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, all);
         // Those that are just being opened come last.
-        drop(futures::future::join(opening, self.close_all()).await);
-        self.close_all().await;
+        drop(futures::future::join(opening, self.close_open_sessions()).await);
+        self.close_open_sessions().await;
     }
 
-    async fn close_all(&self) {
+    async fn close_open_sessions(&self) {
         let sessions: Vec<_> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
         let closing = sessions.iter().map(|session| session.close(limits::CLOSE_DEADLINE));
         futures::future::join_all(closing).await;

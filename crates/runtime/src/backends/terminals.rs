@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use acp_connection::{ClientRequests, ClientSession};
 use acp_tools::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
-use acp_types::Exit;
+use acp_types::TerminalExit;
 use agent_client_protocol::v1::schema::{
     CreateTerminalRequest, EnvVariable, KillTerminalRequest, ReleaseTerminalRequest, SessionId,
     TerminalExitStatus, TerminalId, TerminalOutputRequest, WaitForTerminalExitRequest,
@@ -14,9 +14,10 @@ use agent_client_protocol::v1::schema::{
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use super::failed;
+use super::client_error;
 use crate::limits::{
-    CLIENT_TERMINAL_ANSWER, CLIENT_TERMINAL_CREATE, CLIENT_TERMINAL_LATE, CLIENT_TERMINAL_WAIT,
+    CLIENT_TERMINAL_CREATE_TIMEOUT, CLIENT_TERMINAL_LATE_CREATE_TIMEOUT,
+    CLIENT_TERMINAL_REQUEST_TIMEOUT, CLIENT_TERMINAL_WAIT_TIMEOUT,
 };
 
 /// The terminals of a client.
@@ -34,7 +35,7 @@ struct Terminal {
 }
 
 impl ClientTerminals {
-    pub(crate) fn of(client: &ClientSession) -> Option<Self> {
+    pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
         let (session, requests) = (client.id().clone(), client.requests().clone());
         let terminals = Self { session, requests };
         client.capabilities().terminal.then_some(terminals)
@@ -56,11 +57,11 @@ impl TerminalBackend for ClientTerminals {
         let client = self.clone();
         let made = self.requests.acquire(
             request,
-            CLIENT_TERMINAL_CREATE,
-            CLIENT_TERMINAL_LATE,
+            CLIENT_TERMINAL_CREATE_TIMEOUT,
+            CLIENT_TERMINAL_LATE_CREATE_TIMEOUT,
             move |response| Terminal { id: response.terminal_id, client },
         );
-        made.map(|made| Ok(Arc::new(made.map_err(failed)?) as _)).boxed()
+        made.map(|made| Ok(Arc::new(made.map_err(client_error)?) as _)).boxed()
     }
 }
 
@@ -69,21 +70,25 @@ impl ClientTerminal for Terminal {
         &self.id.0
     }
 
-    fn wait(&self) -> BoxFuture<'_, Result<Exit, ClientError>> {
+    fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>> {
         let Self { id, client } = self;
         let request = WaitForTerminalExitRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.send(request, CLIENT_TERMINAL_WAIT);
-        asked.map(|answer| Ok(exit(answer.map_err(failed)?.exit_status))).boxed()
+        let asked = client.requests.send(request, CLIENT_TERMINAL_WAIT_TIMEOUT);
+        asked.map(|answer| Ok(exit_from_status(answer.map_err(client_error)?.exit_status))).boxed()
     }
 
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
         let Self { id, client } = self;
         let request = TerminalOutputRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.send(request, CLIENT_TERMINAL_ANSWER);
+        let asked = client.requests.send(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
         let told = asked.map(|answer| {
-            let answer = answer.map_err(failed)?;
+            let answer = answer.map_err(client_error)?;
             let (text, is_cut) = (answer.output, answer.truncated);
-            Ok(ClientOutput { text, is_cut, exit: answer.exit_status.map(exit) })
+            Ok(ClientOutput {
+                text,
+                is_truncated: is_cut,
+                exit: answer.exit_status.map(exit_from_status),
+            })
         });
         told.boxed()
     }
@@ -91,8 +96,8 @@ impl ClientTerminal for Terminal {
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {
         let Self { id, client } = self;
         let request = KillTerminalRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.send(request, CLIENT_TERMINAL_ANSWER);
-        asked.map(|answer| answer.map(drop).map_err(failed)).boxed()
+        let asked = client.requests.send(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
+        asked.map(|answer| answer.map(drop).map_err(client_error)).boxed()
     }
 }
 
@@ -100,12 +105,12 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let Self { id, client } = self;
         let request = ReleaseTerminalRequest::new(client.session.clone(), id.clone());
-        client.requests.release(request, CLIENT_TERMINAL_ANSWER);
+        client.requests.release(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
     }
 }
 
 /// A code that is larger than any of ours is none of a Unix program, and no success.
-fn exit(status: TerminalExitStatus) -> Exit {
+fn exit_from_status(status: TerminalExitStatus) -> TerminalExit {
     let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
-    Exit { code, signal: status.signal }
+    TerminalExit { code, signal: status.signal }
 }

@@ -2,32 +2,34 @@
 
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, choice};
-use crate::options::{By, LEVELS, level, parse_level};
+use super::{CommandContext, SlashCommand, choice_line};
+use crate::options::{ChangeOrigin, THOUGHT_LEVELS, parse_thought_level, thought_level_value};
 
 pub(super) fn command() -> SlashCommand {
     let description = "show how much the model thinks, or change it";
     SlashCommand::new("effort", description, |asked| Box::pin(ready(run(asked))))
         .with_hint("[LEVEL]")
-        .offered_if(|chosen, _| chosen.traits.efforts)
+        .with_availability(|chosen, _| chosen.capabilities.efforts)
 }
 
 fn run(asked: CommandContext<'_>) -> String {
     let value = asked.arguments;
-    let chosen = asked.options.chosen();
-    if !chosen.traits.efforts {
+    let chosen = asked.options.active();
+    if !chosen.capabilities.efforts {
         return "This model cannot be told how much to think.".to_owned();
     }
     let list = || {
-        let current = level(chosen.effort);
-        let lines = LEVELS.iter().map(|(value, text, _)| choice(value, text, *value == current));
+        let current = thought_level_value(chosen.effort);
+        let lines = THOUGHT_LEVELS
+            .iter()
+            .map(|(value, text, _)| choice_line(value, text, *value == current));
         format!("{}\n`/effort LEVEL` changes it.", lines.collect::<String>())
     };
-    match parse_level(value) {
+    match parse_thought_level(value) {
         _ if value.is_empty() => list(),
         None => format!("There is no such level.\n\n{}", list()),
         Some(effort) => {
-            asked.options.set_effort(effort, By::Command);
+            asked.options.set_effort(effort, ChangeOrigin::Command);
             format!("The model thinks at the level `{value}` from now on.")
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::future::ready;
 
 use super::{CommandContext, SlashCommand, model};
-use crate::options::level;
+use crate::options::thought_level_value;
 
 pub(super) fn command() -> SlashCommand {
     let description = "show the commands, what is chosen, and how to connect a model";
@@ -12,15 +12,15 @@ pub(super) fn command() -> SlashCommand {
 }
 
 fn run(asked: CommandContext<'_>) -> String {
-    let chosen = asked.options.chosen();
+    let chosen = asked.options.active();
     let mut text = String::new();
     // Writing to a string cannot fail.
     for command in asked.commands.offered(&chosen, asked.turn.registry) {
-        let _ = writeln!(text, "- `{}`: {}", command.form(), command.description);
+        let _ = writeln!(text, "- `{}`: {}", command.usage(), command.description);
     }
-    let _ = write!(text, "\nModel: `{}`", model::current(asked));
-    if chosen.traits.efforts {
-        let _ = write!(text, ", thinking: `{}`", level(chosen.effort));
+    let _ = write!(text, "\nModel: `{}`", model::current_model_name(asked));
+    if chosen.capabilities.efforts {
+        let _ = write!(text, ", thinking: `{}`", thought_level_value(chosen.effort));
     }
     text.push_str(".\n");
     if let Some(mode) = chosen.mode {
@@ -31,6 +31,6 @@ fn run(asked: CommandContext<'_>) -> String {
         text += &help;
         text.push(' ');
     }
-    let catalogue = asked.options.with(|selection| selection.catalogue().clone());
+    let catalogue = asked.options.with_selection(|selection| selection.catalogue().clone());
     text + catalogue.help()
 }

@@ -2,9 +2,9 @@
 
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, choice};
-use crate::mode::Mode;
-use crate::options::By;
+use super::{CommandContext, SlashCommand, choice_line};
+use crate::options::ChangeOrigin;
+use crate::permission_mode::PermissionMode;
 
 pub(super) fn command() -> SlashCommand {
     let description = "show what runs without asking, or change it";
@@ -13,19 +13,19 @@ pub(super) fn command() -> SlashCommand {
 
 fn run(asked: CommandContext<'_>) -> String {
     let name = asked.arguments;
-    let Some(current) = asked.options.chosen().mode else {
+    let Some(current) = asked.options.active().mode else {
         return "This session has no modes: its agent decides in a way of its own.".to_owned();
     };
     let list = || {
-        let modes = Mode::all().iter();
-        let lines = modes.map(|mode| choice(mode.id(), mode.description(), *mode == current));
+        let modes = PermissionMode::all().iter();
+        let lines = modes.map(|mode| choice_line(mode.id(), mode.description(), *mode == current));
         format!("{}\n`/mode NAME` changes it.", lines.collect::<String>())
     };
-    match Mode::parse(name) {
+    match PermissionMode::parse(name) {
         _ if name.is_empty() => list(),
         None => format!("There is no such mode.\n\n{}", list()),
         Some(mode) => {
-            asked.options.set_mode(mode, By::Command);
+            asked.options.set_mode(mode, ChangeOrigin::Command);
             format!("The mode is `{}` now: {}.", mode.id(), mode.description())
         }
     }

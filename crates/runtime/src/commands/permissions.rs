@@ -15,36 +15,36 @@ pub(super) fn command() -> SlashCommand {
 }
 
 fn run(asked: CommandContext<'_>) -> String {
-    asked.session.with(|session, _| match words(asked.arguments)[..] {
-        [] => list(session),
+    asked.session.update(|session, _| match split_arguments(asked.arguments)[..] {
+        [] => list_rules(session),
         ["keep", number] => match number.parse() {
-            Ok(number) if asked.keeper.is_some() => keep(session, number),
+            Ok(number) if asked.rule_persister.is_some() => keep_for_project(session, number),
             Ok(_) => NOT_SAVED.to_owned(),
             Err(_) => USAGE.to_owned(),
         },
-        ["revoke", "all"] => revoke(session, |_| true),
+        ["revoke", "all"] => revoke_rules(session, |_| true),
         ["revoke", number] => match number.parse::<u64>() {
-            Ok(number) => revoke(session, |at| at == number),
+            Ok(number) => revoke_rules(session, |at| at == number),
             Err(_) => USAGE.to_owned(),
         },
         _ => USAGE.to_owned(),
     })
 }
 
-fn words(arguments: &str) -> Vec<&str> {
+fn split_arguments(arguments: &str) -> Vec<&str> {
     arguments.split_whitespace().collect()
 }
 
-fn list(session: &Session) -> String {
+fn list_rules(session: &Session) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    if let Some(why) = session.rules().unreadable() {
+    if let Some(why) = session.rules().load_error() {
         let _ =
             write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
     }
-    for (number, rule) in session.rules().numbered() {
+    for (number, rule) in session.rules().iter_numbered() {
         // No list with numbers: Markdown would number it anew.
-        let _ = writeln!(text, "- {number}: {}", told(session, rule));
+        let _ = writeln!(text, "- {number}: {}", describe_rule(session, rule));
     }
     match session.rules().iter().next() {
         Some(_) => format!("{text}\n{USAGE}"),
@@ -53,38 +53,38 @@ fn list(session: &Session) -> String {
 }
 
 /// Makes a rule of the session one of the project; see [`Rule::for_project`].
-fn keep(session: &mut Session, number: u64) -> String {
-    let found = session.rules().numbered().find(|(at, _)| *at == number);
+fn keep_for_project(session: &mut Session, number: u64) -> String {
+    let found = session.rules().iter_numbered().find(|(at, _)| *at == number);
     let Some(rule) = found.map(|(_, rule)| rule.clone()) else { return NO_SUCH_RULE.to_owned() };
-    if session.rules().unreadable().is_some() {
+    if session.rules().load_error().is_some() {
         return NOT_SAVED.to_owned();
     }
     if rule.scope.is_stored() {
-        return format!("It is kept already: {}", told(session, &rule));
+        return format!("It is kept already: {}", describe_rule(session, &rule));
     }
     let kept = rule.for_project();
-    session.revoke(&rule);
+    session.revoke_rule(&rule);
     if !session.add_rule(kept.clone()) {
         session.add_rule(rule);
         return NOT_SAVED.to_owned();
     }
-    format!("- Kept: {}\n", told(session, &kept))
+    format!("- Kept: {}\n", describe_rule(session, &kept))
 }
 
 /// Revokes the rules whose numbers are asked for.
-fn revoke(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
-    let numbered = session.rules().numbered().filter(|(number, _)| is_asked_for(*number));
+fn revoke_rules(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
+    let numbered = session.rules().iter_numbered().filter(|(number, _)| is_asked_for(*number));
     let rules: Vec<_> = numbered.map(|(_, rule)| rule.clone()).collect();
     let mut text = String::new();
     for rule in rules {
-        session.revoke(&rule);
-        let _ = writeln!(text, "- Revoked: {}", told(session, &rule));
+        session.revoke_rule(&rule);
+        let _ = writeln!(text, "- Revoked: {}", describe_rule(session, &rule));
     }
     if text.is_empty() { NO_SUCH_RULE.to_owned() } else { text }
 }
 
-fn told(session: &Session, rule: &Rule) -> String {
-    rule.describe(|path| session.display(path))
+fn describe_rule(session: &Session, rule: &Rule) -> String {
+    rule.describe(|path| session.display_path(path))
 }
 
 const USAGE: &str = "`/permissions keep NUMBER` keeps one of the session for later sessions in this \

@@ -8,13 +8,13 @@ use super::{CommandContext, SlashCommand};
 pub(super) fn command() -> SlashCommand {
     let description = "take back the last change of files; again, the one before";
     SlashCommand::new("undo", description, |asked| Box::pin(run(asked)))
-        .offered_if(|_, registry| registry.for_role(ToolRole::Undo).is_some())
+        .with_availability(|_, registry| registry.for_role(ToolRole::Undo).is_some())
 }
 
 async fn run(asked: CommandContext<'_>) -> String {
     let turn = asked.turn;
     if let Some(tool) = turn.registry.for_role(ToolRole::Undo)
-        && let Some(ended) = turn.call(&tool.name, json!({})).await
+        && let Some(ended) = turn.call_tool(&tool.name, json!({})).await
     {
         return ended.text.trim_end().to_owned();
     }

@@ -5,29 +5,30 @@ use std::fmt::Write as _;
 use std::future::ready;
 
 use acp_lifecycle::SessionUsage;
-use callboard_text::{counted, duration, visible};
+use callboard_text::{count_with_noun, format_duration, visible};
 
 use super::SlashCommand;
-use crate::turn::Spent;
+use crate::turn::UsageTotals;
 
 pub(super) fn command() -> SlashCommand {
     let description = "sum up the calls of this session, its tokens and what they cost";
     SlashCommand::new("usage", description, |asked| {
-        Box::pin(ready(told(&asked.session.usage(), &asked.spent)))
+        Box::pin(ready(usage_report(&asked.session.usage(), &asked.usage_totals)))
     })
 }
 
-fn told(usage: &SessionUsage, spent: &Spent) -> String {
+fn usage_report(usage: &SessionUsage, spent: &UsageTotals) -> String {
     let mut text = String::new();
     if usage.tools.is_empty() {
         text.push_str("No call has ended yet.\n");
     } else {
-        text.push_str(HEAD);
+        text.push_str(TABLE_HEAD);
     }
     // Writing to a string cannot fail.
     for (name, tool) in &usage.tools {
-        let (calls, done, failed) = (tool.calls(), tool.completed, tool.failed);
-        let (ran, longest) = (duration(tool.ran_ms), duration(tool.longest_ms));
+        let (calls, done, failed) = (tool.ended_calls(), tool.completed, tool.failed);
+        let (ran, longest) =
+            (format_duration(tool.total_run_ms), format_duration(tool.longest_run_ms));
         let reasons = tool.reasons.iter().map(|(reason, count)| {
             let reason = serde_json::to_value(reason).unwrap_or_default();
             format!("{count} {}", reason.as_str().unwrap_or_default())
@@ -36,12 +37,12 @@ fn told(usage: &SessionUsage, spent: &Spent) -> String {
         let _ = writeln!(
             text,
             "| {} | {calls} | {done} | {failed} | {} | {ran} | {longest} | {reasons} |",
-            shown(name),
+            table_cell(name),
             tool.cancelled,
         );
     }
     text.push('\n');
-    text.push_str(&tokens(spent));
+    text.push_str(&token_report(spent));
     let updates = usage.updates;
     let _ = write!(
         text,
@@ -52,15 +53,17 @@ fn told(usage: &SessionUsage, spent: &Spent) -> String {
 }
 
 /// What the models used, as far as they told; nothing where none did.
-fn tokens(spent: &Spent) -> String {
-    let Spent { requests, input_tokens, output_tokens, cached_tokens, thought_tokens, .. } = spent;
+fn token_report(spent: &UsageTotals) -> String {
+    let UsageTotals {
+        requests, input_tokens, output_tokens, cached_tokens, thought_tokens, ..
+    } = spent;
     if input_tokens + output_tokens == 0 {
         return String::new();
     }
     let mut text = format!(
         "Tokens: {input_tokens} in ({cached_tokens} of them from a cache), {output_tokens} out \
          ({thought_tokens} of them thoughts), in {}.\n",
-        counted(*requests, "request", "requests")
+        count_with_noun(*requests, "request", "requests")
     );
     if let Some(cost) = spent.cost_micros {
         // Writing to a string cannot fail.
@@ -71,38 +74,47 @@ fn tokens(spent: &Spent) -> String {
 }
 
 /// A name that a model may have made up, as a cell of the table.
-fn shown(name: &str) -> String {
+fn table_cell(name: &str) -> String {
     match name {
         "" => "others".to_owned(),
         name => visible(name).replace('|', "\\|"),
     }
 }
 
-const HEAD: &str = "\
+const TABLE_HEAD: &str = "\
 | tool | calls | completed | failed | cancelled | ran | longest | why not |
 |---|--:|--:|--:|--:|--:|--:|---|
 ";
 
 #[cfg(test)]
 mod tests {
-    use super::{Spent, told};
-    use acp_lifecycle::{SessionUsage, Updates, Usage};
-    use acp_types::Reason;
+    use super::{UsageTotals, usage_report};
+    use acp_lifecycle::{SessionUsage, ToolUsage, UpdateCounts};
+    use acp_types::CallEndReason;
     use pretty_assertions::assert_eq;
 
     #[test]
     fn calls_are_summed_in_a_table_with_times_for_people() {
-        let grep = Usage { completed: 2, ran_ms: 40, longest_ms: 39, ..Usage::default() };
-        let terminal = Usage {
+        let grep = ToolUsage {
+            completed: 2,
+            total_run_ms: 40,
+            longest_run_ms: 39,
+            ..ToolUsage::default()
+        };
+        let terminal = ToolUsage {
             completed: 1,
             failed: 2,
             cancelled: 1,
-            reasons: [(Reason::User, 2), (Reason::Timeout, 1)].into(),
-            ran_ms: 125_900,
-            longest_ms: 65_000,
-            queued_ms: 7,
+            reasons: [(CallEndReason::User, 2), (CallEndReason::Timeout, 1)].into(),
+            total_run_ms: 125_900,
+            longest_run_ms: 65_000,
+            total_queued_ms: 7,
         };
-        let made_up = Usage { failed: 1, reasons: [(Reason::Error, 1)].into(), ..Usage::default() };
+        let made_up = ToolUsage {
+            failed: 1,
+            reasons: [(CallEndReason::Error, 1)].into(),
+            ..ToolUsage::default()
+        };
         let usage = SessionUsage {
             tools: vec![
                 (String::new(), made_up.clone()),
@@ -110,7 +122,7 @@ mod tests {
                 ("grep".to_owned(), grep),
                 ("terminal".to_owned(), terminal),
             ],
-            updates: Updates { offered: 30, joined: 9, sent: 20, dropped: 1 },
+            updates: UpdateCounts { offered: 30, joined: 9, sent: 20, dropped: 1 },
         };
         let expected = "\
 | tool | calls | completed | failed | cancelled | ran | longest | why not |
@@ -124,7 +136,7 @@ Tokens: 1200 in (1000 of them from a cache), 80 out (7 of them thoughts), in 3 r
 Cost: $1.020304.
 
 Updates: 30 offered, 9 joined to another, 20 sent, 1 dropped.";
-        let spent = Spent {
+        let spent = UsageTotals {
             requests: 3,
             input_tokens: 1200,
             output_tokens: 80,
@@ -132,13 +144,14 @@ Updates: 30 offered, 9 joined to another, 20 sent, 1 dropped.";
             thought_tokens: 7,
             cost_micros: Some(1_020_304),
         };
-        assert_eq!(told(&usage, &spent), expected);
+        assert_eq!(usage_report(&usage, &spent), expected);
     }
 
     #[test]
     fn a_session_without_calls_says_so() {
         assert!(
-            told(&SessionUsage::default(), &Spent::default()).starts_with("No call has ended yet.")
+            usage_report(&SessionUsage::default(), &UsageTotals::default())
+                .starts_with("No call has ended yet.")
         );
     }
 }

@@ -4,51 +4,53 @@
 
 use std::sync::Arc;
 
-use callboard_models::{Message, Part, ToolResult};
+use callboard_models::{ChatMessage, ContentPart, ToolResult};
 
 use crate::limits::{
-    BYTES_PER_TOKEN, COMPACT_AT_PERCENT, COMPACT_TO_PERCENT, DEFAULT_CONTEXT_TOKENS, IMAGE_BYTES,
-    LEARN_FROM_BYTES, MESSAGE_BYTES,
+    BYTES_PER_TOKEN, COMPACT_AT_PERCENT, COMPACT_TO_PERCENT, DEFAULT_CONTEXT_TOKENS,
+    IMAGE_ESTIMATED_BYTES, MESSAGE_OVERHEAD_BYTES, MIN_CALIBRATION_BYTES,
 };
 
 /// Returns what a message weighs: the bytes of its texts, and for an image as many as its tokens
 /// would be as text.
-pub(crate) fn weight(message: &Message) -> u64 {
+pub(crate) fn estimated_bytes(message: &ChatMessage) -> u64 {
     let bytes = match message {
-        Message::User(parts) => parts.iter().map(part).sum(),
-        Message::Context(text) => text.len(),
+        ChatMessage::User(parts) => parts.iter().map(estimated_part_bytes).sum(),
+        ChatMessage::Context(text) => text.len(),
         // What is told again for the provider repeats what is said here, mostly.
-        Message::Assistant { text, thought, calls, replay: _ } => {
+        ChatMessage::Assistant { text, thought, calls, replay: _ } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
         }
-        Message::ToolResults(results) => {
+        ChatMessage::ToolResults(results) => {
             let result = |it: &ToolResult| {
-                it.name.len() + it.text.len() + it.parts.iter().map(part).sum::<usize>()
+                it.name.len()
+                    + it.text.len()
+                    + it.parts.iter().map(estimated_part_bytes).sum::<usize>()
             };
             results.iter().map(result).sum()
         }
     };
-    (bytes + MESSAGE_BYTES) as u64
+    (bytes + MESSAGE_OVERHEAD_BYTES) as u64
 }
 
-fn part(part: &Part) -> usize {
+fn estimated_part_bytes(part: &ContentPart) -> usize {
     match part {
-        Part::Text(text) => text.len(),
-        Part::Image { .. } => IMAGE_BYTES,
+        ContentPart::Text(text) => text.len(),
+        ContentPart::Image { .. } => IMAGE_ESTIMATED_BYTES,
         // Base64 of compressed sound: some ten times what its tokens are as text.
-        Part::Audio { data, .. } => data.len() / 10,
+        ContentPart::Audio { data, .. } => data.len() / 10,
     }
 }
 
 /// Returns what messages weigh together.
-pub(super) fn weigh(messages: &[Arc<Message>]) -> u64 {
-    messages.iter().map(|message| weight(message)).sum()
+pub(super) fn total_estimated_bytes(messages: &[Arc<ChatMessage>]) -> u64 {
+    messages.iter().map(|message| estimated_bytes(message)).sum()
 }
 
 /// How many tokens a model makes of what weighs so much, and how many it takes.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget {
+pub(crate) struct ContextBudget {
     /// The model that this was learnt of.
     model: String,
     /// Tokens of a thousand bytes.
@@ -57,14 +59,14 @@ pub(crate) struct Budget {
     window: u64,
 }
 
-impl Default for Budget {
+impl Default for ContextBudget {
     /// Of no model yet.
     fn default() -> Self {
         Self::new("", None)
     }
 }
 
-impl Budget {
+impl ContextBudget {
     /// Begins with a model of which nothing is learnt; `window` is what it says it takes.
     pub(crate) fn new(model: &str, window: Option<u64>) -> Self {
         let window = window.filter(|tokens| *tokens > 0).unwrap_or(DEFAULT_CONTEXT_TOKENS);
@@ -72,7 +74,7 @@ impl Budget {
     }
 
     /// Returns this, or a new beginning if it is of another model.
-    pub(crate) fn of(&mut self, model: &str, window: Option<u64>) -> &mut Self {
+    pub(crate) fn for_model(&mut self, model: &str, window: Option<u64>) -> &mut Self {
         if self.model != model {
             *self = Self::new(model, window);
         }
@@ -81,21 +83,21 @@ impl Budget {
 
     /// Learns from what a request weighed and how many tokens the provider counted. Some that do
     /// not count say 0.
-    pub(crate) fn learn(&mut self, weight: u64, tokens: u64) {
-        if weight >= LEARN_FROM_BYTES && tokens > 0 {
+    pub(crate) fn calibrate(&mut self, weight: u64, tokens: u64) {
+        if weight >= MIN_CALIBRATION_BYTES && tokens > 0 {
             let rate = tokens.saturating_mul(1_000) / weight;
             self.rate = rate.clamp(DEFAULT_RATE / 2, DEFAULT_RATE * 8);
         }
     }
 
     /// Learns from a request that the provider refused as too long.
-    pub(crate) fn refused(&mut self, weight: u64) {
-        let under = self.tokens(weight) / 100 * 90;
+    pub(crate) fn shrink_window(&mut self, weight: u64) {
+        let under = self.estimate_tokens(weight) / 100 * 90;
         self.window = self.window.min(under.max(1));
     }
 
     /// Estimates the tokens of what weighs so much.
-    pub(crate) fn tokens(&self, weight: u64) -> u64 {
+    pub(crate) fn estimate_tokens(&self, weight: u64) -> u64 {
         weight.saturating_mul(self.rate) / 1_000
     }
 
@@ -105,17 +107,17 @@ impl Budget {
     }
 
     /// Returns whether a request that weighs so much comes near to what the model takes.
-    pub(crate) fn is_near(&self, weight: u64) -> bool {
-        self.tokens(weight) > self.window / 100 * COMPACT_AT_PERCENT
+    pub(crate) fn needs_compaction(&self, weight: u64) -> bool {
+        self.estimate_tokens(weight) > self.window / 100 * COMPACT_AT_PERCENT
     }
 
     /// Returns what a request may weigh after a compaction.
-    pub(crate) fn goal(&self) -> u64 {
-        self.weight_of(self.window / 100 * COMPACT_TO_PERCENT)
+    pub(crate) fn target_bytes(&self) -> u64 {
+        self.bytes_for_tokens(self.window / 100 * COMPACT_TO_PERCENT)
     }
 
     /// Returns what so many tokens weigh.
-    pub(crate) fn weight_of(&self, tokens: u64) -> u64 {
+    pub(crate) fn bytes_for_tokens(&self, tokens: u64) -> u64 {
         tokens.saturating_mul(1_000) / self.rate
     }
 }
@@ -129,17 +131,17 @@ mod tests {
 
     #[test]
     fn a_request_is_near_at_four_fifths_of_the_window() {
-        let budget = Budget::new("m", Some(10_000));
+        let budget = ContextBudget::new("m", Some(10_000));
         for (weight, is_near) in [(0, false), (32_000, false), (32_004, true), (80_000, true)] {
-            assert_eq!(budget.is_near(weight), is_near, "{weight}");
+            assert_eq!(budget.needs_compaction(weight), is_near, "{weight}");
         }
-        assert_eq!(budget.goal(), 20_000);
+        assert_eq!(budget.target_bytes(), 20_000);
     }
 
     #[test]
     fn a_model_that_does_not_say_what_it_takes_is_given_the_default() {
         for window in [None, Some(0)] {
-            assert_eq!(Budget::new("m", window).window(), DEFAULT_CONTEXT_TOKENS);
+            assert_eq!(ContextBudget::new("m", window).window(), DEFAULT_CONTEXT_TOKENS);
         }
     }
 
@@ -154,26 +156,27 @@ mod tests {
             // Too little to learn from.
             (10, 1_000, 250),
         ] {
-            let mut budget = Budget::new("m", Some(1));
-            budget.learn(weight, counted);
-            assert_eq!(budget.tokens(1_000), expected, "{weight} {counted}");
+            let mut budget = ContextBudget::new("m", Some(1));
+            budget.calibrate(weight, counted);
+            assert_eq!(budget.estimate_tokens(1_000), expected, "{weight} {counted}");
         }
     }
 
     #[test]
     fn what_is_learnt_of_one_model_is_not_held_of_another() {
-        let mut budget = Budget::new("a", Some(100_000));
-        budget.learn(100_000, 100_000);
-        budget.refused(20_000);
-        assert_eq!((budget.window(), budget.tokens(1_000)), (18_000, 1_000));
-        assert_eq!(budget.of("a", Some(100_000)).window(), 18_000);
-        assert_eq!(budget.of("b", None).tokens(1_000), 250);
+        let mut budget = ContextBudget::new("a", Some(100_000));
+        budget.calibrate(100_000, 100_000);
+        budget.shrink_window(20_000);
+        assert_eq!((budget.window(), budget.estimate_tokens(1_000)), (18_000, 1_000));
+        assert_eq!(budget.for_model("a", Some(100_000)).window(), 18_000);
+        assert_eq!(budget.for_model("b", None).estimate_tokens(1_000), 250);
     }
 
     #[test]
     fn an_image_weighs_what_its_tokens_do_and_not_what_its_bytes_do() {
-        let image = Part::Image { media_type: "image/png".into(), data: "A".repeat(1 << 20) };
-        let weight = weight(&Message::User(vec![image]));
-        assert_eq!(weight, (IMAGE_BYTES + MESSAGE_BYTES) as u64);
+        let image =
+            ContentPart::Image { media_type: "image/png".into(), data: "A".repeat(1 << 20) };
+        let weight = estimated_bytes(&ChatMessage::User(vec![image]));
+        assert_eq!(weight, (IMAGE_ESTIMATED_BYTES + MESSAGE_OVERHEAD_BYTES) as u64);
     }
 }

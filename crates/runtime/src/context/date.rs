@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Days of the 400 years after which the calendar repeats itself, and of parts of them.
 const DAYS_400: u64 = 146_097;
 
 /// Returns the day of a time in UTC, as `2026-11-22`; a time before 1970 is that year's first day.
-pub(crate) fn utc(time: SystemTime) -> String {
+pub(crate) fn utc_date(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     // Counted from 1 March 0000, so that the day of a leap year that may be missing is the last.
-    let days = since.as_secs() / DAY.as_secs() + 719_468;
+    let days = since.as_secs() / DAY_DURATION.as_secs() + 719_468;
     let (era, day) = (days / DAYS_400, days % DAYS_400);
     let year = (day - day / 1_460 + day / 36_524 - day / (DAYS_400 - 1)) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
@@ -22,11 +22,11 @@ pub(crate) fn utc(time: SystemTime) -> String {
 }
 
 /// Returns a time in UTC as RFC 3339 writes it, to the second: `2026-11-22T09:05:00Z`.
-pub(crate) fn utc_time(time: SystemTime) -> String {
+pub(crate) fn rfc3339_utc(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let second = since.as_secs() % DAY.as_secs();
+    let second = since.as_secs() % DAY_DURATION.as_secs();
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{}T{hour:02}:{minute:02}:{second:02}Z", utc(time))
+    format!("{}T{hour:02}:{minute:02}:{second:02}Z", utc_date(time))
 }
 
 #[cfg(test)]
@@ -47,12 +47,14 @@ mod tests {
             (47_540, "2100-02-28"),
             (47_541, "2100-03-01"),
         ] {
-            let last_second = SystemTime::UNIX_EPOCH + DAY * days + (DAY - Duration::from_secs(1));
-            assert_eq!(utc(last_second), expected);
-            assert_eq!(utc_time(last_second), format!("{expected}T23:59:59Z"));
+            let last_second = SystemTime::UNIX_EPOCH
+                + DAY_DURATION * days
+                + (DAY_DURATION - Duration::from_secs(1));
+            assert_eq!(utc_date(last_second), expected);
+            assert_eq!(rfc3339_utc(last_second), format!("{expected}T23:59:59Z"));
         }
         let morning = SystemTime::UNIX_EPOCH + Duration::from_secs(32_700);
-        assert_eq!(utc_time(morning), "1970-01-01T09:05:00Z");
-        assert_eq!(utc(SystemTime::UNIX_EPOCH - DAY), "1970-01-01");
+        assert_eq!(rfc3339_utc(morning), "1970-01-01T09:05:00Z");
+        assert_eq!(utc_date(SystemTime::UNIX_EPOCH - DAY_DURATION), "1970-01-01");
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use acp_types::{ConfigCategory, ConfigOption, ConfigValue, SessionMode, SessionModes};
-use callboard_models::{Effort, Model, Traits};
+use callboard_models::{Effort, Model, ModelCapabilities};
 use callboard_text::visible;
 
-use crate::catalogue::{Catalogue, Choice};
-use crate::limits::{MAX_LISTED_CHOICES, MAX_TAKEN_UP};
-use crate::mode::Mode;
+use crate::limits::{MAX_CATALOGUE_CHOICES, MAX_USED_MODEL_CHOICES};
+use crate::model_catalogue::{ModelCatalogue, ModelChoice};
+use crate::permission_mode::PermissionMode;
 
 /// The ids of the options.
-pub(crate) const MODEL: &str = "model";
-const MODE: &str = "mode";
-const THOUGHT_LEVEL: &str = "thought_level";
+pub(crate) const MODEL_OPTION_ID: &str = "model";
+const MODE_OPTION_ID: &str = "mode";
+const THOUGHT_LEVEL_OPTION_ID: &str = "thought_level";
 
 /// How much a model may be told to think: the value, its name, and what it is in a request.
-pub(crate) const LEVELS: [(&str, &str, Option<Effort>); 5] = [
+pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
     ("default", "As the model does by itself", None),
     ("off", "Not at all", Some(Effort::Off)),
     ("low", "A little", Some(Effort::Low)),
@@ -26,82 +26,88 @@ pub(crate) const LEVELS: [(&str, &str, Option<Effort>); 5] = [
 
 /// What a request to a model goes by.
 #[derive(Debug, Clone)]
-pub(crate) struct Chosen {
+pub(crate) struct ActiveOptions {
     pub(crate) model: Arc<dyn Model>,
     /// What it takes. A model may have to look that up, so it is asked once.
-    pub(crate) traits: Traits,
+    pub(crate) capabilities: ModelCapabilities,
     /// How many models the session took up before this one: tells two times of the same apart.
-    pub(crate) taken_up: u64,
+    pub(crate) model_generation: u64,
     /// None where the model cannot be told.
     pub(crate) effort: Option<Effort>,
     /// None where the agent's embedder has a policy of its own.
-    pub(crate) mode: Option<Mode>,
+    pub(crate) mode: Option<PermissionMode>,
 }
 
 #[cfg(test)]
-impl Chosen {
+impl ActiveOptions {
     /// A model, and nothing else.
-    pub(crate) fn of(model: Arc<dyn Model>) -> Self {
-        let traits = model.traits();
-        Self { model, traits, taken_up: 0, effort: None, mode: None }
+    pub(crate) fn for_model(model: Arc<dyn Model>) -> Self {
+        let capabilities = model.capabilities();
+        Self { model, capabilities, model_generation: 0, effort: None, mode: None }
     }
 }
 
 /// A change of one option.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum OptionChange {
     Model(String),
-    Mode(Mode),
+    Mode(PermissionMode),
     Effort(Option<Effort>),
 }
 
 /// What can be chosen, and what is.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    catalogue: Arc<dyn Catalogue>,
+    catalogue: Arc<dyn ModelCatalogue>,
     model: Arc<dyn Model>,
-    taken_up: u64,
+    model_generation: u64,
     effort: Option<Effort>,
-    mode: Option<Mode>,
+    mode: Option<PermissionMode>,
     /// The names of the models that the session has had, the newest last.
-    had: Vec<String>,
+    used_models: Vec<String>,
 }
 
 impl Selection {
     /// Begins with a model, and with a mode unless there are none.
     pub(crate) fn new(
-        catalogue: Arc<dyn Catalogue>,
+        catalogue: Arc<dyn ModelCatalogue>,
         model: Arc<dyn Model>,
-        mode: Option<Mode>,
+        mode: Option<PermissionMode>,
     ) -> Self {
-        let had = vec![model.name().to_owned()];
-        Self { catalogue, model, taken_up: 0, effort: None, mode, had }
+        let used_models = vec![model.name().to_owned()];
+        Self { catalogue, model, model_generation: 0, effort: None, mode, used_models }
     }
 
-    pub(crate) fn catalogue(&self) -> &Arc<dyn Catalogue> {
+    pub(crate) fn catalogue(&self) -> &Arc<dyn ModelCatalogue> {
         &self.catalogue
     }
 
-    pub(crate) fn chosen(&self) -> Chosen {
-        let Self { model, taken_up, effort, mode, .. } = self;
-        let traits = model.traits();
+    pub(crate) fn active(&self) -> ActiveOptions {
+        let Self { model, model_generation: taken_up, effort, mode, .. } = self;
+        let traits = model.capabilities();
         let effort = effort.filter(|_| traits.efforts);
-        Chosen { model: model.clone(), traits, taken_up: *taken_up, effort, mode: *mode }
+        ActiveOptions {
+            model: model.clone(),
+            capabilities: traits,
+            model_generation: *taken_up,
+            effort,
+            mode: *mode,
+        }
     }
 
     /// Takes a model up.
     pub(crate) fn set_model(&mut self, model: Arc<dyn Model>) {
         let name = model.name().to_owned();
-        self.had.retain(|other| *other != name);
-        self.had.push(name);
-        if self.had.len() > MAX_TAKEN_UP {
-            self.had.remove(0);
+        self.used_models.retain(|other| *other != name);
+        self.used_models.push(name);
+        if self.used_models.len() > MAX_USED_MODEL_CHOICES {
+            self.used_models.remove(0);
         }
         self.model = model;
-        self.taken_up += 1;
+        self.model_generation += 1;
     }
 
-    pub(crate) fn set_mode(&mut self, mode: Mode) {
+    pub(crate) fn set_mode(&mut self, mode: PermissionMode) {
         self.mode = Some(mode);
     }
 
@@ -111,15 +117,15 @@ impl Selection {
     }
 
     /// Returns the models that can be chosen: the catalogue's, and those that the session has had.
-    pub(crate) fn models(&self) -> Vec<Choice> {
+    pub(crate) fn model_choices(&self) -> Vec<ModelChoice> {
         let mut choices = self.catalogue.list();
-        choices.truncate(MAX_LISTED_CHOICES);
+        choices.truncate(MAX_CATALOGUE_CHOICES);
         // A model that is found late may have another name by now than when it was taken up.
         let current = self.model.name();
-        for name in self.had.iter().map(String::as_str).chain([current]) {
+        for name in self.used_models.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
                 let choice =
-                    Choice { value: name.to_owned(), name: visible(name), description: None };
+                    ModelChoice { value: name.to_owned(), name: visible(name), description: None };
                 choices.push(choice);
             }
         }
@@ -128,41 +134,48 @@ impl Selection {
 
     /// Returns the modes as ACP's older clients know them.
     pub(crate) fn modes(&self) -> Option<SessionModes> {
-        let mode = |mode: &Mode| {
-            SessionMode::new(mode.id(), mode.name()).with_description(sentence(mode.description()))
+        let mode = |mode: &PermissionMode| {
+            SessionMode::new(mode.id(), mode.name())
+                .with_description(as_sentence(mode.description()))
         };
-        let modes = Mode::all().iter().map(mode).collect();
+        let modes = PermissionMode::all().iter().map(mode).collect();
         Some(SessionModes::new(self.mode?.id(), modes))
     }
 
     /// Returns every option with its values, which holds all that can be chosen, where this is
     /// what is.
-    pub(crate) fn options(&self, chosen: &Chosen) -> Vec<ConfigOption> {
-        let Chosen { model, traits, effort, mode, .. } = chosen;
-        let models = self.models().into_iter().map(|choice| {
-            let Choice { value, name, description } = choice;
+    pub(crate) fn config_options(&self, chosen: &ActiveOptions) -> Vec<ConfigOption> {
+        let ActiveOptions { model, capabilities: traits, effort, mode, .. } = chosen;
+        let models = self.model_choices().into_iter().map(|choice| {
+            let ModelChoice { value, name, description } = choice;
             ConfigValue::new(value, name).with_description(description)
         });
-        let model = ConfigOption::new(MODEL, "Model", model.name(), models.collect());
+        let model = ConfigOption::new(MODEL_OPTION_ID, "Model", model.name(), models.collect());
         let mut options = vec![model.with_category(ConfigCategory::Model)];
         if let Some(mode) = mode {
-            let modes = Mode::all().iter().map(|mode| {
+            let modes = PermissionMode::all().iter().map(|mode| {
                 ConfigValue::new(mode.id(), mode.name())
-                    .with_description(sentence(mode.description()))
+                    .with_description(as_sentence(mode.description()))
             });
-            let option = ConfigOption::new(MODE, "Mode", mode.id(), modes.collect())
+            let option = ConfigOption::new(MODE_OPTION_ID, "Mode", mode.id(), modes.collect())
                 .with_description("What runs without asking")
                 .with_category(ConfigCategory::Mode);
             options.push(option);
         }
         if traits.efforts {
-            let levels = LEVELS.iter().map(|(value, description, _)| {
-                ConfigValue::new(*value, capital(value)).with_description((*description).to_owned())
+            let levels = THOUGHT_LEVELS.iter().map(|(value, description, _)| {
+                ConfigValue::new(*value, capitalize(value))
+                    .with_description((*description).to_owned())
             });
             let levels = levels.collect();
-            let option = ConfigOption::new(THOUGHT_LEVEL, "Thinking", level(*effort), levels)
-                .with_description("How much the model thinks before it speaks")
-                .with_category(ConfigCategory::ThoughtLevel);
+            let option = ConfigOption::new(
+                THOUGHT_LEVEL_OPTION_ID,
+                "Thinking",
+                thought_level_value(*effort),
+                levels,
+            )
+            .with_description("How much the model thinks before it speaks")
+            .with_category(ConfigCategory::ThoughtLevel);
             options.push(option);
         }
         options
@@ -172,15 +185,19 @@ impl Selection {
     ///
     /// # Errors
     /// What is wrong, without what was asked for.
-    pub(crate) fn change(&self, option: &str, value: &str) -> Result<Change, &'static str> {
+    pub(crate) fn parse_change(
+        &self,
+        option: &str,
+        value: &str,
+    ) -> Result<OptionChange, &'static str> {
         match option {
-            MODEL if self.models().iter().any(|choice| choice.value == value) => {
-                Ok(Change::Model(value.to_owned()))
+            MODEL_OPTION_ID if self.model_choices().iter().any(|choice| choice.value == value) => {
+                Ok(OptionChange::Model(value.to_owned()))
             }
-            MODEL => Err("There is no such model among the option's values"),
-            MODE => self.mode(value).map(Change::Mode),
-            THOUGHT_LEVEL if self.model.traits().efforts => {
-                parse_level(value).map(Change::Effort).ok_or(NO_LEVEL)
+            MODEL_OPTION_ID => Err("There is no such model among the option's values"),
+            MODE_OPTION_ID => self.parse_mode(value).map(OptionChange::Mode),
+            THOUGHT_LEVEL_OPTION_ID if self.model.capabilities().efforts => {
+                parse_thought_level(value).map(OptionChange::Effort).ok_or(UNKNOWN_THOUGHT_LEVEL)
             }
             _ => Err("There is no such option in this session"),
         }
@@ -190,33 +207,37 @@ impl Selection {
     ///
     /// # Errors
     /// What is wrong, without what was asked for.
-    pub(crate) fn mode(&self, id: &str) -> Result<Mode, &'static str> {
+    pub(crate) fn parse_mode(&self, id: &str) -> Result<PermissionMode, &'static str> {
         if self.mode.is_none() {
             return Err("This session has no modes");
         }
-        Mode::parse(id).ok_or(NO_MODE)
+        PermissionMode::parse(id).ok_or(UNKNOWN_MODE)
     }
 }
 
 /// Reads a level of thinking.
-pub(crate) fn parse_level(value: &str) -> Option<Option<Effort>> {
-    LEVELS.iter().find(|(name, ..)| *name == value).map(|(.., effort)| *effort)
+pub(crate) fn parse_thought_level(value: &str) -> Option<Option<Effort>> {
+    THOUGHT_LEVELS.iter().find(|(name, ..)| *name == value).map(|(.., effort)| *effort)
 }
 
 /// Returns the level's value that an effort is.
-pub(crate) fn level(effort: Option<Effort>) -> &'static str {
-    LEVELS.iter().find(|(.., other)| *other == effort).map_or("default", |(value, ..)| value)
+pub(crate) fn thought_level_value(effort: Option<Effort>) -> &'static str {
+    THOUGHT_LEVELS
+        .iter()
+        .find(|(.., other)| *other == effort)
+        .map_or("default", |(value, ..)| value)
 }
 
-fn sentence(phrase: &str) -> String {
-    format!("{}.", capital(phrase))
+fn as_sentence(phrase: &str) -> String {
+    format!("{}.", capitalize(phrase))
 }
 
-fn capital(word: &str) -> String {
+fn capitalize(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
-const NO_MODE: &str =
+const UNKNOWN_MODE: &str =
     "there is no such mode; there are read-only, ask-always, ask, accept-edits, auto";
-const NO_LEVEL: &str = "there is no such level; there are default, off, low, medium, high";
+const UNKNOWN_THOUGHT_LEVEL: &str =
+    "there is no such level; there are default, off, low, medium, high";

@@ -3,51 +3,57 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use acp_lifecycle::{Effect, Effects, Item, Session};
+use acp_lifecycle::{Effect, Effects, OutboxItem, Session};
 use acp_tools::Registry;
-use callboard_models::direct::Direct;
-use callboard_models::{Model, PromptCommand, Reply, Request, SpecError, ToolSpec, Traits};
+use callboard_models::direct::DirectModel;
+use callboard_models::{
+    Model, ModelCapabilities, ModelRequest, ModelSpecError, PromptCommand, ReplyStream, ToolSpec,
+};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalogue::{Catalogue, Choice};
-use crate::commands::Commands;
+use crate::commands::SlashCommands;
+use crate::model_catalogue::{ModelCatalogue, ModelChoice};
 
 /// A model that says nothing.
 #[derive(Debug)]
-struct Named(String);
+struct NamedModel(String);
 
-impl Model for Named {
+impl Model for NamedModel {
     fn name(&self) -> &str {
         &self.0
     }
 
-    fn traits(&self) -> Traits {
-        if self.0.starts_with("deep") { Traits::new().with_efforts() } else { Traits::new() }
+    fn capabilities(&self) -> ModelCapabilities {
+        if self.0.starts_with("deep") {
+            ModelCapabilities::new().with_efforts()
+        } else {
+            ModelCapabilities::new()
+        }
     }
 
     fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
         commands_of(self.name(), tools)
     }
 
-    fn reply(&self, _: Request) -> Reply {
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
         Box::pin(futures::stream::empty())
     }
 }
 
 /// The commands that a model takes, if it is `direct`.
 fn commands_of(name: &str, tools: &[ToolSpec]) -> Vec<PromptCommand> {
-    if name == "direct" { Direct::default().commands(tools) } else { Vec::new() }
+    if name == "direct" { DirectModel::default().commands(tools) } else { Vec::new() }
 }
 
 /// Lists what it is told to, and opens everything but `missing`.
 #[derive(Debug, Default)]
-struct Shelf(Mutex<Vec<&'static str>>);
+struct FakeCatalogue(Mutex<Vec<&'static str>>);
 
-impl Catalogue for Shelf {
-    fn list(&self) -> Vec<Choice> {
-        let choice = |value: &&str| Choice {
+impl ModelCatalogue for FakeCatalogue {
+    fn list(&self) -> Vec<ModelChoice> {
+        let choice = |value: &&str| ModelChoice {
             value: (*value).to_owned(),
             name: value.to_uppercase(),
             description: None,
@@ -55,75 +61,79 @@ impl Catalogue for Shelf {
         self.0.lock().unwrap().iter().map(choice).collect()
     }
 
-    fn open(&self, name: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
+    fn open_model(&self, name: &str) -> std::result::Result<Arc<dyn Model>, ModelSpecError> {
         match name {
-            "missing" => Err(SpecError::Unknown { spec: name.to_owned() }),
-            name => Ok(Arc::new(Named(name.to_owned()))),
+            "missing" => Err(ModelSpecError::Unknown { spec: name.to_owned() }),
+            name => Ok(Arc::new(NamedModel(name.to_owned()))),
         }
     }
 }
 
-fn selection(shelf: &Arc<Shelf>, mode: Option<Mode>) -> Selection {
-    Selection::new(shelf.clone(), Arc::new(Named("direct".to_owned())), mode)
+fn selection(shelf: &Arc<FakeCatalogue>, mode: Option<PermissionMode>) -> Selection {
+    Selection::new(shelf.clone(), Arc::new(NamedModel("direct".to_owned())), mode)
 }
 
-fn shelf(models: &[&'static str]) -> Arc<Shelf> {
-    Arc::new(Shelf(Mutex::new(models.to_vec())))
+fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
+    Arc::new(FakeCatalogue(Mutex::new(models.to_vec())))
 }
 
 /// The commands of a session with the built-in tools.
-fn commands() -> impl Fn(&Chosen) -> SessionState + Send + Sync {
+fn commands() -> impl Fn(&ActiveOptions) -> SessionState + Send + Sync {
     let registry = Registry::builtin().unwrap();
-    move |chosen| Commands::builtin().available(chosen, &registry, &[])
+    move |chosen| SlashCommands::builtin().available_commands(chosen, &registry, &[])
 }
 
-fn open(shelf: &Arc<Shelf>, mode: Option<Mode>) -> (Arc<Options>, SessionHandle) {
+fn open(
+    shelf: &Arc<FakeCatalogue>,
+    mode: Option<PermissionMode>,
+) -> (Arc<SessionOptions>, SessionHandle) {
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
     let roots = vec![PathBuf::from("/p")];
-    let options = Options::new(selection(shelf, mode), handle.clone(), commands(), roots);
-    told(&handle);
+    let options = SessionOptions::new(selection(shelf, mode), handle.clone(), commands(), roots);
+    queued_updates(&handle);
     (options, handle)
 }
 
 /// What waits to be told, by kind.
-fn told(handle: &SessionHandle) -> Vec<Value> {
+fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     let next = || {
-        handle.with(|session, now| {
-            session.flush(now.at);
-            session.poll(now.at)
+        handle.update(|session, now| {
+            session.flush(now.monotonic);
+            session.poll(now.monotonic)
         })
     };
-    let sent = v1::Sent::new(v1::Surface::Text);
+    let sent = v1::V1Projection::new(v1::TerminalDisplay::Text);
     let told = std::iter::from_fn(next).map(|item| match item {
-        Item::State(state) => serde_json::to_value(sent.state(&state)).unwrap(),
+        OutboxItem::State(state) => serde_json::to_value(sent.state(&state)).unwrap(),
         other => panic!("{other:?}"),
     });
     told.collect()
 }
 
 /// The kinds of updates, and the mode or the chosen values that they tell.
-fn shown(updates: &[Value]) -> Vec<String> {
+fn update_kinds(updates: &[Value]) -> Vec<String> {
     let shown = |update: &Value| match update["sessionUpdate"].as_str().unwrap() {
         "current_mode_update" => format!("mode {}", update["currentModeId"].as_str().unwrap()),
-        "config_option_update" => format!("options {}", values(&update["configOptions"])),
+        "config_option_update" => format!("options {}", option_values(&update["configOptions"])),
         "available_commands_update" => "commands".to_owned(),
         other => panic!("{other}"),
     };
     updates.iter().map(shown).collect()
 }
 
-fn values(options: &Value) -> String {
+fn option_values(options: &Value) -> String {
     let value = |option: &Value| option["currentValue"].as_str().unwrap().to_owned();
     options.as_array().unwrap().iter().map(value).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offered() {
-    let shelf = shelf(&["direct", "deep/one"]);
-    let mut selection = selection(&shelf, Some(Mode::Ask));
-    selection.set_model(shelf.open("deep/one").unwrap());
+    let shelf = fake_catalogue(&["direct", "deep/one"]);
+    let mut selection = selection(&shelf, Some(PermissionMode::Ask));
+    selection.set_model(shelf.open_model("deep/one").unwrap());
     let options =
-        serde_json::to_value(v1::config_options(&selection.options(&selection.chosen()))).unwrap();
+        serde_json::to_value(v1::config_options(&selection.config_options(&selection.active())))
+            .unwrap();
     let options = options.as_array().unwrap();
     let field = |name: &str| -> Vec<_> { options.iter().map(|it| it[name].clone()).collect() };
     assert_eq!(field("category"), ["model", "mode", "thought_level"]);
@@ -135,7 +145,7 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
     }
     let modes = serde_json::to_value(selection.modes().as_ref().map(v1::modes)).unwrap();
     assert_eq!(modes["currentModeId"], "ask");
-    assert_eq!(modes["availableModes"].as_array().map(Vec::len), Some(Mode::all().len()));
+    assert_eq!(modes["availableModes"].as_array().map(Vec::len), Some(PermissionMode::all().len()));
     let ask = json!({
         "id": "ask",
         "name": "Ask",
@@ -146,11 +156,14 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
 
 #[test]
 fn what_is_not_offered_cannot_be_chosen() {
-    let shelf = shelf(&["direct", "deep/one"]);
-    let mut selection = selection(&shelf, Some(Mode::Ask));
-    let change = |selection: &Selection, option, value| selection.change(option, value).ok();
-    assert_eq!(change(&selection, "mode", "auto"), Some(Change::Mode(Mode::Auto)));
-    assert_eq!(change(&selection, "model", "deep/one"), Some(Change::Model("deep/one".into())));
+    let shelf = fake_catalogue(&["direct", "deep/one"]);
+    let mut selection = selection(&shelf, Some(PermissionMode::Ask));
+    let change = |selection: &Selection, option, value| selection.parse_change(option, value).ok();
+    assert_eq!(change(&selection, "mode", "auto"), Some(OptionChange::Mode(PermissionMode::Auto)));
+    assert_eq!(
+        change(&selection, "model", "deep/one"),
+        Some(OptionChange::Model("deep/one".into()))
+    );
     for (option, value) in [
         ("mode", "allow"),
         ("mode", ""),
@@ -159,100 +172,109 @@ fn what_is_not_offered_cannot_be_chosen() {
         ("thought_level", "high"),
         ("colour", "red"),
     ] {
-        assert!(selection.change(option, value).is_err(), "{option} {value}");
+        assert!(selection.parse_change(option, value).is_err(), "{option} {value}");
     }
-    selection.set_model(shelf.open("deep/one").unwrap());
+    selection.set_model(shelf.open_model("deep/one").unwrap());
     assert!(change(&selection, "thought_level", "high").is_some());
     assert!(change(&selection, "thought_level", "utmost").is_none());
 }
 
 #[test]
 fn an_embedders_own_policy_leaves_no_modes() {
-    let selection = selection(&shelf(&[]), None);
+    let selection = selection(&fake_catalogue(&[]), None);
     assert_eq!(selection.modes(), None);
     let options =
-        serde_json::to_value(v1::config_options(&selection.options(&selection.chosen()))).unwrap();
-    assert_eq!(values(&options), "direct");
-    assert!(selection.mode("ask").is_err() && selection.change("mode", "ask").is_err());
+        serde_json::to_value(v1::config_options(&selection.config_options(&selection.active())))
+            .unwrap();
+    assert_eq!(option_values(&options), "direct");
+    assert!(selection.parse_mode("ask").is_err() && selection.parse_change("mode", "ask").is_err());
 }
 
 #[test]
 fn models_that_the_session_has_had_can_be_chosen_again_and_there_is_an_end_to_them() {
-    let shelf = shelf(&["listed"]);
+    let shelf = fake_catalogue(&["listed"]);
     let mut selection = selection(&shelf, None);
     for number in 0..100 {
-        selection.set_model(shelf.open(&format!("other/{number}")).unwrap());
+        selection.set_model(shelf.open_model(&format!("other/{number}")).unwrap());
     }
-    let offered: Vec<_> = selection.models().into_iter().map(|model| model.value).collect();
-    assert_eq!(offered.len(), 1 + limits::MAX_TAKEN_UP);
-    assert_eq!((&*offered[0], &*offered[limits::MAX_TAKEN_UP]), ("listed", "other/99"));
+    let offered: Vec<_> = selection.model_choices().into_iter().map(|model| model.value).collect();
+    assert_eq!(offered.len(), 1 + limits::MAX_USED_MODEL_CHOICES);
+    assert_eq!((&*offered[0], &*offered[limits::MAX_USED_MODEL_CHOICES]), ("listed", "other/99"));
 }
 
 #[test]
 fn an_effort_is_kept_for_models_that_can_be_told_and_no_other_is() {
-    let shelf = shelf(&[]);
+    let shelf = fake_catalogue(&[]);
     let mut selection = selection(&shelf, None);
     selection.set_effort(Some(Effort::High));
-    assert_eq!(selection.chosen().effort, None);
-    selection.set_model(shelf.open("deep/one").unwrap());
-    assert_eq!(selection.chosen().effort, Some(Effort::High));
+    assert_eq!(selection.active().effort, None);
+    selection.set_model(shelf.open_model("deep/one").unwrap());
+    assert_eq!(selection.active().effort, Some(Effort::High));
 }
 
 #[tokio::test]
 async fn a_command_tells_both_views_and_only_what_changed() {
-    let shelf = shelf(&["direct", "deep/one"]);
-    let (options, handle) = open(&shelf, Some(Mode::Ask));
-    options.set_mode(Mode::Auto, By::Command);
-    assert_eq!(shown(&told(&handle)), ["mode auto", "options direct auto"]);
-    options.set_mode(Mode::Auto, By::Command);
+    let shelf = fake_catalogue(&["direct", "deep/one"]);
+    let (options, handle) = open(&shelf, Some(PermissionMode::Ask));
+    options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
+    assert_eq!(update_kinds(&queued_updates(&handle)), ["mode auto", "options direct auto"]);
+    options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
     options.refresh();
-    assert_eq!(shown(&told(&handle)), [""; 0]);
-    options.set_model("deep/one".to_owned(), By::Command).await.unwrap();
+    assert_eq!(update_kinds(&queued_updates(&handle)), [""; 0]);
+    options.set_model("deep/one".to_owned(), ChangeOrigin::Command).await.unwrap();
     // The direct model's commands go with it, and the thought level's comes.
-    assert_eq!(shown(&told(&handle)), ["options deep/one auto default", "commands"]);
-    options.set_effort(Some(Effort::Low), By::Command);
-    assert_eq!(shown(&told(&handle)), ["options deep/one auto low"]);
-    let error = options.set_model("missing".to_owned(), By::Command).await.unwrap_err();
+    assert_eq!(
+        update_kinds(&queued_updates(&handle)),
+        ["options deep/one auto default", "commands"]
+    );
+    options.set_effort(Some(Effort::Low), ChangeOrigin::Command);
+    assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low"]);
+    let error = options.set_model("missing".to_owned(), ChangeOrigin::Command).await.unwrap_err();
     assert!(error.contains("unknown model"), "{error}");
-    assert_eq!(options.chosen().model.name(), "deep/one");
+    assert_eq!(options.active().model.name(), "deep/one");
     shelf.0.lock().unwrap().push("found/later");
     options.refresh();
-    assert_eq!(shown(&told(&handle)), ["options deep/one auto low"]);
+    assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low"]);
 }
 
 #[tokio::test]
 async fn of_two_models_on_their_way_the_one_that_was_asked_for_last_is_taken() {
-    let (options, _) = open(&shelf(&[]), None);
-    let first = options.set_model("a".to_owned(), By::Command);
-    let last = options.set_model("b".to_owned(), By::Command);
+    let (options, _) = open(&fake_catalogue(&[]), None);
+    let first = options.set_model("a".to_owned(), ChangeOrigin::Command);
+    let last = options.set_model("b".to_owned(), ChangeOrigin::Command);
     last.await.unwrap();
     first.await.unwrap();
-    assert_eq!(options.chosen().model.name(), "b");
-    assert_eq!(options.chosen().taken_up, 1);
+    assert_eq!(options.active().model.name(), "b");
+    assert_eq!(options.active().model_generation, 1);
 }
 
 #[test]
 fn a_mode_holds_at_once() {
-    let (options, handle) = open(&shelf(&[]), Some(Mode::ReadOnly));
+    let (options, handle) = open(&fake_catalogue(&[]), Some(PermissionMode::ReadOnly));
     let write = Effects::from(Effect::Write("/p/a".into()));
-    for (mode, id) in [(Mode::AcceptEdits, "a"), (Mode::ReadOnly, "b"), (Mode::Auto, "c")] {
-        options.set_mode(mode, By::Command);
-        let permit = handle.with(|session, now| {
+    for (mode, id) in [
+        (PermissionMode::AcceptEdits, "a"),
+        (PermissionMode::ReadOnly, "b"),
+        (PermissionMode::Auto, "c"),
+    ] {
+        options.set_mode(mode, ChangeOrigin::Command);
+        let permit = handle.update(|session, now| {
             let id = id.into();
-            let subject = acp_lifecycle::Subject::of_call("t", &json!({}), Path::new("/p"), b"");
+            let subject =
+                acp_lifecycle::PermissionSubject::for_call("t", &json!({}), Path::new("/p"), b"");
             session.announce(&id, &"t".into(), acp_types::ToolCallPatch::new(), now);
             session.permit(&id, &write, subject, true, now)
         });
-        let is_granted = matches!(permit, acp_lifecycle::Permit::Granted(_));
-        assert_eq!(is_granted, mode != Mode::ReadOnly, "{mode:?}: {permit:?}");
+        let is_granted = matches!(permit, acp_lifecycle::PermitDecision::Granted(_));
+        assert_eq!(is_granted, mode != PermissionMode::ReadOnly, "{mode:?}: {permit:?}");
     }
 }
 
 /// A model that is `direct` until it is found.
 #[derive(Debug, Default)]
-struct Late(std::sync::OnceLock<String>);
+struct LateNamedModel(std::sync::OnceLock<String>);
 
-impl Model for Late {
+impl Model for LateNamedModel {
     fn name(&self) -> &str {
         self.0.get().map_or("direct", String::as_str)
     }
@@ -261,22 +283,22 @@ impl Model for Late {
         commands_of(self.name(), tools)
     }
 
-    fn reply(&self, _: Request) -> Reply {
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
         Box::pin(futures::stream::empty())
     }
 }
 
 #[test]
 fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
-    let late = Arc::new(Late::default());
+    let late = Arc::new(LateNamedModel::default());
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let selection = Selection::new(shelf(&[]), late.clone(), None);
-    let options = Options::new(selection, handle.clone(), commands(), vec![]);
-    told(&handle);
+    let selection = Selection::new(fake_catalogue(&[]), late.clone(), None);
+    let options = SessionOptions::new(selection, handle.clone(), commands(), vec![]);
+    queued_updates(&handle);
     late.0.set("found/one".to_owned()).unwrap();
     options.refresh();
-    let updates = told(&handle);
-    assert_eq!(shown(&updates), ["options found/one", "commands"]);
+    let updates = queued_updates(&handle);
+    assert_eq!(update_kinds(&updates), ["options found/one", "commands"]);
     let offered = &updates[0]["configOptions"][0]["options"];
     let offered: Vec<_> = offered.as_array().unwrap().iter().map(|it| &it["value"]).collect();
     assert_eq!(offered, ["direct", "found/one"]);

@@ -1,24 +1,24 @@
 //! Every kind of content a client may send, for models that take all of it and for one that reads
 //! text only.
 
-use super::{ReadRules, linked, parts, typed};
+use super::{ReadRules, prompt_parts, read_linked_files, typed_text};
 use crate::limits;
 use acp_tools::Workspace;
 use agent_client_protocol::v1::schema::ContentBlock;
-use callboard_models::{Part, Traits};
+use callboard_models::{ContentPart, ModelCapabilities};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-const BLIND: Traits = Traits::new();
-const SEES: Traits = Traits::new().with_images().with_audio();
+const BLIND: ModelCapabilities = ModelCapabilities::new();
+const SEES: ModelCapabilities = ModelCapabilities::new().with_images().with_audio();
 
 fn blocks(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()
 }
 
-fn text(text: &str) -> Part {
-    Part::Text(text.to_owned())
+fn text(text: &str) -> ContentPart {
+    ContentPart::Text(text.to_owned())
 }
 
 #[test]
@@ -36,11 +36,11 @@ fn blocks_are_joined_and_nothing_is_dropped_silently() {
                 file:///d:\n[a binary resource, which cannot be read]";
     let named = "\n[an image (image/png, 0 KiB), which this model cannot see]\n\
                  [audio (audio/wav, 0 KiB), which this model cannot hear]\nnow";
-    assert_eq!(parts(blocks.clone(), &BLIND), [text(&format!("{told}{named}"))]);
-    let image = Part::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
-    let audio = Part::Audio { media_type: "audio/wav".to_owned(), data: "AAAA".to_owned() };
-    assert_eq!(parts(blocks.clone(), &SEES), [text(told), image, audio, text("now")]);
-    assert_eq!(typed(&blocks), "read this\nnow");
+    assert_eq!(prompt_parts(blocks.clone(), &BLIND), [text(&format!("{told}{named}"))]);
+    let image = ContentPart::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
+    let audio = ContentPart::Audio { media_type: "audio/wav".to_owned(), data: "AAAA".to_owned() };
+    assert_eq!(prompt_parts(blocks.clone(), &SEES), [text(told), image, audio, text("now")]);
+    assert_eq!(typed_text(&blocks), "read this\nnow");
 }
 
 #[test]
@@ -55,13 +55,15 @@ fn what_every_provider_would_refuse_is_not_sent() {
         ("image/png", &*large, "which is too large"),
     ] {
         let image = json!([{"type": "image", "data": data, "mimeType": media_type}]);
-        let [Part::Text(said)] = &parts(blocks(image), &SEES)[..] else { panic!("{why}") };
+        let [ContentPart::Text(said)] = &prompt_parts(blocks(image), &SEES)[..] else {
+            panic!("{why}")
+        };
         assert!(said.starts_with(&format!("[an image ({media_type}, ")), "{said}");
         assert!(said.ends_with(&format!("), {why}]")), "{said}");
     }
     let image = json!({"type": "image", "data": "AAA=", "mimeType": "image/png"});
     let images = blocks(Value::Array(vec![image; limits::MAX_PROMPT_MEDIA + 1]));
-    let parts = parts(images, &SEES);
+    let parts = prompt_parts(images, &SEES);
     assert_eq!(parts.len(), limits::MAX_PROMPT_MEDIA + 1);
     assert_eq!(parts.last(), Some(&text("[an image (image/png, 0 KiB), which is one too many]")));
 }
@@ -69,15 +71,17 @@ fn what_every_provider_would_refuse_is_not_sent() {
 #[test]
 fn an_embedded_image_is_an_image() {
     let image = json!([{"type": "resource", "resource": {"uri": "file:///d.png", "blob": "AAA=", "mimeType": "image/png"}}]);
-    let image = parts(blocks(image), &SEES);
-    assert!(matches!(&image[..], [Part::Text(uri), Part::Image { .. }] if uri == "file:///d.png:"));
+    let image = prompt_parts(blocks(image), &SEES);
+    assert!(
+        matches!(&image[..], [ContentPart::Text(uri), ContentPart::Image { .. }] if uri == "file:///d.png:")
+    );
 }
 
 #[tokio::test]
 async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
-    let large = "x".repeat(usize::try_from(limits::MAX_LINKED_BYTES).unwrap() + 1);
+    let large = "x".repeat(usize::try_from(limits::MAX_LINKED_FILE_BYTES).unwrap() + 1);
     for (name, text) in [("a b.txt", "one\ntwo\n"), ("large.txt", &large), ("binary", "a\0b")] {
         std::fs::write(root.join(name), text).unwrap();
     }
@@ -93,8 +97,9 @@ async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
         (file(""), Err(". was not read: ")),
         (link("file:///etc/passwd".to_owned()), Err("/etc/passwd was not read: ")),
     ] {
-        let linked =
-            linked(&blocks(json!([link])), &workspace, ReadRules::default()).await.unwrap();
+        let linked = read_linked_files(&blocks(json!([link])), &workspace, ReadRules::default())
+            .await
+            .unwrap();
         let [(file, is_read)] = &linked.files[..] else { panic!("{linked:?}") };
         assert_eq!((file.is_absolute(), *is_read), (true, told.is_ok()), "{linked:?}");
         let said = linked.text.strip_prefix("Files that the prompt links to:\n\n").unwrap();
@@ -112,16 +117,17 @@ async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
     ] {
         let link = blocks(json!([link(uri.to_owned())]));
         assert_eq!(
-            linked(&link, &workspace, ReadRules::default()).await.is_none(),
+            read_linked_files(&link, &workspace, ReadRules::default()).await.is_none(),
             is_named,
             "{uri}"
         );
         let note = if is_named { "\n[it is only named; what is there was not read]" } else { "" };
-        assert_eq!(parts(link, &BLIND), [text(&format!("[it]({uri}){note}"))]);
+        assert_eq!(prompt_parts(link, &BLIND), [text(&format!("[it]({uri}){note}"))]);
     }
     let many = vec![file("a%20b.txt"); limits::MAX_LINKED_FILES + 1];
-    let linked =
-        linked(&blocks(Value::Array(many)), &workspace, ReadRules::default()).await.unwrap();
+    let linked = read_linked_files(&blocks(Value::Array(many)), &workspace, ReadRules::default())
+        .await
+        .unwrap();
     assert_eq!(linked.text.matches("was not read: one of too many").count(), 1);
     assert_eq!(linked.files.len(), limits::MAX_LINKED_FILES);
 }

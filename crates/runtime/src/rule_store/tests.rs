@@ -11,19 +11,19 @@ use tempfile::TempDir;
 use super::*;
 
 /// A store in a folder of its own, which the store makes.
-fn store() -> (TempDir, StateStore) {
+fn store() -> (TempDir, FileRuleStore) {
     let dir = TempDir::new().unwrap();
-    let store = StateStore::new(dir.path().join("state/callboard/permissions"));
+    let store = FileRuleStore::new(dir.path().join("state/callboard/permissions"));
     (dir, store)
 }
 
-fn rule(scope: Scope, command: &str) -> Rule {
+fn rule(scope: RuleScope, command: &str) -> Rule {
     let effect = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
     Rule { scope, matcher: Matcher::Effect(effect), verdict: Verdict::Deny }
 }
 
-fn add(store: &StateStore, root: &str, rules: &[&Rule]) -> Result<(), StoreError> {
-    let changes: Vec<_> = rules.iter().map(|rule| Change::Add((*rule).clone())).collect();
+fn add(store: &FileRuleStore, root: &str, rules: &[&Rule]) -> Result<(), RuleStoreError> {
+    let changes: Vec<_> = rules.iter().map(|rule| RuleChange::Add((*rule).clone())).collect();
     store.save(root.as_ref(), &changes)
 }
 
@@ -40,22 +40,22 @@ fn rules_outlive_the_store_and_keep_to_their_project() {
     let (_dir, store) = store();
     assert_eq!(store.load("/p".as_ref()).unwrap(), []);
     assert!(!store.folder.exists(), "looking changes nothing");
-    let (mine, users) = (rule(Scope::Project, "a"), rule(Scope::User, "b"));
+    let (mine, users) = (rule(RuleScope::Project, "a"), rule(RuleScope::User, "b"));
     add(&store, "/p", &[&mine, &users, &mine]).unwrap();
-    let again = StateStore::new(store.folder.clone());
+    let again = FileRuleStore::new(store.folder.clone());
     assert_eq!(again.load("/p".as_ref()).unwrap(), [mine.clone(), users.clone()]);
     assert_eq!(again.load("/p/q".as_ref()).unwrap(), std::slice::from_ref(&users));
-    again.save("/p".as_ref(), &[Change::Remove(mine)]).unwrap();
+    again.save("/p".as_ref(), &[RuleChange::Remove(mine)]).unwrap();
     assert_eq!(store.load("/p".as_ref()).unwrap(), [users]);
 }
 
 #[test]
 fn files_are_the_users_alone() {
     let (_dir, store) = store();
-    add(&store, "/p", &[&rule(Scope::Project, "a"), &rule(Scope::User, "b")]).unwrap();
+    add(&store, "/p", &[&rule(RuleScope::Project, "a"), &rule(RuleScope::User, "b")]).unwrap();
     assert_eq!(mode(&store.folder), 0o700);
-    for scope in [Scope::Project, Scope::User] {
-        assert_eq!(mode(&store.file(scope, "/p".as_ref())), 0o600);
+    for scope in [RuleScope::Project, RuleScope::User] {
+        assert_eq!(mode(&store.file_path(scope, "/p".as_ref())), 0o600);
     }
     let left = fs::read_dir(&store.folder).unwrap().count();
     assert_eq!(left, 3, "two files, the lock, and nothing temporary");
@@ -64,8 +64,8 @@ fn files_are_the_users_alone() {
 #[test]
 fn a_file_says_for_people_whose_rules_it_holds() {
     let (_dir, store) = store();
-    add(&store, "/p", &[&rule(Scope::Project, "a")]).unwrap();
-    let text = fs::read(store.file(Scope::Project, "/p".as_ref())).unwrap();
+    add(&store, "/p", &[&rule(RuleScope::Project, "a")]).unwrap();
+    let text = fs::read(store.file_path(RuleScope::Project, "/p".as_ref())).unwrap();
     let expected = json!({"root": "/p", "rules": [{
         "scope": "project",
         "matcher": {"effect": {"run": {"command": "a", "cwd": "/p"}}},
@@ -77,7 +77,7 @@ fn a_file_says_for_people_whose_rules_it_holds() {
 #[test]
 fn rules_that_people_write_are_read() {
     let (_dir, store) = store();
-    private::make_folder(&store.folder).unwrap();
+    private::create_folder(&store.folder).unwrap();
     let text = r#"{"rules": [
         {"scope": "user", "verdict": "allow", "matcher": {"argv": ["cargo", "test"]}},
         {"scope": "user", "verdict": "ask", "matcher": {"argv": ["git"]}},
@@ -90,7 +90,7 @@ fn rules_that_people_write_are_read() {
 
 #[test]
 fn what_others_could_have_written_is_refused_and_left_alone() {
-    type Spoil = fn(&StateStore, &Path);
+    type Spoil = fn(&FileRuleStore, &Path);
     let spoil: [(&str, Spoil); 9] = [
         ("others may write it", |_, file| set_mode(file, 0o602)),
         ("others may write it", |_, file| set_mode(file, 0o620)),
@@ -106,7 +106,7 @@ fn what_others_could_have_written_is_refused_and_left_alone() {
         }),
         ("it is over", |_, file| {
             let file = fs::File::options().write(true).open(file).unwrap();
-            file.set_len(MAX_RULES_BYTES + 1).unwrap();
+            file.set_len(MAX_RULE_FILE_BYTES + 1).unwrap();
         }),
         ("EOF while parsing", |_, file| fs::write(file, "{\"rules\": [").unwrap()),
         ("unknown", |_, file| {
@@ -115,18 +115,18 @@ fn what_others_could_have_written_is_refused_and_left_alone() {
             fs::write(file, json!({"rules": [rule]}).to_string()).unwrap();
         }),
         ("another scope", |_, file| {
-            let rule = serde_json::to_value(rule(Scope::Project, "a")).unwrap();
+            let rule = serde_json::to_value(rule(RuleScope::Project, "a")).unwrap();
             fs::write(file, json!({"rules": [rule]}).to_string()).unwrap();
         }),
     ];
     for (why, spoil) in spoil {
         let (_dir, store) = store();
-        add(&store, "/p", &[&rule(Scope::User, "a")]).unwrap();
-        let file = store.file(Scope::User, "/p".as_ref());
+        add(&store, "/p", &[&rule(RuleScope::User, "a")]).unwrap();
+        let file = store.file_path(RuleScope::User, "/p".as_ref());
         spoil(&store, &file);
         let error = store.load("/p".as_ref()).unwrap_err().to_string();
         assert!(error.contains(why), "{why}: {error}");
-        add(&store, "/p", &[&rule(Scope::User, "b")]).unwrap_err();
+        add(&store, "/p", &[&rule(RuleScope::User, "b")]).unwrap_err();
         assert_eq!(store.load("/p".as_ref()).unwrap_err().to_string(), error);
     }
 }
@@ -139,7 +139,7 @@ fn a_folder_that_is_a_link_is_refused() {
     fs::create_dir_all(store.folder.parent().unwrap()).unwrap();
     symlink(elsewhere, &store.folder).unwrap();
     store.load("/p".as_ref()).unwrap_err();
-    add(&store, "/p", &[&rule(Scope::User, "b")]).unwrap_err();
+    add(&store, "/p", &[&rule(RuleScope::User, "b")]).unwrap_err();
 }
 
 #[test]
@@ -150,7 +150,8 @@ fn two_at_once_lose_nothing() {
             let store = &store;
             scope.spawn(move || {
                 for n in 0..10 {
-                    add(store, "/p", &[&rule(Scope::Project, &format!("{thread} {n}"))]).unwrap();
+                    add(store, "/p", &[&rule(RuleScope::Project, &format!("{thread} {n}"))])
+                        .unwrap();
                 }
             });
         }
@@ -172,7 +173,7 @@ const STORED: [(&str, &str); 2] = [
 #[test]
 fn rules_that_earlier_builds_stored_are_read() {
     let (_dir, store) = store();
-    private::make_folder(&store.folder).unwrap();
+    private::create_folder(&store.folder).unwrap();
     for (name, text) in STORED {
         fs::write(store.folder.join(name), text).unwrap();
     }
@@ -182,10 +183,10 @@ fn rules_that_earlier_builds_stored_are_read() {
     };
     let run = Effect::Run { command: "cargo --version".to_owned(), cwd: "/p".into() };
     let expected = [
-        allow(Scope::Project, words("git status").unwrap()),
-        allow(Scope::Project, Matcher::Effect(Effect::Write("/p/b.txt".into()))),
-        allow(Scope::Project, Matcher::Effect(run)),
-        allow(Scope::User, words("git log").unwrap()),
+        allow(RuleScope::Project, words("git status").unwrap()),
+        allow(RuleScope::Project, Matcher::Effect(Effect::Write("/p/b.txt".into()))),
+        allow(RuleScope::Project, Matcher::Effect(run)),
+        allow(RuleScope::User, words("git log").unwrap()),
     ];
     assert_eq!(store.load("/p".as_ref()).unwrap(), expected);
 }

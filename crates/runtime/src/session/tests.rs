@@ -1,22 +1,27 @@
 //! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
 
-mod asked;
-mod late;
+mod late_writes;
 mod meta_key;
+mod permission_requests;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 
-use acp_lifecycle::rules::{Change, StoreError};
+use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{
     AllowPolicy, Effect, Effects, Grant, Pinned, Policy, ReadOnlyPolicy, Rule, RuleStore, Titles,
 };
-use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError, ToolRole};
+use acp_tools::{
+    CallDescription, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput, ToolPreview,
+    ToolRole,
+};
 use acp_types::schema::v1::ToolCallStatus;
 use acp_types::{Content, ToolKind};
 use agent_client_protocol::v1::schema::{AuthMethod, AuthMethodAgent, ClientCapabilities};
-use callboard_models::direct::Direct;
-use callboard_models::{Event, Model, Reply, Request, SpecError, Traits};
+use callboard_models::direct::DirectModel;
+use callboard_models::{
+    Model, ModelCapabilities, ModelEvent, ModelRequest, ModelSpecError, ReplyStream,
+};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
@@ -27,12 +32,14 @@ use tokio::task::yield_now;
 
 use super::*;
 use crate::authenticator::Authenticator;
-use crate::catalogue::{Catalogue, Choice};
-use acp_conformance::{Agent, Behaviour, Error, Permission as Answer, shown};
+use crate::model_catalogue::{ModelCatalogue, ModelChoice};
+use acp_conformance::{
+    AgentUnderTest, ClientBehaviour, Error, PermissionReply as Answer, call_text,
+};
 
 /// Takes back what there is no more, and takes its time to end when it is cancelled.
 #[derive(Debug)]
-struct Undo {
+struct FakeUndoTool {
     log: Arc<Mutex<Vec<&'static str>>>,
 }
 
@@ -42,29 +49,29 @@ struct Args {
     why: Option<String>,
 }
 
-impl Tool for Undo {
+impl Tool for FakeUndoTool {
     type Args = Args;
     type Plan = ();
 
     fn spec(&self) -> Spec {
-        Spec::new("undo", "Takes its time.", ToolKind::Edit).with_reach(Reach::Changes)
+        Spec::new("undo", "Takes its time.", ToolKind::Edit).with_side_effects(SideEffects::Changes)
     }
 
     fn role(&self) -> Option<ToolRole> {
         Some(ToolRole::Undo)
     }
 
-    fn describe(&self, args: &Args, _: &Context) -> Description {
-        Description::new("undo").with("why", args.why.as_deref().unwrap_or_default())
+    fn describe(&self, args: &Args, _: &Context) -> CallDescription {
+        CallDescription::new("undo").with("why", args.why.as_deref().unwrap_or_default())
     }
 
     async fn preview(
         &self,
         _: Args,
         invocation: Invocation<'_>,
-    ) -> std::result::Result<Draft<()>, ToolError> {
+    ) -> std::result::Result<ToolPreview<()>, ToolError> {
         let effects = Effects::from(Effect::Write(invocation.context.workspace.cwd().join("file")));
-        Ok(Draft::new(()).with_effects(effects))
+        Ok(ToolPreview::new(()).with_effects(effects))
     }
 
     async fn run(
@@ -72,35 +79,38 @@ impl Tool for Undo {
         pinned: Pinned<()>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> std::result::Result<Output, ToolError> {
+    ) -> std::result::Result<ToolOutput, ToolError> {
         pinned.release(grant)?;
         self.log.lock().unwrap().push("begin");
-        invocation.call.append(Content::text("begun"));
-        invocation.call.cancel().cancelled().await;
+        invocation.call.append_content(Content::text("begun"));
+        invocation.call.cancel_token().cancelled().await;
         for _ in 0..1000 {
             yield_now().await;
         }
         self.log.lock().unwrap().push("end");
-        Ok(Output::new("It is undone."))
+        Ok(ToolOutput::new("It is undone."))
     }
 }
 
 /// An agent with that tool alone, and what the tool did.
-async fn start(behaviour: impl Into<Behaviour>) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+async fn start(
+    behaviour: impl Into<ClientBehaviour>,
+) -> (AgentUnderTest, String, Arc<Mutex<Vec<&'static str>>>) {
     start_with(behaviour, |agent| agent).await
 }
 
 /// The same, of an agent that is changed first.
 async fn start_with(
-    behaviour: impl Into<Behaviour>,
-    change: impl FnOnce(crate::agent::Agent) -> crate::agent::Agent,
-) -> (Agent, String, Arc<Mutex<Vec<&'static str>>>) {
+    behaviour: impl Into<ClientBehaviour>,
+    change: impl FnOnce(crate::agent::CodingAgent) -> crate::agent::CodingAgent,
+) -> (AgentUnderTest, String, Arc<Mutex<Vec<&'static str>>>) {
     let log = Arc::<Mutex<Vec<&'static str>>>::default();
     let titles = Titles::parse("en", "undo = Undo { $why }\nundo-pending = Undo\n").unwrap();
     let mut registry = Registry::new(titles);
-    registry.add(Undo { log: log.clone() });
-    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
-    let mut agent = Agent::in_process(change(agent.with_tools(registry)), behaviour);
+    registry.add(FakeUndoTool { log: log.clone() });
+    let agent =
+        crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
+    let mut agent = AgentUnderTest::in_process(change(agent.with_tools(registry)), behaviour);
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     (agent, session, log)
@@ -110,18 +120,18 @@ async fn start_with(
 async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_one() {
     let (mut agent, session, log) = start(Answer::default()).await;
     let first = agent.prompt(&session, "/undo").await.unwrap();
-    agent.until(|client| client.session(&session).shows("begun")).await.unwrap();
+    agent.wait_until(|client| client.session(&session).shows_line("begun")).await.unwrap();
     let second = agent.prompt(&session, "/undo").await.unwrap();
     agent.notify("$/cancel_request", json!({ "requestId": first })).await.unwrap();
-    assert_eq!(agent.stop_reason(&first).await.unwrap(), "cancelled");
-    assert_eq!(agent.client.session(&session).said(), "It is undone.");
-    let has_begun = |client: &acp_conformance::Client| {
-        client.session(&session).calls().get(1).is_some_and(|call| shown(call) == "begun")
+    assert_eq!(agent.wait_for_stop_reason(&first).await.unwrap(), "cancelled");
+    assert_eq!(agent.client.session(&session).message_text(), "It is undone.");
+    let has_begun = |client: &acp_conformance::TestClient| {
+        client.session(&session).calls().get(1).is_some_and(|call| call_text(call) == "begun")
     };
-    agent.until(has_begun).await.unwrap();
+    agent.wait_until(has_begun).await.unwrap();
     assert_eq!(*log.lock().unwrap(), ["begin", "end", "begin"]);
     agent.cancel(&session).await.unwrap();
-    assert_eq!(agent.stop_reason(&second).await.unwrap(), "cancelled");
+    assert_eq!(agent.wait_for_stop_reason(&second).await.unwrap(), "cancelled");
     let statuses = agent.client.session(&session).calls();
     let statuses: Vec<_> = statuses.iter().map(|call| call.status).collect();
     assert_eq!(statuses, [ToolCallStatus::Completed; 2], "what was done was done");
@@ -129,15 +139,15 @@ async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_
 
 #[tokio::test]
 async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() {
-    let (mut agent, session, log) = start(Answer::Never).await;
+    let (mut agent, session, log) = start(Answer::NoReply).await;
     let prompt = agent.prompt(&session, "/undo").await.unwrap();
-    agent.until(|client| !client.asked.is_empty()).await.unwrap();
+    agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
     agent.cancel(&session).await.unwrap();
-    assert_eq!(agent.stop_reason(&prompt).await.unwrap(), "cancelled");
-    let call = agent.client.session(&session).call("undo").unwrap();
+    assert_eq!(agent.wait_for_stop_reason(&prompt).await.unwrap(), "cancelled");
+    let call = agent.client.session(&session).call_of_tool("undo").unwrap();
     let error = "Cancelled with its turn. It did not run.";
     assert_eq!(call.raw_output, Some(json!({"error": error, "code": "cancelled"})));
-    assert_eq!(agent.client.session(&session).said(), error);
+    assert_eq!(agent.client.session(&session).message_text(), error);
     assert!(log.lock().unwrap().is_empty());
 }
 
@@ -148,38 +158,38 @@ async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
     for (policy, expected) in policies {
         // A question would never be answered.
         let (mut agent, session, log) =
-            start_with(Answer::Never, |agent| agent.with_policy(policy)).await;
-        assert_eq!(agent.client.session(&session).mode(), None);
+            start_with(Answer::NoReply, |agent| agent.with_policy(policy)).await;
+        assert_eq!(agent.client.session(&session).current_mode(), None);
         let prompt = agent.prompt(&session, "/undo").await.unwrap();
         if !expected.is_empty() {
-            agent.until(|client| client.session(&session).shows("begun")).await.unwrap();
+            agent.wait_until(|client| client.session(&session).shows_line("begun")).await.unwrap();
             agent.cancel(&session).await.unwrap();
         }
-        agent.stop_reason(&prompt).await.unwrap();
-        assert_eq!((&**log.lock().unwrap(), agent.client.asked.len()), (expected, 0));
+        agent.wait_for_stop_reason(&prompt).await.unwrap();
+        assert_eq!((&**log.lock().unwrap(), agent.client.permission_requests.len()), (expected, 0));
     }
 }
 
 /// Rules on a disk that hangs, but for no more than 5 s.
 #[derive(Debug)]
-struct Hangs(Mutex<mpsc::Receiver<()>>);
+struct HangingRuleStore(Mutex<mpsc::Receiver<()>>);
 
-impl RuleStore for Hangs {
-    fn load(&self, _: &Path) -> std::result::Result<Vec<Rule>, StoreError> {
+impl RuleStore for HangingRuleStore {
+    fn load(&self, _: &Path) -> std::result::Result<Vec<Rule>, RuleStoreError> {
         self.0.lock().unwrap().recv_timeout(Duration::from_secs(5)).unwrap_or(());
         Ok(Vec::new())
     }
 
-    fn save(&self, _: &Path, _: &[Change]) -> std::result::Result<(), StoreError> {
+    fn save(&self, _: &Path, _: &[RuleChange]) -> std::result::Result<(), RuleStoreError> {
         Ok(())
     }
 }
 
 /// Lets anyone log in by one method.
 #[derive(Debug)]
-struct Anyone;
+struct FakeAuthenticator;
 
-impl Authenticator for Anyone {
+impl Authenticator for FakeAuthenticator {
     fn methods(&self, _: &ClientCapabilities) -> Vec<AuthMethod> {
         vec![AuthMethod::Agent(AuthMethodAgent::new("setup", "Set up"))]
     }
@@ -195,16 +205,17 @@ impl Authenticator for Anyone {
 
 #[tokio::test]
 async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
-    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
+    let agent =
+        crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
     for (agent, offered, methods) in [
         (agent.clone(), json!([]), &[("setup", false), ("", false)]),
         (
-            agent.with_authenticator(Arc::new(Anyone)),
+            agent.with_authenticator(Arc::new(FakeAuthenticator)),
             json!([{ "id": "setup", "name": "Set up" }]),
             &[("setup", true), ("other", false)],
         ),
     ] {
-        let mut agent = Agent::in_process(agent, Answer::default());
+        let mut agent = AgentUnderTest::in_process(agent, Answer::default());
         let answer = agent.initialize().await.unwrap();
         assert_eq!(answer["authMethods"], offered);
         let can_log_out = &answer["agentCapabilities"]["auth"]["logout"];
@@ -219,90 +230,93 @@ async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
 }
 
 /// Asks for a session whose rules hang until something is sent; returns the request too.
-async fn opening() -> (Agent, serde_json::Value, mpsc::Sender<()>) {
+async fn request_hanging_session() -> (AgentUnderTest, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
-    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
-    let agent = agent.with_rule_store(Some(Arc::new(Hangs(Mutex::new(gate)))));
-    let agent = agent.with_authenticator(Arc::new(Anyone));
-    let mut agent = Agent::in_process(agent, Answer::default());
+    let agent =
+        crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
+    let agent = agent.with_rule_store(Some(Arc::new(HangingRuleStore(Mutex::new(gate)))));
+    let agent = agent.with_authenticator(Arc::new(FakeAuthenticator));
+    let mut agent = AgentUnderTest::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();
     let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
-    let new = agent.send("session/new", params).await.unwrap();
+    let new = agent.send_request("session/new", params).await.unwrap();
     (agent, new, open)
 }
 
 #[tokio::test]
 async fn a_session_whose_files_hang_holds_up_nobody() {
-    let (mut agent, new, open) = opening().await;
+    let (mut agent, new, open) = request_hanging_session().await;
     agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
-    assert!(agent.client.answer(&new).is_none());
+    assert!(agent.client.response(&new).is_none());
     open.send(()).unwrap();
-    let answer = agent.answer(&new).await.unwrap();
+    let answer = agent.wait_for_result(&new).await.unwrap();
     let session = answer["sessionId"].as_str().unwrap();
-    assert_eq!(agent.turn(session, "think it is there").await.unwrap(), "end_turn");
+    assert_eq!(agent.run_turn(session, "think it is there").await.unwrap(), "end_turn");
 }
 
 #[tokio::test]
 async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
-    let (mut agent, new, open) = opening().await;
+    let (mut agent, new, open) = request_hanging_session().await;
     // It is being opened beside what else is asked for.
     agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
     agent.close_input();
-    let ended = tokio::time::timeout(Duration::from_millis(50), agent.ended()).await;
+    let ended = tokio::time::timeout(Duration::from_millis(50), agent.drain_and_wait()).await;
     assert!(ended.is_err(), "it does not wait");
     open.send(()).unwrap();
-    agent.ended().await.unwrap();
-    assert!(matches!(agent.client.answer(&new), Some(Ok(_))), "{:?}", agent.client);
+    agent.drain_and_wait().await.unwrap();
+    assert!(matches!(agent.client.response(&new), Some(Ok(_))), "{:?}", agent.client);
 }
 
 #[tokio::test]
 async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
-    let (mut agent, first, open) = opening().await;
+    let (mut agent, first, open) = request_hanging_session().await;
     let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
     let others = agent.flood(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
     let (last, others) = others.split_last().unwrap();
-    let Err(Error::Refused(error)) = agent.answer(last).await else { panic!("it is opened") };
+    let Err(Error::ErrorResponse(error)) = agent.wait_for_result(last).await else {
+        panic!("it is opened")
+    };
     assert_eq!(error["data"]["reason"], "busy");
-    assert!(others.iter().all(|id| agent.client.answer(id).is_none()));
+    assert!(others.iter().all(|id| agent.client.response(id).is_none()));
     // The disk answers again.
     drop(open);
     for id in std::iter::once(&first).chain(others) {
-        agent.answer(id).await.unwrap();
+        agent.wait_for_result(id).await.unwrap();
     }
 }
 
 /// A model that says one word and no more, and panics over its name once it is told to.
 #[derive(Debug, Default)]
-struct Nameless(AtomicBool);
+struct PanickingModel(AtomicBool);
 
-impl Model for Nameless {
+impl Model for PanickingModel {
     fn name(&self) -> &str {
         assert!(!self.0.load(Relaxed), "it has no name");
         "nameless"
     }
 
-    fn reply(&self, _: Request) -> Reply {
-        let word = futures::stream::iter([Event::Text("Hm".to_owned())]);
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
+        let word = futures::stream::iter([ModelEvent::Text("Hm".to_owned())]);
         Box::pin(word.chain(futures::stream::pending()))
     }
 }
 
 #[tokio::test]
 async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
-    let model = Arc::new(Nameless::default());
-    let agent = crate::agent::Agent::new(model.clone(), std::iter::empty());
-    let mut agent = Agent::in_process(agent, Answer::default());
+    let model = Arc::new(PanickingModel::default());
+    let agent = crate::agent::CodingAgent::new(model.clone(), std::iter::empty());
+    let mut agent = AgentUnderTest::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     let mut prompts = vec![agent.prompt(&session, "a").await.unwrap()];
-    agent.until(|client| client.session(&session).said() == "Hm").await.unwrap();
+    agent.wait_until(|client| client.session(&session).message_text() == "Hm").await.unwrap();
     for _ in 1..limits::MAX_WAITING_PROMPTS {
         prompts.push(agent.prompt(&session, "b").await.unwrap());
     }
     model.0.store(true, Relaxed);
     agent.cancel(&session).await.unwrap();
     for prompt in &prompts {
-        assert_eq!(agent.stop_reason(prompt).await.unwrap(), "cancelled");
+        assert_eq!(agent.wait_for_stop_reason(prompt).await.unwrap(), "cancelled");
     }
     let transcript = agent.client.transcript();
     let answer =
@@ -314,47 +328,52 @@ async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
 
 /// Opens its only model, whose name nobody gets, when something is sent.
 #[derive(Debug)]
-struct Shelf(Mutex<mpsc::Receiver<()>>);
+struct HangingCatalogue(Mutex<mpsc::Receiver<()>>);
 
-impl Catalogue for Shelf {
-    fn list(&self) -> Vec<Choice> {
-        vec![Choice { value: "nameless".to_owned(), name: "N".to_owned(), description: None }]
+impl ModelCatalogue for HangingCatalogue {
+    fn list(&self) -> Vec<ModelChoice> {
+        vec![ModelChoice { value: "nameless".to_owned(), name: "N".to_owned(), description: None }]
     }
 
-    fn open(&self, _: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
+    fn open_model(&self, _: &str) -> std::result::Result<Arc<dyn Model>, ModelSpecError> {
         self.0.lock().unwrap().recv().unwrap_or(());
-        Ok(Arc::new(Nameless(true.into())))
+        Ok(Arc::new(PanickingModel(true.into())))
     }
 }
 
 /// Asks for that model; returns the session and the request too.
-async fn choosing() -> (Agent, String, serde_json::Value, mpsc::Sender<()>) {
+async fn request_hanging_model() -> (AgentUnderTest, String, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
-    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
-    let agent = agent.with_catalogue(Arc::new(Shelf(Mutex::new(gate))));
-    let mut agent = Agent::in_process(agent, Answer::default());
+    let agent =
+        crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
+    let agent = agent.with_catalogue(Arc::new(HangingCatalogue(Mutex::new(gate))));
+    let mut agent = AgentUnderTest::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
     let params = json!({ "sessionId": session, "configId": "model", "value": "nameless" });
-    let set = agent.send("session/set_config_option", params).await.unwrap();
+    let set = agent.send_request("session/set_config_option", params).await.unwrap();
     (agent, session, set, open)
 }
 
 #[tokio::test]
 async fn a_change_of_the_model_that_hangs_is_answered_when_its_session_closes() {
-    let (mut agent, session, set, open) = choosing().await;
+    let (mut agent, session, set, open) = request_hanging_model().await;
     agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
-    let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
+    let Err(Error::ErrorResponse(error)) = agent.wait_for_result(&set).await else {
+        panic!("it is set")
+    };
     assert_eq!(error["message"], errors::session_closing().message);
     drop(open);
 }
 
 #[tokio::test]
 async fn a_change_of_the_model_that_panics_is_answered() {
-    let (mut agent, _, set, open) = choosing().await;
+    let (mut agent, _, set, open) = request_hanging_model().await;
     open.send(()).unwrap();
-    let Err(Error::Refused(error)) = agent.answer(&set).await else { panic!("it is set") };
-    assert_eq!(error["message"], errors::fault("something panicked").message);
+    let Err(Error::ErrorResponse(error)) = agent.wait_for_result(&set).await else {
+        panic!("it is set")
+    };
+    assert_eq!(error["message"], errors::internal("something panicked").message);
 }
 
 #[tokio::test]
@@ -364,67 +383,68 @@ async fn sessions_have_the_settings_of_their_agent() {
         let (mut agent, session, log) =
             start_with(Answer::default(), |agent| agent.with_session_config(config)).await;
         let prompt = agent.prompt(&session, "/undo").await.unwrap();
-        let ran = |client: &acp_conformance::Client| {
+        let ran = |client: &acp_conformance::TestClient| {
             let calls = client.session(&session).calls();
             calls.first().is_some_and(|call| call.status == ToolCallStatus::InProgress)
         };
-        agent.until(ran).await.unwrap();
+        agent.wait_until(ran).await.unwrap();
         while log.lock().unwrap().is_empty() {
             yield_now().await;
         }
         agent.cancel(&session).await.unwrap();
-        agent.stop_reason(&prompt).await.unwrap();
-        assert_eq!(agent.client.session(&session).shows("begun"), bytes > 0);
+        agent.wait_for_stop_reason(&prompt).await.unwrap();
+        assert_eq!(agent.client.session(&session).shows_line("begun"), bytes > 0);
     }
 }
 
 /// A model, or a catalogue, with traits of its own.
 #[derive(Debug)]
-struct Taking(Traits);
+struct Taking(ModelCapabilities);
 
 impl Model for Taking {
     fn name(&self) -> &'static str {
         "taking"
     }
 
-    fn traits(&self) -> Traits {
+    fn capabilities(&self) -> ModelCapabilities {
         self.0
     }
 
-    fn reply(&self, _: Request) -> Reply {
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
         futures::stream::empty().boxed()
     }
 }
 
-impl Catalogue for Taking {
-    fn list(&self) -> Vec<Choice> {
+impl ModelCatalogue for Taking {
+    fn list(&self) -> Vec<ModelChoice> {
         Vec::new()
     }
 
-    fn open(&self, name: &str) -> std::result::Result<Arc<dyn Model>, SpecError> {
-        Err(SpecError::Unknown { spec: name.to_owned() })
+    fn open_model(&self, name: &str) -> std::result::Result<Arc<dyn Model>, ModelSpecError> {
+        Err(ModelSpecError::Unknown { spec: name.to_owned() })
     }
 
-    fn takes(&self) -> Traits {
+    fn takes(&self) -> ModelCapabilities {
         self.0
     }
 }
 
 #[tokio::test]
 async fn clients_may_send_what_one_of_the_models_takes() {
-    let (text, images) = (Traits::new(), Traits::new().with_images());
+    let (text, images) = (ModelCapabilities::new(), ModelCapabilities::new().with_images());
     for (model, catalogue, image, audio) in [
         (text, None, false, false),
         (images, None, true, false),
         (text, Some(images), true, false),
         (images, Some(text.with_audio()), true, true),
     ] {
-        let agent = crate::agent::Agent::new(Arc::new(Taking(model)), std::iter::empty());
+        let agent = crate::agent::CodingAgent::new(Arc::new(Taking(model)), std::iter::empty());
         let agent = match catalogue {
             Some(catalogue) => agent.with_catalogue(Arc::new(Taking(catalogue))),
             None => agent,
         };
-        let answer = Agent::in_process(agent, Answer::default()).initialize().await.unwrap();
+        let answer =
+            AgentUnderTest::in_process(agent, Answer::default()).initialize().await.unwrap();
         let expected = json!({ "image": image, "audio": audio, "embeddedContext": true });
         assert_eq!(answer["agentCapabilities"]["promptCapabilities"], expected);
     }
@@ -435,15 +455,16 @@ async fn undo_is_offered_only_with_a_folder_for_it() {
     let state = tempfile::tempdir().unwrap();
     for folder in [None, Some(state.path().to_owned())] {
         let is_kept = folder.is_some();
-        let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
+        let agent =
+            crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
         let agent = match folder {
             Some(folder) => agent.with_state_folder(folder),
             None => agent,
         };
-        let mut agent = Agent::in_process(agent, Answer::default());
+        let mut agent = AgentUnderTest::in_process(agent, Answer::default());
         agent.initialize().await.unwrap();
         let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
-        agent.turn(&session, "/help").await.unwrap();
+        agent.run_turn(&session, "/help").await.unwrap();
         let menu = agent.client.transcript();
         assert_eq!(menu.contains(r#""name":"undo""#), is_kept, "{menu}");
         assert!(menu.contains(r#""name":"usage""#), "{menu}");

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{End, Ended, Footprint, OpenCall, Schedule};
-use acp_tools::Reach;
-use acp_types::{Content, Image, Reason, Status, ToolCallPatch};
-use callboard_models::{Call, Part, ToolResult};
-use callboard_process::text::head_tail;
+use acp_lifecycle::{CallEnd, CallOutcome, Footprint, OpenCall, Schedule};
+use acp_tools::SideEffects;
+use acp_types::{CallEndReason, Content, Image, Status, ToolCallPatch};
+use callboard_models::{ContentPart, ModelToolCall, ToolResult};
+use callboard_process::text::truncate_middle;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
@@ -23,53 +23,53 @@ pub(super) async fn run_calls(
     turn: &Turn<'_>,
     calls: Vec<PendingCall>,
 ) -> (Vec<ToolResult>, Option<String>) {
-    let mut order = Schedule::new(&touches(turn, &calls).await);
-    let mut results: Vec<_> = calls.iter().map(|pending| not_run(&pending.call)).collect();
+    let mut order = Schedule::new(&footprints(turn, &calls).await);
+    let mut results: Vec<_> = calls.iter().map(|pending| not_run_result(&pending.call)).collect();
     let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
     let (mut running, mut fault) = (FuturesUnordered::new(), None);
     loop {
         while fault.is_none()
             && running.len() < MAX_PARALLEL_CALLS
-            && let Some(place) = order.begin()
+            && let Some(place) = order.start_next()
             && let Some(pending) = waiting[place].take()
         {
             running.push(async move { (place, run_call(turn, pending).await) });
         }
         let Some((place, ended)) = running.next().await else { break };
-        order.end(place);
+        order.finish(place);
         results[place].is_error = ended.status != Status::Completed;
         if ended.is_fatal {
             fault = Some(ended.text.clone());
         }
         results[place].text = ended.text;
-        results[place].parts = ended.images.into_iter().map(part).collect();
+        results[place].parts = ended.images.into_iter().map(image_part).collect();
     }
     // What never ran is dropped here, which ends it.
     drop(waiting);
-    fit(&mut results);
+    truncate_results(&mut results);
     (results, fault)
 }
 
 /// Finds out what each call touches. A single call, or calls that change nothing, need no look
 /// at the disk.
-async fn touches(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
-    let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.reach);
-    let changes = calls.iter().any(|pending| reach(pending) == Some(Reach::Changes));
+async fn footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
+    let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.side_effects);
+    let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
     let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
         false => vec![None; calls.len()],
-        true => files(turn, calls).await,
+        true => touched_files(turn, calls).await,
     };
     let touch = |(pending, files)| match reach(pending) {
         // What nobody knows is refused at once.
-        None | Some(Reach::Nothing) => Footprint::Session(pending.call.name.clone()),
-        Some(Reach::Reads) => Footprint::Reads(files),
-        Some(Reach::Changes) => Footprint::Changes(files),
-        Some(_) => Footprint::Anything,
+        None | Some(SideEffects::Nothing) => Footprint::SessionTool(pending.call.name.clone()),
+        Some(SideEffects::Reads) => Footprint::Reads(files),
+        Some(SideEffects::Changes) => Footprint::Changes(files),
+        Some(_) => Footprint::Command,
     };
     calls.iter().zip(files).map(touch).collect()
 }
 
-async fn files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
+async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf>>> {
     let named: Vec<_> = calls
         .iter()
         .map(|pending| {
@@ -81,7 +81,7 @@ async fn files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf
     let settle = move || {
         let settled = |location: &acp_types::Location| {
             let at = workspace.resolve_path(location.path()).ok()?;
-            Some(workspace.settle(&at).ok()?.path().to_owned())
+            Some(workspace.canonicalize(&at).ok()?.path().to_owned())
         };
         let files = |named: Option<Vec<_>>| named?.iter().map(settled).collect::<Option<Vec<_>>>();
         named.into_iter().map(|named| files(named).filter(|files| !files.is_empty())).collect()
@@ -95,22 +95,22 @@ async fn files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec<PathBuf
     settled.unwrap_or_else(|| vec![None; calls.len()])
 }
 
-async fn run_call(turn: &Turn<'_>, pending: PendingCall) -> Ended {
+async fn run_call(turn: &Turn<'_>, pending: PendingCall) -> CallOutcome {
     let (open, call, args) = pending.into_parts();
     let id = open.handle().id().clone();
     let ended = match args {
-        Ok(args) => turn.perform(open, &call.name, args).await,
-        Err(text) => refuse(open, &call, text),
+        Ok(args) => turn.run_open_call(open, &call.name, args).await,
+        Err(text) => reject_arguments(open, &call, text),
     };
-    context::touched(turn, &id).await;
+    context::record_touched_files(turn, &id).await;
     ended
 }
 
-fn part(image: Image) -> Part {
-    Part::Image { media_type: image.media_type, data: image.data }
+fn image_part(image: Image) -> ContentPart {
+    ContentPart::Image { media_type: image.media_type, data: image.data }
 }
 
-fn not_run(call: &Call) -> ToolResult {
+fn not_run_result(call: &ModelToolCall) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
@@ -121,37 +121,37 @@ fn not_run(call: &Call) -> ToolResult {
 }
 
 /// Ends a call whose arguments nobody can read.
-fn refuse(open: OpenCall, call: &Call, text: String) -> Ended {
+fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallOutcome {
     let patch = ToolCallPatch::new()
         .raw_input(Value::String(call.arguments.clone()))
         .raw_output(json!({ "error": text, "code": "invalid_arguments" }))
         .append(Content::text(text.clone()));
-    open.finish(End::failed(Reason::Error).with(patch));
-    Ended::new(Status::Failed, Some(Reason::Error), text)
+    open.finish(CallEnd::failed(CallEndReason::Error).with_patch(patch));
+    CallOutcome::new(Status::Failed, Some(CallEndReason::Error), text)
 }
 
 /// Cuts results that are too long, by leaving out their middle. Where all together are too long,
 /// the longest are cut first, and all of these alike. Of what they show, the first stays.
-fn fit(results: &mut [ToolResult]) {
+fn truncate_results(results: &mut [ToolResult]) {
     let mut room = MAX_REPLY_IMAGE_BYTES;
     for result in &mut *results {
-        let bytes: usize = result.parts.iter().map(Part::byte_len).sum();
+        let bytes: usize = result.parts.iter().map(ContentPart::byte_len).sum();
         match room.checked_sub(bytes) {
             Some(left) => room = left,
-            None => result.hide(NOT_SHOWN),
+            None => result.replace_parts_with_note(IMAGE_LEFT_OUT_NOTE),
         }
     }
     let lens = results.iter().map(|result| result.text.len().min(MAX_RESULT_BYTES));
-    let share = share(lens.collect(), MAX_REPLY_RESULT_BYTES);
+    let share = max_share(lens.collect(), MAX_REPLY_RESULT_BYTES);
     for result in results {
         if result.text.len() > share.min(MAX_RESULT_BYTES) {
-            result.text = head_tail(&result.text, share.min(MAX_RESULT_BYTES));
+            result.text = truncate_middle(&result.text, share.min(MAX_RESULT_BYTES));
         }
     }
 }
 
 /// Returns what each may have so that all together have at most `room`.
-fn share(mut lens: Vec<usize>, mut room: usize) -> usize {
+fn max_share(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     for (place, len) in lens.iter().enumerate() {
         let share = room / (lens.len() - place);
@@ -163,7 +163,7 @@ fn share(mut lens: Vec<usize>, mut room: usize) -> usize {
     usize::MAX
 }
 
-const NOT_SHOWN: &str =
+const IMAGE_LEFT_OUT_NOTE: &str =
     "[The image is left out here: there are too many in one reply. Look at fewer at once.]";
 
 #[cfg(test)]

@@ -5,31 +5,31 @@
 
 use std::sync::Arc;
 
-use callboard_models::{Message, Part, Replay, ToolResult, Usage};
+use callboard_models::{ChatMessage, ContentPart, ProviderReplay, TokenUsage, ToolResult};
 
-use crate::context::{Budget, weight};
+use crate::context::{ContextBudget, estimated_bytes};
 use crate::limits;
-use crate::options::Chosen;
+use crate::options::ActiveOptions;
 
 /// What a session remembers between turns.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     /// Shared with the requests, so that one costs the same however long the session is.
-    messages: Arc<Vec<Arc<Message>>>,
-    size: Size,
+    messages: Arc<Vec<Arc<ChatMessage>>>,
+    size: MessagesSize,
     /// Which model was asked last, by how many were taken up before, and how often, failed attempts
     /// included.
-    asked: (u64, usize),
-    spent: Spent,
+    requests_of_model: (u64, usize),
+    usage_totals: UsageTotals,
     /// How full the model that was asked last finds the session.
-    budget: Budget,
+    budget: ContextBudget,
     /// Whether the client was told a title of the session.
     pub(super) is_titled: bool,
 }
 
 /// What all replies of a session used, of every model, as far as the models count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spent {
+pub(crate) struct UsageTotals {
     /// Requests to models, failed attempts included.
     pub(crate) requests: u64,
     /// Tokens of the requests, those of a cache among them.
@@ -44,8 +44,8 @@ pub(crate) struct Spent {
     pub(crate) cost_micros: Option<u64>,
 }
 
-impl Spent {
-    fn add(&mut self, usage: &Usage) {
+impl UsageTotals {
+    fn add(&mut self, usage: &TokenUsage) {
         let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
         add(&mut self.input_tokens, usage.input_tokens);
         add(&mut self.output_tokens, usage.output_tokens);
@@ -59,90 +59,99 @@ impl Spent {
 
 /// How much messages are together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Size {
+struct MessagesSize {
     bytes: usize,
     /// Those of the images of results among them.
-    shown: usize,
+    image_bytes: usize,
     /// What they weigh for a model, in bytes of text.
-    weight: u64,
+    estimated_bytes: u64,
 }
 
-impl Size {
-    fn of(message: &Message) -> Self {
-        Self { bytes: byte_len(message), shown: shown_len(message), weight: weight(message) }
+impl MessagesSize {
+    fn from_message(message: &ChatMessage) -> Self {
+        Self {
+            bytes: byte_len(message),
+            image_bytes: image_len(message),
+            estimated_bytes: estimated_bytes(message),
+        }
     }
 
     fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
-        self.shown += other.shown;
-        self.weight += other.weight;
+        self.image_bytes += other.image_bytes;
+        self.estimated_bytes += other.estimated_bytes;
     }
 
-    fn take(&mut self, other: Self) {
+    fn subtract(&mut self, other: Self) {
         self.bytes -= other.bytes;
-        self.shown -= other.shown;
-        self.weight -= other.weight;
+        self.image_bytes -= other.image_bytes;
+        self.estimated_bytes -= other.estimated_bytes;
     }
 }
 
 impl History {
     /// Returns the messages, oldest first.
-    pub(crate) fn messages(&self) -> &Arc<Vec<Arc<Message>>> {
+    pub(crate) fn messages(&self) -> &Arc<Vec<Arc<ChatMessage>>> {
         &self.messages
     }
 
     /// Puts other messages in the place of all: a shorter telling of the same session.
-    pub(crate) fn replace(&mut self, messages: Vec<Arc<Message>>) {
-        self.size = Size::default();
-        messages.iter().for_each(|message| self.size.add(Size::of(message)));
+    pub(crate) fn replace(&mut self, messages: Vec<Arc<ChatMessage>>) {
+        self.size = MessagesSize::default();
+        messages.iter().for_each(|message| self.size.add(MessagesSize::from_message(message)));
         self.messages = Arc::new(messages);
     }
 
     /// Returns what the session's replies used so far.
-    pub(crate) fn spent(&self) -> &Spent {
-        &self.spent
+    pub(crate) fn usage_totals(&self) -> &UsageTotals {
+        &self.usage_totals
     }
 
     /// Remembers a message; where that is too much, the oldest are left out.
-    pub(super) fn say(&mut self, message: Message) -> Arc<Message> {
+    pub(super) fn push(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
         let message = Arc::new(message);
-        self.size.add(Size::of(&message));
+        self.size.add(MessagesSize::from_message(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
-        if self.size.shown > limits::MAX_SHOWN_BYTES {
+        if self.size.image_bytes > limits::MAX_HISTORY_IMAGE_BYTES {
             // Half at once, so that what a provider keeps of a session changes seldom.
-            self.hide_oldest(limits::MAX_SHOWN_BYTES / 2);
+            self.omit_oldest_images(limits::MAX_HISTORY_IMAGE_BYTES / 2);
         }
         if self.size.bytes > limits::MAX_HISTORY_BYTES {
             // Likewise.
-            self.shorten(limits::MAX_HISTORY_BYTES / 2);
+            self.drop_oldest(limits::MAX_HISTORY_BYTES / 2);
         }
         message
     }
 
     /// Remembers a reply without calls; one without a word is no message to any provider.
-    pub(super) fn say_words(&mut self, text: String, thought: String, replay: Option<Replay>) {
+    pub(super) fn push_text_reply(
+        &mut self,
+        text: String,
+        thought: String,
+        replay: Option<ProviderReplay>,
+    ) {
         if !text.trim().is_empty() {
-            self.say(Message::Assistant { text, thought, calls: Vec::new(), replay });
+            self.push(ChatMessage::Assistant { text, thought, calls: Vec::new(), replay });
         }
     }
 
     /// Tells the model what happened beside its messages.
-    pub(super) fn note(&mut self, what: &str) {
-        self.say(Message::Context(what.to_owned()));
+    pub(super) fn push_note(&mut self, what: &str) {
+        self.push(ChatMessage::Context(what.to_owned()));
     }
 
     /// Forgets a message and all that followed it.
-    pub(super) fn take_back(&mut self, first: &Arc<Message>) {
+    pub(super) fn truncate_from(&mut self, first: &Arc<ChatMessage>) {
         let place = self.messages.iter().rposition(|message| Arc::ptr_eq(message, first));
         if let Some(place) = place {
             let gone = Arc::make_mut(&mut self.messages).drain(place..);
-            gone.for_each(|message| self.size.take(Size::of(&message)));
+            gone.for_each(|message| self.size.subtract(MessagesSize::from_message(&message)));
         }
     }
 
     /// Gives a result to the calls of a turn that was lost before they had one.
-    pub(super) fn mend(&mut self) {
-        let Some(Message::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
+    pub(super) fn add_lost_results(&mut self) {
+        let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
             return;
         };
@@ -155,47 +164,47 @@ impl History {
         });
         let lost: Vec<_> = lost.collect();
         if !lost.is_empty() {
-            self.say(Message::ToolResults(lost));
+            self.push(ChatMessage::ToolResults(lost));
         }
     }
 
     /// Leaves out what the oldest results show beside their text, until at most `bytes` of that are
     /// left.
-    fn hide_oldest(&mut self, bytes: usize) {
-        for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| shows(it)) {
-            if self.size.shown <= bytes {
+    fn omit_oldest_images(&mut self, bytes: usize) {
+        for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_images(it)) {
+            if self.size.image_bytes <= bytes {
                 break;
             }
-            self.size.take(Size::of(message));
-            hide(message, HIDDEN);
-            self.size.add(Size::of(message));
+            self.size.subtract(MessagesSize::from_message(message));
+            omit_images(message, HIDDEN_IMAGE_NOTE);
+            self.size.add(MessagesSize::from_message(message));
         }
     }
 
     /// Leaves out what the newest results show beside their text, if no reply followed them.
     /// Returns whether they showed anything.
-    pub(super) fn hide_images(&mut self) -> bool {
+    pub(super) fn omit_newest_images(&mut self) -> bool {
         let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
         let mut newest = messages.take_while(|message| !is_reply(message));
-        let Some(message) = newest.find(|message| shows(message)) else { return false };
-        self.size.take(Size::of(message));
-        hide(message, REFUSED);
-        self.size.add(Size::of(message));
+        let Some(message) = newest.find(|message| has_images(message)) else { return false };
+        self.size.subtract(MessagesSize::from_message(message));
+        omit_images(message, REFUSED_IMAGE_NOTE);
+        self.size.add(MessagesSize::from_message(message));
         true
     }
 
     /// Leaves the oldest messages out until at most `bytes` are left, and says so in their place.
     /// The newest prompt stays, and so does the newest reply if it came after it. Returns whether
     /// anything was left out.
-    pub(super) fn shorten(&mut self, bytes: usize) -> bool {
-        let is_prompt = |message: &Arc<Message>| matches!(**message, Message::User(_));
+    pub(super) fn drop_oldest(&mut self, bytes: usize) -> bool {
+        let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
         let prompt = self.messages.iter().rposition(is_prompt);
         let reply = self.messages.iter().rposition(|message| is_reply(message));
         let end = prompt.max(reply).unwrap_or(self.messages.len());
         let (mut kept, mut left_out) = (self.size.bytes, 0);
         // Only where a reply or a prompt begins: a call is never parted from its result.
         for (place, message) in self.messages.iter().enumerate().take(end) {
-            if kept <= bytes && !matches!(**message, Message::ToolResults(_)) {
+            if kept <= bytes && !matches!(**message, ChatMessage::ToolResults(_)) {
                 break;
             }
             if Some(place) != prompt {
@@ -204,11 +213,11 @@ impl History {
             left_out = place + 1;
         }
         let prompt = prompt.filter(|place| *place < left_out);
-        let notes = usize::from(is_note(self.messages.first()));
+        let notes = usize::from(is_left_out_note(self.messages.first()));
         if left_out <= notes + usize::from(prompt.is_some()) {
             return false;
         }
-        let mut rest = vec![Arc::new(Message::Context(LEFT_OUT.to_owned()))];
+        let mut rest = vec![Arc::new(ChatMessage::Context(LEFT_OUT_NOTE.to_owned()))];
         rest.extend(prompt.map(|place| self.messages[place].clone()));
         rest.extend(self.messages.iter().skip(left_out).cloned());
         self.replace(rest);
@@ -217,30 +226,30 @@ impl History {
 
     /// Counts a request to a model; returns how many it had before, since it was taken up.
     pub(super) fn count_request(&mut self, taken_up: u64) -> usize {
-        let before = self.requests(taken_up);
+        let before = self.request_count(taken_up);
         self.count_requests(taken_up, 1);
         before
     }
 
     /// Counts requests to a model.
     pub(super) fn count_requests(&mut self, taken_up: u64, count: usize) {
-        self.spent.requests += count as u64;
-        self.asked = (taken_up, self.requests(taken_up) + count);
+        self.usage_totals.requests += count as u64;
+        self.requests_of_model = (taken_up, self.request_count(taken_up) + count);
     }
 
     /// Returns how many requests a model had, since it was taken up.
-    pub(super) fn requests(&self, taken_up: u64) -> usize {
-        if self.asked.0 == taken_up { self.asked.1 } else { 0 }
+    pub(super) fn request_count(&self, taken_up: u64) -> usize {
+        if self.requests_of_model.0 == taken_up { self.requests_of_model.1 } else { 0 }
     }
 
     /// Returns what is known of how much a model takes.
-    pub(super) fn budget(&mut self, chosen: &Chosen) -> &mut Budget {
-        self.budget.of(chosen.model.name(), chosen.model.traits().context_tokens)
+    pub(super) fn budget(&mut self, chosen: &ActiveOptions) -> &mut ContextBudget {
+        self.budget.for_model(chosen.model.name(), chosen.model.capabilities().context_tokens)
     }
 
     /// Adds what a reply used.
-    pub(super) fn count_usage(&mut self, usage: &Usage) {
-        self.spent.add(usage);
+    pub(super) fn count_usage(&mut self, usage: &TokenUsage) {
+        self.usage_totals.add(usage);
     }
 
     /// Returns the bytes of all messages.
@@ -249,42 +258,42 @@ impl History {
     }
 
     /// Returns what all messages weigh for a model, in bytes of text.
-    pub(super) fn weight(&self) -> u64 {
-        self.size.weight
+    pub(super) fn estimated_bytes(&self) -> u64 {
+        self.size.estimated_bytes
     }
 }
 
-fn is_reply(message: &Message) -> bool {
-    matches!(message, Message::Assistant { .. })
+fn is_reply(message: &ChatMessage) -> bool {
+    matches!(message, ChatMessage::Assistant { .. })
 }
 
-fn shows(message: &Message) -> bool {
+fn has_images(message: &ChatMessage) -> bool {
     match message {
-        Message::ToolResults(results) => results.iter().any(|result| !result.parts.is_empty()),
+        ChatMessage::ToolResults(results) => results.iter().any(|result| !result.parts.is_empty()),
         _ => false,
     }
 }
 
-fn hide(message: &mut Arc<Message>, note: &str) {
-    if let Message::ToolResults(results) = Arc::make_mut(message) {
-        results.iter_mut().for_each(|result| result.hide(note));
+fn omit_images(message: &mut Arc<ChatMessage>, note: &str) {
+    if let ChatMessage::ToolResults(results) = Arc::make_mut(message) {
+        results.iter_mut().for_each(|result| result.replace_parts_with_note(note));
     }
 }
 
-fn is_note(message: Option<&Arc<Message>>) -> bool {
-    matches!(message.map(|message| &**message), Some(Message::Context(text)) if text == LEFT_OUT)
+fn is_left_out_note(message: Option<&Arc<ChatMessage>>) -> bool {
+    matches!(message.map(|message| &**message), Some(ChatMessage::Context(text)) if text == LEFT_OUT_NOTE)
 }
 
 /// Bytes of what a message says; what its provider wants repeated is taken for as much as it says.
-fn byte_len(message: &Message) -> usize {
+fn byte_len(message: &ChatMessage) -> usize {
     match message {
-        Message::User(parts) => parts.iter().map(Part::byte_len).sum(),
-        Message::Context(text) => text.len(),
-        Message::Assistant { text, thought, calls, .. } => {
+        ChatMessage::User(parts) => parts.iter().map(ContentPart::byte_len).sum(),
+        ChatMessage::Context(text) => text.len(),
+        ChatMessage::Assistant { text, thought, calls, .. } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
         }
-        Message::ToolResults(results) => results.iter().map(result_len).sum(),
+        ChatMessage::ToolResults(results) => results.iter().map(result_len).sum(),
     }
 }
 
@@ -293,21 +302,21 @@ fn result_len(result: &ToolResult) -> usize {
 }
 
 /// Bytes of what the results of a message show beside their text.
-fn shown_len(message: &Message) -> usize {
+fn image_len(message: &ChatMessage) -> usize {
     match message {
-        Message::ToolResults(results) => results.iter().map(parts_len).sum(),
+        ChatMessage::ToolResults(results) => results.iter().map(parts_len).sum(),
         _ => 0,
     }
 }
 
 fn parts_len(result: &ToolResult) -> usize {
-    result.parts.iter().map(Part::byte_len).sum()
+    result.parts.iter().map(ContentPart::byte_len).sum()
 }
 
-const REFUSED: &str = "[You do not take the image that was shown here.]";
-const HIDDEN: &str =
+const REFUSED_IMAGE_NOTE: &str = "[You do not take the image that was shown here.]";
+const HIDDEN_IMAGE_NOTE: &str =
     "[The image that was shown here was left out to make room. Read it again if you need it.]";
-const LEFT_OUT: &str =
+const LEFT_OUT_NOTE: &str =
     "Older messages of this session were left out here, because there were too many.";
 
 #[cfg(test)]

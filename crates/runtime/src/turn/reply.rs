@@ -6,16 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_lifecycle::{Arriving, End, OpenCall};
-use acp_types::{Chunk, Reason, Role};
-use callboard_models::{Call, Event, Fault, ModelError, Replay, Reply, Request, Stop, Usage};
+use acp_lifecycle::{CallEnd, OpenCall, PartialArguments};
+use acp_types::{CallEndReason, MessageChunk, Role};
+use callboard_models::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason, ModelToolCall,
+    ProviderReplay, ReplyStream, TokenUsage,
+};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
 use super::history::History;
 use super::{Turn, context, updates};
 use crate::limits;
-use crate::options::Chosen;
+use crate::options::ActiveOptions;
 use crate::retry::{PartialOutput, next_event};
 
 /// A reply, as far as it has come.
@@ -23,27 +26,27 @@ pub(super) struct StreamedReply {
     /// Names the reply.
     id: String,
     /// Whose words came last, and the message that they belong to.
-    speaking: Option<(Role, String)>,
+    last_message: Option<(Role, String)>,
     pub(super) text: String,
     pub(super) thought: String,
     pub(super) calls: Vec<PendingCall>,
     /// What the provider wants repeated; only if all of the reply is.
-    pub(super) replay: Option<Replay>,
-    usage: Option<Usage>,
-    pub(super) stop: Option<Stop>,
+    pub(super) replay: Option<ProviderReplay>,
+    usage: Option<TokenUsage>,
+    pub(super) stop: Option<ModelStopReason>,
     pub(super) error: Option<ModelError>,
     pub(super) is_cancelled: bool,
     /// Bytes of all of it.
     bytes: usize,
     /// Calls over [`limits::MAX_REPLY_CALLS`], and those that the session did not take.
-    pub(super) left_out: usize,
+    pub(super) left_out_calls: usize,
 }
 
 impl StreamedReply {
     fn new() -> Self {
         Self {
             id: Ulid::generate().to_string(),
-            speaking: None,
+            last_message: None,
             text: String::new(),
             thought: String::new(),
             calls: Vec::new(),
@@ -53,155 +56,163 @@ impl StreamedReply {
             error: None,
             is_cancelled: false,
             bytes: 0,
-            left_out: 0,
+            left_out_calls: 0,
         }
     }
 
     /// Asks the model and shows its reply while it comes.
     pub(super) async fn receive(turn: &Turn<'_>, history: &mut History) -> Self {
-        let chosen = (turn.chosen)();
-        let system = context::system(turn, &chosen);
-        let weight = system.weight + history.weight();
-        let mut stream = chosen.model.reply(request(turn, &chosen, system.text, history));
+        let chosen = (turn.active_options)();
+        let system = context::system_prompt(turn, &chosen);
+        let weight = system.estimated_bytes + history.estimated_bytes();
+        let mut stream = chosen.model.reply(build_request(turn, &chosen, system.text, history));
         let mut reply = Self::new();
         while reply.stop.is_none() && reply.error.is_none() && !reply.is_cancelled {
             tokio::select! {
                 biased;
                 () = turn.cancel.cancelled() => reply.is_cancelled = true,
-                event = next(turn, &mut stream) => match event {
+                event = receive_event(turn, &mut stream) => match event {
                     Ok(event) => {
-                        turn.secrets.renew();
-                        reply.push(event, turn);
+                        turn.secrets.refresh();
+                        reply.push_event(event, turn);
                     }
                     Err(error) => reply.error = Some(error),
                 },
             }
         }
-        if reply.left_out > 0 {
+        if reply.left_out_calls > 0 {
             reply.replay = None;
         }
         updates::send_usage(turn.handle, reply.usage.as_ref(), &chosen, history);
         if let Some(tokens) = reply.usage.and_then(|usage| usage.input_tokens) {
-            history.budget(&chosen).learn(weight, tokens);
+            history.budget(&chosen).calibrate(weight, tokens);
         }
         reply
     }
 
     /// Returns whether a part of the reply was shown.
     pub(super) fn partial_output(&self) -> PartialOutput {
-        match self.is_silent() {
+        match self.is_empty() {
             true => PartialOutput::None,
             false => PartialOutput::Shown,
         }
     }
 
     /// Returns whether nothing of the reply was shown.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thought.is_empty() && self.calls.is_empty()
     }
 
     /// Ends the calls of a reply that is not whole: they are not run, and nobody repeats them.
     pub(super) fn drop_calls(&mut self) {
-        let reason = if self.is_cancelled { Reason::Turn } else { Reason::Error };
-        self.calls.drain(..).for_each(|call| call.open.finish(End::cancelled(reason)));
+        let reason = if self.is_cancelled { CallEndReason::Turn } else { CallEndReason::Error };
+        self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
     }
 
     /// Finds the newest call of an id that the model gave.
-    fn call(&mut self, model_id: &str) -> Option<&mut PendingCall> {
+    fn find_call(&mut self, model_id: &str) -> Option<&mut PendingCall> {
         self.calls.iter_mut().rev().find(|pending| pending.call.id == model_id)
     }
 
-    fn push(&mut self, event: Event, turn: &Turn<'_>) {
+    fn push_event(&mut self, event: ModelEvent, turn: &Turn<'_>) {
         match event {
-            Event::Text(text) => {
+            ModelEvent::Text(text) => {
                 self.text.push_str(&text);
-                self.say(Role::Agent, text, turn);
+                self.send_text(Role::Agent, text, turn);
             }
-            Event::Thought(text) => {
+            ModelEvent::Thought(text) => {
                 self.thought.push_str(&text);
-                self.say(Role::Thought, text, turn);
+                self.send_text(Role::Thought, text, turn);
             }
-            Event::CallStart { id, name } => self.begin(id, name, turn),
-            Event::CallArguments { id, fragment } => {
+            ModelEvent::CallStart { id, name } => self.begin_call(id, name, turn),
+            ModelEvent::CallArguments { id, fragment } => {
                 self.bytes += fragment.len();
-                if let Some(call) = self.call(&id) {
-                    call.push(&fragment, turn);
+                if let Some(call) = self.find_call(&id) {
+                    call.push_fragment(&fragment, turn);
                 }
             }
-            Event::CallEnd { id } => {
-                if let Some(call) = self.call(&id) {
-                    call.end(turn);
+            ModelEvent::CallEnd { id } => {
+                if let Some(call) = self.find_call(&id) {
+                    call.finish_arguments(turn);
                 }
             }
-            Event::Replay(replay) => self.replay = Some(replay),
-            Event::Usage(usage) => self.usage = Some(usage),
-            Event::Stop(stop) => self.stop = Some(stop),
-            Event::Error(error) => self.error = Some(error),
+            ModelEvent::Replay(replay) => self.replay = Some(replay),
+            ModelEvent::Usage(usage) => self.usage = Some(usage),
+            ModelEvent::Stop(stop) => self.stop = Some(stop),
+            ModelEvent::Error(error) => self.error = Some(error),
             _ => {}
         }
         if self.bytes > limits::MAX_REPLY_BYTES {
             let message = format!("its reply is over {} bytes", limits::MAX_REPLY_BYTES);
-            self.error = Some(ModelError::new(Fault::Other, message));
+            self.error = Some(ModelError::new(ModelErrorKind::Other, message));
         }
     }
 
     /// Shows words. They are of the same message as those before, unless somebody else spoke or a
     /// call began in between: clients join what belongs to one message.
-    fn say(&mut self, role: Role, text: String, turn: &Turn<'_>) {
+    fn send_text(&mut self, role: Role, text: String, turn: &Turn<'_>) {
         self.bytes += text.len();
-        let message = match &self.speaking {
+        let message = match &self.last_message {
             Some((speaking, message)) if *speaking == role => message.clone(),
             _ => Ulid::generate().to_string(),
         };
-        self.speaking = Some((role, message.clone()));
-        turn.handle.say(Chunk { role, message, text });
+        self.last_message = Some((role, message.clone()));
+        turn.handle.send_message_chunk(MessageChunk { role, message, text });
     }
 
     /// Tells the client of a call whose arguments are still to come.
-    fn begin(&mut self, id: String, name: String, turn: &Turn<'_>) {
-        self.speaking = None;
+    fn begin_call(&mut self, id: String, name: String, turn: &Turn<'_>) {
+        self.last_message = None;
         let open = match self.calls.len() < limits::MAX_REPLY_CALLS {
-            true => turn.begin(&id, &name, &self.id),
+            true => turn.announce_in_batch(&id, &name, &self.id),
             false => None,
         };
         match open {
             Some(open) => self.calls.push(PendingCall::new(open, id, name)),
-            None => self.left_out += 1,
+            None => self.left_out_calls += 1,
         }
     }
 }
 
-fn request(turn: &Turn<'_>, chosen: &Chosen, system: Arc<str>, history: &mut History) -> Request {
-    Request {
-        index: history.count_request(chosen.taken_up),
+fn build_request(
+    turn: &Turn<'_>,
+    chosen: &ActiveOptions,
+    system: Arc<str>,
+    history: &mut History,
+) -> ModelRequest {
+    ModelRequest {
+        index: history.count_request(chosen.model_generation),
         system,
         messages: history.messages().clone(),
         tools: turn.tools.clone(),
         effort: chosen.effort,
-        ..Request::default()
+        ..ModelRequest::default()
     }
 }
 
 /// Waits for what the model says next, and before that for a client that takes nothing.
-async fn next(turn: &Turn<'_>, stream: &mut Reply) -> Result<Event, ModelError> {
-    turn.handle.unstalled().await;
+async fn receive_event(
+    turn: &Turn<'_>,
+    stream: &mut ReplyStream,
+) -> Result<ModelEvent, ModelError> {
+    turn.handle.wait_writable().await;
     next_event(stream).await
 }
 
 /// A call whose arguments come, or have come.
 pub(super) struct PendingCall {
     pub(super) open: OpenCall,
-    pub(super) call: Call,
-    progress: Progress,
-    arriving: Arriving,
+    pub(super) call: ModelToolCall,
+    arguments_state: ArgumentsState,
+    arriving: PartialArguments,
     /// Bytes of the arguments when the client was told last.
-    told: usize,
+    reported_bytes: usize,
 }
 
 /// How much of a call's arguments has come, and what they are or why they are none.
-enum Progress {
-    Coming,
-    Ended(Result<Value, String>),
+enum ArgumentsState {
+    Streaming,
+    Complete(Result<Value, String>),
 }
 
 impl PendingCall {
@@ -209,17 +220,17 @@ impl PendingCall {
     pub(super) fn new(open: OpenCall, id: String, name: String) -> Self {
         Self {
             open,
-            call: Call { id, name, arguments: String::new() },
-            progress: Progress::Coming,
-            arriving: Arriving::default(),
-            told: 0,
+            call: ModelToolCall { id, name, arguments: String::new() },
+            arguments_state: ArgumentsState::Streaming,
+            arriving: PartialArguments::default(),
+            reported_bytes: 0,
         }
     }
 
     /// Takes the next fragment, and tells the client of every argument that is whole and of every
     /// [`limits::ARGUMENTS_TOLD_EVERY`] bytes.
-    pub(super) fn push(&mut self, fragment: &str, turn: &Turn<'_>) {
-        if !matches!(self.progress, Progress::Coming) {
+    pub(super) fn push_fragment(&mut self, fragment: &str, turn: &Turn<'_>) {
+        if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
         }
         self.call.arguments.push_str(fragment);
@@ -227,50 +238,52 @@ impl PendingCall {
         if len > limits::MAX_ARGUMENT_BYTES {
             self.call.arguments.clear();
             let text = format!("The arguments are over {} bytes.", limits::MAX_ARGUMENT_BYTES);
-            self.progress = Progress::Ended(Err(text));
+            self.arguments_state = ArgumentsState::Complete(Err(text));
             return;
         }
-        if self.arriving.push(fragment) || len - self.told >= limits::ARGUMENTS_TOLD_EVERY {
-            self.told = len;
+        if self.arriving.push(fragment)
+            || len - self.reported_bytes >= limits::ARGUMENTS_UPDATE_BYTES
+        {
+            self.reported_bytes = len;
             let (call, name) = (self.open.handle(), &self.call.name);
-            turn.registry.arriving(call, name, &self.arriving, turn.context);
+            turn.registry.describe_partial(call, name, &self.arriving, turn.context);
         }
     }
 
     /// Notes that the arguments are whole, and tells the client what the call is about.
-    pub(super) fn end(&mut self, turn: &Turn<'_>) {
-        if !matches!(self.progress, Progress::Coming) {
+    pub(super) fn finish_arguments(&mut self, turn: &Turn<'_>) {
+        if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
         }
-        let args = read(&self.call.arguments);
+        let args = parse_arguments(&self.call.arguments);
         if let Ok(args) = &args {
             turn.registry.describe(self.open.handle(), &self.call.name, args, turn.context);
         }
         // Nothing more comes that could give it a title.
-        self.open.handle().report_within(Duration::ZERO);
-        self.progress = Progress::Ended(args);
+        self.open.handle().limit_first_report_delay(Duration::ZERO);
+        self.arguments_state = ArgumentsState::Complete(args);
     }
 
     /// Returns the arguments, or why there are none.
     pub(super) fn arguments(&self) -> Result<&Value, &str> {
-        match &self.progress {
-            Progress::Coming => Err(NO_END),
-            Progress::Ended(args) => args.as_ref().map_err(String::as_str),
+        match &self.arguments_state {
+            ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS),
+            ArgumentsState::Complete(args) => args.as_ref().map_err(String::as_str),
         }
     }
 
     /// Takes it apart into the open call, the call as the model made it, and its arguments.
-    pub(super) fn into_parts(self) -> (OpenCall, Call, Result<Value, String>) {
-        let args = match self.progress {
-            Progress::Coming => Err(NO_END.to_owned()),
-            Progress::Ended(args) => args,
+    pub(super) fn into_parts(self) -> (OpenCall, ModelToolCall, Result<Value, String>) {
+        let args = match self.arguments_state {
+            ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS.to_owned()),
+            ArgumentsState::Complete(args) => args,
         };
         (self.open, self.call, args)
     }
 }
 
 /// Reads arguments; none at all are an empty object.
-fn read(arguments: &str) -> Result<Value, String> {
+fn parse_arguments(arguments: &str) -> Result<Value, String> {
     if arguments.trim().is_empty() {
         return Ok(json!({}));
     }
@@ -278,7 +291,7 @@ fn read(arguments: &str) -> Result<Value, String> {
         .map_err(|error| format!("The arguments are not JSON: {error}. Send one JSON object."))
 }
 
-const NO_END: &str = "The arguments did not come to their end.";
+const INCOMPLETE_ARGUMENTS: &str = "The arguments did not come to their end.";
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,12 @@
 //! Whole turns, with a fake model, fake tools, and a client that looks at all it is told.
 
-mod cancelled;
-mod ended;
-mod endings;
+mod background_commands;
+mod cancellation;
 mod images;
-mod late;
+mod late_writes;
+mod parallel_calls;
+mod reply_endings;
 mod secrets;
-mod side_by_side;
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -14,20 +14,26 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    Answer, Effect, Effects, Grant, Item, Pinned, Session, Sink, Titles, Unreachable, drive,
+    ClientUnreachable, Effect, Effects, Grant, OutboxItem, OutboxSink, PermissionAnswer, Pinned,
+    Session, Titles, drive_session,
 };
-use acp_tools::{Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError, Workspace};
-use acp_types::observe::v1::Observer;
-use acp_types::wire::v1::{self, Sent};
+use acp_tools::{
+    CallDescription, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput, ToolPreview,
+    Workspace,
+};
+use acp_types::observe::v1::V1Observer;
+use acp_types::wire::v1::{self, V1Projection};
 use acp_types::{Content, Image, Role, SessionState, ToolKind};
-use callboard_models::{Event, Model, ModelError, Reply, Request, Traits};
+use callboard_models::{
+    Model, ModelCapabilities, ModelError, ModelEvent, ModelRequest, ReplyStream,
+};
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, yield_now};
 
-use super::history::tests::check;
+use super::history::tests::check_valid;
 use super::*;
 use crate::secrets::LiveSecrets;
 
@@ -38,7 +44,7 @@ const STEPS: usize = 3;
 #[derive(Debug)]
 struct Worker {
     name: &'static str,
-    reach: Reach,
+    reach: SideEffects,
     started: Arc<AtomicUsize>,
     /// What began and ended, in order.
     log: Arc<Mutex<Vec<Step>>>,
@@ -65,21 +71,22 @@ impl Tool for Worker {
     type Plan = Args;
 
     fn spec(&self) -> Spec {
-        Spec::new(self.name, "Works for a few steps.", ToolKind::Other).with_reach(self.reach)
+        Spec::new(self.name, "Works for a few steps.", ToolKind::Other)
+            .with_side_effects(self.reach)
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         match args.path.as_str() {
-            "" => Description::new(self.name),
-            path => Description::new(self.name).at(path, 0, context),
+            "" => CallDescription::new(self.name),
+            path => CallDescription::new(self.name).at_line(path, 0, context),
         }
     }
 
-    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<Args>, ToolError> {
+    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<ToolPreview<Args>, ToolError> {
         yield_now().await;
         let path = PathBuf::from(&args.path);
-        let mut draft = Draft::new(args);
-        if self.reach == Reach::Changes {
+        let mut draft = ToolPreview::new(args);
+        if self.reach == SideEffects::Changes {
             draft.effects = Effects::from(Effect::Write(path));
         }
         Ok(draft)
@@ -90,88 +97,92 @@ impl Tool for Worker {
         pinned: Pinned<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let args = pinned.release(grant)?;
         self.started.fetch_add(1, SeqCst);
         let name = args.says.unwrap_or_else(|| "done".to_owned());
         self.log.lock().unwrap().push(Step::Begin(name.clone()));
         for step in 0..args.steps.unwrap_or(STEPS) {
-            invocation.call.append(Content::text(format!("step {step}")));
+            invocation.call.append_content(Content::text(format!("step {step}")));
             yield_now().await;
         }
         self.log.lock().unwrap().push(Step::End(name.clone()));
         let image = (name == "an image")
             .then(|| vec![Content::text("so"), Image::new("image/png", "AA==").into()]);
-        let mut output = Output::new(name);
+        let mut output = ToolOutput::new(name);
         output.content = image;
         Ok(output)
     }
 }
 
 /// A call whose arguments come in pieces.
-fn call(id: &str, name: &str) -> Vec<Event> {
+fn call(id: &str, name: &str) -> Vec<ModelEvent> {
     call_with(id, name, &format!(r#"{{"path": "/{id}"}}"#))
 }
 
-fn call_with(id: &str, name: &str, arguments: &str) -> Vec<Event> {
+fn call_with(id: &str, name: &str, arguments: &str) -> Vec<ModelEvent> {
     let id = id.to_owned();
-    let mut events = vec![Event::CallStart { id: id.clone(), name: name.to_owned() }];
+    let mut events = vec![ModelEvent::CallStart { id: id.clone(), name: name.to_owned() }];
     for piece in arguments.as_bytes().chunks(5) {
         let fragment = str::from_utf8(piece).unwrap().to_owned();
-        events.push(Event::CallArguments { id: id.clone(), fragment });
+        events.push(ModelEvent::CallArguments { id: id.clone(), fragment });
     }
-    events.push(Event::CallEnd { id });
+    events.push(ModelEvent::CallEnd { id });
     events
 }
 
-fn error(fault: Fault) -> ModelError {
+fn error(fault: ModelErrorKind) -> ModelError {
     ModelError::new(fault, "busy")
 }
 
 /// What the client saw.
 #[derive(Default)]
-struct Seen {
-    observer: Observer,
+struct ClientRecord {
+    observer: V1Observer,
     said: String,
     thought: String,
     states: Vec<SessionState>,
     /// Whose words and which message each chunk was, where that changed.
     messages: Vec<(Role, String)>,
-    is_answered: bool,
+    turn_answered: bool,
     after_the_answer: usize,
 }
 
 /// Allows what it is asked, after a while.
 struct Client {
     handle: SessionHandle,
-    sent: Sent,
-    seen: Arc<Mutex<Seen>>,
+    sent: V1Projection,
+    seen: Arc<Mutex<ClientRecord>>,
 }
 
-impl Sink for Client {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
+impl OutboxSink for Client {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         let mut seen = self.seen.lock().unwrap();
-        seen.after_the_answer += usize::from(seen.is_answered);
+        seen.after_the_answer += usize::from(seen.turn_answered);
         match item {
-            Item::ToolCall(id, patch) => {
+            OutboxItem::ToolCall(id, patch) => {
                 for update in self.sent.tool_call(&id, &patch) {
                     seen.observer.update(&update);
                 }
             }
-            Item::Permission(number) => {
-                let request = self.handle.request(number).unwrap();
-                let request = self.sent.permission("s".into(), &request.call, request.options);
-                seen.observer.permission(&request.unwrap());
+            OutboxItem::PermissionRequest(number) => {
+                let request = self.handle.permission_request(number).unwrap();
+                let request =
+                    self.sent.permission_request("s".into(), &request.call, request.options);
+                seen.observer.permission_request(&request.unwrap());
                 let handle = self.handle.clone();
                 drop(tokio::spawn(async move {
                     for _ in 0..STEPS {
                         yield_now().await;
                     }
                     let option_id = "allow".to_owned();
-                    handle.answer(number, Answer::Selected { option_id, reason: None });
+                    handle.answer_permission(
+                        number,
+                        PermissionAnswer::Selected { option_id, reason: None },
+                    );
                 }));
             }
-            Item::Chunk(chunk) => {
+            OutboxItem::Chunk(chunk) => {
                 let words = match chunk.role {
                     Role::Thought => &mut seen.thought,
                     _ => &mut seen.said,
@@ -180,10 +191,10 @@ impl Sink for Client {
                 seen.messages.push((chunk.role, chunk.message));
                 seen.messages.dedup();
             }
-            Item::State(state) => seen.states.push(state),
-            Item::Answer(_) => {
-                seen.observer.turn_answered();
-                seen.is_answered = true;
+            OutboxItem::State(state) => seen.states.push(state),
+            OutboxItem::PromptResponse(_) => {
+                seen.observer.end_turn();
+                seen.turn_answered = true;
             }
             _ => {}
         }
@@ -192,7 +203,7 @@ impl Sink for Client {
 }
 
 /// A session with its tools and its client, before its first turn.
-struct Stage {
+struct TurnFixture {
     folder: TempDir,
     name: TurnId,
     registry: Registry,
@@ -201,34 +212,39 @@ struct Stage {
     surroundings: WorkspaceContext,
     handle: SessionHandle,
     live: LiveSecrets,
-    secrets: OfSession,
+    secrets: SessionSecrets,
     cancel: CancellationToken,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ClientRecord>>,
     started: Arc<AtomicUsize>,
     log: Arc<Mutex<Vec<Step>>>,
     stop: CancellationToken,
     driver: JoinHandle<()>,
 }
 
-impl Stage {
+impl TurnFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
         let context = Context::new(Arc::new(workspace));
         let (started, log) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<Step>>>::default());
         let mut registry = Registry::new(Titles::parse("en", TITLES).unwrap());
-        let tools = [("look", Reach::Reads), ("alter", Reach::Changes), ("order", Reach::Anything)];
+        let tools = [
+            ("look", SideEffects::Reads),
+            ("alter", SideEffects::Changes),
+            ("order", SideEffects::Anything),
+        ];
         for (name, reach) in tools {
             registry.add(Worker { name, reach, started: started.clone(), log: log.clone() });
         }
         let handle = SessionHandle::new(Session::new(folder.path()), || SystemTime::UNIX_EPOCH);
-        let (seen, sent) = (Arc::<Mutex<Seen>>::default(), Sent::new(v1::Surface::Text));
+        let (seen, sent) =
+            (Arc::<Mutex<ClientRecord>>::default(), V1Projection::new(v1::TerminalDisplay::Text));
         let client = Client { handle: handle.clone(), sent, seen: seen.clone() };
         let stop = CancellationToken::new();
-        let driver = tokio::spawn(drive(handle.clone(), client, stop.clone()));
+        let driver = tokio::spawn(drive_session(handle.clone(), client, stop.clone()));
         let (tools, cancel) = (tools_of(&registry), CancellationToken::new());
         let surroundings = WorkspaceContext::new(context.workspace.clone(), SystemTime::UNIX_EPOCH);
-        let live = LiveSecrets::of_env(None);
+        let live = LiveSecrets::from_env(None);
         Self {
             folder,
             name: "t1".into(),
@@ -236,7 +252,7 @@ impl Stage {
             tools,
             context,
             surroundings,
-            secrets: OfSession::new(handle.clone(), live.clone()),
+            secrets: SessionSecrets::new(handle.clone(), live.clone()),
             live,
             handle,
             cancel,
@@ -254,19 +270,19 @@ impl Stage {
         model: &Arc<impl Model + 'static>,
         history: &mut History,
         blocks: Vec<ContentBlock>,
-    ) -> Ending {
-        let chosen = || Chosen::of(model.clone());
+    ) -> TurnOutcome {
+        let chosen = || ActiveOptions::for_model(model.clone());
         run(self.turn(&chosen), history, blocks).await
     }
 
-    fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> Chosen + Sync)) -> Turn<'a> {
+    fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> ActiveOptions + Sync)) -> Turn<'a> {
         Turn {
-            name: &self.name,
-            chosen,
+            id: &self.name,
+            active_options: chosen,
             registry: &self.registry,
             tools: &self.tools,
             context: &self.context,
-            surroundings: &self.surroundings,
+            workspace_context: &self.surroundings,
             handle: &self.handle,
             secrets: &self.secrets,
             cancel: &self.cancel,
@@ -275,8 +291,8 @@ impl Stage {
 
     /// Ends the turn as the session does it; returns all that the client saw, also of what is
     /// left over.
-    async fn end(self) -> Seen {
-        self.handle.end_turn(&"t1".into(), Reason::Turn);
+    async fn end(self) -> ClientRecord {
+        self.handle.end_turn(&"t1".into(), CallEndReason::Turn);
         self.cancel.cancel();
         tokio::time::advance(Duration::from_secs(10)).await;
         for _ in 0..100 {
@@ -290,7 +306,7 @@ impl Stage {
     }
 }
 
-use super::tools as tools_of;
+use super::tool_specs as tools_of;
 
 const TITLES: &str = "look = Look\nlook-pending = Look\nalter = Alter\nalter-pending = Alter\n\
                       order = Order\norder-pending = Order\n";

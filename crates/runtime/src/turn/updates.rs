@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::ToolRole;
-use acp_types::{Chunk, ContextUsage, Cost, Role, SessionInfo, SessionState, Status};
-use callboard_models::{ModelError, Usage};
-use callboard_process::text::head_tail;
+use acp_types::{ContextUsage, Cost, MessageChunk, Role, SessionInfo, SessionState, Status};
+use callboard_models::{ModelError, TokenUsage};
+use callboard_process::text::truncate_middle;
 use callboard_text::{head, visible};
 use serde_json::json;
 use ulid::Ulid;
@@ -16,27 +16,28 @@ use super::Turn;
 use super::history::History;
 use crate::context::date;
 use crate::limits;
-use crate::options::Chosen;
+use crate::options::ActiveOptions;
 
 /// Counts what a reply used, and tells how full the context is, where the model's size of it
 /// is known.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
 pub(super) fn send_usage(
     handle: &SessionHandle,
-    usage: Option<&Usage>,
-    chosen: &Chosen,
+    usage: Option<&TokenUsage>,
+    chosen: &ActiveOptions,
     history: &mut History,
 ) {
     let Some(usage) = usage else { return };
     history.count_usage(usage);
-    let (Some(input), Some(size)) = (usage.input_tokens, chosen.model.traits().context_tokens)
+    let (Some(input), Some(size)) =
+        (usage.input_tokens, chosen.model.capabilities().context_tokens)
     else {
         return;
     };
     let used = input.saturating_add(usage.output_tokens.unwrap_or(0));
     let mut usage = ContextUsage::new(used, size);
-    if let Some(micros) = history.spent().cost_micros {
-        usage = usage.with_cost(Cost::new(dollars(micros), "USD"));
+    if let Some(micros) = history.usage_totals().cost_micros {
+        usage = usage.with_cost(Cost::new(micros_to_dollars(micros), "USD"));
     }
     handle.send_state(SessionState::Usage(usage));
 }
@@ -44,10 +45,10 @@ pub(super) fn send_usage(
 /// Tells that the session goes on, and once a title for it: the first line of its first prompt.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
 pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &mut History) {
-    let now = handle.with(|_, now| now.wall);
-    let mut info = SessionInfo::new().with_updated_at(date::utc_time(now));
+    let now = handle.update(|_, now| now.wall);
+    let mut info = SessionInfo::new().with_updated_at(date::rfc3339_utc(now));
     if !history.is_titled
-        && let Some(title) = title_of(prompt)
+        && let Some(title) = session_title(prompt)
     {
         history.is_titled = true;
         info = info.with_title(title);
@@ -60,14 +61,14 @@ pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &
 pub(super) fn send_retry(handle: &SessionHandle, error: &ModelError, pause: Duration) {
     let seconds = pause.as_secs_f64();
     let what = visible(&error.to_string());
-    let what = head(&what, limits::MAX_FAULT_BYTES);
+    let what = head(&what, limits::MAX_MODEL_ERROR_BYTES);
     send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
 }
 
 /// Says something in a message of its own that the model does not hear.
 pub(super) fn send_notice(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
-    handle.say(Chunk { role: Role::Thought, message, text });
+    handle.send_message_chunk(MessageChunk { role: Role::Thought, message, text });
 }
 
 /// Posts a call for each command whose end was not told yet, and tells the model. What a
@@ -77,17 +78,17 @@ pub(super) async fn add_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let background = turn.context.workspace.background();
     let tool = turn.registry.for_role(ToolRole::CommandEnd).map(|spec| spec.name);
     while !turn.cancel.is_cancelled()
-        && let Some(command) = background.next_ended()
+        && let Some(command) = background.take_ended_id()
     {
         let Some(tool) = &tool else {
-            history.note(&format!("{command} in the background has ended."));
+            history.push_note(&format!("{command} in the background has ended."));
             continue;
         };
-        let Some(open) = turn.begin(&command, tool, &batch) else { continue };
-        let told = turn.perform(open, tool, json!({ "id": command })).await;
-        history.note(&match told.status {
+        let Some(open) = turn.announce_in_batch(&command, tool, &batch) else { continue };
+        let told = turn.run_open_call(open, tool, json!({ "id": command })).await;
+        history.push_note(&match told.status {
             Status::Completed => {
-                let told = head_tail(&told.text, limits::MAX_TOLD_END_BYTES);
+                let told = truncate_middle(&told.text, limits::MAX_COMMAND_END_BYTES);
                 format!("A command in the background has ended.\n{told}")
             }
             _ => format!("{command} in the background has ended. {tool} tells how."),
@@ -103,7 +104,7 @@ pub(super) async fn add_late_writes(turn: &Turn<'_>, history: &mut History) {
         () = turn.cancel.cancelled() => {}
         late = turn.context.late_writes() => {
             for told in late {
-                history.note(&told);
+                history.push_note(&told);
                 send_notice(turn.handle, told);
             }
         }
@@ -111,12 +112,12 @@ pub(super) async fn add_late_writes(turn: &Turn<'_>, history: &mut History) {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nobody spends 2^53 millionths of a dollar")]
-fn dollars(micros: u64) -> f64 {
+fn micros_to_dollars(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
 /// The first line of a prompt that says something, without anything invisible.
-fn title_of(prompt: &str) -> Option<String> {
+fn session_title(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
     // Enough of it: what is invisible only gets longer.
     let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
@@ -130,7 +131,7 @@ fn title_of(prompt: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::title_of;
+    use super::session_title;
     use crate::limits;
 
     #[test]
@@ -145,10 +146,10 @@ mod tests {
             (&long, Some(&*long)),
             (&format!("{long}!"), Some(&*format!("{}…", long.strip_suffix('é').unwrap()))),
         ] {
-            assert_eq!(title_of(prompt).as_deref(), title, "{prompt:?}");
+            assert_eq!(session_title(prompt).as_deref(), title, "{prompt:?}");
         }
         for prompt in ["\u{202e}".repeat(100), "x \u{1}".repeat(100)] {
-            let title = title_of(&prompt).unwrap();
+            let title = session_title(&prompt).unwrap();
             assert!(title.chars().count() <= limits::MAX_TITLE_CHARS && title.ends_with('…'));
         }
     }

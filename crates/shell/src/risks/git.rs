@@ -3,7 +3,7 @@
 use super::has_switch;
 
 /// Returns the keys of why it is asked about.
-pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
+pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     let mut rest = words;
     let mut sets = false;
     // The options before the subcommand, of which some have a word of their own.
@@ -11,26 +11,30 @@ pub(super) fn reasons(words: &[&str]) -> Vec<&'static str> {
         && option.starts_with('-')
     {
         let value = after.first().copied().unwrap_or_default();
-        sets |= matches!(*option, "-c" | "--config-env") && runs_something(value);
-        sets |= option.strip_prefix("-c").is_some_and(runs_something);
-        sets |= option.strip_prefix("--config-env=").is_some_and(runs_something);
+        sets |= matches!(*option, "-c" | "--config-env") && setting_runs_program(value);
+        sets |= option.strip_prefix("-c").is_some_and(setting_runs_program);
+        sets |= option.strip_prefix("--config-env=").is_some_and(setting_runs_program);
         sets |= option.starts_with("--exec-path=");
-        rest = if WITH_WORD.contains(option) { after.get(1..).unwrap_or_default() } else { after };
+        rest = if OPTIONS_WITH_VALUE.contains(option) {
+            after.get(1..).unwrap_or_default()
+        } else {
+            after
+        };
     }
     let (subcommand, args) = rest.split_first().map_or(("", rest), |(name, args)| (*name, args));
     let reads = args.iter().any(|word| word.starts_with("--get") || *word == "--list");
-    sets |= subcommand == "config" && !reads && args.iter().any(|word| runs_something(word));
+    sets |= subcommand == "config" && !reads && args.iter().any(|word| setting_runs_program(word));
     let found = [
         (sets, "risk-git-sets"),
         (subcommand == "clean" && has_switch(args, "f", "--force"), "risk-git-clean"),
-        (subcommand == "push" && args.iter().any(|word| overwrites(word)), "risk-git-push"),
-        (args.iter().any(|word| runs_text(subcommand, word)), "risk-git-runs"),
+        (subcommand == "push" && args.iter().any(|word| push_overwrites(word)), "risk-git-push"),
+        (args.iter().any(|word| runs_given_command(subcommand, word)), "risk-git-runs"),
     ];
     found.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
 }
 
 /// Whether a word for `git push` overwrites or removes something.
-fn overwrites(word: &str) -> bool {
+fn push_overwrites(word: &str) -> bool {
     let is_begun = |long: &&str| word.len() > 3 && long.starts_with(word);
     match word.strip_prefix('-') {
         Some(rest) if rest.starts_with('-') => {
@@ -42,13 +46,14 @@ fn overwrites(word: &str) -> bool {
     }
 }
 
-fn runs_text(subcommand: &str, word: &str) -> bool {
+fn runs_given_command(subcommand: &str, word: &str) -> bool {
     let told = |(of, option): &(&str, &str)| *of == subcommand && word.starts_with(option);
-    TOLD.iter().any(|option| word.starts_with(option)) || TOLD_TO.iter().any(told)
+    EXEC_OPTIONS.iter().any(|option| word.starts_with(option))
+        || SUBCOMMAND_EXEC_OPTIONS.iter().any(told)
 }
 
 /// Whether a setting of git names what it runs.
-fn runs_something(setting: &str) -> bool {
+fn setting_runs_program(setting: &str) -> bool {
     let key = setting.split('=').next().unwrap_or_default().to_ascii_lowercase();
     let Some((section, _)) = key.split_once('.') else { return false };
     let last = key.rsplit('.').next().unwrap_or_default();
@@ -86,7 +91,7 @@ fn runs_something(setting: &str) -> bool {
 }
 
 /// Options before the subcommand whose value is a word of its own.
-const WITH_WORD: &[&str] = &[
+const OPTIONS_WITH_VALUE: &[&str] = &[
     "-c",
     "-C",
     "--attr-source",
@@ -98,11 +103,11 @@ const WITH_WORD: &[&str] = &[
 ];
 
 /// How options begin by which any subcommand is told to run something.
-const TOLD: &[&str] =
+const EXEC_OPTIONS: &[&str] =
     &["--exec", "--extcmd", "--open-files-in-pager", "--receive-pack", "--upload-pack"];
 
 /// The same of one subcommand.
-const TOLD_TO: &[(&str, &str)] = &[
+const SUBCOMMAND_EXEC_OPTIONS: &[(&str, &str)] = &[
     ("bisect", "run"),
     ("clone", "-u"),
     ("difftool", "-x"),

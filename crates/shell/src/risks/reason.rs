@@ -10,28 +10,28 @@ use callboard_text::visible;
 /// translate the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Reason {
+pub struct RiskReason {
     /// The key of its sentence.
     pub key: &'static str,
     /// The name of the argument of the sentence, and its value.
-    pub about: Option<(&'static str, String)>,
+    pub subject: Option<(&'static str, String)>,
 }
 
-impl Reason {
+impl RiskReason {
     pub(super) fn new(key: &'static str) -> Self {
-        Self { key, about: None }
+        Self { key, subject: None }
     }
 
-    pub(super) fn with(self, name: &'static str, text: impl Into<String>) -> Self {
-        Self { about: Some((name, text.into())), ..self }
+    pub(super) fn with_subject(self, name: &'static str, text: impl Into<String>) -> Self {
+        Self { subject: Some((name, text.into())), ..self }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RiskReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = ENGLISH.iter().find(|(key, _)| *key == self.key);
         let sentence = found.map_or(self.key, |(_, sentence)| sentence);
-        match (sentence.split_once("{}"), &self.about) {
+        match (sentence.split_once("{}"), &self.subject) {
             (Some((before, after)), Some((_, word))) => {
                 write!(formatter, "{before}`{}`{after}", visible(word))
             }
@@ -86,14 +86,14 @@ const ENGLISH: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{ENGLISH, Reason};
+    use super::{ENGLISH, RiskReason};
 
     #[test]
     fn a_reason_is_a_sentence_with_the_word_that_it_is_about() {
-        let told = |reason: Reason| reason.to_string();
-        let runs = Reason::new("risk-runs-text").with("name", "e\u{202e}val");
+        let told = |reason: RiskReason| reason.to_string();
+        let runs = RiskReason::new("risk-runs-text").with_subject("name", "e\u{202e}val");
         assert_eq!(told(runs), "`e\\u{202e}val` runs a text as a command");
-        assert_eq!(told(Reason::new("risk-git-runs")), "git runs what it is told to");
+        assert_eq!(told(RiskReason::new("risk-git-runs")), "git runs what it is told to");
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
             include_str!("git.rs"),
             include_str!("removal.rs"),
             include_str!("tables.rs"),
-            include_str!("../reader.rs"),
+            include_str!("../parser.rs"),
         ];
         let texts = code.iter().flat_map(|code| code.split('"'));
         let keys: Vec<_> = texts.filter(|text| text.starts_with("risk-")).collect();

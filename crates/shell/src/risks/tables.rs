@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::reader::Word;
+use crate::parser::ShellWord;
 
 /// Whether a word leads to a file that holds credentials or what was typed.
-pub(super) fn is_secret(word: &Word) -> bool {
+pub(super) fn names_secret_file(word: &ShellWord) -> bool {
     let text = word.text.to_ascii_lowercase();
     let names: Vec<_> = text
         .split(['/', '=', ':', ',', '@'])
@@ -15,13 +15,13 @@ pub(super) fn is_secret(word: &Word) -> bool {
         ["example", "sample", "template", "dist"].iter().any(|end| name.ends_with(end))
     };
     let is_one = |name: &&str| {
-        SECRET_NAMES.iter().any(|secret| may_be(name, secret, word))
+        SECRET_NAMES.iter().any(|secret| may_match(name, secret, word))
             || name.starts_with(".env.") && !is_example(name)
             || name.starts_with('.') && name.ends_with("_history")
     };
     let is_pair = |pair: &[&str]| {
         let both = |(folder, name): &(&str, &str)| {
-            may_be(pair[0], folder, word) && may_be(pair[1], name, word)
+            may_match(pair[0], folder, word) && may_match(pair[1], name, word)
         };
         SECRET_PAIRS.iter().any(both)
     };
@@ -29,17 +29,17 @@ pub(super) fn is_secret(word: &Word) -> bool {
 }
 
 /// Whether a path leads to what a process holds: its environment, its memory, its open files.
-pub(super) fn is_of_process(path: &Path) -> bool {
+pub(super) fn is_process_file(path: &Path) -> bool {
     let Ok(name) = path.strip_prefix("/proc") else { return false };
-    !OF_MACHINE.iter().any(|known| name == Path::new(known))
+    !HARMLESS_PROC_FILES.iter().any(|known| name == Path::new(known))
 }
 
 /// What is in `/proc` of the machine as a whole, and tells no secret.
-const OF_MACHINE: &[&str] =
+const HARMLESS_PROC_FILES: &[&str] =
     &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
 /// Whether a name is another one, or a pattern that begins like it.
-fn may_be(name: &str, other: &str, word: &Word) -> bool {
+fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let tells = known.len() >= if known.starts_with('.') { 2 } else { 3 };
     let is_pattern = word.expands && tells && known.len() < name.len();
@@ -48,11 +48,11 @@ fn may_be(name: &str, other: &str, word: &Word) -> bool {
 
 /// Returns the variable that an assignment sets, if it may change what programs do. Nothing that is
 /// started obeys a name in small letters without an underscore.
-pub(super) fn obeyed_variable(word: &Word) -> Option<&str> {
+pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
     let name = name.split('[').next().unwrap_or(name);
-    if QUIET.contains(&(name, value)) {
+    if HARMLESS_ASSIGNMENTS.contains(&(name, value)) {
         return None;
     }
     let is_own = name.bytes().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
@@ -61,7 +61,7 @@ pub(super) fn obeyed_variable(word: &Word) -> Option<&str> {
 }
 
 /// Variables that name programs, with those of their values that keep programs from asking and paging.
-const QUIET: &[(&str, &str)] = &[
+const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -107,20 +107,21 @@ const HARMLESS_VARIABLES: &[&str] = &[
 ];
 
 /// Words of the shell, and a program, that set what they are told.
-pub(super) const SETTING: &[&str] = &["declare", "env", "export", "local", "readonly", "typeset"];
+pub(super) const ASSIGNING_PROGRAMS: &[&str] =
+    &["declare", "env", "export", "local", "readonly", "typeset"];
 
 /// Words of the shell that read what they are told as an expression.
-pub(crate) const EVALUATING: &[&str] = &[
+pub(crate) const EVALUATING_BUILTINS: &[&str] = &[
     "[", "declare", "export", "for", "getopts", "let", "local", "printf", "read", "readonly",
     "select", "set", "test", "typeset", "unset", "wait",
 ];
 
 /// Words of the shell that give another meaning to others, or run what they are told.
-pub(super) const ALIASING: &[&str] =
+pub(super) const ALIASING_BUILTINS: &[&str] =
     &["alias", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"];
 
 /// Programs that run a text as a command: after which switch.
-pub(super) const TEXTS: &[(&str, &str, &str)] = &[
+pub(super) const TEXT_RUNNING_SWITCHES: &[(&str, &str, &str)] = &[
     ("entr", "s", "--shell"),
     ("env", "S", "--split-string"),
     ("flock", "c", "--command"),
@@ -142,7 +143,7 @@ pub(super) const SHELL_SWITCHES: &[&str] = &[
 ];
 
 /// Programs that are always asked about, and the key of why.
-pub(super) const PROGRAMS: &[(&[&str], &str)] = &[
+pub(super) const ALWAYS_ASKED_PROGRAMS: &[(&[&str], &str)] = &[
     (&["sudo", "doas", "su", "pkexec", "run0", "runuser"], "risk-other-user"),
     (
         &[

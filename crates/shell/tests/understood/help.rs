@@ -68,7 +68,7 @@ fn commands(program: &Program) -> Vec<Vec<String>> {
 
 /// Adds the options of a text.
 fn read(text: &str, found: &mut BTreeMap<String, Vec<String>>) {
-    let text = plain(text);
+    let text = strip_formatting(text);
     for line in text.lines() {
         // A setting of npm.
         let setting = line.split_once(" = ").map(|(name, _)| name);
@@ -113,7 +113,7 @@ fn add(name: String, behind: &str, found: &mut BTreeMap<String, Vec<String>>) {
 }
 
 /// Removes what a terminal shows as bold or coloured.
-fn plain(text: &str) -> String {
+fn strip_formatting(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {

@@ -6,7 +6,7 @@ use crate::help::HelpOption;
 use crate::table::{self, Operands, Program, Style, Value};
 
 /// Values that lead out of the project, or run something, if a program takes them for that.
-const TEMPTING: &[&str] = &[
+const HOSTILE_VALUES: &[&str] = &[
     "/srv/me/.bashrc",
     "/srv/me/.ssh/id",
     "/srv/me/src/beside/secret.txt",
@@ -51,7 +51,7 @@ const TEMPTING: &[&str] = &[
 ];
 
 /// Values that many options take.
-const FITTING: &[&str] = &[
+const ORDINARY_VALUES: &[&str] = &[
     "0",
     "1",
     "2",
@@ -93,7 +93,7 @@ const FITTING: &[&str] = &[
 ];
 
 /// Options with values that only they take.
-const OWN: &[(&str, &str)] = &[
+const VALUES_OF_OPTIONS: &[(&str, &str)] = &[
     ("-p", "demo"),
     ("--package", "demo"),
     ("--bin", "tool"),
@@ -141,13 +141,13 @@ const OWN: &[(&str, &str)] = &[
 ];
 
 /// Makes lines for one program.
-pub(crate) struct Drawer {
+pub(crate) struct LineGenerator {
     program: &'static Program,
     help: Vec<HelpOption>,
     random: Random,
 }
 
-impl Drawer {
+impl LineGenerator {
     pub(crate) fn new(program: &'static Program, help: Vec<HelpOption>, random: Random) -> Self {
         Self { program, help, random }
     }
@@ -159,7 +159,7 @@ impl Drawer {
     /// Returns lines with each entry of the program's row and values that fit it.
     pub(crate) fn table_lines(&self) -> Vec<(String, Vec<Vec<String>>)> {
         let mut lines = vec![("nothing".to_owned(), vec![self.line(Vec::new(), false)])];
-        let behind = self.program.behind.map_or("", |behind| behind.options);
+        let behind = self.program.after_double_dash.map_or("", |behind| behind.options);
         for (known, is_behind) in [(self.program.options, false), (behind, true)] {
             for text in known.split_ascii_whitespace() {
                 let option = table::option(text);
@@ -168,7 +168,9 @@ impl Drawer {
                 if option.value.is_none() || option.is_optional {
                     candidates.push(vec![option.name.replace('#', "5")]);
                 }
-                for value in option.value.iter().flat_map(|kind| self.fitting(option.name, *kind)) {
+                for value in
+                    option.value.iter().flat_map(|kind| self.fitting_values(option.name, *kind))
+                {
                     let equals = if is_long { "=" } else { "" };
                     candidates.push(vec![format!("{}{equals}{value}", option.name)]);
                     if !option.is_optional {
@@ -183,8 +185,9 @@ impl Drawer {
     }
 
     /// Values for an entry of the row.
-    fn fitting(&self, name: &str, kind: Value) -> Vec<String> {
-        let own = OWN.iter().filter(|(option, _)| *option == name).map(|(_, value)| *value);
+    fn fitting_values(&self, name: &str, kind: Value) -> Vec<String> {
+        let own =
+            VALUES_OF_OPTIONS.iter().filter(|(option, _)| *option == name).map(|(_, value)| *value);
         let hints = self.help.iter().filter(|option| option.name == name);
         let hints = hints.flat_map(|option| &option.hints).map(String::as_str).take(3);
         let usual: &[&str] = match kind {
@@ -224,7 +227,7 @@ impl Drawer {
     }
 
     /// Draws a line.
-    pub(crate) fn draw(&mut self) -> Vec<String> {
+    pub(crate) fn random_line(&mut self) -> Vec<String> {
         let mut words: Vec<_> = self.program.words.iter().map(ToString::to_string).collect();
         let mut parts = Vec::new();
         for _ in 0..*self.random.pick(&[0, 1, 1, 1, 1, 1, 2, 2, 3]) {
@@ -235,9 +238,9 @@ impl Drawer {
             wants_pattern.then(|| "word".to_owned()).into_iter().collect();
         for _ in 0..*self.random.pick(&[0, 0, 0, 1, 1, 1, 2]) {
             operands.push(match self.random.below(6) {
-                0 | 1 => self.random.text(TEMPTING),
-                2 => format!("@{}", self.random.text(FITTING)),
-                _ => self.random.text(FITTING),
+                0 | 1 => self.random.text(HOSTILE_VALUES),
+                2 => format!("@{}", self.random.text(ORDINARY_VALUES)),
+                _ => self.random.text(ORDINARY_VALUES),
             });
         }
         if !matches!(self.program.operands, Operands::None) || self.random.below(4) == 0 {
@@ -256,9 +259,9 @@ impl Drawer {
     fn option(&mut self) -> Vec<String> {
         let (name, hints) = self.name();
         let value = match self.random.below(4) {
-            0 | 1 => self.random.text(TEMPTING),
+            0 | 1 => self.random.text(HOSTILE_VALUES),
             2 if !hints.is_empty() => self.random.pick(&hints).clone(),
-            _ => self.random.text(FITTING),
+            _ => self.random.text(ORDINARY_VALUES),
         };
         let bare = name.trim_start_matches('-');
         let prefix = |random: &mut Random| {
@@ -275,7 +278,7 @@ impl Drawer {
             8 => vec![prefix(&mut self.random), value],
             9 => {
                 let letters: String =
-                    (0..2 + self.random.below(3)).map(|_| self.letter()).collect();
+                    (0..2 + self.random.below(3)).map(|_| self.random_letter()).collect();
                 let attached = if self.random.below(2) == 0 { value.as_str() } else { "" };
                 vec![format!("-{letters}{attached}")]
             }
@@ -307,7 +310,7 @@ impl Drawer {
     }
 
     /// A short option.
-    fn letter(&mut self) -> char {
+    fn random_letter(&mut self) -> char {
         let help = self.help.iter().map(|option| option.name.as_str());
         let known =
             self.program.options.split_ascii_whitespace().map(|text| table::option(text).name);

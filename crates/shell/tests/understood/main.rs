@@ -21,10 +21,10 @@ mod trace;
 use std::collections::HashSet;
 use std::env;
 
-use callboard_shell::{plain, understand};
+use callboard_shell::{analyze_command, portable_line};
 
-use self::lines::{Drawer, Random};
-use self::scratch::{Ending, Scratch};
+use self::lines::{LineGenerator, Random};
+use self::scratch::{RunOutcome, Scratch};
 use self::table::Program;
 
 const TEST: &str = "understood_lines_keep_to_the_project";
@@ -37,7 +37,7 @@ const SEED: &str = "UNDERSTOOD_SEED";
 const ONLY: &str = "UNDERSTOOD_ONLY";
 
 /// What a program does whatever its words are: its name, the violation, and why it may.
-const KNOWN: &[(&str, &str, &str)] = &[
+const KNOWN_VIOLATIONS: &[(&str, &str, &str)] = &[
     (
         "cargo doc",
         "reads /srv/me/src/beside",
@@ -95,8 +95,9 @@ fn number(variable: &str) -> Option<u64> {
 fn test(program: &'static Program, scratch: &Scratch, random: Random, cases: u64) -> Counts {
     scratch.reset_project();
     let help = help::options(program, scratch);
-    let mut drawer = Drawer::new(program, help, random);
-    let mut seen = Seen { program, scratch, lines: HashSet::new(), counts: Counts::default() };
+    let mut drawer = LineGenerator::new(program, help, random);
+    let mut seen =
+        ProgramTest { program, scratch, lines: HashSet::new(), counts: Counts::default() };
     seen.counts.options = drawer.help_options() as u64;
     for (entry, candidates) in drawer.table_lines() {
         let understood = candidates.iter().filter(|words| seen.test(words)).count();
@@ -104,26 +105,26 @@ fn test(program: &'static Program, scratch: &Scratch, random: Random, cases: u64
     }
     for _ in 0..cases {
         seen.counts.drawn += 1;
-        seen.test(&drawer.draw());
+        seen.test(&drawer.random_line());
     }
     seen.counts
 }
 
 /// The lines of a program that were tested.
-struct Seen<'a> {
+struct ProgramTest<'a> {
     program: &'static Program,
     scratch: &'a Scratch,
     lines: HashSet<String>,
     counts: Counts,
 }
 
-impl Seen<'_> {
+impl ProgramTest<'_> {
     /// Runs a line if it is understood and new. Returns whether it is understood.
     fn test(&mut self, words: &[String]) -> bool {
         let Some(line) = lines::quote(words) else { return false };
-        let Some(read) = plain::read(&line) else { return false };
+        let Some(read) = portable_line::parse(&line) else { return false };
         assert_eq!(read.commands, [words], "{line} is read as other words");
-        if understand(words, self.program.words.len()).is_err() {
+        if analyze_command(words, self.program.words.len()).is_err() {
             return false;
         }
         self.counts.understood += 1;
@@ -137,16 +138,18 @@ impl Seen<'_> {
         let (ending, violations) = self.scratch.run(&line, self.program);
         self.counts.run += 1;
         match ending {
-            Ending::Success => self.counts.succeeded += 1,
-            Ending::Failure => {}
-            Ending::Timeout => {
+            RunOutcome::Success => self.counts.succeeded += 1,
+            RunOutcome::Failure => {}
+            RunOutcome::Timeout => {
                 eprintln!("timed out: {line}");
                 self.counts.timeouts += 1;
             }
         }
         let name = self.program.words.join(" ");
         let is_known = |violation: &String| {
-            KNOWN.iter().any(|(program, known, _)| *program == name && known == violation)
+            KNOWN_VIOLATIONS
+                .iter()
+                .any(|(program, known, _)| *program == name && known == violation)
         };
         for violation in violations.iter().filter(|violation| !is_known(violation)) {
             eprintln!("VIOLATION {line}\n    {violation}");

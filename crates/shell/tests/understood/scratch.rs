@@ -24,7 +24,7 @@ const TRACE: &str = "/srv/trace.log";
 /// What the commands print. Not `/dev/null`, for which `grep` reads less.
 const OUTPUT: &str = "/srv/output";
 const TEMPLATE: &str = "/srv/template";
-const SECONDS: &str = "10";
+const TIMEOUT_SECONDS: &str = "10";
 
 /// Runs one test of this binary again, inside the namespaces.
 pub(crate) fn run_inside(test: &str, variable: &str) {
@@ -51,7 +51,7 @@ pub(crate) struct Scratch(());
 
 /// How a line ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum RunOutcome {
     Success,
     Failure,
     Timeout,
@@ -104,11 +104,18 @@ impl Scratch {
     }
 
     /// Runs a line as an agent would, and returns what it did that it may not.
-    pub(crate) fn run(&self, line: &str, program: &Program) -> (Ending, Vec<String>) {
+    pub(crate) fn run(&self, line: &str, program: &Program) -> (RunOutcome, Vec<String>) {
         let output = File::create(OUTPUT).expect("/srv is writable");
         let errors = output.try_clone().expect("a file has several handles");
         let mut command = self.command("timeout");
-        command.args(["--signal=KILL", SECONDS, "unshare", "--pid", "--fork", "--kill-child"]);
+        command.args([
+            "--signal=KILL",
+            TIMEOUT_SECONDS,
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]);
         command.args(["--mount-proc", "strace", "-f", "-y", "-qq", "--seccomp-bpf"]);
         command.args(["-e", "signal=none", "-e", trace::CALLS, "-o", TRACE, "--"]);
         let status = command.args(["bash", "-c", line]).stdout(output).stderr(errors).status();
@@ -123,11 +130,11 @@ impl Scratch {
         }
         fs::remove_file(TRACE).expect("the log can be removed");
         let ending = match status.code() {
-            Some(0) => Ending::Success,
+            Some(0) => RunOutcome::Success,
             // There is a difference, or nothing was found.
-            Some(1) if matches!(program.words, ["false" | "grep" | "rg"]) => Ending::Success,
-            Some(124 | 137) | None => Ending::Timeout,
-            Some(_) => Ending::Failure,
+            Some(1) if matches!(program.words, ["false" | "grep" | "rg"]) => RunOutcome::Success,
+            Some(124 | 137) | None => RunOutcome::Timeout,
+            Some(_) => RunOutcome::Failure,
         };
         (ending, violations)
     }

@@ -25,7 +25,7 @@ pub(crate) fn violations(log: &str, program: &Program) -> Vec<String> {
     let mut execs = 0;
     for (pid, call) in calls(log) {
         let Some(call) =
-            Call::parse(&call, folders.entry(pid).or_insert_with(|| PROJECT.to_owned()))
+            TracedCall::parse(&call, folders.entry(pid).or_insert_with(|| PROJECT.to_owned()))
         else {
             continue;
         };
@@ -66,7 +66,7 @@ fn calls(log: &str) -> Vec<(&str, String)> {
     calls
 }
 
-struct Call {
+struct TracedCall {
     name: String,
     args: String,
     /// Absolute, with all `..` resolved.
@@ -76,7 +76,7 @@ struct Call {
     failed: bool,
 }
 
-impl Call {
+impl TracedCall {
     /// Reads a call of a process whose folder was last known to be `folder`.
     fn parse(call: &str, folder: &mut String) -> Option<Self> {
         let (name, rest) = call.split_once('(')?;
@@ -94,7 +94,7 @@ impl Call {
                 }
                 base = Some(inner);
             } else {
-                paths.push(normal(base.take().unwrap_or(folder), inner));
+                paths.push(normalize_path(base.take().unwrap_or(folder), inner));
                 // The others are arguments.
                 if name.starts_with("execve") {
                     break;
@@ -180,7 +180,7 @@ fn is_beneath(path: &str, folder: &str) -> bool {
 }
 
 /// Joins a path to its folder and resolves `.` and `..`.
-fn normal(folder: &str, path: &str) -> String {
+fn normalize_path(folder: &str, path: &str) -> String {
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{folder}/{path}") };
     let mut names: Vec<&str> = Vec::new();
     for name in whole.split('/') {

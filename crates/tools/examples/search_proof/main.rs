@@ -5,14 +5,14 @@
 //! `cancel N SEED TREE` how long a search goes on that is cancelled, and `big TREE` searches a tree
 //! that is too large. Each prints its figures, of which one is its `value`.
 
-mod big;
-mod cancel;
+mod cancel_latency;
+mod compare_with_rg;
+mod large_tree;
 mod patterns;
 #[path = "../../tests/edits/random.rs"]
 mod random;
 mod rg;
-mod same;
-mod time;
+mod timing;
 
 use std::error::Error;
 use std::io::Write as _;
@@ -30,18 +30,22 @@ fn main() -> Result<()> {
     let told = match args.as_slice() {
         ["same", rg, seed, n, trees @ ..] => {
             let trees: Vec<_> = trees.iter().map(PathBuf::from).collect();
-            same::count(Path::new(rg), seed.parse()?, n.parse()?, &trees)?
+            compare_with_rg::count_equal_searches(Path::new(rg), seed.parse()?, n.parse()?, &trees)?
         }
-        ["time", rg, n, tree] => time::rare(Path::new(rg), n.parse()?, Path::new(tree))?,
-        ["cap", n, tree] => time::common(n.parse()?, Path::new(tree))?,
-        ["cancel", n, seed, tree] => cancel::longest(n.parse()?, seed.parse()?, Path::new(tree))?,
-        ["big", tree] => big::search_and_find(Path::new(tree))?,
+        ["time", rg, n, tree] => {
+            timing::time_rare_patterns(Path::new(rg), n.parse()?, Path::new(tree))?
+        }
+        ["cap", n, tree] => timing::time_common_patterns(n.parse()?, Path::new(tree))?,
+        ["cancel", n, seed, tree] => {
+            cancel_latency::longest_cancel_latency(n.parse()?, seed.parse()?, Path::new(tree))?
+        }
+        ["big", tree] => large_tree::search_and_find(Path::new(tree))?,
         _ => return Err("same | time | cap | cancel | big, and what each takes".into()),
     };
-    tell(&told)
+    print_json(&told)
 }
 
-fn tell(told: &Value) -> Result<()> {
+fn print_json(told: &Value) -> Result<()> {
     Ok(writeln!(std::io::stdout(), "figures {told}")?)
 }
 

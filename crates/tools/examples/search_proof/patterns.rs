@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use acp_tools::search::grep::Query;
+use acp_tools::search::grep::GrepQuery;
 
 use crate::random::Random;
 
 /// Patterns for what engines get wrong: anchors, classes, borders of words and lines, Unicode.
-const FIXED: &[&str] = &[
+const FIXED_PATTERNS: &[&str] = &[
     "^$",
     "^\\s+$",
     "\\s$",
@@ -54,7 +54,7 @@ const FIXED: &[&str] = &[
 ];
 
 /// Patterns over several lines.
-const OVER_LINES: &[&str] = &[
+const MULTILINE_PATTERNS: &[&str] = &[
     "\\{\\s*\\}",
     "\\n\\n\\n",
     "fn \\w+\\(\\n",
@@ -68,41 +68,45 @@ const OVER_LINES: &[&str] = &[
 ];
 
 /// Makes `count` searches, the same for the same seed and trees.
-pub(crate) fn of(trees: &[PathBuf], count: usize, seed: u64) -> Vec<Query> {
+pub(crate) fn random_queries(trees: &[PathBuf], count: usize, seed: u64) -> Vec<GrepQuery> {
     let mut random = Random::new(seed);
-    let lines = |pattern: &&str| Query { multiline: true, ..Query::new(*pattern) };
-    let fixed = FIXED.iter().copied().map(Query::new).chain(OVER_LINES.iter().map(lines));
+    let lines = |pattern: &&str| GrepQuery { multiline: true, ..GrepQuery::new(*pattern) };
+    let fixed = FIXED_PATTERNS
+        .iter()
+        .copied()
+        .map(GrepQuery::new)
+        .chain(MULTILINE_PATTERNS.iter().map(lines));
     let mut all: Vec<_> = fixed.take(count).collect();
-    let words: Vec<_> = trees.iter().flat_map(|tree| words(tree)).collect();
+    let words: Vec<_> = trees.iter().flat_map(|tree| words_in_tree(tree)).collect();
     while all.len() < count && !words.is_empty() {
         let mut word = || words[random.below(words.len())].clone();
         let (one, other) = (word(), word());
-        all.push(made(&one, &other, &mut random));
+        all.push(random_query(&one, &other, &mut random));
     }
     all
 }
 
-fn made(one: &str, other: &str, random: &mut Random) -> Query {
+fn random_query(one: &str, other: &str, random: &mut Random) -> GrepQuery {
     let half = &one[..one.len().div_ceil(2)];
     let query = match random.below(12) {
-        0 => Query { literal: true, ..Query::new(format!("{one}(")) },
-        1 => Query { word: true, ..Query::new(half) },
-        2 => Query { case_sensitive: false, ..Query::new(one.to_uppercase()) },
-        3 => Query::new(format!("{half}\\w*")),
-        4 => Query::new(format!("^\\s*{one}")),
-        5 => Query::new(format!("{one}.*{other}")),
-        6 => Query::new(format!("{one}|{other}")),
-        7 => Query::new(format!("[{half}]{{6,}}")),
-        8 => Query::new(format!("{one}\\W*$")),
-        9 => Query { multiline: true, ..Query::new(format!("{one}\\W+{other}")) },
-        10 => Query { multiline: true, ..Query::new(format!("\\n\\s*{one}")) },
-        _ => Query::new(one),
+        0 => GrepQuery { literal: true, ..GrepQuery::new(format!("{one}(")) },
+        1 => GrepQuery { word: true, ..GrepQuery::new(half) },
+        2 => GrepQuery { case_sensitive: false, ..GrepQuery::new(one.to_uppercase()) },
+        3 => GrepQuery::new(format!("{half}\\w*")),
+        4 => GrepQuery::new(format!("^\\s*{one}")),
+        5 => GrepQuery::new(format!("{one}.*{other}")),
+        6 => GrepQuery::new(format!("{one}|{other}")),
+        7 => GrepQuery::new(format!("[{half}]{{6,}}")),
+        8 => GrepQuery::new(format!("{one}\\W*$")),
+        9 => GrepQuery { multiline: true, ..GrepQuery::new(format!("{one}\\W+{other}")) },
+        10 => GrepQuery { multiline: true, ..GrepQuery::new(format!("\\n\\s*{one}")) },
+        _ => GrepQuery::new(one),
     };
-    Query { case_sensitive: query.case_sensitive && random.below(5) > 0, ..query }
+    GrepQuery { case_sensitive: query.case_sensitive && random.below(5) > 0, ..query }
 }
 
 /// Returns words of the files of a tree, in an order of their own.
-fn words(tree: &Path) -> BTreeSet<String> {
+fn words_in_tree(tree: &Path) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut folders = vec![tree.to_owned()];
     while let Some(folder) = folders.pop() {

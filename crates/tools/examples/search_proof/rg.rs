@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use acp_tools::limits::SEARCH_THREADS;
-use acp_tools::search::grep::Query;
+use acp_tools::limits::MAX_SEARCH_THREADS;
+use acp_tools::search::grep::GrepQuery;
 
 use crate::Result;
 
@@ -13,7 +13,7 @@ use crate::Result;
 /// if it does not take the pattern.
 pub(crate) fn matches(
     rg: &Path,
-    query: &Query,
+    query: &GrepQuery,
     tree: &Path,
 ) -> Result<Option<Vec<(PathBuf, u64)>>> {
     let output = command(rg, query, tree).stderr(Stdio::piped()).output()?;
@@ -23,18 +23,18 @@ pub(crate) fn matches(
     }
     // A line without NUL says that the rest of a file is binary.
     let lines = output.stdout.split(|byte| *byte == b'\n');
-    let mut places: Vec<_> = lines.filter_map(place).collect();
+    let mut places: Vec<_> = lines.filter_map(parse_match_line).collect();
     places.sort_unstable();
     Ok(Some(places))
 }
 
 /// Runs a process to its end and reads what it says.
-pub(crate) fn run(rg: &Path, query: &Query, tree: &Path) -> Result<usize> {
+pub(crate) fn run(rg: &Path, query: &GrepQuery, tree: &Path) -> Result<usize> {
     Ok(command(rg, query, tree).output()?.stdout.len())
 }
 
-fn command(rg: &Path, query: &Query, tree: &Path) -> Command {
-    let threads = thread::available_parallelism().map_or(1, Into::into).min(SEARCH_THREADS);
+fn command(rg: &Path, query: &GrepQuery, tree: &Path) -> Command {
+    let threads = thread::available_parallelism().map_or(1, Into::into).min(MAX_SEARCH_THREADS);
     let mut command = Command::new(rg);
     command.current_dir(tree).stdin(Stdio::null());
     command.args(["--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]);
@@ -53,7 +53,7 @@ fn command(rg: &Path, query: &Query, tree: &Path) -> Command {
     command
 }
 
-fn place(line: &[u8]) -> Option<(PathBuf, u64)> {
+fn parse_match_line(line: &[u8]) -> Option<(PathBuf, u64)> {
     let (path, rest) = line.split_at(line.iter().position(|byte| *byte == 0)?);
     let number = rest[1..].split(|byte| *byte == b':').next()?;
     let path = String::from_utf8_lossy(path);

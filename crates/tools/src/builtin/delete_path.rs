@@ -8,9 +8,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::files::remove::{Found, find_text};
+use crate::files::remove::{ExistingEntry, inspect_with_text};
 use crate::files::workspace::guard;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
 
 /// Deletes a file or a directory.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +31,7 @@ pub(crate) struct Args {
 
 /// What was found there.
 #[derive(Debug)]
-pub(crate) struct Plan(Found);
+pub(crate) struct Plan(ExistingEntry);
 
 impl Tool for DeletePath {
     type Args = Args;
@@ -42,16 +45,16 @@ impl Tool for DeletePath {
                           with undo, unless the result says otherwise."
                 .into(),
             kind: ToolKind::Delete,
-            reach: Reach::Changes,
+            side_effects: SideEffects::Changes,
             title: "delete-path".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
-        Description::new("delete-path")
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
+        CallDescription::new("delete-path")
             .with_path("path", &args.path, context)
-            .at(&args.path, 0, context)
+            .at_line(&args.path, 0, context)
     }
 
     async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
@@ -62,24 +65,24 @@ impl Tool for DeletePath {
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Plan>, ToolError> {
+    ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
-        let preview = context.on_files(move |workspace| {
-            let found = find_text(workspace, &workspace.resolve(&args.path)?)?;
+        let preview = context.run_blocking(move |workspace| {
+            let found = inspect_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
-            let effects = Effects::from(Effect::Delete(found.entry.at.path().to_owned()));
+            let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
             // A directory may hold anything.
             let is_guarded = found.is_directory()
                 || !found.can_be_restored()
-                || guard::is_guarded(workspace, &found.entry.at);
-            Ok(Draft {
-                changes: vec![found.deletion()],
+                || guard::is_guarded(workspace, &found.entry.path);
+            Ok(ToolPreview {
+                changes: vec![found.deletion_change()],
                 effects,
-                pre_image: found.seen.pre_image(),
-                notes: found.extent().into_iter().chain(found.caveat()).collect(),
-                ..Draft::new(Plan(found))
+                pre_image: found.snapshot.pre_image(),
+                notes: found.size_note().into_iter().chain(found.restorability_note()).collect(),
+                ..ToolPreview::new(Plan(found))
             }
-            .guarded_if(is_guarded))
+            .always_ask_if(is_guarded))
         });
         preview.await
     }
@@ -89,14 +92,14 @@ impl Tool for DeletePath {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Plan(found) = pinned.release(grant)?;
-        let run = invocation.context.on_files(move |workspace| {
+        let run = invocation.context.run_blocking(move |workspace| {
             found.delete(workspace)?;
-            let path = found.entry.at.path();
+            let path = found.entry.path.path();
             let mut text = format!("Deleted {}.", workspace.display(path));
-            text.extend(found.caveat().map(|caveat| format!(" {caveat}")));
-            Ok(Output::of_change(text, json!({ "path": path_text(path) }), workspace))
+            text.extend(found.restorability_note().map(|caveat| format!(" {caveat}")));
+            Ok(ToolOutput::for_change(text, json!({ "path": path_text(path) }), workspace))
         });
         run.await
     }

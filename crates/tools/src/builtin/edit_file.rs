@@ -6,26 +6,32 @@ use std::time::Instant;
 
 use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
 use acp_types::{FileChange, Location, ToolKind, diff};
-use callboard_text::grouped;
+use callboard_text::group_thousands;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::locations;
-use crate::builtin::unsaved::{Held, Rewrite, put_back, remember, require_as_on_disk, rewrite};
-use crate::edit::{Done, Edit, Rung, Which, apply_until};
-use crate::error::{Code, ToolError};
-use crate::files::encoding::Text;
-use crate::files::stamp::Stamp;
-use crate::files::walk::Cancel;
-use crate::files::workspace::{Resolved, Workspace, guard};
-use crate::files::write::{Change, PreImage, Protection, read_whole, write_all_watched};
-use crate::limits::{EDIT_FILES, EDIT_TIME, EDITED_BYTES, EDITS, FILE_BYTES};
+use super::change_locations;
+use crate::builtin::unsaved_files::{
+    ClientRewrite, UnsavedTexts, record_rewrites, require_saved, restore_in_client,
+    rewrite_in_client,
+};
+use crate::edit::{Edit, EditOutcome, MatchKind, Occurrence, apply_cancellable};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::content_hash::ContentHash;
+use crate::files::encoding::DecodedText;
+use crate::files::walk::IsCancelled;
+use crate::files::workspace::{Workspace, WorkspacePath, guard};
+use crate::files::write::{FileWrite, PreImage, WriteSafety, read_whole, write_all_with_progress};
+use crate::limits::{
+    MAX_EDIT_TIME, MAX_EDITED_BYTES_PER_CALL, MAX_EDITS_PER_CALL, MAX_FILES_PER_EDIT_CALL,
+    MAX_WHOLE_FILE_BYTES,
+};
 use crate::note::Note;
-use crate::progress::{Far, Teller};
+use crate::progress::{FileProgress, ProgressReporter};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
-    redacted, to_its_end,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
+    ToolOutput, ToolPreview, redact_secrets, run_to_completion,
 };
 
 /// Replaces text in files.
@@ -102,32 +108,32 @@ pub(crate) struct One {
 /// The files as they will be.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    files: Vec<File>,
+    files: Vec<EditedFile>,
     /// The files that are written to the disk, of which the client held the same.
-    as_on_disk: Vec<Resolved>,
-    protection: Protection,
+    saved_files: Vec<WorkspacePath>,
+    write_safety: WriteSafety,
     /// What there is to know of what the files were, and of what the client holds.
     notes: Vec<Note>,
 }
 
 /// A file as it was found, and as it will be.
 #[derive(Debug)]
-struct File {
-    at: Resolved,
-    real: Resolved,
+struct EditedFile {
+    at: WorkspacePath,
+    real: WorkspacePath,
     edits: Vec<Edit>,
     /// What it holds, with the last line end if the client lost that.
-    old: Text,
-    lost_end: &'static str,
-    stamp: Stamp,
+    old: DecodedText,
+    lost_line_end: &'static str,
+    old_hash: ContentHash,
     /// Whether the client holds it so, and the disk does not.
-    is_held: bool,
+    is_unsaved: bool,
     /// Whether it was another one when the session last saw it.
     is_stale: bool,
     /// The bytes that it will hold, and what that changes; none before the edits are done.
     new: Vec<u8>,
     change: Option<FileChange>,
-    done: Vec<Done>,
+    outcomes: Vec<EditOutcome>,
 }
 
 impl Tool for EditFile {
@@ -145,9 +151,9 @@ impl Tool for EditFile {
                           all are done, or none."
                 .into(),
             kind: ToolKind::Edit,
-            reach: Reach::Changes,
+            side_effects: SideEffects::Changes,
             title: "edit-file".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
@@ -160,7 +166,7 @@ impl Tool for EditFile {
         Some(ToolHint::new(text).with_tools(&["read_file"]))
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let mut paths: Vec<_> = args.path.iter().collect();
         paths.extend(args.edits.iter().filter_map(|edit| edit.path.as_ref()));
         paths.dedup();
@@ -169,12 +175,12 @@ impl Tool for EditFile {
             at.map_or_else(|_| (*given).clone(), |at| context.workspace.display(at.path()))
         };
         let names: Vec<_> = paths.iter().map(shown).collect();
-        let description = Description::new("edit-file").with("path", names.join(", "));
-        paths.into_iter().fold(description, |all, path| all.at(path, 0, context))
+        let description = CallDescription::new("edit-file").with("path", names.join(", "));
+        paths.into_iter().fold(description, |all, path| all.at_line(path, 0, context))
     }
 
     async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
-        if args.edits.len() > EDITS {
+        if args.edits.len() > MAX_EDITS_PER_CALL {
             // They are refused before any is read.
             return Ok(Vec::new());
         }
@@ -187,45 +193,50 @@ impl Tool for EditFile {
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Plan>, ToolError> {
+    ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         let edits = args.into_edits()?;
         let mut given: Vec<_> = edits.iter().map(|(path, _)| path.clone()).collect();
         given.dedup();
-        let held = Held::to_change(context, &given).await?;
+        let held = UnsavedTexts::query_for_change(context, &given).await?;
         let of_files = given.iter().collect::<BTreeSet<_>>().len();
         let call = CallHandle::current();
-        let mut teller = Teller::of(call.clone());
-        let preview = context.on_files(move |workspace| {
+        let mut teller = ProgressReporter::for_call(call.clone());
+        let preview = context.run_blocking(move |workspace| {
             let mut files = Vec::new();
             for (path, edit) in edits {
-                add(&mut files, (&path, edit), workspace, &held)?;
+                add_edit(&mut files, (&path, edit), workspace, &held)?;
                 // One file is read before anybody could see it.
                 if of_files > 1 {
-                    teller.tell(read_so_far(&files, of_files), || places(files.last()));
+                    teller.report(read_progress(&files, of_files), || {
+                        current_locations(files.last())
+                    });
                 }
             }
-            teller.forget();
-            let mut room = EDITED_BYTES;
-            let deadline = Instant::now() + EDIT_TIME;
+            teller.clear();
+            let mut room = MAX_EDITED_BYTES_PER_CALL;
+            let deadline = Instant::now() + MAX_EDIT_TIME;
             let is_over = || {
-                call.as_ref().is_some_and(|call| call.cancel().is_cancelled())
+                call.as_ref().is_some_and(|call| call.cancel_token().is_cancelled())
                     || Instant::now() >= deadline
             };
             for file in &mut files {
-                file.edit(&is_over).map_err(|error| match (&call, error) {
+                file.apply_edits(&is_over).map_err(|error| match (&call, error) {
                     // What a refusal quotes of the file.
-                    (Some(call), ToolError::Report(report)) => {
-                        ToolError::report(report.code, redacted(call, &report.message))
+                    (Some(call), ToolError::Recoverable(report)) => {
+                        ToolError::recoverable(report.code, redact_secrets(call, &report.message))
                     }
                     (_, error) => error,
                 })?;
-                room = room.checked_sub(file.new.len()).ok_or_else(too_large)?;
+                room = room.checked_sub(file.new.len()).ok_or_else(too_large_error)?;
             }
-            let changes: Vec<_> =
-                files.iter().filter(|file| file.is_ours()).map(File::to_be_written).collect();
-            let protection = Protection::of(workspace, &changes)?;
-            Ok(draft(files, protection, &held, workspace))
+            let changes: Vec<_> = files
+                .iter()
+                .filter(|file| file.is_written_to_disk())
+                .map(EditedFile::file_write)
+                .collect();
+            let protection = WriteSafety::assess(workspace, &changes)?;
+            Ok(build_preview(files, protection, &held, workspace))
         });
         preview.await
     }
@@ -235,40 +246,41 @@ impl Tool for EditFile {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let plan = pinned.release(grant)?;
         let (call, context) = (invocation.call.clone(), invocation.context.clone());
-        to_its_end(async move { plan.carry_out(&call, &context).await }).await
+        run_to_completion(async move { plan.apply(&call, &context).await }).await
     }
 }
 
 impl Plan {
     /// Tells the client the texts that it holds, and writes the others: all or none.
-    async fn carry_out(self, call: &CallHandle, context: &Context) -> Result<Output, ToolError> {
-        require_as_on_disk(context, self.as_on_disk.clone(), call.cancel()).await?;
+    async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
+        require_saved(context, self.saved_files.clone(), call.cancel_token()).await?;
         let plan = Arc::new(self);
-        let held: Vec<_> = plan.files.iter().filter_map(File::to_be_told).collect();
-        rewrite(context, &held, call.cancel()).await?;
-        let (shared, mut teller) = (plan.clone(), Teller::of(Some(call.clone())));
-        let written = context.on_files(move |workspace| {
-            let files: Vec<_> = shared.files.iter().filter(|file| file.is_ours()).collect();
-            let changes: Vec<_> = files.iter().copied().map(File::to_be_written).collect();
+        let held: Vec<_> = plan.files.iter().filter_map(EditedFile::client_rewrite).collect();
+        rewrite_in_client(context, &held, call.cancel_token()).await?;
+        let (shared, mut teller) = (plan.clone(), ProgressReporter::for_call(Some(call.clone())));
+        let written = context.run_blocking(move |workspace| {
+            let files: Vec<_> =
+                shared.files.iter().filter(|file| file.is_written_to_disk()).collect();
+            let changes: Vec<_> = files.iter().copied().map(EditedFile::file_write).collect();
             if !changes.is_empty() {
-                write_all_watched(workspace, &changes, &shared.protection, &mut |far| {
-                    teller.tell(far, || places(files.get(far.files).copied()));
+                write_all_with_progress(workspace, &changes, &shared.write_safety, &mut |far| {
+                    teller.report(far, || current_locations(files.get(far.files).copied()));
                 })?;
             }
             Ok(output(&shared, workspace))
         });
         match written.await {
             Err(error) if !held.is_empty() => {
-                let left = put_back(context, &held).await;
+                let left = restore_in_client(context, &held).await;
                 // A text that stays changed is no longer as it was before.
-                let code = error.code().filter(|_| left.is_empty()).unwrap_or(Code::Io);
-                Err(ToolError::report(code, format!("{error}{left}")))
+                let code = error.code().filter(|_| left.is_empty()).unwrap_or(ErrorCode::Io);
+                Err(ToolError::recoverable(code, format!("{error}{left}")))
             }
             written => {
-                remember(context, &held).await;
+                record_rewrites(context, &held).await;
                 written
             }
         }
@@ -280,54 +292,58 @@ impl Args {
     fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         let edits = match (old_text, new_text, edits.is_empty()) {
-            (None, None, false) if edits.len() > EDITS => {
-                let message = format!("more than {EDITS} replacements. Make them in several calls");
-                return Err(ToolError::report(Code::TooLarge, message));
+            (None, None, false) if edits.len() > MAX_EDITS_PER_CALL => {
+                let message = format!(
+                    "more than {MAX_EDITS_PER_CALL} replacements. Make them in several calls"
+                );
+                return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
             }
             (None, None, false) => edits,
             (Some(old_text), Some(new_text), true) => {
                 vec![One { path: None, old_text, new_text, replace_all, occurrence, line }]
             }
             _ => {
-                return Err(ToolError::invalid(
+                return Err(ToolError::invalid_arguments(
                     "Give path, old_text and new_text for one replacement, or edits for several. \
                      To insert, set old_text to an empty string, and line.",
                 ));
             }
         };
         let edit = |one: One| {
-            let which = Which::from_arguments(one.replace_all, one.occurrence, one.line)?;
+            let which = Occurrence::from_arguments(one.replace_all, one.occurrence, one.line)?;
             let path = one.path.or_else(|| path.clone());
-            let path = path.ok_or_else(|| ToolError::invalid("Give the path of each edit."))?;
-            Ok((path, Edit { old_text: one.old_text, new_text: one.new_text, which }))
+            let path =
+                path.ok_or_else(|| ToolError::invalid_arguments("Give the path of each edit."))?;
+            Ok((path, Edit { old_text: one.old_text, new_text: one.new_text, occurrence: which }))
         };
         edits.into_iter().map(edit).collect()
     }
 }
 
 /// Puts a replacement to its file, which is read when it comes up first.
-fn add(
-    files: &mut Vec<File>,
+fn add_edit(
+    files: &mut Vec<EditedFile>,
     (path, edit): (&str, Edit),
     workspace: &Workspace,
-    held: &Held,
+    held: &UnsavedTexts,
 ) -> Result<(), ToolError> {
-    let at = workspace.look(path)?;
-    let real = workspace.settle(&at)?;
+    let at = workspace.inspect(path)?;
+    let real = workspace.canonicalize(&at)?;
     if let Some(file) = files.iter_mut().find(|file| file.real.path() == real.path()) {
         file.edits.push(edit);
         return Ok(());
     }
-    if files.len() == EDIT_FILES {
-        let message = format!("more than {EDIT_FILES} files in one call. Edit them in several");
-        return Err(ToolError::report(Code::TooLarge, message));
+    if files.len() == MAX_FILES_PER_EDIT_CALL {
+        let message =
+            format!("more than {MAX_FILES_PER_EDIT_CALL} files in one call. Edit them in several");
+        return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
     }
-    let text = held.text(real.path());
+    let text = held.unsaved_text(real.path());
     let found = match text {
         Some(text) => PreImage::Bytes(text.into()),
-        None => read_whole(workspace, &at, FILE_BYTES)?,
+        None => read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)?,
     };
-    let lost_end = held.lost_end(real.path());
+    let lost_end = held.lost_line_end(real.path());
     let mut bytes = match found {
         PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
@@ -337,91 +353,93 @@ fn add(
         }
     };
     let held: usize = files.iter().map(|file| file.old.bytes().len()).sum();
-    if held + bytes.len() > EDITED_BYTES {
-        return Err(too_large());
+    if held + bytes.len() > MAX_EDITED_BYTES_PER_CALL {
+        return Err(too_large_error());
     }
-    let stamp = Stamp::of(&bytes);
-    let is_stale = workspace.stamps().is_stale(real.path(), stamp);
+    let stamp = ContentHash::of_bytes(&bytes);
+    let is_stale = workspace.known_hashes().is_stale(real.path(), stamp);
     bytes.extend_from_slice(lost_end.as_bytes());
-    let old = Text::decode(at.given(), bytes)?;
+    let old = DecodedText::decode(at.given(), bytes)?;
     let (is_held, new, change, done) = (text.is_some(), Vec::new(), None, Vec::new());
-    files.push(File {
+    files.push(EditedFile {
         at,
         real,
         edits: vec![edit],
         old,
-        lost_end,
-        stamp,
-        is_held,
+        lost_line_end: lost_end,
+        old_hash: stamp,
+        is_unsaved: is_held,
         is_stale,
         new,
         change,
-        done,
+        outcomes: done,
     });
     Ok(())
 }
 
 /// Says how many of the files are read that the edits name.
-fn read_so_far(files: &[File], of_files: usize) -> Far {
+fn read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
     let bytes = files.iter().map(|file| file.old.bytes().len()).sum();
-    Far { files: files.len(), of_files, bytes, of_bytes: None }
+    FileProgress { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
 /// Returns the lines that change in a file that is worked on, or the file where they are not known
 /// yet.
-fn places(file: Option<&File>) -> Vec<Location> {
+fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
     let Some(file) = file else { return Vec::new() };
     match &file.change {
-        Some(change) => locations([change]),
+        Some(change) => change_locations([change]),
         None => Location::try_new(file.at.path()).into_iter().collect(),
     }
 }
 
-fn too_large() -> ToolError {
-    let bytes = grouped(EDITED_BYTES as u64);
+fn too_large_error() -> ToolError {
+    let bytes = group_thousands(MAX_EDITED_BYTES_PER_CALL as u64);
     let message =
         format!("the files of one call have more than {bytes} bytes. Edit them in several");
-    ToolError::report(Code::TooLarge, message)
+    ToolError::recoverable(ErrorCode::TooLarge, message)
 }
 
-impl File {
-    fn edit(&mut self, cancel: &Cancel<'_>) -> Result<(), ToolError> {
+impl EditedFile {
+    fn apply_edits(&mut self, cancel: &IsCancelled<'_>) -> Result<(), ToolError> {
         let given = self.at.given();
-        if self.is_stale && self.rests_on_a_number(cancel) {
+        if self.is_stale && self.depends_on_position(cancel) {
             let message = format!(
                 "{given} has changed since it was read, so an occurrence or a line may be another \
                  one now. Read it again"
             );
-            return Err(ToolError::report(Code::ChangedSinceRead, message));
+            return Err(ToolError::recoverable(ErrorCode::ChangedSinceRead, message));
         }
-        let edited = apply_until(self.old.as_str(), &self.edits, cancel).map_err(|error| {
-            let code = ToolError::from(error.clone()).code().unwrap_or(Code::NoMatch);
-            ToolError::report(code, format!("{given}: {error}"))
-        })?;
-        self.done.clone_from(&edited.done);
+        let edited =
+            apply_cancellable(self.old.as_str(), &self.edits, cancel).map_err(|error| {
+                let code = ToolError::from(error.clone()).code().unwrap_or(ErrorCode::NoMatch);
+                ToolError::recoverable(code, format!("{given}: {error}"))
+            })?;
+        self.outcomes.clone_from(&edited.outcomes);
         if edited.text != self.old.as_str() {
             let (old, path) = (self.old.as_str(), self.at.path());
-            self.change = Some(diff::spliced(path, old, &edited.text, &edited.splices));
+            self.change = Some(diff::change_from_edits(path, old, &edited.text, &edited.splices));
             self.new = edited.into_bytes(&self.old).map_err(|letter| {
                 let encoding = self.old.encoding().unwrap_or_default();
                 let message = format!("{given} is {encoding}, which does not have {letter:?}");
-                ToolError::report(Code::Unencodable, message)
+                ToolError::recoverable(ErrorCode::Unencodable, message)
             })?;
-            if self.new.len() as u64 > FILE_BYTES {
-                let message = format!("{given} would have more than {FILE_BYTES} bytes afterwards");
-                return Err(ToolError::report(Code::TooLarge, message));
+            if self.new.len() as u64 > MAX_WHOLE_FILE_BYTES {
+                let message =
+                    format!("{given} would have more than {MAX_WHOLE_FILE_BYTES} bytes afterwards");
+                return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
             }
         }
         Ok(())
     }
 
     /// Whether a number decides which of several places is meant.
-    fn rests_on_a_number(&self, cancel: &Cancel<'_>) -> bool {
-        let is_near = |edit: &Edit| matches!(edit.which, Which::Near(_));
-        let is_counted = |edit: &Edit| match edit.which {
-            Which::Nth(_) => true,
-            Which::Near(_) => edit.old_text.is_empty(),
-            Which::Only | Which::All => false,
+    fn depends_on_position(&self, cancel: &IsCancelled<'_>) -> bool {
+        let is_near = |edit: &Edit| matches!(edit.occurrence, Occurrence::NearLine(_));
+        let is_counted = |edit: &Edit| match edit.occurrence {
+            Occurrence::Nth(_) => true,
+            Occurrence::NearLine(_) => edit.old_text.is_empty(),
+            Occurrence::Only | Occurrence::All => false,
         };
         if self.edits.iter().any(is_counted) {
             return true;
@@ -430,38 +448,39 @@ impl File {
             return false;
         }
         let without = |edit: &Edit| match is_near(edit) {
-            true => Edit { which: Which::Only, ..edit.clone() },
+            true => Edit { occurrence: Occurrence::Only, ..edit.clone() },
             false => edit.clone(),
         };
         let without: Vec<_> = self.edits.iter().map(without).collect();
-        apply_until(self.old.as_str(), &without, cancel)
-            .is_err_and(|error| ToolError::from(error).code() == Some(Code::AmbiguousMatch))
+        apply_cancellable(self.old.as_str(), &without, cancel)
+            .is_err_and(|error| ToolError::from(error).code() == Some(ErrorCode::AmbiguousMatch))
     }
 
     /// What the change rests on: the lines that it shows, wherever in the file they are by then. All
     /// of the file, where they may not be the only ones or not all are shown.
     fn pre_image(&self) -> Vec<u8> {
         let Some(change) = &self.change else { return Vec::new() };
-        let counts = |edit: &Edit| matches!(edit.which, Which::Nth(_) | Which::Near(_));
+        let counts =
+            |edit: &Edit| matches!(edit.occurrence, Occurrence::Nth(_) | Occurrence::NearLine(_));
         if change.unlisted != (0, 0) || self.edits.iter().any(counts) {
-            return self.stamp.as_bytes().to_vec();
+            return self.old_hash.as_bytes().to_vec();
         }
         let lines: Vec<_> = change.hunks.iter().map(|hunk| &hunk.lines).collect();
-        let rests_on = format!("{:?}", (self.is_held, self.old.encoding(), lines));
-        Stamp::of(rests_on.as_bytes()).as_bytes().to_vec()
+        let rests_on = format!("{:?}", (self.is_unsaved, self.old.encoding(), lines));
+        ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
     /// Whether it is written to the disk, and not by the client.
-    fn is_ours(&self) -> bool {
-        self.change.is_some() && !self.is_held
+    fn is_written_to_disk(&self) -> bool {
+        self.change.is_some() && !self.is_unsaved
     }
 
     /// Says which of its edits are made already.
-    fn applied_before(&self, workspace: &Workspace) -> Vec<Note> {
+    fn already_applied_notes(&self, workspace: &Workspace) -> Vec<Note> {
         let path = workspace.display(self.at.path());
-        let note = |(index, done): (usize, &Done)| {
-            let Done::AlreadyApplied { line } = done else { return None };
-            let note = match self.done.len() {
+        let note = |(index, done): (usize, &EditOutcome)| {
+            let EditOutcome::AlreadyApplied { line } = done else { return None };
+            let note = match self.outcomes.len() {
                 1 => Note::new("applied"),
                 edits => Note::new("applied-of")
                     .with("edit", (index + 1).to_string())
@@ -469,36 +488,42 @@ impl File {
             };
             Some(note.with("path", &path).with("line", line.to_string()))
         };
-        self.done.iter().enumerate().filter_map(note).collect()
+        self.outcomes.iter().enumerate().filter_map(note).collect()
     }
 
-    fn to_be_written(&self) -> Change<'_> {
-        Change { at: &self.at, found: Some(self.old.bytes()), bytes: &self.new }
+    fn file_write(&self) -> FileWrite<'_> {
+        FileWrite { path: &self.at, expected: Some(self.old.bytes()), bytes: &self.new }
     }
 
     /// Returns what the client is told, if it holds another text of the file.
-    fn to_be_told(&self) -> Option<Rewrite<'_>> {
-        self.change.as_ref().filter(|_| self.is_held)?;
-        let (old, end) = (self.old.as_str(), self.lost_end);
+    fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
+        self.change.as_ref().filter(|_| self.is_unsaved)?;
+        let (old, end) = (self.old.as_str(), self.lost_line_end);
         let found = old.strip_suffix(end).unwrap_or(old);
         let text = str::from_utf8(&self.new).ok()?;
-        Some(Rewrite { at: &self.at, real: self.real.path(), found, end, text })
+        Some(ClientRewrite {
+            at: &self.at,
+            real_path: self.real.path(),
+            expected_text: found,
+            lost_line_end: end,
+            new_text: text,
+        })
     }
 
     /// Says what was done, and what there is to know about it.
-    fn report(&self, workspace: &Workspace) -> (usize, String) {
+    fn describe_outcomes(&self, workspace: &Workspace) -> (usize, String) {
         let path = workspace.display(self.at.path());
         let (mut places, mut text) = (0, String::new());
-        for done in &self.done {
+        for done in &self.outcomes {
             match done {
-                Done::Replaced { places: more, rung } => {
+                EditOutcome::Replaced { places: more, match_kind: rung } => {
                     places += more;
-                    if let Some(how) = how(*rung) {
+                    if let Some(how) = inexact_match_note(*rung) {
                         text.push_str(&format!("In {path}, {how}.\n"));
                     }
                 }
                 // The notes name those.
-                Done::AlreadyApplied { .. } => {}
+                EditOutcome::AlreadyApplied { .. } => {}
             }
         }
         if places > 0 {
@@ -513,68 +538,77 @@ impl File {
 }
 
 /// Says how a text was found, if it is not there exactly.
-fn how(rung: Rung) -> Option<&'static str> {
+fn inexact_match_note(rung: MatchKind) -> Option<&'static str> {
     match rung {
-        Rung::Exact => None,
-        Rung::Blanks => Some("the old text was found with other blanks or line ends"),
-        Rung::Indent => Some("the old text was found indented differently, and the new one is too"),
-        Rung::Alike => Some("the old text was found with other quotes, dashes or spaces"),
-        Rung::Tabs => Some(
+        MatchKind::Exact => None,
+        MatchKind::TrailingWhitespace => {
+            Some("the old text was found with other blanks or line ends")
+        }
+        MatchKind::Indentation => {
+            Some("the old text was found indented differently, and the new one is too")
+        }
+        MatchKind::LookalikeCharacters => {
+            Some("the old text was found with other quotes, dashes or spaces")
+        }
+        MatchKind::TabsOrSpaces => Some(
             "the old text was found indented with tabs for spaces or spaces for tabs, and the new \
              one is too",
         ),
-        Rung::Numbered => Some("the line numbers of read_file were taken off both texts"),
+        MatchKind::LineNumbers => Some("the line numbers of read_file were taken off both texts"),
     }
 }
 
-fn draft(
-    files: Vec<File>,
-    protection: Protection,
-    held: &Held,
+fn build_preview(
+    files: Vec<EditedFile>,
+    protection: WriteSafety,
+    held: &UnsavedTexts,
     workspace: &Workspace,
-) -> Draft<Plan> {
+) -> ToolPreview<Plan> {
     let changed = || files.iter().filter(|file| file.change.is_some());
-    let as_on_disk = changed().filter(|file| held.is_as_on_disk(file.real.path()));
+    let as_on_disk = changed().filter(|file| held.is_same_on_disk(file.real.path()));
     let as_on_disk = as_on_disk.map(|file| file.at.clone()).collect();
     let stale = files
         .iter()
         .filter(|file| file.is_stale)
         .map(|file| Note::new("stale").with("path", workspace.display(file.at.path())));
-    let applied = files.iter().flat_map(|file| file.applied_before(workspace));
-    let notes = applied.chain(stale).chain(held.notes_of_change()).chain(protection.notes());
+    let applied = files.iter().flat_map(|file| file.already_applied_notes(workspace));
+    let notes = applied.chain(stale).chain(held.change_notes()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
     let is_guarded = protection.is_risky()
         || changed().any(|file| {
-            guard::is_guarded(workspace, &file.real) || guard::is_shared(workspace, &file.real)
+            guard::is_guarded(workspace, &file.real)
+                || guard::has_other_hard_links(workspace, &file.real)
         });
     let effects: Effects =
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
-    let is_run = changed().any(|file| guard::is_run(workspace, &file.real, &file.new));
+    let is_run =
+        changed().any(|file| guard::is_executable_change(workspace, &file.real, &file.new));
     let effects = if is_run { effects.sensitive() } else { effects };
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
-    let pre_image = files.iter().flat_map(File::pre_image).chain(protection.pre_image()).collect();
-    Draft {
-        locations: Some(locations(&changes)),
+    let pre_image =
+        files.iter().flat_map(EditedFile::pre_image).chain(protection.pre_image()).collect();
+    ToolPreview {
+        locations: Some(change_locations(&changes)),
         effects,
         changes,
         pre_image,
         notes: notes.clone(),
-        ..Draft::new(Plan { files, as_on_disk, protection, notes })
+        ..ToolPreview::new(Plan { files, saved_files: as_on_disk, write_safety: protection, notes })
     }
-    .guarded_if(is_guarded)
+    .always_ask_if(is_guarded)
 }
 
-fn output(plan: &Plan, workspace: &Workspace) -> Output {
+fn output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
     let (mut text, mut replacements) = (String::new(), 0);
     for file in &plan.files {
-        let (places, report) = file.report(workspace);
+        let (places, report) = file.describe_outcomes(workspace);
         replacements += places;
         text.push_str(&report);
     }
     plan.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
     // All of them again, whichever it worked on last.
-    let locations = locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
+    let locations = change_locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
     let locations = (!locations.is_empty()).then_some(locations);
     let raw = json!({ "replacements": replacements });
-    Output { locations, ..Output::of_change(text, raw, workspace) }
+    ToolOutput { locations, ..ToolOutput::for_change(text, raw, workspace) }
 }

@@ -6,11 +6,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::grep::tell;
+use super::grep::report_search_progress;
 use crate::error::ToolError;
-use crate::files::workspace::Resolved;
-use crate::search::find::{NameMatch, NameQuery, find_at};
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::files::workspace::WorkspacePath;
+use crate::search::find::{NamePatternKind, NameQuery, find_at};
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
 
 /// Finds files and directories by name.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +44,7 @@ pub(crate) struct Args {
 
 impl Tool for FindPath {
     type Args = Args;
-    type Plan = (Args, Resolved);
+    type Plan = (Args, WorkspacePath);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -53,15 +56,15 @@ impl Tool for FindPath {
                           and the offset to go on with."
                 .into(),
             kind: ToolKind::Search,
-            reach: Reach::Reads,
+            side_effects: SideEffects::Reads,
             title: "find-path".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let path = args.path.as_deref().unwrap_or(".");
-        Description::within("find-path", "find-path-here", path, context)
+        CallDescription::for_directory("find-path", "find-path-here", path, context)
             .with("pattern", &args.pattern)
     }
 
@@ -69,11 +72,11 @@ impl Tool for FindPath {
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Self::Plan>, ToolError> {
+    ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
         let path = args.path.as_deref().unwrap_or(".");
-        let (at, effects) = context.looking(path, Effect::Read).await?;
-        Ok(Draft { effects, ..Draft::new((args, at)) })
+        let (at, effects) = context.inspect_with_effects(path, Effect::Read).await?;
+        Ok(ToolPreview { effects, ..ToolPreview::new((args, at)) })
     }
 
     async fn run(
@@ -81,27 +84,27 @@ impl Tool for FindPath {
         pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let (args, at) = pinned.release(grant)?;
         let (call, query) = (invocation.call.clone(), args.query());
-        let searched = invocation.context.on_files(move |workspace| {
-            let is_cancelled = || call.cancel().is_cancelled();
-            let watch = |seen| tell(&call, seen);
+        let searched = invocation.context.run_blocking(move |workspace| {
+            let is_cancelled = || call.cancel_token().is_cancelled();
+            let watch = |seen| report_search_progress(&call, seen);
             let found = find_at(workspace, &query, &at, &is_cancelled, &watch)?;
             let text = found.to_text(workspace);
             Ok((found, text))
         });
         let (found, text) = searched.await?;
-        Ok(Output {
+        Ok(ToolOutput {
             content: Some(vec![Content::code("", &text)]),
-            raw: Some(json!({
+            raw_output: Some(json!({
                 "paths": found.entries.len(),
-                "leftOut": found.left_out,
+                "leftOut": found.omitted_entries,
                 "nextOffset": found.next_offset(),
             })),
             locations: Some(found.locations().collect()),
             text,
-            ..Output::default()
+            ..ToolOutput::default()
         })
     }
 }
@@ -111,7 +114,7 @@ impl Args {
         let is_fuzzy = self.fuzzy.unwrap_or(false);
         NameQuery {
             pattern: self.pattern,
-            how: if is_fuzzy { NameMatch::Fuzzy } else { NameMatch::Glob },
+            pattern_kind: if is_fuzzy { NamePatternKind::Fuzzy } else { NamePatternKind::Glob },
             path: self.path,
             include_ignored: self.include_ignored.unwrap_or(false),
             max_results: self.max_results,

@@ -4,17 +4,18 @@ use std::path::Path;
 
 use acp_lifecycle::{CallHandle, Effect, Grant, Pinned};
 use acp_types::{Content, Progress, ToolKind};
-use callboard_text::grouped_count;
+use callboard_text::grouped_count_with_noun;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use crate::error::{Code, ToolError};
-use crate::files::workspace::{Resolved, Workspace};
-use crate::search::grep::{Query, Seen, search_at};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::search::grep::{GrepQuery, SearchProgress, search_at};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
+    ToolOutput, ToolPreview,
 };
 
 /// Searches the contents of files.
@@ -69,7 +70,7 @@ pub(crate) struct Args {
 
 impl Tool for Grep {
     type Args = Args;
-    type Plan = (Query, Resolved);
+    type Plan = (GrepQuery, WorkspacePath);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -81,9 +82,9 @@ impl Tool for Grep {
                           there are more, and the offset to go on with."
                 .into(),
             kind: ToolKind::Search,
-            reach: Reach::Reads,
+            side_effects: SideEffects::Reads,
             title: "grep".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
@@ -94,22 +95,25 @@ impl Tool for Grep {
         Some(ToolHint::new(text).with_tools(&["find_path"]))
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let path = args.path.as_deref().unwrap_or(".");
-        Description::within("grep", "grep-here", path, context).with("pattern", &args.pattern)
+        CallDescription::for_directory("grep", "grep-here", path, context)
+            .with("pattern", &args.pattern)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Self::Plan>, ToolError> {
+    ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
         let path = args.path.as_deref().unwrap_or(".");
-        let (at, effects) = context.looking(path, Effect::Search).await?;
+        let (at, effects) = context.inspect_with_effects(path, Effect::Search).await?;
         let (place, given) = (at.path().to_owned(), at.given().to_owned());
-        context.on_files(move |workspace| no_output(workspace, &place, &given)).await?;
-        let query = Query {
+        context
+            .run_blocking(move |workspace| refuse_output_files(workspace, &place, &given))
+            .await?;
+        let query = GrepQuery {
             pattern: args.pattern,
             path: args.path,
             glob: args.glob,
@@ -124,7 +128,7 @@ impl Tool for Grep {
             max_per_file: args.max_per_file,
             offset: args.offset.unwrap_or(0),
         };
-        Ok(Draft { effects, ..Draft::new((query, at)) })
+        Ok(ToolPreview { effects, ..ToolPreview::new((query, at)) })
     }
 
     async fn run(
@@ -132,24 +136,24 @@ impl Tool for Grep {
         pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let (query, at) = pinned.release(grant)?;
         let (call, runtime) = (invocation.call.clone(), Handle::current());
-        let searched = invocation.context.on_files(move |workspace| {
-            let is_cancelled = || call.cancel().is_cancelled();
+        let searched = invocation.context.run_blocking(move |workspace| {
+            let is_cancelled = || call.cancel_token().is_cancelled();
             let mut matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
                 // The threads of a search are none of the runtime's, whose clock a call reads.
                 let _guard = runtime.enter();
-                tell(&call, seen);
+                report_search_progress(&call, seen);
             })?;
-            matches.leave_out(|path| workspace.outputs().holds(path));
+            matches.exclude_files(|path| workspace.outputs().contains(path));
             let text = matches.to_text(workspace);
             Ok((matches, text))
         });
         let (matches, text) = searched.await?;
-        Ok(Output {
+        Ok(ToolOutput {
             content: Some(vec![Content::code("", &text)]),
-            raw: Some(json!({
+            raw_output: Some(json!({
                 "matches": matches.count,
                 "files": matches.files.len(),
                 "truncated": matches.truncated,
@@ -157,33 +161,33 @@ impl Tool for Grep {
             })),
             locations: Some(matches.locations().collect()),
             text,
-            ..Output::default()
+            ..ToolOutput::default()
         })
     }
 }
 
 /// Refuses to search the whole outputs of commands. Secrets are hidden in what is read of them, and
 /// a search tells what a line holds even where it is not shown.
-fn no_output(workspace: &Workspace, path: &Path, given: &str) -> Result<(), ToolError> {
-    if !workspace.outputs().holds(path) {
+fn refuse_output_files(workspace: &Workspace, path: &Path, given: &str) -> Result<(), ToolError> {
+    if !workspace.outputs().contains(path) {
         return Ok(());
     }
     let message = format!(
         "{given} is kept of the outputs of commands, which cannot be searched here. Page through \
          it with read_file, or search it by a command with terminal."
     );
-    Err(ToolError::report(Code::NotPermitted, message))
+    Err(ToolError::recoverable(ErrorCode::NotPermitted, message))
 }
 
 /// Tells the client how far a search is.
-pub(super) fn tell(call: &CallHandle, seen: Seen) {
+pub(super) fn report_search_progress(call: &CallHandle, seen: SearchProgress) {
     if let Some(locations) = seen.locations {
-        call.locations(locations);
+        call.set_locations(locations);
     }
-    let files = |count: usize| grouped_count(count as u64, "file", "files");
-    let known = seen.known.map(|known| format!(", {} found so far", files(known)));
-    let matches = grouped_count(seen.matches as u64, "match", "matches");
-    let unit = if seen.files == 1 { "file" } else { "files" };
+    let files = |count: usize| grouped_count_with_noun(count as u64, "file", "files");
+    let known = seen.files_found.map(|known| format!(", {} found so far", files(known)));
+    let matches = grouped_count_with_noun(seen.match_count as u64, "match", "matches");
+    let unit = if seen.files_searched == 1 { "file" } else { "files" };
     let message = format!("{unit}, {matches}{}", known.unwrap_or_default());
-    call.progress(Progress::new(seen.files as f64).with_message(message));
+    call.report_progress(Progress::new(seen.files_searched as f64).with_message(message));
 }

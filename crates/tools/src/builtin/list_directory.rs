@@ -7,9 +7,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::files::workspace::Resolved;
+use crate::files::workspace::WorkspacePath;
 use crate::search::list::{ListQuery, list_at};
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
 
 /// Lists a directory.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +38,7 @@ pub(crate) struct Args {
 
 impl Tool for ListDirectory {
     type Args = Args;
-    type Plan = (Args, Resolved);
+    type Plan = (Args, WorkspacePath);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -46,24 +49,24 @@ impl Tool for ListDirectory {
                           to go on with."
                 .into(),
             kind: ToolKind::Read,
-            reach: Reach::Reads,
+            side_effects: SideEffects::Reads,
             title: "list-directory".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
-        Description::within("list-directory", "list-directory-here", &args.path, context)
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
+        CallDescription::for_directory("list-directory", "list-directory-here", &args.path, context)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Self::Plan>, ToolError> {
+    ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
-        let (at, effects) = context.looking(&args.path, Effect::Read).await?;
-        Ok(Draft { effects, ..Draft::new((args, at)) })
+        let (at, effects) = context.inspect_with_effects(&args.path, Effect::Read).await?;
+        Ok(ToolPreview { effects, ..ToolPreview::new((args, at)) })
     }
 
     async fn run(
@@ -71,7 +74,7 @@ impl Tool for ListDirectory {
         pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let (args, at) = pinned.release(grant)?;
         let call = invocation.call.clone();
         let query = ListQuery {
@@ -80,24 +83,24 @@ impl Tool for ListDirectory {
             include_ignored: args.include_ignored.unwrap_or(false),
             offset: args.offset.unwrap_or(0),
         };
-        let listed = invocation.context.on_files(move |workspace| {
-            let is_cancelled = || call.cancel().is_cancelled();
+        let listed = invocation.context.run_blocking(move |workspace| {
+            let is_cancelled = || call.cancel_token().is_cancelled();
             let listing = list_at(workspace, &query, &at, &is_cancelled, &|seen| {
-                call.progress(Progress::new(seen as f64).with_message("entries".to_owned()));
+                call.report_progress(Progress::new(seen as f64).with_message("entries".to_owned()));
             })?;
             let text = listing.to_text();
             Ok((listing, text))
         });
         let (listing, text) = listed.await?;
-        Ok(Output {
+        Ok(ToolOutput {
             content: Some(vec![Content::code("", &text)]),
-            raw: Some(json!({
+            raw_output: Some(json!({
                 "entries": listing.entries.len(),
-                "leftOut": listing.left_out,
+                "leftOut": listing.omitted_entries,
                 "nextOffset": listing.next_offset(),
             })),
             text,
-            ..Output::default()
+            ..ToolOutput::default()
         })
     }
 }

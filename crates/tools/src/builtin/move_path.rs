@@ -8,10 +8,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::files::remove::{Found, find};
+use crate::files::remove::{ExistingEntry, inspect};
 use crate::files::workspace::guard;
-use crate::files::workspace::open::Entry;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::files::workspace::open::EntryPath;
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
 
 /// Moves a file or a directory.
 #[derive(Debug, Clone, Copy)]
@@ -32,8 +35,8 @@ pub(crate) struct Args {
 /// What was found, and where it goes.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    found: Found,
-    to: Entry,
+    found: ExistingEntry,
+    to: EntryPath,
 }
 
 impl Tool for MovePath {
@@ -47,18 +50,18 @@ impl Tool for MovePath {
             description: "Moves or renames a file or directory. Nothing may be at the new path."
                 .into(),
             kind: ToolKind::Move,
-            reach: Reach::Changes,
+            side_effects: SideEffects::Changes,
             title: "move-path".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
-        Description::new("move-path")
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
+        CallDescription::new("move-path")
             .with_path("from", &args.from, context)
             .with_path("to", &args.to, context)
-            .at(&args.from, 0, context)
-            .at(&args.to, 0, context)
+            .at_line(&args.from, 0, context)
+            .at_line(&args.to, 0, context)
     }
 
     async fn reads(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
@@ -70,33 +73,35 @@ impl Tool for MovePath {
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Plan>, ToolError> {
+    ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
-        let preview = context.on_files(move |workspace| {
-            let found = find(workspace, &workspace.resolve(&args.from)?)?;
-            let to = Entry::find(workspace, &workspace.resolve(&args.to)?)?;
+        let preview = context.run_blocking(move |workspace| {
+            let found = inspect(workspace, &workspace.resolve(&args.from)?)?;
+            let to = EntryPath::find(workspace, &workspace.resolve(&args.to)?)?;
             found.require_movable(workspace, &to)?;
-            let (old, new) = (found.entry.at.path().to_owned(), to.at.path().to_owned());
+            let (old, new) = (found.entry.path.path().to_owned(), to.path.path().to_owned());
             if new.starts_with(&old) {
                 let message = format!("{} lies in {}", args.to, args.from);
-                return Err(ToolError::invalid(message));
+                return Err(ToolError::invalid_arguments(message));
             }
             // A directory may hold anything.
             let is_guarded = found.is_directory()
-                || [&found.entry.at, &to.at].into_iter().any(|at| guard::is_guarded(workspace, at));
+                || [&found.entry.path, &to.path]
+                    .into_iter()
+                    .any(|at| guard::is_guarded(workspace, at));
             // By its new name it is another file for rules about reading.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
             let effects =
                 [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];
             let effects: Effects = effects.into_iter().collect();
-            Ok(Draft {
+            Ok(ToolPreview {
                 changes: vec![FileChange::new(Operation::Move { from: old }, new)],
                 effects,
-                pre_image: found.seen.pre_image(),
-                notes: found.extent().into_iter().collect(),
-                ..Draft::new(Plan { found, to })
+                pre_image: found.snapshot.pre_image(),
+                notes: found.size_note().into_iter().collect(),
+                ..ToolPreview::new(Plan { found, to })
             }
-            .guarded_if(is_guarded))
+            .always_ask_if(is_guarded))
         });
         preview.await
     }
@@ -106,15 +111,15 @@ impl Tool for MovePath {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Plan { found, to } = pinned.release(grant)?;
-        let run = invocation.context.on_files(move |workspace| {
-            found.move_into(workspace, &to)?;
-            let (from, to) = (found.entry.at.path(), to.at.path());
+        let run = invocation.context.run_blocking(move |workspace| {
+            found.move_to_entry(workspace, &to)?;
+            let (from, to) = (found.entry.path.path(), to.path.path());
             let shown = |path| workspace.display(path);
             let text = format!("Moved {} to {}.", shown(from), shown(to));
             let raw = json!({ "from": path_text(from), "to": path_text(to) });
-            Ok(Output::of_change(text, raw, workspace))
+            Ok(ToolOutput::for_change(text, raw, workspace))
         });
         run.await
     }

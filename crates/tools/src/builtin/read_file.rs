@@ -11,13 +11,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::builtin::unsaved::Held;
+use crate::builtin::unsaved_files::UnsavedTexts;
 use crate::error::ToolError;
-use crate::files::read::{Image, Reading, Window, held_window, read_at};
-use crate::files::workspace::{Resolved, Workspace};
-use crate::limits::SHOWN_IMAGE_BYTES;
+use crate::files::read::{
+    FileContent, FileExcerpt, ImageFile, read_text_or_image, unsaved_excerpt,
+};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::limits::MAX_CLIENT_IMAGE_BYTES;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, blocking,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
+    ToolOutput, ToolPreview, blocking,
 };
 
 /// Reads lines of a text file.
@@ -41,7 +44,7 @@ pub(crate) struct Args {
 
 impl Tool for ReadFile {
     type Args = Args;
-    type Plan = (Args, Resolved, Arc<Workspace>);
+    type Plan = (Args, WorkspacePath, Arc<Workspace>);
 
     fn spec(&self) -> Spec {
         Spec {
@@ -52,9 +55,9 @@ impl Tool for ReadFile {
                           negative offset reads from the end. An image is shown whole."
                 .into(),
             kind: ToolKind::Read,
-            reach: Reach::Reads,
+            side_effects: SideEffects::Reads,
             title: "read-file".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
@@ -63,27 +66,27 @@ impl Tool for ReadFile {
         Some(ToolHint::new(text))
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let line = args.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
-        let description = lines_asked(args);
-        description.with_path("path", &args.path, context).at(&args.path, line, context)
+        let description = describe_requested_lines(args);
+        description.with_path("path", &args.path, context).at_line(&args.path, line, context)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Self::Plan>, ToolError> {
+    ) -> Result<ToolPreview<Self::Plan>, ToolError> {
         let context = invocation.context;
-        let workspace = context.workspace.reading(&args.path);
+        let workspace = context.workspace.workspace_for_reading(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
             // The session's own output, which lies outside of the roots: nobody has to be asked,
             // and a link in its place is not followed.
             let at = workspace.resolve(&args.path)?;
-            return Ok(Draft::new((args, at, workspace)));
+            return Ok(ToolPreview::new((args, at, workspace)));
         }
-        let (at, effects) = context.looking(&args.path, Effect::Read).await?;
-        Ok(Draft { effects, ..Draft::new((args, at, workspace)) })
+        let (at, effects) = context.inspect_with_effects(&args.path, Effect::Read).await?;
+        Ok(ToolPreview { effects, ..ToolPreview::new((args, at, workspace)) })
     }
 
     async fn run(
@@ -91,32 +94,40 @@ impl Tool for ReadFile {
         pinned: Pinned<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let (args, at, workspace) = pinned.release(grant)?;
         let Invocation { call, context, .. } = invocation;
         let is_output = !Arc::ptr_eq(&workspace, &context.workspace);
         let held = match is_output {
             true => None,
-            false => call.cancel().run_until_cancelled(Held::to_read(context, &at)).await,
+            false => {
+                call.cancel_token()
+                    .run_until_cancelled(UnsavedTexts::query_for_read(context, &at))
+                    .await
+            }
         };
         let held = held.unwrap_or_default();
-        let (session, cancel) = (call.session().clone(), call.cancel().clone());
+        let (session, cancel) = (call.session().clone(), call.cancel_token().clone());
         let output = blocking(move || {
             let Args { offset, limit, .. } = args;
-            let reading = match held.only_text() {
-                Some(text) => Reading::Text(held_window(&workspace, &at, text, offset, limit)?),
-                None => read_at(&workspace, &at, offset, limit, &|| cancel.is_cancelled())?,
+            let reading = match held.single_text() {
+                Some(text) => {
+                    FileContent::Text(unsaved_excerpt(&workspace, &at, text, offset, limit)?)
+                }
+                None => {
+                    read_text_or_image(&workspace, &at, offset, limit, &|| cancel.is_cancelled())?
+                }
             };
             Ok(match reading {
-                Reading::Text(mut window) => {
+                FileContent::Text(mut window) => {
                     // That of another session, too, which is read as any file outside.
-                    let is_kept = is_output || workspace.outputs().holds(at.path());
+                    let is_kept = is_output || workspace.outputs().contains(at.path());
                     if is_kept {
                         redact(&mut window, &session);
                     }
-                    Output { is_kept, ..output(window, &held.notes_of_read()) }
+                    ToolOutput { is_stored: is_kept, ..output(window, &held.read_notes()) }
                 }
-                Reading::Image(image) => shown(&image, at.path()),
+                FileContent::Image(image) => image_output(&image, at.path()),
             })
         });
         output.await
@@ -124,18 +135,18 @@ impl Tool for ReadFile {
 }
 
 /// Hides what a command printed of known secrets.
-fn redact(window: &mut Window, session: &SessionHandle) {
-    let secrets = session.with(|session, _| session.secrets().clone());
+fn redact(window: &mut FileExcerpt, session: &SessionHandle) {
+    let secrets = session.update(|session, _| session.secrets().clone());
     if let Cow::Owned(shown) = secrets.redact(&window.text) {
         // The numbers stand between the lines of a secret that has several.
-        window.numbered = numbered(window.first_line, &window.text, &shown);
+        window.numbered = number_lines(window.first_line, &window.text, &shown);
         window.text = shown;
     }
 }
 
 /// Numbers the lines of a text as those of the text that it was, of which something was replaced,
 /// maybe of several lines by one.
-fn numbered(first: u32, was: &str, text: &str) -> String {
+fn number_lines(first: u32, was: &str, text: &str) -> String {
     let (was, lines): (Vec<_>, Vec<_>) = (was.lines().collect(), text.lines().collect());
     let (mut at, mut gone) = (0, was.len().saturating_sub(lines.len()));
     let mut numbered = String::new();
@@ -151,68 +162,70 @@ fn numbered(first: u32, was: &str, text: &str) -> String {
     numbered
 }
 
-fn lines_asked(args: &Args) -> Description {
+fn describe_requested_lines(args: &Args) -> CallDescription {
     match (args.offset, args.limit) {
-        (None, None) => Description::new("read-file"),
-        (Some(-1), _) => Description::new("read-file-last-line"),
+        (None, None) => CallDescription::new("read-file"),
+        (Some(-1), _) => CallDescription::new("read-file-last-line"),
         (Some(offset), _) if offset < 0 => {
-            Description::new("read-file-last").with("count", offset.unsigned_abs().to_string())
+            CallDescription::new("read-file-last").with("count", offset.unsigned_abs().to_string())
         }
         (offset, Some(limit)) => {
             let first = offset.unwrap_or(1);
             let last = first.saturating_add(i64::from(limit) - 1);
-            Description::new("read-file-lines")
+            CallDescription::new("read-file-lines")
                 .with("first", first.to_string())
                 .with("last", last.to_string())
         }
-        (Some(first), None) => Description::new("read-file-from").with("first", first.to_string()),
+        (Some(first), None) => {
+            CallDescription::new("read-file-from").with("first", first.to_string())
+        }
     }
 }
 
 /// What the model reads, and the user sees; both are to know which text it is.
-fn output(mut window: Window, notes: &[String]) -> Output {
+fn output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
     let mut content = vec![Content::code(language, &window.text)];
     content.extend(notes.iter().map(Content::text));
-    Output {
+    ToolOutput {
         text: window.for_model(),
         content: Some(content),
-        raw: Some(json!({
+        raw_output: Some(json!({
             "firstLine": window.first_line,
             "lastLine": window.last_line,
             "totalLines": window.total_lines,
             "nextOffset": window.next_offset(),
-            "bytes": window.bytes,
+            "bytes": window.file_bytes,
         })),
-        locations: place(&window).map(|place| vec![place]),
-        ..Output::default()
+        locations: start_location(&window).map(|place| vec![place]),
+        ..ToolOutput::default()
     }
 }
 
 /// Where the lines begin, which is not known before where they are counted from the end.
-fn place(window: &Window) -> Option<Location> {
+fn start_location(window: &FileExcerpt) -> Option<Location> {
     Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
 }
 
 /// The model sees the image in any case, the client if it is not too large for it.
-fn shown(image: &Image, path: &Path) -> Output {
-    let (images, content) = match image.bytes.len() > SHOWN_IMAGE_BYTES {
-        true => (vec![image.encoded()], image.link(path)),
-        false => (Vec::new(), vec![image.encoded().into()]),
+fn image_output(image: &ImageFile, path: &Path) -> ToolOutput {
+    let (images, content) = match image.bytes.len() > MAX_CLIENT_IMAGE_BYTES {
+        true => (vec![image.to_base64()], image.to_link_content(path)),
+        false => (Vec::new(), vec![image.to_base64().into()]),
     };
-    Output {
-        text: image.to_text(),
+    ToolOutput {
+        text: image.describe(),
         images,
         content: Some(content),
-        raw: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
-        ..Output::default()
+        raw_output: Some(json!({ "mediaType": image.media_type, "bytes": image.bytes.len() })),
+        ..ToolOutput::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::numbered;
+    use super::number_lines;
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -224,12 +237,12 @@ mod tests {
             (was.replace("key", "[]"), &["1 a", "2 []=1", "3 2"]),
             ("a\n[]\n".to_owned(), &["1 a", "2 []"]),
         ] {
-            let numbered = numbered(1, was, &text);
+            let numbered = number_lines(1, was, &text);
             let lines: Vec<_> =
                 numbered.lines().map(|line| line.trim().replace('\t', " ")).collect();
             assert_eq!(lines[..expected.len()], *expected);
             assert_eq!(numbered.lines().count(), text.lines().count());
         }
-        assert_eq!(numbered(99, "x\n", "y\n"), "    99\ty\n");
+        assert_eq!(number_lines(99, "x\n", "y\n"), "    99\ty\n");
     }
 }

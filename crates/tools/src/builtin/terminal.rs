@@ -9,19 +9,20 @@ use acp_types::{TerminalPatch, TerminalSize, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::error::{Code, ToolError};
+use crate::error::{ErrorCode, ToolError};
 use crate::files::system::Dir;
-use crate::files::workspace::{Resolved, open};
-use crate::limits::{BACKGROUND_SETTLE, COMMAND_TIMEOUT, COMMAND_TIMEOUT_MAX};
+use crate::files::workspace::{WorkspacePath, open};
+use crate::limits::{BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, blocking,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
+    ToolOutput, ToolPreview, blocking,
 };
-use callboard_process::{Command, Size, Streams};
+use callboard_process::{ShellCommand, Streams, WindowSize};
 
 pub(super) mod background;
-mod client;
-mod own;
-mod report;
+mod client_terminal;
+mod command_report;
+mod local_process;
 pub(super) mod risks;
 
 /// Runs a shell command.
@@ -55,31 +56,31 @@ pub(crate) struct Args {
 /// What a call does.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    command: Command,
+    command: ShellCommand,
     /// Whether it is meant for the background from the start.
     is_background: bool,
     /// How long it is waited for.
-    patience: Option<Duration>,
+    foreground_wait: Option<Duration>,
     /// Whether the background was asked for, now or later.
-    asks_background: bool,
+    is_background_requested: bool,
     /// Where it runs, and that folder: another one that got its name is not meant.
-    at: Resolved,
-    folder: Arc<Dir>,
+    cwd_path: WorkspacePath,
+    cwd_handle: Arc<Dir>,
 }
 
 impl Args {
     /// How long the command may run, and how long it is waited for.
-    fn times(&self) -> (Option<Duration>, Option<Duration>) {
+    fn timeout_and_wait(&self) -> (Option<Duration>, Option<Duration>) {
         let is_background = self.background == Some(true);
         let asked = self.timeout_ms.map(Duration::from_millis);
-        let timeout = asked.or_else(|| (!is_background).then_some(COMMAND_TIMEOUT_MAX));
+        let timeout = asked.or_else(|| (!is_background).then_some(MAX_COMMAND_TIMEOUT));
         let patience = match self.background_after_ms {
-            _ if is_background => Some(BACKGROUND_SETTLE),
+            _ if is_background => Some(BACKGROUND_START_WAIT),
             Some(after) => Some(Duration::from_millis(after)),
-            None if asked.is_none() => Some(COMMAND_TIMEOUT),
+            None if asked.is_none() => Some(DEFAULT_COMMAND_WAIT),
             None => None,
         };
-        (timeout.map(|timeout| timeout.min(COMMAND_TIMEOUT_MAX)), patience)
+        (timeout.map(|timeout| timeout.min(MAX_COMMAND_TIMEOUT)), patience)
     }
 }
 
@@ -98,9 +99,9 @@ impl Tool for Terminal {
                           its beginning and end, and can be read whole with read_file."
                 .into(),
             kind: ToolKind::Execute,
-            reach: Reach::Anything,
+            side_effects: SideEffects::Anything,
             title: "terminal".into(),
-            surface: Surface::Terminal,
+            display: OutputDisplay::Terminal,
         }
     }
 
@@ -112,55 +113,56 @@ impl Tool for Terminal {
         Some(ToolHint::new(text))
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."));
         let cwd = at.map_or_else(|_| context.workspace.cwd().to_owned(), |at| at.path().to_owned());
-        let description = Description::new("terminal").with("command", &args.command);
+        let description = CallDescription::new("terminal").with("command", &args.command);
         let description = if cwd == context.workspace.cwd() {
             description
         } else {
             let shown = context.workspace.display(&cwd);
-            Description { key: "terminal-in".into(), ..description }.with("cwd", shown)
+            CallDescription { key: "terminal-in".into(), ..description }.with("cwd", shown)
         };
-        let Size { cols, rows } = Size::default();
+        let WindowSize { cols, rows } = WindowSize::default();
         let opening = TerminalPatch::open(args.command.clone(), cwd);
         let terminal = TerminalPatch { size: Some(TerminalSize { cols, rows }), ..opening };
-        Description { terminal: Some(terminal), ..description }
+        CallDescription { terminal: Some(terminal), ..description }
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Plan>, ToolError> {
+    ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         if args.command.trim().is_empty() {
-            return Err(ToolError::invalid("The command is empty."));
+            return Err(ToolError::invalid_arguments("The command is empty."));
         }
         if args.command.contains('\0') {
-            return Err(ToolError::invalid("The command contains a NUL character."));
+            return Err(ToolError::invalid_arguments("The command contains a NUL character."));
         }
         let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."))?;
         if !context.workspace.metadata(&at)?.is_dir() {
             let message = format!("{} is not a directory.", at.given());
-            return Err(ToolError::report(Code::NotADirectory, message));
+            return Err(ToolError::recoverable(ErrorCode::NotADirectory, message));
         }
         // A directory that was removed is one still.
         let folder = Arc::new(context.workspace.open_dir(&at)?);
-        let identity = folder.itself().map_err(|error| context.workspace.explain(&at, &error))?;
+        let identity =
+            folder.own_id().map_err(|error| context.workspace.explain_io_error(&at, &error))?;
         let pre_image = format!("{identity:?}").into_bytes();
         let is_background = args.background == Some(true);
-        if is_background && context.workspace.background().reserve().is_none() {
-            return Err(background::too_many());
+        if is_background && context.workspace.background().reserve_slot().is_none() {
+            return Err(background::too_many_error());
         }
-        let (timeout, patience) = args.times();
+        let (timeout, patience) = args.timeout_and_wait();
         let asks_later = args.background_after_ms.is_some();
-        let command = Command {
+        let command = ShellCommand {
             line: args.command.clone(),
             cwd: at.path().to_owned(),
             env: (*context.env).clone(),
             streams: match args.tty {
-                Some(true) => Streams::Interactive(Size::default()),
+                Some(true) => Streams::Interactive(WindowSize::default()),
                 _ => Streams::Pipe,
             },
             timeout,
@@ -168,14 +170,22 @@ impl Tool for Terminal {
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
         let judged = blocking(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
-            let judged = risks::judge(&args.command, &command.cwd, home.as_deref(), &workspace);
+            let judged =
+                risks::assess_command(&args.command, &command.cwd, home.as_deref(), &workspace);
             Ok((judged, command))
         });
-        let (risks::Judged { effects, note }, command) = judged.await?;
+        let (risks::RiskAssessment { effects, note }, command) = judged.await?;
         let asks_background = is_background || asks_later;
-        let plan = Plan { command, at, folder, is_background, patience, asks_background };
+        let plan = Plan {
+            command,
+            cwd_path: at,
+            cwd_handle: folder,
+            is_background,
+            foreground_wait: patience,
+            is_background_requested: asks_background,
+        };
         let notes = note.into_iter().collect();
-        Ok(Draft { effects, notes, pre_image, cwd: Some(cwd), ..Draft::new(plan) })
+        Ok(ToolPreview { effects, notes, pre_image, cwd: Some(cwd), ..ToolPreview::new(plan) })
     }
 
     async fn run(
@@ -183,12 +193,16 @@ impl Tool for Terminal {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let plan = pinned.release(grant)?;
-        open::require_folder(&invocation.context.workspace, &plan.at, &plan.folder)?;
-        match client::backend(&plan, invocation) {
-            Some(backend) => client::run(plan, backend, invocation).await,
-            None => own::run(plan, invocation).await,
+        open::require_same_directory(
+            &invocation.context.workspace,
+            &plan.cwd_path,
+            &plan.cwd_handle,
+        )?;
+        match client_terminal::client_backend(&plan, invocation) {
+            Some(backend) => client_terminal::run(plan, backend, invocation).await,
+            None => local_process::run(plan, invocation).await,
         }
     }
 }

@@ -8,14 +8,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::terminal::background::{self, find};
+use super::terminal::background::{self, find_command};
 use crate::builtin::terminal::risks;
-use crate::error::{Code, ToolError};
-use crate::limits::{BACKGROUND_SETTLE, INPUT_BYTES};
+use crate::error::{ErrorCode, ToolError};
+use crate::limits::{BACKGROUND_START_WAIT, MAX_TERMINAL_INPUT_BYTES};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, blocking,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview, blocking,
 };
-use callboard_process::Input;
+use callboard_process::CommandInput;
 
 /// Types at a command in the background.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) struct Plan {
     id: String,
     text: String,
-    input: Input,
+    input: CommandInput,
 }
 
 impl Tool for TerminalInput {
@@ -56,52 +57,56 @@ impl Tool for TerminalInput {
                           break."
                 .into(),
             kind: ToolKind::Execute,
-            reach: Reach::Anything,
+            side_effects: SideEffects::Anything,
             title: "terminal-input".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
-        background::describe("terminal-input", &args.id, context).with("text", &args.text)
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
+        background::describe_command_call("terminal-input", &args.id, context)
+            .with("text", &args.text)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Plan>, ToolError> {
+    ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
-        let command = find(&args.id, context)?;
+        let command = find_command(&args.id, context)?;
         let Args { text, .. } = args;
         if text.is_empty() {
-            return Err(ToolError::invalid("The text is empty."));
+            return Err(ToolError::invalid_arguments("The text is empty."));
         }
-        if text.len() > INPUT_BYTES {
-            let message =
-                format!("The text is {} bytes long, and the limit is {INPUT_BYTES}.", text.len());
-            return Err(ToolError::report(Code::TooLarge, message));
+        if text.len() > MAX_TERMINAL_INPUT_BYTES {
+            let message = format!(
+                "The text is {} bytes long, and the limit is {MAX_TERMINAL_INPUT_BYTES}.",
+                text.len()
+            );
+            return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         }
         if !command.is_running() {
             let message = format!("{} has ended; nobody reads what is typed.", command.id);
-            return Err(ToolError::report(Code::NotFound, message));
+            return Err(ToolError::recoverable(ErrorCode::NotFound, message));
         }
-        let Some(input) = command.job.input else {
+        let Some(input) = command.info.input else {
             let message = format!(
                 "{} has no terminal to type at. Start it again with `tty` if it is to read \
                  something.",
                 command.id
             );
-            return Err(ToolError::invalid(message));
+            return Err(ToolError::invalid_arguments(message));
         };
         // What reads it is not known, so no rule for commands speaks of it; but if it were a shell,
         // what is asked about each time is asked about here too.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
-        let judged = blocking(move || Ok(risks::judge_typed(&line, home.as_deref(), &workspace)));
-        let risks::Judged { effects, note } = judged.await?;
+        let judged =
+            blocking(move || Ok(risks::assess_terminal_input(&line, home.as_deref(), &workspace)));
+        let risks::RiskAssessment { effects, note } = judged.await?;
         let notes = note.into_iter().collect();
-        Ok(Draft { effects, notes, ..Draft::new(Plan { id: command.id, text, input }) })
+        Ok(ToolPreview { effects, notes, ..ToolPreview::new(Plan { id: command.id, text, input }) })
     }
 
     async fn run(
@@ -109,26 +114,33 @@ impl Tool for TerminalInput {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Plan { id, text, input } = pinned.release(grant)?;
         let bytes = text.len();
         let typed = blocking(move || {
             input.type_text(&text).map_err(|error| {
-                ToolError::report(Code::Io, format!("Nothing can be typed any more: {error}."))
+                ToolError::recoverable(
+                    ErrorCode::Io,
+                    format!("Nothing can be typed any more: {error}."),
+                )
             })
         });
         let typed = typed.await?;
         tokio::select! {
-            () = sleep(BACKGROUND_SETTLE) => {}
-            () = invocation.context.workspace.background().ended(&id) => {}
-            () = invocation.call.cancel().cancelled() => {}
+            () = sleep(BACKGROUND_START_WAIT) => {}
+            () = invocation.context.workspace.background().wait_ended(&id) => {}
+            () = invocation.call.cancel_token().cancelled() => {}
         }
-        let output = background::news(&id, invocation).await?;
+        let output = background::status_with_new_output(&id, invocation).await?;
         if typed == bytes {
             return Ok(output);
         }
         let were_taken = if bytes == 1 { "byte was taken" } else { "bytes were taken" };
         let text = format!("Only {typed} of {bytes} {were_taken}.\n{}", output.text);
-        Ok(Output { text, failed: Some((Code::TimedOut, acp_types::Reason::Error)), ..output })
+        Ok(ToolOutput {
+            text,
+            failure: Some((ErrorCode::TimedOut, acp_types::CallEndReason::Error)),
+            ..output
+        })
     }
 }

@@ -9,7 +9,8 @@ use serde_json::json;
 use super::terminal::background;
 use crate::error::ToolError;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, redacted,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview, redact_secrets,
 };
 
 /// Lists the commands in the background.
@@ -33,18 +34,18 @@ impl Tool for TerminalList {
                           those that ended there: their ids, how they are, what they are."
                 .into(),
             kind: ToolKind::Read,
-            reach: Reach::Nothing,
+            side_effects: SideEffects::Nothing,
             title: "terminal-list".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, _: &Args, _: &Context) -> Description {
-        Description::new("terminal-list")
+    fn describe(&self, _: &Args, _: &Context) -> CallDescription {
+        CallDescription::new("terminal-list")
     }
 
-    async fn preview(&self, _: Args, _: Invocation<'_>) -> Result<Draft<()>, ToolError> {
-        Ok(Draft::new(()))
+    async fn preview(&self, _: Args, _: Invocation<'_>) -> Result<ToolPreview<()>, ToolError> {
+        Ok(ToolPreview::new(()))
     }
 
     async fn run(
@@ -52,18 +53,22 @@ impl Tool for TerminalList {
         pinned: Pinned<()>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         pinned.release(grant)?;
         let commands = invocation.context.workspace.background().list();
         let mut lines = Vec::with_capacity(commands.len());
         for command in &commands {
-            lines.push(format!("{}: {}", background::state(command).await?, command.job.line));
+            lines.push(format!(
+                "{}: {}",
+                background::status_text(command).await?,
+                command.info.command_line
+            ));
         }
         if lines.is_empty() {
             lines.push("No command of this session is or was in the background.".to_owned());
         }
-        let text = redacted(invocation.call, &lines.join("\n"));
-        let raw: Vec<_> = commands.iter().map(background::raw).collect();
-        Ok(Output::of_text(text, json!({ "commands": raw })))
+        let text = redact_secrets(invocation.call, &lines.join("\n"));
+        let raw: Vec<_> = commands.iter().map(background::raw_output).collect();
+        Ok(ToolOutput::for_model_and_client(text, json!({ "commands": raw })))
     }
 }

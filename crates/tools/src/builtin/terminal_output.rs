@@ -5,11 +5,12 @@ use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::terminal::background::{self, find};
+use super::terminal::background::{self, find_command};
+use crate::background::{BackgroundCommand, CommandPhase};
 use crate::error::ToolError;
-use crate::terminal::{Command, Phase};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole, blocking,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview, ToolRole, blocking,
 };
 
 /// Reads the output of a command in the background.
@@ -41,9 +42,9 @@ impl Tool for TerminalOutput {
                           wait. Long output is shown by its beginning and end."
                 .into(),
             kind: ToolKind::Read,
-            reach: Reach::Nothing,
+            side_effects: SideEffects::Nothing,
             title: "terminal-output".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
@@ -51,23 +52,23 @@ impl Tool for TerminalOutput {
         Some(ToolRole::CommandEnd)
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let command = context.workspace.background().find(args.id.trim());
         let key = match command.is_none_or(|command| command.is_running()) {
             true => "terminal-output",
             false => "terminal-output-ended",
         };
-        background::describe(key, &args.id, context)
+        background::describe_command_call(key, &args.id, context)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Args>, ToolError> {
+    ) -> Result<ToolPreview<Args>, ToolError> {
         let context = invocation.context;
-        find(&args.id, context)?;
-        Ok(Draft::new(args))
+        find_command(&args.id, context)?;
+        Ok(ToolPreview::new(args))
     }
 
     async fn run(
@@ -75,21 +76,26 @@ impl Tool for TerminalOutput {
         pinned: Pinned<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let args = pinned.release(grant)?;
         if args.whole == Some(true) {
-            let command = find(&args.id, invocation.context)?;
-            let text =
-                format!("[{}]\n{}", background::state(&command).await?, all(&command).await?);
-            return Ok(background::shown(&command, &text, invocation.call));
+            let command = find_command(&args.id, invocation.context)?;
+            let text = format!(
+                "[{}]\n{}",
+                background::status_text(&command).await?,
+                full_output(&command).await?
+            );
+            return Ok(background::command_result(&command, &text, invocation.call));
         }
-        background::news(&args.id, invocation).await
+        background::status_with_new_output(&args.id, invocation).await
     }
 }
 
-async fn all(command: &Command) -> Result<String, ToolError> {
+async fn full_output(command: &BackgroundCommand) -> Result<String, ToolError> {
     match command.phase.clone() {
-        Phase::Running(recording) => blocking(move || Ok(recording.so_far().for_model())).await,
-        Phase::Ended(done) => Ok(done.recorded.for_model()),
+        CommandPhase::Running(recording) => {
+            blocking(move || Ok(recording.snapshot().for_model())).await
+        }
+        CommandPhase::Ended(done) => Ok(done.recorded.for_model()),
     }
 }

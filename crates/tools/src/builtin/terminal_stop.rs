@@ -5,9 +5,12 @@ use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::terminal::background::{self, find};
+use super::terminal::background::{self, find_command};
 use crate::error::ToolError;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
 
 /// Ends a command in the background.
 #[derive(Debug, Clone, Copy)]
@@ -35,24 +38,24 @@ impl Tool for TerminalStop {
                           since it was looked at last."
                 .into(),
             kind: ToolKind::Execute,
-            reach: Reach::Nothing,
+            side_effects: SideEffects::Nothing,
             title: "terminal-stop".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
-        background::describe("terminal-stop", &args.id, context)
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
+        background::describe_command_call("terminal-stop", &args.id, context)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Args>, ToolError> {
+    ) -> Result<ToolPreview<Args>, ToolError> {
         let context = invocation.context;
-        find(&args.id, context)?;
-        Ok(Draft::new(args))
+        find_command(&args.id, context)?;
+        Ok(ToolPreview::new(args))
     }
 
     async fn run(
@@ -60,11 +63,11 @@ impl Tool for TerminalStop {
         pinned: Pinned<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Args { id } = pinned.release(grant)?;
-        let command = find(&id, invocation.context)?;
-        command.job.stop.cancel();
-        invocation.context.workspace.background().ended(&command.id).await;
-        background::news(&id, invocation).await
+        let command = find_command(&id, invocation.context)?;
+        command.info.stop.cancel();
+        invocation.context.workspace.background().wait_ended(&command.id).await;
+        background::status_with_new_output(&id, invocation).await
     }
 }

@@ -9,11 +9,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use super::terminal::background::{self, find};
-use crate::error::{Code, ToolError};
-use crate::limits::{BACKGROUND_WAIT, COMMAND_TIMEOUT_MAX};
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
-use callboard_process::Input;
+use super::terminal::background::{self, find_command};
+use crate::error::{ErrorCode, ToolError};
+use crate::limits::{DEFAULT_BACKGROUND_WAIT, MAX_COMMAND_TIMEOUT};
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
+use callboard_process::CommandInput;
 
 /// Waits for the end of a command in the background.
 #[derive(Debug, Clone, Copy)]
@@ -45,24 +48,24 @@ impl Tool for TerminalWait {
                           and how it ended. A command that still runs then runs on."
                 .into(),
             kind: ToolKind::Read,
-            reach: Reach::Nothing,
+            side_effects: SideEffects::Nothing,
             title: "terminal-wait".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, context: &Context) -> Description {
-        background::describe("terminal-wait", &args.id, context)
+    fn describe(&self, args: &Args, context: &Context) -> CallDescription {
+        background::describe_command_call("terminal-wait", &args.id, context)
     }
 
     async fn preview(
         &self,
         args: Args,
         invocation: Invocation<'_>,
-    ) -> Result<Draft<Args>, ToolError> {
+    ) -> Result<ToolPreview<Args>, ToolError> {
         let context = invocation.context;
-        find(&args.id, context)?;
-        Ok(Draft::new(args))
+        find_command(&args.id, context)?;
+        Ok(ToolPreview::new(args))
     }
 
     async fn run(
@@ -70,19 +73,19 @@ impl Tool for TerminalWait {
         pinned: Pinned<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Args { id, timeout_ms } = pinned.release(grant)?;
-        let command = find(&id, invocation.context)?;
-        let within = timeout_ms.map_or(BACKGROUND_WAIT, Duration::from_millis);
+        let command = find_command(&id, invocation.context)?;
+        let within = timeout_ms.map_or(DEFAULT_BACKGROUND_WAIT, Duration::from_millis);
         tokio::select! {
-            () = invocation.context.workspace.background().ended(&command.id) => {}
-            Some(()) = OptionFuture::from(command.job.input.as_ref().map(Input::awaited)) => {}
-            () = sleep(within.min(COMMAND_TIMEOUT_MAX)) => {}
-            () = invocation.call.cancel().cancelled() => {
+            () = invocation.context.workspace.background().wait_ended(&command.id) => {}
+            Some(()) = OptionFuture::from(command.info.input.as_ref().map(CommandInput::wait_until_input_awaited)) => {}
+            () = sleep(within.min(MAX_COMMAND_TIMEOUT)) => {}
+            () = invocation.call.cancel_token().cancelled() => {
                 let message = format!("The wait was cancelled. {} was not ended by it.", command.id);
-                return Err(ToolError::report(Code::Cancelled, message));
+                return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
             }
         }
-        background::news(&id, invocation).await
+        background::status_with_new_output(&id, invocation).await
     }
 }

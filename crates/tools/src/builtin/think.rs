@@ -7,8 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::error::ToolError;
-use crate::limits::THOUGHT_TITLE_BYTES;
-use crate::tool::{Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool};
+use crate::limits::MAX_THOUGHT_TITLE_BYTES;
+use crate::tool::{
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview,
+};
 
 /// Notes a thought.
 #[derive(Debug, Clone, Copy)]
@@ -35,24 +38,28 @@ impl Tool for Think {
                           nothing out."
                 .into(),
             kind: ToolKind::Think,
-            reach: Reach::Nothing,
+            side_effects: SideEffects::Nothing,
             title: "think".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
-    fn describe(&self, args: &Args, _: &Context) -> Description {
+    fn describe(&self, args: &Args, _: &Context) -> CallDescription {
         let thought = args.thought.trim();
         let first = thought.lines().next().unwrap_or_default();
-        let mut title = head(first, THOUGHT_TITLE_BYTES).to_owned();
+        let mut title = head(first, MAX_THOUGHT_TITLE_BYTES).to_owned();
         if title.len() < thought.len() {
             title.push('…');
         }
-        Description::new("think").with("thought", title)
+        CallDescription::new("think").with("thought", title)
     }
 
-    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<String>, ToolError> {
-        Ok(Draft::new(args.thought))
+    async fn preview(
+        &self,
+        args: Args,
+        _: Invocation<'_>,
+    ) -> Result<ToolPreview<String>, ToolError> {
+        Ok(ToolPreview::new(args.thought))
     }
 
     async fn run(
@@ -60,12 +67,12 @@ impl Tool for Think {
         pinned: Pinned<String>,
         grant: Grant,
         _: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let thought = pinned.release(grant)?;
-        Ok(Output {
+        Ok(ToolOutput {
             text: "Noted.".to_owned(),
             content: Some(vec![Content::text(thought)]),
-            ..Output::default()
+            ..ToolOutput::default()
         })
     }
 }

@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::limits::{TODO_BYTES, TODOS};
+use crate::limits::{MAX_TODO_BYTES, MAX_TODOS};
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolHint, ToolRole,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
+    ToolOutput, ToolPreview, ToolRole,
 };
 
 /// Replaces the plan.
@@ -86,9 +87,9 @@ impl Tool for TodoWrite {
                           step each time, with its status."
                 .into(),
             kind: ToolKind::Think,
-            reach: Reach::Nothing,
+            side_effects: SideEffects::Nothing,
             title: "todo-write".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
@@ -103,25 +104,25 @@ impl Tool for TodoWrite {
         Some(ToolHint::new(text))
     }
 
-    fn describe(&self, args: &Args, _: &Context) -> Description {
+    fn describe(&self, args: &Args, _: &Context) -> CallDescription {
         let done = args.todos.iter().filter(|todo| matches!(todo.status, Status::Completed));
-        Description::new("todo-write")
+        CallDescription::new("todo-write")
             .with("done", done.count().to_string())
             .with("count", args.todos.len().to_string())
     }
 
-    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<Plan>, ToolError> {
-        if args.todos.len() > TODOS {
-            let message = format!("A plan has at most {TODOS} steps. Join some of them.");
-            return Err(ToolError::invalid(message));
+    async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<ToolPreview<Plan>, ToolError> {
+        if args.todos.len() > MAX_TODOS {
+            let message = format!("A plan has at most {MAX_TODOS} steps. Join some of them.");
+            return Err(ToolError::invalid_arguments(message));
         }
-        let too_long = |todo: &Todo| todo.content.len() > TODO_BYTES;
+        let too_long = |todo: &Todo| todo.content.len() > MAX_TODO_BYTES;
         if let Some(at) = args.todos.iter().position(too_long) {
-            let message = format!("Step {} is over {TODO_BYTES} bytes. Shorten it.", at + 1);
-            return Err(ToolError::invalid(message));
+            let message = format!("Step {} is over {MAX_TODO_BYTES} bytes. Shorten it.", at + 1);
+            return Err(ToolError::invalid_arguments(message));
         }
-        let entries = args.todos.into_iter().map(entry).collect();
-        Ok(Draft::new(Plan { entries }))
+        let entries = args.todos.into_iter().map(plan_entry).collect();
+        Ok(ToolPreview::new(Plan { entries }))
     }
 
     async fn run(
@@ -129,7 +130,7 @@ impl Tool for TodoWrite {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let plan = pinned.release(grant)?;
         let open = |entry: &&PlanEntry| {
             matches!(entry.status, PlanStatus::Pending | PlanStatus::InProgress)
@@ -137,12 +138,16 @@ impl Tool for TodoWrite {
         let open = plan.entries.iter().filter(open).count();
         let is_open = if open == 1 { "step is open" } else { "steps are open" };
         let (text, steps) = (format!("The plan is set; {open} {is_open}."), plan.entries.len());
-        invocation.call.session().plan(plan);
-        Ok(Output { text, raw: Some(json!({ "steps": steps, "open": open })), ..Output::default() })
+        invocation.call.session().send_plan(plan);
+        Ok(ToolOutput {
+            text,
+            raw_output: Some(json!({ "steps": steps, "open": open })),
+            ..ToolOutput::default()
+        })
     }
 }
 
-fn entry(todo: Todo) -> PlanEntry {
+fn plan_entry(todo: Todo) -> PlanEntry {
     PlanEntry {
         id: todo.id,
         content: todo.content,

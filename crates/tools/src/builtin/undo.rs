@@ -7,13 +7,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::locations;
+use super::change_locations;
 use crate::error::ToolError;
-use crate::files::undo::{Staying, Undoing};
+use crate::files::undo::{SkippedRestore, UndoPlan};
 use crate::files::workspace::{Workspace, guard};
 use crate::note::Note;
 use crate::tool::{
-    Context, Description, Draft, Invocation, Output, Reach, Spec, Surface, Tool, ToolRole,
+    CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
+    ToolPreview, ToolRole,
 };
 
 /// Takes back the last change of files.
@@ -27,7 +28,7 @@ pub(crate) struct Args {}
 
 /// What will be taken back.
 #[derive(Debug)]
-pub(crate) struct Plan(Undoing);
+pub(crate) struct Plan(UndoPlan);
 
 impl Tool for Undo {
     type Args = Args;
@@ -42,9 +43,9 @@ impl Tool for Undo {
                           taken back."
                 .into(),
             kind: ToolKind::Edit,
-            reach: Reach::Changes,
+            side_effects: SideEffects::Changes,
             title: "undo".into(),
-            surface: Surface::Content,
+            display: OutputDisplay::Content,
         }
     }
 
@@ -52,50 +53,54 @@ impl Tool for Undo {
         Some(ToolRole::Undo)
     }
 
-    fn describe(&self, _: &Args, _: &Context) -> Description {
-        Description::new("undo")
+    fn describe(&self, _: &Args, _: &Context) -> CallDescription {
+        CallDescription::new("undo")
     }
 
     async fn reads(&self, _: &Args, context: &Context) -> Result<Vec<String>, ToolError> {
-        let places = context.on_files(|workspace| {
-            let undoing = Undoing::last(workspace)?;
-            Ok(undoing.places().map(|(path, _)| path_text(path).into_owned()).collect())
+        let places = context.run_blocking(|workspace| {
+            let undoing = UndoPlan::for_last_change(workspace)?;
+            Ok(undoing.affected_paths().map(|(path, _)| path_text(path).into_owned()).collect())
         });
         places.await
     }
 
-    async fn preview(&self, _: Args, invocation: Invocation<'_>) -> Result<Draft<Plan>, ToolError> {
+    async fn preview(
+        &self,
+        _: Args,
+        invocation: Invocation<'_>,
+    ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
-        let preview = context.on_files(|workspace| {
+        let preview = context.run_blocking(|workspace| {
             // Before it is read what would be restored: that has it then.
-            workspace.look_for_late_writes();
-            let undoing = Undoing::last(workspace)?;
+            workspace.detect_late_writes();
+            let undoing = UndoPlan::for_last_change(workspace)?;
             let changes: Vec<_> = undoing.changes().collect();
             let effects: Effects = undoing
-                .places()
+                .affected_paths()
                 .map(|(path, is_gone)| {
                     let path = path.to_owned();
                     if is_gone { Effect::Delete(path) } else { Effect::Write(path) }
                 })
                 .collect();
-            let is_guarded = undoing
-                .pinned()
-                .any(|(at, _)| guard::is_guarded(workspace, at) || guard::is_shared(workspace, at));
-            let late = workspace.late_writes().into_iter();
+            let is_guarded = undoing.affected_workspace_paths().any(|(at, _)| {
+                guard::is_guarded(workspace, at) || guard::has_other_hard_links(workspace, at)
+            });
+            let late = workspace.take_late_writes().into_iter();
             let late = late.map(|late| late.note(workspace.display(&late.path)));
-            let protection = undoing.protection();
-            let notes = staying(&undoing, workspace).into_iter().chain(late);
+            let protection = undoing.write_safety();
+            let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
             let is_guarded = is_guarded || protection.is_risky();
-            Ok(Draft {
-                locations: Some(locations(&changes)),
+            Ok(ToolPreview {
+                locations: Some(change_locations(&changes)),
                 changes,
                 effects,
                 pre_image: [undoing.pre_image(), protection.pre_image()].concat(),
                 notes: notes.collect(),
-                ..Draft::new(Plan(undoing))
+                ..ToolPreview::new(Plan(undoing))
             }
-            .guarded_if(is_guarded))
+            .always_ask_if(is_guarded))
         });
         preview.await
     }
@@ -105,11 +110,12 @@ impl Tool for Undo {
         pinned: Pinned<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Plan(undoing) = pinned.release(grant)?;
-        let run = invocation.context.on_files(move |workspace| {
-            let paths: Vec<_> = undoing.places().map(|(path, _)| workspace.display(path)).collect();
-            let staying = staying(&undoing, workspace);
+        let run = invocation.context.run_blocking(move |workspace| {
+            let paths: Vec<_> =
+                undoing.affected_paths().map(|(path, _)| workspace.display(path)).collect();
+            let staying = skipped_notes(&undoing, workspace);
             let staying: Vec<_> = staying.iter().map(Note::to_string).collect();
             undoing.run(workspace)?;
             let mut text = match &paths[..] {
@@ -118,21 +124,21 @@ impl Tool for Undo {
             };
             text.push_str(&staying.join("\n"));
             let raw = Some(json!({ "paths": paths }));
-            Ok(Output { text, raw, ..Output::default() })
+            Ok(ToolOutput { text, raw_output: raw, ..ToolOutput::default() })
         });
         run.await
     }
 }
 
 /// Says what of the last change cannot be taken back.
-fn staying(undoing: &Undoing, workspace: &Workspace) -> Vec<Note> {
-    let note = |Staying { path, why, kept }: &Staying| {
+fn skipped_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
+    let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
         let key = if kept.is_some() { "stays-kept" } else { "stays" };
         let note = Note::new(key).with("path", workspace.display(path));
         let note = note.with_notes("why", [why.clone()], "");
         kept.iter().fold(note, |note, kept| note.with("kept", path_text(kept)))
     };
-    let mut notes: Vec<_> = undoing.staying().map(note).collect();
+    let mut notes: Vec<_> = undoing.skipped().map(note).collect();
     if !notes.is_empty() {
         notes.push(Note::new("undo-before"));
     }

@@ -1,11 +1,11 @@
 //! Finds lines that stand for text which somebody left out. It knows nothing of edits.
 
 /// What begins a line that is a comment, in most languages.
-const COMMENTS: [&str; 12] =
+const COMMENT_MARKERS: [&str; 12] =
     ["//", "/*", "{/*", "#", "--", "<!--", "%", ";", "*", "(*", "\"\"\"", "rem "];
 
 /// What is left out.
-const THINGS: [&str; 26] = [
+const OMITTED_NOUNS: [&str; 26] = [
     "body",
     "class",
     "code",
@@ -35,7 +35,7 @@ const THINGS: [&str; 26] = [
 ];
 
 /// How it is said that it is there nevertheless: the words that such a line ends with.
-const STAYS: [&str; 12] = [
+const UNCHANGED_ENDINGS: [&str; 12] = [
     "above",
     "before",
     "below",
@@ -51,13 +51,13 @@ const STAYS: [&str; 12] = [
 ];
 
 /// How a line begins that stands for what is there already.
-const REST: [&str; 8] =
+const REST_BEGINNINGS: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
 /// Returns the first line of `new` that is a comment and nothing else and stands for text of the file
 /// which it leaves out, such as `// ... rest of the code unchanged`. The file may have such lines of
 /// its own: those that are `replaced` are no others, and one that the file has may come `more` times.
-pub(crate) fn placeholder<'a>(
+pub(crate) fn find_placeholder_line<'a>(
     new: &'a str,
     file: &str,
     replaced: &str,
@@ -71,12 +71,12 @@ pub(crate) fn placeholder<'a>(
         let more = if count(file, line) > 0 { more } else { 0 };
         count(new, line) <= count(replaced, line) + more
     };
-    new.lines().map(str::trim).find(|line| stands_for_more(line) && !is_kept(line))
+    new.lines().map(str::trim).find(|line| is_placeholder_line(line) && !is_kept(line))
 }
 
-fn stands_for_more(line: &str) -> bool {
+fn is_placeholder_line(line: &str) -> bool {
     let has_dots = line.contains("...") || line.contains('…');
-    let is_comment = COMMENTS.iter().any(|mark| starts_with(line, mark));
+    let is_comment = COMMENT_MARKERS.iter().any(|mark| starts_with(line, mark));
     // Some leave even the comment away: `... rest of the file ...`
     let is_bare = line.starts_with("...") || line.starts_with('…') || line.starts_with("[...");
     if !is_comment && !is_bare {
@@ -92,9 +92,9 @@ fn stands_for_more(line: &str) -> bool {
         words.remove(0);
     }
     let is = |list: &[&str], word: Option<&&str>| word.is_some_and(|word| list.contains(word));
-    let names_rest = is(&REST, words.first());
-    let names_thing = words.iter().any(|word| THINGS.contains(word));
-    let stays = is(&STAYS, words.last());
+    let names_rest = is(&REST_BEGINNINGS, words.first());
+    let names_thing = words.iter().any(|word| OMITTED_NOUNS.contains(word));
+    let stays = is(&UNCHANGED_ENDINGS, words.last());
     match words[..] {
         [] => false,
         ["unchanged" | "omitted"] => true,
@@ -112,11 +112,11 @@ fn starts_with(line: &str, mark: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::placeholder;
+    use super::find_placeholder_line;
 
     /// For a text that replaces all of a file.
     fn written<'a>(new: &'a str, file: &str) -> Option<&'a str> {
-        placeholder(new, file, file, 0)
+        find_placeholder_line(new, file, file, 0)
     }
 
     #[test]
@@ -148,10 +148,14 @@ mod tests {
             assert_eq!(written(&new, &file), None, "{line}");
             // No more of them than the file has, but for one that an edit puts in.
             assert_eq!(written(&new.repeat(2), &file), Some(line.trim()), "{line}");
-            assert_eq!(placeholder(&new, &file, "x", 1), None, "{line}");
-            assert_eq!(placeholder(&new.repeat(2), &file, "x", 1), Some(line.trim()), "{line}");
-            assert_eq!(placeholder(&new.repeat(2), &file, &file, 1), None, "{line}");
-            assert_eq!(placeholder(&new, "x", "x", 1), Some(line.trim()), "{line}");
+            assert_eq!(find_placeholder_line(&new, &file, "x", 1), None, "{line}");
+            assert_eq!(
+                find_placeholder_line(&new.repeat(2), &file, "x", 1),
+                Some(line.trim()),
+                "{line}"
+            );
+            assert_eq!(find_placeholder_line(&new.repeat(2), &file, &file, 1), None, "{line}");
+            assert_eq!(find_placeholder_line(&new, "x", "x", 1), Some(line.trim()), "{line}");
         }
     }
 

@@ -3,55 +3,55 @@
 use std::fmt;
 use std::ops::Range;
 
-use callboard_text::{fenced, head};
+use callboard_text::{code_fence, head};
 
 use super::line_at;
-use crate::limits::{EDIT_LINE_BYTES, EDIT_QUOTE_BYTES, EDIT_QUOTE_LINES};
+use crate::limits::{MAX_EDIT_CONTEXT_LINE_BYTES, MAX_QUOTED_BYTES, MAX_QUOTED_LINES};
 
 /// Places from so many percent on are taken for what is meant.
-const SURE_PERCENT: u8 = 85;
+const CONFIDENT_PERCENT: u8 = 85;
 
 /// Lines that are shown before the one that differs, where there are more than can be shown.
-const LINES_BEFORE: usize = 3;
+const CONTEXT_LINES_BEFORE: usize = 3;
 
 /// Lines of the file, as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Quote {
+pub struct QuotedLines {
     /// The number of the first one, from 1.
     pub line: u32,
     /// The lines with line feeds between them.
     pub text: String,
     /// Whether there is more of them than is shown.
-    pub is_cut: bool,
+    pub is_truncated: bool,
     /// Whether it is only a part of one line.
-    pub is_part: bool,
+    pub is_partial_line: bool,
     /// Whether what is shown is in the file only once.
-    pub is_alone: bool,
+    pub is_unique: bool,
 }
 
-impl Quote {
+impl QuotedLines {
     /// Quotes lines, of which the first has the number `first`, from 0. Of too many those are shown
     /// that are around the one that `differs`, and of one that is too long the bytes around the first
     /// one that does.
-    pub(super) fn of(
+    pub(super) fn from_lines(
         lines: &[&str],
         first: usize,
         (differs, column): (usize, usize),
         is_alone: impl Fn(&str) -> bool,
     ) -> Self {
-        let (mut shown, mut room) = (differs..differs, EDIT_QUOTE_BYTES);
+        let (mut shown, mut room) = (differs..differs, MAX_QUOTED_BYTES);
         let steps = [
-            (Side::Behind, 1),
-            (Side::Before, LINES_BEFORE),
-            (Side::Behind, EDIT_QUOTE_LINES),
-            (Side::Before, EDIT_QUOTE_LINES),
+            (Side::After, 1),
+            (Side::Before, CONTEXT_LINES_BEFORE),
+            (Side::After, MAX_QUOTED_LINES),
+            (Side::Before, MAX_QUOTED_LINES),
         ];
         for (side, most) in steps {
-            for _ in 0..most.min(EDIT_QUOTE_LINES - shown.len()) {
+            for _ in 0..most.min(MAX_QUOTED_LINES - shown.len()) {
                 let next = match side {
                     Side::Before => shown.start.checked_sub(1),
-                    Side::Behind => Some(shown.end).filter(|at| *at < lines.len()),
+                    Side::After => Some(shown.end).filter(|at| *at < lines.len()),
                 };
                 let rest = next.and_then(|at| room.checked_sub(lines[at].len() + 1));
                 let (Some(at), Some(rest)) = (next, rest) else { break };
@@ -60,33 +60,56 @@ impl Quote {
             }
         }
         if shown.is_empty() {
-            let half = EDIT_QUOTE_BYTES / 2;
+            let half = MAX_QUOTED_BYTES / 2;
             let around = column.saturating_sub(half)..column.saturating_add(half);
-            return Self::part_of(lines[differs], first + differs, around);
+            return Self::line_part(lines[differs], first + differs, around);
         }
         let text = lines[shown.clone()].join("\n");
         let (is_cut, is_alone) = (shown.len() < lines.len(), is_alone(&text));
-        Self { line: number(first + shown.start), text, is_cut, is_part: false, is_alone }
+        Self {
+            line: line_number(first + shown.start),
+            text,
+            is_truncated: is_cut,
+            is_partial_line: false,
+            is_unique: is_alone,
+        }
     }
 
     /// Quotes a part of a line, and what is beside it.
-    pub(super) fn part(line: &str, at: usize, part: Range<usize>) -> Self {
-        let part = part.start.saturating_sub(EDIT_LINE_BYTES)..part.end + EDIT_LINE_BYTES;
-        Self::part_of(line, at, part)
+    pub(super) fn from_line_part(line: &str, at: usize, part: Range<usize>) -> Self {
+        let part = part.start.saturating_sub(MAX_EDIT_CONTEXT_LINE_BYTES)
+            ..part.end + MAX_EDIT_CONTEXT_LINE_BYTES;
+        Self::line_part(line, at, part)
     }
 
-    fn part_of(line: &str, at: usize, part: Range<usize>) -> Self {
+    fn line_part(line: &str, at: usize, part: Range<usize>) -> Self {
         let from = head(line, part.start).len();
-        let text = head(&line[from..], part.len().min(EDIT_QUOTE_BYTES)).to_owned();
-        Self { line: number(at), text, is_cut: true, is_part: true, is_alone: false }
+        let text = head(&line[from..], part.len().min(MAX_QUOTED_BYTES)).to_owned();
+        Self {
+            line: line_number(at),
+            text,
+            is_truncated: true,
+            is_partial_line: true,
+            is_unique: false,
+        }
     }
 
     /// Writes it with what to do, for a place that is so much alike.
-    pub(super) fn write(&self, percent: u8, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, text, is_cut, is_part, is_alone } = self;
-        writeln!(formatter, "{}", fenced("", &format!("{text}\n")))?;
+    pub(super) fn write_with_advice(
+        &self,
+        percent: u8,
+        formatter: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let Self {
+            line,
+            text,
+            is_truncated: is_cut,
+            is_partial_line: is_part,
+            is_unique: is_alone,
+        } = self;
+        writeln!(formatter, "{}", code_fence("", &format!("{text}\n")))?;
         let send = match percent {
-            SURE_PERCENT.. => "Send",
+            CONFIDENT_PERCENT.. => "Send",
             _ => "If this is what you mean, send",
         };
         match (is_part, is_cut, is_alone) {
@@ -113,25 +136,25 @@ impl Quote {
 #[derive(Clone, Copy)]
 enum Side {
     Before,
-    Behind,
+    After,
 }
 
-fn number(at: usize) -> u32 {
+fn line_number(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
 /// A place of the old text, with the lines around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Around {
+pub struct MatchContext {
     /// The line where the place begins, from 1.
     pub line: u32,
     /// The lines before it, its own and behind it with their numbers, where there are such.
     pub lines: Vec<(u32, String)>,
 }
 
-impl Around {
-    pub(super) fn of(text: &str, start: usize) -> Self {
+impl MatchContext {
+    pub(super) fn at_match(text: &str, start: usize) -> Self {
         let line = line_at(text, start);
         let begin = |end: usize| text[..end].rfind('\n').map_or(0, |at| at + 1);
         let own = begin(start);
@@ -140,13 +163,15 @@ impl Around {
             None => (line, 0),
         };
         let shown = 2 + (line - first) as usize;
-        let texts =
-            text[from..].lines().take(shown).map(|line| head(line, EDIT_LINE_BYTES).to_owned());
+        let texts = text[from..]
+            .lines()
+            .take(shown)
+            .map(|line| head(line, MAX_EDIT_CONTEXT_LINE_BYTES).to_owned());
         Self { line, lines: (first..).zip(texts).collect() }
     }
 }
 
-impl fmt::Display for Around {
+impl fmt::Display for MatchContext {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines.iter().try_for_each(|(line, text)| write!(formatter, "\n{line:>6}\t{text}"))
     }

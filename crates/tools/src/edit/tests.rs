@@ -1,33 +1,33 @@
 //! What an edit changes, what it leaves alone and what it refuses.
 
-mod weaker;
+mod inexact_matches;
 
 use std::num::NonZeroU32;
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::{Done, Edit, EditReason, Rung, Which, apply};
-use crate::error::{Code, ToolError};
+use super::{Edit, EditErrorKind, EditOutcome, MatchKind, Occurrence, apply};
+use crate::error::{ErrorCode, ToolError};
 
 fn edit(old: &str, new: &str) -> Edit {
-    Edit { old_text: old.into(), new_text: new.into(), which: Which::Only }
+    Edit { old_text: old.into(), new_text: new.into(), occurrence: Occurrence::Only }
 }
 
 fn nth(old: &str, new: &str, number: u32) -> Edit {
-    Edit { which: Which::Nth(NonZeroU32::new(number).unwrap()), ..edit(old, new) }
+    Edit { occurrence: Occurrence::Nth(NonZeroU32::new(number).unwrap()), ..edit(old, new) }
 }
 
 fn all(old: &str, new: &str) -> Edit {
-    Edit { which: Which::All, ..edit(old, new) }
+    Edit { occurrence: Occurrence::All, ..edit(old, new) }
 }
 
-fn edited(text: &str, edit: Edit) -> String {
+fn apply_one(text: &str, edit: Edit) -> String {
     apply(text, &[edit]).unwrap().text
 }
 
-fn refused(text: &str, edit: Edit) -> EditReason {
-    apply(text, &[edit]).unwrap_err().reason
+fn expect_error(text: &str, edit: Edit) -> EditErrorKind {
+    apply(text, &[edit]).unwrap_err().kind
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn one_place_is_replaced_literally() {
         ("x x x", all("x", "xx"), "xx xx xx"),
         ("aaa", all("aa", "b"), "ba"),
     ] {
-        assert_eq!(edited(text, edit.clone()), expected, "{text:?} {edit:?}");
+        assert_eq!(apply_one(text, edit.clone()), expected, "{text:?} {edit:?}");
     }
 }
 
@@ -90,29 +90,36 @@ fn line_ends_are_those_of_the_place() {
 
 #[test]
 fn line_ends_that_a_file_does_not_have_are_refused() {
-    let none = |reason: &EditReason| matches!(reason, EditReason::NoMatch { .. });
+    let none = |reason: &EditErrorKind| matches!(reason, EditErrorKind::NoMatch { .. });
     for text in ["a\nb\n", "a\r\nb\r\n", "a\nb\r\n"] {
         for old in ["\r", "a\r", "\rb", "a\rb"] {
-            assert!(none(&refused(text, all(old, ""))), "{text:?} {old:?}");
+            assert!(none(&expect_error(text, all(old, ""))), "{text:?} {old:?}");
         }
         for (old, new) in [("a", "x\ry"), ("a", "x\r"), ("a\r\n", "x\r"), ("a\n", "\r\r\n")] {
-            assert_eq!(refused(text, all(old, new)), EditReason::LoneReturn, "{text:?} {old:?}");
+            assert_eq!(
+                expect_error(text, all(old, new)),
+                EditErrorKind::LoneCarriageReturn,
+                "{text:?} {old:?}"
+            );
         }
     }
-    assert!(none(&refused("a\nb\n", all("\r\n", ""))));
-    assert!(none(&refused("a\nb\n\n", all("\r\n\r\n", "\n"))));
-    assert_eq!(refused("a\nb\n", all("\r\n", "\n")), EditReason::SameLines);
-    assert_eq!(refused("a\r\nb\r\n", all("\n", "\r\n")), EditReason::SameLines);
-    assert_eq!(refused("a\nb\n", edit("a\r\nb", "a\nb")), EditReason::SameLines);
+    assert!(none(&expect_error("a\nb\n", all("\r\n", ""))));
+    assert!(none(&expect_error("a\nb\n\n", all("\r\n\r\n", "\n"))));
+    assert_eq!(expect_error("a\nb\n", all("\r\n", "\n")), EditErrorKind::SameExceptLineEnds);
+    assert_eq!(expect_error("a\r\nb\r\n", all("\n", "\r\n")), EditErrorKind::SameExceptLineEnds);
+    assert_eq!(expect_error("a\nb\n", edit("a\r\nb", "a\nb")), EditErrorKind::SameExceptLineEnds);
 }
 
 #[test]
 fn several_edits_are_all_done_or_none() {
     let done = apply("a\nb\n", &[edit("a", "b b"), edit("b b", "c"), all("b", "d")]).unwrap();
     assert_eq!(done.text, "c\nd\n");
-    assert_eq!(done.done, [Done::Replaced { places: 1, rung: Rung::Exact }; 3]);
+    assert_eq!(
+        done.outcomes,
+        [EditOutcome::Replaced { places: 1, match_kind: MatchKind::Exact }; 3]
+    );
     let error = apply("a\nb\n", &[edit("a", "x"), edit("nothing", "y")]).unwrap_err();
-    assert_eq!((error.edit, error.edits), (2, 2));
+    assert_eq!((error.edit_number, error.edit_count), (2, 2));
     assert!(error.to_string().starts_with("edit 2 of 2, so none was done: old_text is not"));
 }
 
@@ -120,19 +127,24 @@ fn several_edits_are_all_done_or_none() {
 fn an_ambiguous_edit_lists_its_places() {
     let text = "fn a() {\n    x();\n}\nfn b() {\n    x();\n}\n";
     let error = ToolError::from(apply(text, &[edit("x();", "y();")]).unwrap_err());
-    assert_eq!(error.code(), Some(Code::AmbiguousMatch));
+    assert_eq!(error.code(), Some(ErrorCode::AmbiguousMatch));
     let listed = "\noccurrence 1, line 2:\n     1\tfn a() {\n     2\t    x();\n     3\t}\n\
                   occurrence 2, line 5:\n     4\tfn b() {\n     5\t    x();\n     6\t}";
     assert!(error.to_string().ends_with(listed), "{error}");
     assert!(error.to_string().starts_with("old_text is in 2 places."), "{error}");
     // Places that overlap are ambiguous too.
-    assert!(matches!(refused("aaa", edit("aa", "b")), EditReason::Ambiguous { places: 2, .. }));
-    let many = refused(&"a\n".repeat(5_000), edit("a", "b"));
-    assert!(matches!(many, EditReason::Ambiguous { places: 1_000, around } if around.len() == 10));
-    let far = edited(&"a\n".repeat(5_000), nth("a", "b", 4_321));
+    assert!(matches!(
+        expect_error("aaa", edit("aa", "b")),
+        EditErrorKind::Ambiguous { places: 2, .. }
+    ));
+    let many = expect_error(&"a\n".repeat(5_000), edit("a", "b"));
+    assert!(
+        matches!(many, EditErrorKind::Ambiguous { places: 1_000, contexts } if contexts.len() == 10)
+    );
+    let far = apply_one(&"a\n".repeat(5_000), nth("a", "b", 4_321));
     assert_eq!(far.lines().position(|line| line == "b"), Some(4_320));
-    let missing = refused("x x", nth("x", "y", 3));
-    assert_eq!(missing, EditReason::NoSuchOccurrence { places: 2 });
+    let missing = expect_error("x x", nth("x", "y", 3));
+    assert_eq!(missing, EditErrorKind::NoSuchOccurrence { places: 2 });
 }
 
 #[test]
@@ -157,13 +169,16 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         ("completely different", "nor is anything like it"),
     ] {
         let error = ToolError::from(apply(text, &[edit(old, "x")]).unwrap_err());
-        assert_eq!(error.code(), Some(Code::NoMatch));
+        assert_eq!(error.code(), Some(ErrorCode::NoMatch));
         assert!(error.to_string().contains(expected), "{old:?}: {error}");
     }
     // Of places that are as good, those that are apart.
     let lines = |text: &str, old| {
-        let EditReason::NoMatch { near, .. } = refused(text, edit(old, "")) else { panic!() };
-        near.iter().map(|near| (near.line, near.last)).collect::<Vec<_>>()
+        let EditErrorKind::NoMatch { near_misses: near, .. } = expect_error(text, edit(old, ""))
+        else {
+            panic!()
+        };
+        near.iter().map(|near| (near.line, near.last_line)).collect::<Vec<_>>()
     };
     assert_eq!(lines(&"let x = 1;\n".repeat(9), "let x = 2;"), [(1, 1), (4, 4), (7, 7)]);
     let block = "fn x() {\n    a(1);\n}\n".repeat(9);
@@ -190,7 +205,7 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     assert!(error.contains("call(alpha, beta, gamma);"), "{error}");
     assert!(error.contains("only a part of line 1") && !error.contains("exactly"), "{error}");
     // Behind what is searched.
-    let filler = ("x".repeat(1_023) + "\n").repeat(crate::limits::EDIT_NEAR_BYTES / 1_024);
+    let filler = ("x".repeat(1_023) + "\n").repeat(crate::limits::MAX_NEAR_MISS_FILE_BYTES / 1_024);
     let text = filler + "let value = compute();\n";
     let error = says(&text, "let value = compose();");
     assert!(error.contains("nothing like it was found"), "{error}");
@@ -211,8 +226,8 @@ fn each_search_can_be_cancelled() {
             false
         };
         let edits = [edit(&old, "x")];
-        let reason = super::apply_until(&text, &edits, &count).unwrap_err().reason;
-        assert!(matches!(reason, EditReason::NoMatch { .. }), "{reason:?}");
+        let reason = super::apply_cancellable(&text, &edits, &count).unwrap_err().kind;
+        assert!(matches!(reason, EditErrorKind::NoMatch { .. }), "{reason:?}");
         let steps = steps.into_inner();
         assert!((40..20_000).contains(&steps), "{steps}");
     }
@@ -222,31 +237,34 @@ fn each_search_can_be_cancelled() {
 fn what_is_quoted_is_bounded_and_shows_what_differs() {
     let lines = |from, to| (from..=to).map(|n| format!("line number {n}\n")).collect::<String>();
     let near = |text: &str, old: &str| {
-        let EditReason::NoMatch { near, .. } = refused(text, edit(old, "x")) else { panic!() };
+        let EditErrorKind::NoMatch { near_misses: near, .. } = expect_error(text, edit(old, "x"))
+        else {
+            panic!()
+        };
         let best = near.into_iter().next().unwrap();
-        (best.line, best.last, best.quote.unwrap())
+        (best.line, best.last_line, best.quote.unwrap())
     };
     let text = lines(1, 300);
     let (first, last, quote) = near(&text, &lines(51, 150).replace("number 131\n", "nr 131\n"));
-    assert_eq!((first, last, quote.line, quote.is_cut), (51, 150, 111, true));
+    assert_eq!((first, last, quote.line, quote.is_truncated), (51, 150, 111, true));
     assert_eq!(format!("{}\n", quote.text), lines(111, 150));
     let (first, last, quote) = near(&text, &lines(51, 90).replace("number 60\n", "nr 60\n"));
-    assert_eq!((first, last, quote.line, quote.is_cut), (51, 90, 51, false));
+    assert_eq!((first, last, quote.line, quote.is_truncated), (51, 90, 51, false));
     assert_eq!(format!("{}\n", quote.text), lines(51, 90));
     let long = "word ".repeat(10_000);
     let (.., quote) = near(&long, &long.replacen("word", "wort", 1));
-    assert!(quote.is_cut && quote.text.len() <= crate::limits::EDIT_QUOTE_BYTES);
+    assert!(quote.is_truncated && quote.text.len() <= crate::limits::MAX_QUOTED_BYTES);
     // What differs is shown, however long the lines are.
     let (.., quote) = near(&format!("{long}alpha {long}"), &format!("{long}omega {long}"));
-    assert!(quote.is_part && quote.text.contains("alpha"), "{quote:?}");
+    assert!(quote.is_partial_line && quote.text.contains("alpha"), "{quote:?}");
     let text: String = (10..40).map(|n| format!("{n} {}\n", &long[..1_000])).collect();
     let (first, last, quote) = near(&text, &text.replace("\n38 ", "\n83 "));
-    assert_eq!((first, last, quote.is_cut), (1, 30, true));
+    assert_eq!((first, last, quote.is_truncated), (1, 30, true));
     assert!(quote.text.contains("\n38 "), "{}", quote.line);
     // Places that overlap are several.
     let text = "call(1);\nother(2);\n".repeat(2) + "call(1);\n";
     let (.., quote) = near(&text, "call(1);\nother(3);\ncall(1);\n");
-    assert_eq!((quote.line, quote.is_alone), (1, false));
+    assert_eq!((quote.line, quote.is_unique), (1, false));
 }
 
 #[test]
@@ -255,10 +273,13 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
     let lines = |middle: &str| ["before", middle, "after"].join("\n");
     let made = edit(&lines("let answer = 41;"), &lines("let answer = 42;"));
     let done = apply(text, std::slice::from_ref(&made)).unwrap();
-    assert_eq!((&*done.text, &done.done[..]), (text, &[Done::AlreadyApplied { line: 1 }][..]));
+    assert_eq!(
+        (&*done.text, &done.outcomes[..]),
+        (text, &[EditOutcome::AlreadyApplied { line: 1 }][..])
+    );
     // A deletion too, if both of its neighbours are there.
     let gone = edit("let answer = 42;\nlet x = 1;\nafter", "let answer = 42;\nafter");
-    assert_eq!(apply(text, &[gone]).unwrap().done, [Done::AlreadyApplied { line: 2 }]);
+    assert_eq!(apply(text, &[gone]).unwrap().outcomes, [EditOutcome::AlreadyApplied { line: 2 }]);
     for (text, old, new) in [
         // The new text is there, but nothing says that it is there because of this edit.
         (text, "let answer = 41;", "let answer = 42;"),
@@ -276,25 +297,31 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
         (text, "gone", ""),
         (text, "gone\n\n", "\n"),
     ] {
-        assert!(matches!(refused(text, edit(old, new)), EditReason::NoMatch { .. }), "{old:?}");
-        assert!(matches!(refused(text, all(old, new)), EditReason::NoMatch { .. }), "{old:?}");
+        assert!(
+            matches!(expect_error(text, edit(old, new)), EditErrorKind::NoMatch { .. }),
+            "{old:?}"
+        );
+        assert!(
+            matches!(expect_error(text, all(old, new)), EditErrorKind::NoMatch { .. }),
+            "{old:?}"
+        );
     }
     // A stale edit is not swallowed among others.
     let stale = edit("let answer = 41;", "let answer = 42;");
     let error = apply(text, &[edit("before", "first"), stale]).unwrap_err();
-    assert_eq!((error.edit, error.edits), (2, 2));
+    assert_eq!((error.edit_number, error.edit_count), (2, 2));
     let says = "but new_text is, at line 2. If this edit was made before, nothing is left to do";
     assert!(error.to_string().contains(says), "{error}");
 }
 
 #[test]
 fn an_edit_without_sense_is_refused() {
-    assert_eq!(refused("a", edit("a", "a")), EditReason::SameText);
-    assert_eq!(refused("a", edit("", "b")), EditReason::EmptyOldText);
-    assert!(Which::from_arguments(true, Some(1), None).is_err());
-    assert!(Which::from_arguments(false, Some(0), None).is_err());
-    assert_eq!(Which::from_arguments(false, None, None).unwrap(), Which::Only);
-    assert_eq!(Which::from_arguments(true, None, None).unwrap(), Which::All);
+    assert_eq!(expect_error("a", edit("a", "a")), EditErrorKind::SameText);
+    assert_eq!(expect_error("a", edit("", "b")), EditErrorKind::EmptyOldText);
+    assert!(Occurrence::from_arguments(true, Some(1), None).is_err());
+    assert!(Occurrence::from_arguments(false, Some(0), None).is_err());
+    assert_eq!(Occurrence::from_arguments(false, None, None).unwrap(), Occurrence::Only);
+    assert_eq!(Occurrence::from_arguments(true, None, None).unwrap(), Occurrence::All);
 }
 
 #[test]
@@ -304,10 +331,10 @@ fn an_edit_that_changes_nothing_is_no_replacement() {
         ("“a”\n", edit("\"a\"", "“a”")),
         ("\ta\n", edit("    a\n", "\ta\n")),
     ] {
-        let reason = refused(text, edit.clone());
-        assert_eq!(reason, EditReason::NoChange, "{text:?} {edit:?}");
+        let reason = expect_error(text, edit.clone());
+        assert_eq!(reason, EditErrorKind::NoEffect, "{text:?} {edit:?}");
     }
-    assert_eq!(refused("a\na\na\n", all("a", "a")), EditReason::SameText);
+    assert_eq!(expect_error("a\na\na\n", all("a", "a")), EditErrorKind::SameText);
     // Of several places those count that change.
     let edited = apply("a \na\n", &[all("a \n", "a\n")]);
     assert!(edited.is_ok_and(|edited| edited.text == "a\na\n"));
@@ -315,7 +342,10 @@ fn an_edit_that_changes_nothing_is_no_replacement() {
 
 #[test]
 fn the_place_nearest_to_a_line_is_meant() {
-    let near = |line| Edit { which: Which::Near(NonZeroU32::new(line).unwrap()), ..edit("a", "x") };
+    let near = |line| Edit {
+        occurrence: Occurrence::NearLine(NonZeroU32::new(line).unwrap()),
+        ..edit("a", "x")
+    };
     let text = "a\nb\nc\na\nd\na\n";
     for (line, expected) in [
         (1, "x\nb\nc\na\nd\na\n"),
@@ -324,16 +354,16 @@ fn the_place_nearest_to_a_line_is_meant() {
         (4, "a\nb\nc\nx\nd\na\n"),
         (99, "a\nb\nc\na\nd\nx\n"),
     ] {
-        assert_eq!(edited(text, near(line)), expected, "{line}");
+        assert_eq!(apply_one(text, near(line)), expected, "{line}");
     }
-    assert!(matches!(refused(text, near(5)), EditReason::Ambiguous { places: 3, .. }));
-    assert!(matches!(refused("a a", near(1)), EditReason::Ambiguous { places: 2, .. }));
+    assert!(matches!(expect_error(text, near(5)), EditErrorKind::Ambiguous { places: 3, .. }));
+    assert!(matches!(expect_error("a a", near(1)), EditErrorKind::Ambiguous { places: 2, .. }));
 }
 
 #[test]
 fn an_empty_old_text_with_a_line_inserts_before_it() {
     let at = |line, new: &str| Edit {
-        which: Which::Near(NonZeroU32::new(line).unwrap()),
+        occurrence: Occurrence::NearLine(NonZeroU32::new(line).unwrap()),
         ..edit("", new)
     };
     for (text, edit, expected) in [
@@ -349,13 +379,16 @@ fn an_empty_old_text_with_a_line_inserts_before_it() {
         ("", at(1, "x"), "x"),
         ("", at(7, "x\n"), "x\n"),
     ] {
-        assert_eq!(edited(text, edit.clone()), expected, "{text:?} {edit:?}");
+        assert_eq!(apply_one(text, edit.clone()), expected, "{text:?} {edit:?}");
     }
-    assert_eq!(refused("a\nb\n", at(4, "x")), EditReason::NoSuchLine { lines: 2 });
-    assert_eq!(refused("a\nb", at(4, "x")), EditReason::NoSuchLine { lines: 2 });
-    assert_eq!(refused("a\n", at(1, "x\ry")), EditReason::LoneReturn);
-    for which in [Which::Only, Which::All, Which::Nth(NonZeroU32::MIN)] {
-        assert_eq!(refused("a\n", Edit { which, ..edit("", "x") }), EditReason::EmptyOldText);
+    assert_eq!(expect_error("a\nb\n", at(4, "x")), EditErrorKind::NoSuchLine { lines: 2 });
+    assert_eq!(expect_error("a\nb", at(4, "x")), EditErrorKind::NoSuchLine { lines: 2 });
+    assert_eq!(expect_error("a\n", at(1, "x\ry")), EditErrorKind::LoneCarriageReturn);
+    for which in [Occurrence::Only, Occurrence::All, Occurrence::Nth(NonZeroU32::MIN)] {
+        assert_eq!(
+            expect_error("a\n", Edit { occurrence: which, ..edit("", "x") }),
+            EditErrorKind::EmptyOldText
+        );
     }
 }
 
@@ -364,33 +397,34 @@ fn an_insertion_that_is_there_already_is_not_made_again() {
     let text = "use a;\nuse some_other::thing;\nfn main() {}\n";
     let insert = edit("use a;\n", "use a;\nuse some_other::thing;\n");
     let edited_text = apply(text, std::slice::from_ref(&insert)).unwrap();
-    assert_eq!(edited_text.done, [Done::AlreadyApplied { line: 1 }]);
+    assert_eq!(edited_text.outcomes, [EditOutcome::AlreadyApplied { line: 1 }]);
     assert_eq!(edited_text.text, text);
     // Who names the place means it.
-    let twice = Edit { which: Which::Nth(NonZeroU32::MIN), ..insert };
-    assert_eq!(edited(text, twice).matches("thing").count(), 2);
+    let twice = Edit { occurrence: Occurrence::Nth(NonZeroU32::MIN), ..insert };
+    assert_eq!(apply_one(text, twice).matches("thing").count(), 2);
 }
 
 #[test]
 fn a_text_that_leaves_text_out_is_refused() {
     let new = "fn a() {\n    // ... rest of the code unchanged\n}\n";
-    let EditReason::Placeholder { line } = refused("fn a() {}\n", edit("fn a() {}\n", new)) else {
+    let EditErrorKind::Placeholder { line } = expect_error("fn a() {}\n", edit("fn a() {}\n", new))
+    else {
         panic!("it was not refused");
     };
     assert_eq!(line, "// ... rest of the code unchanged");
-    let kept = edited(new, edit(new, &new.replace("a()", "b()")));
+    let kept = apply_one(new, edit(new, &new.replace("a()", "b()")));
     assert_eq!(kept, new.replace("a()", "b()"));
     // A file that has such lines can have one more.
-    let more = edited(new, edit("fn a() {", "// ... rest of the code unchanged\nfn a() {"));
+    let more = apply_one(new, edit("fn a() {", "// ... rest of the code unchanged\nfn a() {"));
     assert_eq!(more.matches("unchanged").count(), 2);
 }
 
 #[test]
 fn too_many_places_are_not_replaced() {
     let text = "a".repeat(100_001);
-    assert_eq!(refused(&text, all("a", "b")), EditReason::TooManyPlaces);
-    assert_eq!(refused(&text, nth("a", "b", 200_000)), EditReason::TooManyPlaces);
-    assert_eq!(edited(&text[1..], all("a", "b")), "b".repeat(100_000));
+    assert_eq!(expect_error(&text, all("a", "b")), EditErrorKind::TooManyMatches);
+    assert_eq!(expect_error(&text, nth("a", "b", 200_000)), EditErrorKind::TooManyMatches);
+    assert_eq!(apply_one(&text[1..], all("a", "b")), "b".repeat(100_000));
 }
 
 fn lines() -> impl Strategy<Value = String> {
@@ -411,7 +445,7 @@ proptest! {
         prop_assume!(!(old.ends_with('\r') && after.starts_with('\n')));
         let text = format!("{before}{old}{after}");
         for wanted in [old.clone(), old.replace("\r\n", "\n")] {
-            let result = edited(&text, edit(&wanted, &new));
+            let result = apply_one(&text, edit(&wanted, &new));
             let inner = result.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
             let inner = inner.map(|inner| inner.replace("\r\n", "\n"));
             // A file of an old Mac stays one.
@@ -430,7 +464,7 @@ proptest! {
         new in "([abx]|\n|\r|\r\n){0,5}",
         number in 0u32..3,
     ) {
-        let which = NonZeroU32::new(number).map_or(Which::All, Which::Nth);
+        let which = NonZeroU32::new(number).map_or(Occurrence::All, Occurrence::Nth);
         let text = text.replace('\r', "\n");
         let file = text.replace('\n', end);
         let lf = |part: &str| {
@@ -439,14 +473,14 @@ proptest! {
             if end == "\r" && file.contains('\r') { part.replace('\r', "\n") } else { part }
         };
         let (wanted, with) = (lf(&old), lf(&new));
-        let result = apply(&file, &[Edit { old_text: old.clone(), new_text: new.clone(), which }]);
+        let result = apply(&file, &[Edit { old_text: old.clone(), new_text: new.clone(), occurrence: which }]);
         let Ok(edited) = result else { return Ok(()) };
         if wanted == with {
             // It is about line ends, so it is made to the byte.
             prop_assert!(file.contains(&old));
             return Ok(());
         }
-        let Done::Replaced { places, rung: Rung::Exact } = edited.done[0] else {
+        let EditOutcome::Replaced { places, match_kind: MatchKind::Exact } = edited.outcomes[0] else {
             prop_assert!(!text.contains(&wanted) || edited.text == file);
             return Ok(());
         };
@@ -457,7 +491,7 @@ proptest! {
         let found = edited.text.replace("\r\n", "\n");
         let found = if end == "\r" { found.replace('\r', "\n") } else { found };
         let expected = match which {
-            Which::All => text.replace(&wanted, &with),
+            Occurrence::All => text.replace(&wanted, &with),
             _ => {
                 let mut starts = (0..text.len()).filter(|at| text[*at..].starts_with(&wanted));
                 let start = starts.nth(number as usize - 1).unwrap();
@@ -471,9 +505,9 @@ proptest! {
 
     #[test]
     fn no_edit_panics(text in lines(), old in lines(), new in lines(), number in 0u32..4) {
-        let which = NonZeroU32::new(number).map_or(Which::All, Which::Nth);
-        let edit = Edit { old_text: old, new_text: new, which };
-        drop(apply(&text, &[edit.clone(), Edit { which: Which::Only, ..edit }]));
+        let which = NonZeroU32::new(number).map_or(Occurrence::All, Occurrence::Nth);
+        let edit = Edit { old_text: old, new_text: new, occurrence: which };
+        drop(apply(&text, &[edit.clone(), Edit { occurrence: Occurrence::Only, ..edit }]));
     }
 }
 
@@ -481,15 +515,15 @@ proptest! {
 fn a_text_that_would_be_too_large_is_not_made() {
     let line = "x".repeat(1 << 20);
     let text = "a\n".repeat(100_000);
-    assert_eq!(refused(&text, all("a", &line)), EditReason::TooLarge);
+    assert_eq!(expect_error(&text, all("a", &line)), EditErrorKind::ResultTooLarge);
     // Each of many lines would be indented by a long indentation.
     let new = "y\n".repeat(1_000);
     let text = format!("{0}a\n{0}b\n", " ".repeat(1 << 20));
-    assert_eq!(refused(&text, edit("a\nb\n", &new)), EditReason::TooLarge);
+    assert_eq!(expect_error(&text, edit("a\nb\n", &new)), EditErrorKind::ResultTooLarge);
     // Several edits of which each is small enough.
     let text = "a ".repeat(50);
     let grow = |old: &str, new: &str| all(old, &format!("{new} ").repeat(1_000));
     let edits = [grow("a ", "b"), grow("b ", "c"), grow("c ", "d")];
     let error = apply(&text, &edits).unwrap_err();
-    assert_eq!((error.edit, error.reason), (2, EditReason::TooLarge));
+    assert_eq!((error.edit_number, error.kind), (2, EditErrorKind::ResultTooLarge));
 }

@@ -9,20 +9,20 @@ pub(crate) mod line_ends;
 
 use std::borrow::Cow;
 
-use acp_types::diff::Splice;
+use acp_types::diff::TextEdit;
 use callboard_process::binary_kind;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
-use self::line_ends::{has_lone_returns, line_end, normalised};
-use crate::error::{Code, ToolError};
+use self::line_ends::{dominant_line_end, has_lone_carriage_returns, normalise_line_ends};
+use crate::error::{ErrorCode, ToolError};
 use crate::note::Note;
 
 /// The text of a file, with the bytes that it was decoded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct DecodedText {
     text: String,
-    form: Form,
+    encoding: TextEncoding,
     /// The bytes, where they are not those of the text.
     raw: Vec<u8>,
 }
@@ -30,32 +30,32 @@ pub struct Text {
 /// A text with its bytes, and what it kept of the one that it replaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Whole {
+pub struct ReencodedText {
     /// The text as the file will have it.
     pub text: String,
     /// The bytes of it.
     pub bytes: Vec<u8>,
     /// What was kept, for people; empty if it would be the same without.
-    pub kept: Vec<Note>,
+    pub preserved: Vec<Note>,
 }
 
 /// How characters are written as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum TextEncoding {
     Utf8,
-    Utf16(Order),
+    Utf16(ByteOrder),
     /// It was guessed.
     Legacy(&'static Encoding),
 }
 
 /// Which byte of two comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     LittleEndian,
     BigEndian,
 }
 
-impl Text {
+impl DecodedText {
     /// Decodes the bytes of a file; `given` is its name in errors.
     ///
     /// # Errors
@@ -68,26 +68,26 @@ impl Text {
                 "{given} {why}, so an edit would damage it. Change it with a command that knows \
                  its encoding"
             );
-            ToolError::report(Code::UnknownEncoding, message)
+            ToolError::recoverable(ErrorCode::UnknownEncoding, message)
         };
-        if let Some(order) = Order::of(&bytes) {
+        if let Some(order) = ByteOrder::from_byte_order_mark(&bytes) {
             let text = order.decode(&bytes).ok_or_else(|| unknown("is not whole UTF-16"))?;
-            return Ok(Self { text, form: Form::Utf16(order), raw: bytes });
+            return Ok(Self { text, encoding: TextEncoding::Utf16(order), raw: bytes });
         }
         if let Some(kind) = binary_kind(&bytes) {
             let message = format!("{given} is a binary file ({kind}) and cannot be edited as text");
-            return Err(ToolError::report(Code::BinaryFile, message));
+            return Err(ToolError::recoverable(ErrorCode::BinaryFile, message));
         }
         let bytes = match String::from_utf8(bytes) {
-            Ok(text) => return Ok(Self { text, form: Form::Utf8, raw: Vec::new() }),
+            Ok(text) => return Ok(Self { text, encoding: TextEncoding::Utf8, raw: Vec::new() }),
             Err(error) => error.into_bytes(),
         };
-        if let Some(line) = stray_line(&bytes) {
+        if let Some(line) = first_invalid_utf8_line(&bytes) {
             return Err(unknown(&format!("is UTF-8 but for some bytes, the first in line {line}")));
         }
-        let form = Form::guess(&bytes);
+        let form = TextEncoding::guess(&bytes);
         let text = form.decode(&bytes).ok_or_else(|| unknown("is in no encoding that is known"))?;
-        Ok(Self { text, form, raw: bytes })
+        Ok(Self { text, encoding: form, raw: bytes })
     }
 
     /// Returns the text.
@@ -104,17 +104,17 @@ impl Text {
     /// Returns the bytes that it was decoded from.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        if self.form == Form::Utf8 { self.text.as_bytes() } else { &self.raw }
+        if self.encoding == TextEncoding::Utf8 { self.text.as_bytes() } else { &self.raw }
     }
 
     /// Returns the name of the encoding if it is not UTF-8, and says if it was guessed.
     #[must_use]
     pub fn encoding(&self) -> Option<String> {
-        match self.form {
-            Form::Utf8 => None,
-            Form::Utf16(Order::LittleEndian) => Some("UTF-16LE".to_owned()),
-            Form::Utf16(Order::BigEndian) => Some("UTF-16BE".to_owned()),
-            Form::Legacy(encoding) => Some(format!("{} (guessed)", encoding.name())),
+        match self.encoding {
+            TextEncoding::Utf8 => None,
+            TextEncoding::Utf16(ByteOrder::LittleEndian) => Some("UTF-16LE".to_owned()),
+            TextEncoding::Utf16(ByteOrder::BigEndian) => Some("UTF-16BE".to_owned()),
+            TextEncoding::Legacy(encoding) => Some(format!("{} (guessed)", encoding.name())),
         }
     }
 
@@ -123,16 +123,16 @@ impl Text {
     /// # Errors
     ///
     /// The first character that the encoding does not have.
-    pub(crate) fn spliced(&self, splices: &[Splice]) -> Result<Vec<u8>, char> {
+    pub(crate) fn encode_splices(&self, splices: &[TextEdit]) -> Result<Vec<u8>, char> {
         let raw = self.bytes();
         let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
         let mut bytes = Vec::with_capacity(raw.len() + added);
         let (mut text_at, mut raw_at) = (0, 0);
-        for Splice { old, new } in splices {
-            let kept = self.form.byte_len(&self.text[text_at..old.start]);
+        for TextEdit { old, new } in splices {
+            let kept = self.encoding.byte_len(&self.text[text_at..old.start]);
             bytes.extend_from_slice(&raw[raw_at..raw_at + kept]);
-            bytes.extend_from_slice(&self.form.encode(new)?);
-            raw_at += kept + self.form.byte_len(&self.text[old.clone()]);
+            bytes.extend_from_slice(&self.encoding.encode(new)?);
+            raw_at += kept + self.encoding.byte_len(&self.text[old.clone()]);
             text_at = old.end;
         }
         bytes.extend_from_slice(&raw[raw_at..]);
@@ -145,41 +145,44 @@ impl Text {
     /// # Errors
     ///
     /// The first character that the encoding does not have.
-    pub fn replaced(&self, new: &str) -> Result<Whole, char> {
+    pub fn encode_replacement(&self, new: &str) -> Result<ReencodedText, char> {
         let mut kept = Vec::new();
         let mut text = Cow::Borrowed(new);
-        if let Some((line_end, name)) = line_end(self.as_str()) {
-            let lines = normalised(new, if has_lone_returns(self.as_str()) { "\n" } else { new });
-            let lines = normalised(&lines, self.as_str());
+        if let Some((line_end, name)) = dominant_line_end(self.as_str()) {
+            let lines = normalise_line_ends(
+                new,
+                if has_lone_carriage_returns(self.as_str()) { "\n" } else { new },
+            );
+            let lines = normalise_line_ends(&lines, self.as_str());
             let ended = if line_end == "\n" { lines } else { lines.replace('\n', line_end).into() };
             if ended != new {
                 text = ended.into_owned().into();
                 kept.push(Note::new("kept-line-ends").with("name", name));
             }
         }
-        if self.as_str().starts_with(MARK) && !text.starts_with(MARK) {
-            text.to_mut().insert(0, MARK);
+        if self.as_str().starts_with(BYTE_ORDER_MARK) && !text.starts_with(BYTE_ORDER_MARK) {
+            text.to_mut().insert(0, BYTE_ORDER_MARK);
             kept.push(Note::new("kept-mark"));
         }
-        let bytes = self.form.encode(&text)?.into_owned();
-        let encoding = match self.form {
-            Form::Utf8 => None,
-            Form::Legacy(encoding) => {
+        let bytes = self.encoding.encode(&text)?.into_owned();
+        let encoding = match self.encoding {
+            TextEncoding::Utf8 => None,
+            TextEncoding::Legacy(encoding) => {
                 Some(Note::new("kept-guessed-encoding").with("encoding", encoding.name()))
             }
-            Form::Utf16(_) => {
+            TextEncoding::Utf16(_) => {
                 self.encoding().map(|name| Note::new("kept-encoding").with("encoding", name))
             }
         };
         kept.splice(..0, encoding);
-        Ok(Whole { text: text.into_owned(), bytes, kept })
+        Ok(ReencodedText { text: text.into_owned(), bytes, preserved: kept })
     }
 }
 
 /// The first character of a text that is marked as Unicode.
-const MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
-impl Form {
+impl TextEncoding {
     fn guess(bytes: &[u8]) -> Self {
         let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
         detector.feed(bytes, true);
@@ -222,9 +225,9 @@ impl Form {
     }
 }
 
-impl Order {
+impl ByteOrder {
     /// Finds the order by the byte order mark.
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn from_byte_order_mark(bytes: &[u8]) -> Option<Self> {
         match bytes {
             // That of UTF-32 begins like that of UTF-16.
             [0xff, 0xfe, 0, 0, ..] => None,
@@ -255,7 +258,7 @@ impl Order {
 
 /// Returns the line of the first byte that is no UTF-8 in what is UTF-8 for the most part: an older
 /// encoding has hardly any sequences that are whole characters of UTF-8.
-fn stray_line(bytes: &[u8]) -> Option<usize> {
+fn first_invalid_utf8_line(bytes: &[u8]) -> Option<usize> {
     let (mut whole, mut broken, mut line, mut first) = (0, 0, 1, None);
     for chunk in bytes.utf8_chunks() {
         whole += chunk.valid().chars().filter(|letter| !letter.is_ascii()).count();

@@ -3,7 +3,7 @@
 //! It knows nothing of unsaved buffers of the client.
 
 mod image;
-mod page;
+mod line_reader;
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -11,35 +11,36 @@ use std::io::{self, Cursor, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use callboard_process::binary_kind;
-use callboard_text::{grouped, grouped_count};
+use callboard_text::{group_thousands, grouped_count_with_noun};
 
-use crate::error::{Code, Suggested, ToolError};
-use crate::files::encoding::Text;
-use crate::files::stamp::{Stamp, Stamping};
-use crate::files::system::read_capped;
-use crate::files::walk::{Budget, Cancel, Ignored, Order, Walk};
-use crate::files::workspace::{Resolved, Workspace};
+use crate::error::{ErrorCode, PathSuggestions, ToolError};
+use crate::files::content_hash::{ContentHash, HashingReader};
+use crate::files::encoding::DecodedText;
+use crate::files::system::read_to_cap;
+use crate::files::walk::{IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
+use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::{
-    ELSEWHERE_TIME, FILE_BYTES, IMAGE_BYTES, LINES_BYTES, SIMILAR_NAMES, SNIFF_BYTES, WINDOW_LINES,
+    DEFAULT_READ_LINES, MAX_IMAGE_BYTES, MAX_LINE_READ_FILE_BYTES, MAX_SAME_NAME_SEARCH_TIME,
+    MAX_SIMILAR_NAMES, MAX_WHOLE_FILE_BYTES, SNIFF_BYTES,
 };
 
-use self::page::{Lines, Page, whole_characters};
+use self::line_reader::{ExcerptBuilder, LineReader, trim_partial_character};
 
-pub(crate) use self::image::Image;
+pub(crate) use self::image::ImageFile;
 
 /// What a file was read as.
 #[derive(Debug)]
-pub(crate) enum Reading {
+pub(crate) enum FileContent {
     /// Some of its lines.
-    Text(Window),
+    Text(FileExcerpt),
     /// All of it.
-    Image(Image),
+    Image(ImageFile),
 }
 
 /// Some lines of a text file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Window {
+pub struct FileExcerpt {
     /// The absolute path of the file.
     pub path: PathBuf,
     /// The lines as they are, without carriage returns; long ones are cut.
@@ -53,30 +54,31 @@ pub struct Window {
     /// How many lines the file has, unless it is so large that they were not counted.
     pub total_lines: Option<u32>,
     /// Why the window ends before the file does, if so.
-    pub cut: Option<Cut>,
+    pub truncated_by: Option<TruncatedBy>,
     /// What else there is to know, one sentence each.
     pub notes: Vec<String>,
     /// How many bytes the file has.
-    pub bytes: u64,
+    pub file_bytes: u64,
 }
 
 /// Why a window ends before its file does. The line after its last one is the next to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cut {
+pub enum TruncatedBy {
     /// It has as many lines as were asked for, or as are shown without asking.
-    Lines,
+    LineLimit,
     /// It has 256 KiB.
-    Bytes,
+    ByteLimit,
     /// The rest of the file is beyond 4 GiB and cannot be read at all.
-    File,
+    FileSizeLimit,
 }
 
-impl Window {
+impl FileExcerpt {
     /// Returns the offset to go on with, if there is more to read.
     #[must_use]
     pub fn next_offset(&self) -> Option<u32> {
-        matches!(self.cut, Some(Cut::Lines | Cut::Bytes)).then(|| self.last_line.saturating_add(1))
+        matches!(self.truncated_by, Some(TruncatedBy::LineLimit | TruncatedBy::ByteLimit))
+            .then(|| self.last_line.saturating_add(1))
     }
 
     /// Returns the numbered lines with all there is to know about them.
@@ -84,9 +86,10 @@ impl Window {
     pub fn for_model(&self) -> String {
         let mut text = self.numbered.clone();
         let (first, last) = (self.first_line, self.last_line);
-        let total = self.total_lines.map_or("more".to_owned(), |total| grouped(total.into()));
+        let total =
+            self.total_lines.map_or("more".to_owned(), |total| group_thousands(total.into()));
         // Writing to a String cannot fail.
-        let _ = match (self.cut, self.next_offset()) {
+        let _ = match (self.truncated_by, self.next_offset()) {
             (_, Some(next)) => {
                 writeln!(text, "[lines {first}-{last} of {total}; go on with offset {next}]")
             }
@@ -94,7 +97,7 @@ impl Window {
                 text,
                 "[lines {first}-{last}; the rest is beyond {} bytes and can only be searched with \
                  grep or read in a terminal]",
-                grouped(LINES_BYTES)
+                group_thousands(MAX_LINE_READ_FILE_BYTES)
             ),
             (None, None) if first > 1 => writeln!(text, "[lines {first}-{last} of {total}]"),
             (None, None) => Ok(()),
@@ -108,18 +111,18 @@ impl Window {
 
 /// Reads a file that was looked at as what it is: an image (PNG, JPEG, GIF or WebP) whole, the lines
 /// of a text as [`read_window`] does. `too_large` is an image of more than [`IMAGE_BYTES`].
-pub(crate) fn read_at(
+pub(crate) fn read_text_or_image(
     workspace: &Workspace,
-    at: &Resolved,
+    at: &WorkspacePath,
     offset: Option<i64>,
     limit: Option<u32>,
-    cancel: &Cancel<'_>,
-) -> Result<Reading, ToolError> {
-    let (request, mut file) = Request::open(workspace, at, (offset, limit), cancel)?;
-    if let Some(image) = request.image(&mut file)? {
-        return Ok(Reading::Image(image));
+    cancel: &IsCancelled<'_>,
+) -> Result<FileContent, ToolError> {
+    let (request, mut file) = ReadRequest::open(workspace, at, (offset, limit), cancel)?;
+    if let Some(image) = request.read_image(&mut file)? {
+        return Ok(FileContent::Image(image));
     }
-    request.window_of(file).map(Reading::Text)
+    request.read_text_excerpt(file).map(FileContent::Text)
 }
 
 /// Reads lines of a text file: `limit` lines from line `offset`, counted from 1, or the last
@@ -129,15 +132,15 @@ pub(crate) fn read_at(
 ///
 /// As [`Workspace::resolve`] and [`Workspace::open_read`]; `binary_file`; `invalid_arguments` for
 /// an offset beyond the end or a limit of zero; `too_large` for lines beyond 4 GiB.
-pub fn read_window(
+pub fn read_excerpt(
     workspace: &Workspace,
     path: &str,
     offset: Option<i64>,
     limit: Option<u32>,
-) -> Result<Window, ToolError> {
+) -> Result<FileExcerpt, ToolError> {
     let at = workspace.resolve(path)?;
-    let (request, file) = Request::open(workspace, &at, (offset, limit), &|| false)?;
-    request.window_of(file)
+    let (request, file) = ReadRequest::open(workspace, &at, (offset, limit), &|| false)?;
+    request.read_text_excerpt(file)
 }
 
 /// Shows lines of the text that the client holds of a file, as [`read_window`] does of the disk's.
@@ -145,225 +148,235 @@ pub fn read_window(
 /// # Errors
 ///
 /// `invalid_arguments` as [`read_window`].
-pub(crate) fn held_window(
+pub(crate) fn unsaved_excerpt(
     workspace: &Workspace,
-    at: &Resolved,
+    at: &WorkspacePath,
     text: &str,
     offset: Option<i64>,
     limit: Option<u32>,
-) -> Result<Window, ToolError> {
-    let (offset, limit) = (offset.unwrap_or(1), limit.unwrap_or(WINDOW_LINES));
+) -> Result<FileExcerpt, ToolError> {
+    let (offset, limit) = (offset.unwrap_or(1), limit.unwrap_or(DEFAULT_READ_LINES));
     if limit == 0 {
-        return Err(ToolError::invalid("limit has to be at least 1"));
+        return Err(ToolError::invalid_arguments("limit has to be at least 1"));
     }
     let bytes = text.len() as u64;
-    let request = Request { workspace, at, offset, limit, bytes, cancel: &|| false };
-    request.page(Cursor::new(text), true).map_err(|error| match error {
-        Trouble::Io(error) => workspace.explain(at, &error),
-        Trouble::Tool(error) => error,
+    let request = ReadRequest { workspace, at, offset, limit, bytes, cancel: &|| false };
+    request.read_utf8_lines(Cursor::new(text), true).map_err(|error| match error {
+        ReadError::Io(error) => workspace.explain_io_error(at, &error),
+        ReadError::Tool(error) => error,
     })
 }
 
-struct Request<'a> {
+struct ReadRequest<'a> {
     workspace: &'a Workspace,
-    at: &'a Resolved,
+    at: &'a WorkspacePath,
     offset: i64,
     limit: u32,
     bytes: u64,
-    cancel: &'a Cancel<'a>,
+    cancel: &'a IsCancelled<'a>,
 }
 
-enum Trouble {
+enum ReadError {
     Io(io::Error),
     Tool(ToolError),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         if error.kind() != io::ErrorKind::Interrupted {
             return Self::Io(error);
         }
         let message = "cancelled before the lines were found";
-        Self::Tool(ToolError::report(Code::Cancelled, message))
+        Self::Tool(ToolError::recoverable(ErrorCode::Cancelled, message))
     }
 }
 
-impl<'a> Request<'a> {
+impl<'a> ReadRequest<'a> {
     fn open(
         workspace: &'a Workspace,
-        at: &'a Resolved,
+        at: &'a WorkspacePath,
         (offset, limit): (Option<i64>, Option<u32>),
-        cancel: &'a Cancel<'a>,
+        cancel: &'a IsCancelled<'a>,
     ) -> Result<(Self, File), ToolError> {
         let file = workspace.open_read(at);
-        let file = file.map_err(|error| told_elsewhere(error, workspace, at))?;
-        let limit = limit.unwrap_or(WINDOW_LINES);
+        let file = file.map_err(|error| suggest_same_names(error, workspace, at))?;
+        let limit = limit.unwrap_or(DEFAULT_READ_LINES);
         if limit == 0 {
-            return Err(ToolError::invalid("limit has to be at least 1"));
+            return Err(ToolError::invalid_arguments("limit has to be at least 1"));
         }
-        let bytes = file.metadata().map_err(|error| workspace.explain(at, &error))?.len();
+        let bytes = file.metadata().map_err(|error| workspace.explain_io_error(at, &error))?.len();
         Ok((Self { workspace, at, offset: offset.unwrap_or(1), limit, bytes, cancel }, file))
     }
 
-    fn window_of(&self, file: File) -> Result<Window, ToolError> {
-        self.read(file).map_err(|error| match error {
-            Trouble::Io(error) => self.workspace.explain(self.at, &error),
-            Trouble::Tool(error) => error,
+    fn read_text_excerpt(&self, file: File) -> Result<FileExcerpt, ToolError> {
+        self.read_text(file).map_err(|error| match error {
+            ReadError::Io(error) => self.workspace.explain_io_error(self.at, &error),
+            ReadError::Tool(error) => error,
         })
     }
 
     /// Reads an image. Nothing, and the file as it was, if it is none.
-    fn image(&self, file: &mut File) -> Result<Option<Image>, ToolError> {
-        let explain = |error: io::Error| self.workspace.explain(self.at, &error);
-        let start = beginning(file).map_err(explain)?;
-        let Some(media_type) = image::media_type(&start) else {
+    fn read_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
+        let explain = |error: io::Error| self.workspace.explain_io_error(self.at, &error);
+        let start = read_prefix(file).map_err(explain)?;
+        let Some(media_type) = image::sniff_media_type(&start) else {
             file.rewind().map_err(explain)?;
             return Ok(None);
         };
-        let Some(bytes) = image::whole(file).map_err(explain)? else {
-            let (given, most) = (self.at.given(), grouped(IMAGE_BYTES));
-            let bytes = grouped_count(self.bytes, "byte", "bytes");
+        let Some(bytes) = image::read_capped_image(file).map_err(explain)? else {
+            let (given, most) = (self.at.given(), group_thousands(MAX_IMAGE_BYTES));
+            let bytes = grouped_count_with_noun(self.bytes, "byte", "bytes");
             let message = format!("{given} is {media_type} of {bytes}; shown are up to {most}");
-            return Err(ToolError::report(Code::TooLarge, message));
+            return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         };
-        self.note(Some(Stamp::of(&bytes)));
-        Ok(Some(Image { media_type, bytes }))
+        self.record_hash(Some(ContentHash::of_bytes(&bytes)));
+        Ok(Some(ImageFile { media_type, bytes }))
     }
 
-    fn read(&self, mut file: File) -> Result<Window, Trouble> {
-        let start = beginning(&mut file)?;
-        if let Some(text) = self.decode(&start, &mut file)? {
-            self.note(Some(Stamp::of(text.bytes())));
-            let mut window = self.page(Cursor::new(text.as_str()), false)?;
+    fn read_text(&self, mut file: File) -> Result<FileExcerpt, ReadError> {
+        let start = read_prefix(&mut file)?;
+        if let Some(text) = self.decode_non_utf8(&start, &mut file)? {
+            self.record_hash(Some(ContentHash::of_bytes(text.bytes())));
+            let mut window = self.read_utf8_lines(Cursor::new(text.as_str()), false)?;
             let encoding = text.encoding().unwrap_or_default();
             window.notes.push(format!("the file is {encoding}, which edits keep"));
             return Ok(window);
         }
         if let Some(kind) = binary_kind(&start) {
-            let (given, bytes) = (self.at.given(), grouped_count(self.bytes, "byte", "bytes"));
+            let (given, bytes) =
+                (self.at.given(), grouped_count_with_noun(self.bytes, "byte", "bytes"));
             let message = format!("{given} is a binary file ({kind}, {bytes})");
-            return Err(Trouble::Tool(ToolError::report(Code::BinaryFile, message)));
+            return Err(ReadError::Tool(ToolError::recoverable(ErrorCode::BinaryFile, message)));
         }
-        self.page(file, self.bytes <= FILE_BYTES)
+        self.read_utf8_lines(file, self.bytes <= MAX_WHOLE_FILE_BYTES)
     }
 
     /// Decodes a file that is text, but not in UTF-8, if it is small enough to be edited.
-    fn decode(&self, start: &[u8], file: &mut File) -> io::Result<Option<Text>> {
-        let is_utf8 = std::str::from_utf8(whole_characters(start)).is_ok();
+    fn decode_non_utf8(&self, start: &[u8], file: &mut File) -> io::Result<Option<DecodedText>> {
+        let is_utf8 = std::str::from_utf8(trim_partial_character(start)).is_ok();
         let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
         let is_text = is_wide || binary_kind(start).is_none();
-        if is_utf8 || !is_text || self.bytes > FILE_BYTES {
+        if is_utf8 || !is_text || self.bytes > MAX_WHOLE_FILE_BYTES {
             return Ok(None);
         }
         file.rewind()?;
         // What cannot be decoded is shown as far as it can be, or said to be no text.
-        let text = read_capped(file, FILE_BYTES)?
-            .and_then(|bytes| Text::decode(self.at.given(), bytes).ok());
+        let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
+            .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
         Ok(text.filter(|text| text.encoding().is_some()))
     }
 
     /// Reads the lines of text in UTF-8.
-    fn page(
+    fn read_utf8_lines(
         &self,
         mut file: impl io::Read + io::Seek,
         is_stamped: bool,
-    ) -> Result<Window, Trouble> {
+    ) -> Result<FileExcerpt, ReadError> {
         let first = u64::try_from(self.offset);
-        if first.is_err() && self.bytes > LINES_BYTES {
-            return Err(Trouble::Tool(self.too_large()));
+        if first.is_err() && self.bytes > MAX_LINE_READ_FILE_BYTES {
+            return Err(ReadError::Tool(self.too_large_error()));
         }
         file.rewind()?;
         // What is too large cannot be edited, so nobody asks whether it changed.
-        let input =
-            if is_stamped { Stamping::new(&mut file) } else { Stamping::without(&mut file) };
-        let mut lines = Lines::new(input, 0, self.cancel);
-        let mut page = Page::default();
+        let input = if is_stamped {
+            HashingReader::new(&mut file)
+        } else {
+            HashingReader::without_hash(&mut file)
+        };
+        let mut lines = LineReader::new(input, 0, self.cancel);
+        let mut page = ExcerptBuilder::default();
         if let Ok(first) = first {
             lines.skip_to(first.max(1) - 1)?;
-            lines.fill(&mut page, self.limit)?;
+            lines.read_into(&mut page, self.limit)?;
         }
         // All lines of a large file are counted only for who asks for the last ones.
-        if self.bytes <= FILE_BYTES || first.is_err() {
+        if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
             lines.skip_to(u64::MAX)?;
         }
-        self.note(lines.input.get_ref().get_ref().stamp());
+        self.record_hash(lines.input.get_ref().get_ref().hash());
         let has_more = lines.has_more()?;
-        let (counted, whole) = (lines.count + u64::from(has_more), !lines.is_cut(self.bytes));
+        let (counted, whole) = (lines.count + u64::from(has_more), !lines.is_truncated(self.bytes));
         let first = match first {
             Ok(first) => first.max(1),
             Err(_) => {
                 let first = counted.saturating_sub(self.offset.unsigned_abs()) + 1;
-                let mark = lines.mark_before(first);
+                let mark = lines.checkpoint_before(first);
                 file.seek(SeekFrom::Start(mark.bytes))?;
-                let mut lines = Lines::new(file, mark.lines, self.cancel);
+                let mut lines = LineReader::new(file, mark.lines, self.cancel);
                 lines.skip_to(first - 1)?;
-                lines.fill(&mut page, self.limit)?;
+                lines.read_into(&mut page, self.limit)?;
                 first
             }
         };
         if page.lines == 0 && (first > 1 || !whole) {
-            return Err(Trouble::Tool(self.beyond_end(counted, whole)));
+            return Err(ReadError::Tool(self.beyond_end_error(counted, whole)));
         }
         let total = (whole && !has_more).then_some(counted);
-        Ok(self.window(first, page, counted, total))
+        Ok(self.build_excerpt(first, page, counted, total))
     }
 
     /// Remembers what the file holds, as far as it was read.
-    fn note(&self, stamp: Option<Stamp>) {
-        if let (Some(stamp), Ok(real)) = (stamp, self.workspace.settle(self.at)) {
-            self.workspace.stamps().note(real.path(), stamp);
+    fn record_hash(&self, stamp: Option<ContentHash>) {
+        if let (Some(stamp), Ok(real)) = (stamp, self.workspace.canonicalize(self.at)) {
+            self.workspace.known_hashes().record(real.path(), stamp);
         }
     }
 
-    fn window(&self, first: u64, page: Page, counted: u64, total: Option<u64>) -> Window {
+    fn build_excerpt(
+        &self,
+        first: u64,
+        page: ExcerptBuilder,
+        counted: u64,
+        total: Option<u64>,
+    ) -> FileExcerpt {
         let lines = u64::from(page.lines);
         let last = first - 1 + lines;
         let mut notes = page.notes();
         if self.bytes == 0 {
             notes.push("the file is empty".to_owned());
         }
-        Window {
+        FileExcerpt {
             path: self.at.path().to_owned(),
             first_line: if lines == 0 { 0 } else { line_number(first) },
             last_line: line_number(last),
             total_lines: total.map(line_number),
-            cut: if last < counted {
-                Some(page.cut.unwrap_or(Cut::Lines))
+            truncated_by: if last < counted {
+                Some(page.truncated_by.unwrap_or(TruncatedBy::LineLimit))
             } else {
-                total.is_none().then_some(Cut::File)
+                total.is_none().then_some(TruncatedBy::FileSizeLimit)
             },
             notes,
-            bytes: self.bytes,
+            file_bytes: self.bytes,
             text: page.text,
             numbered: page.numbered,
         }
     }
 
-    fn beyond_end(&self, lines: u64, whole: bool) -> ToolError {
+    fn beyond_end_error(&self, lines: u64, whole: bool) -> ToolError {
         if !whole {
-            return self.too_large();
+            return self.too_large_error();
         }
-        ToolError::invalid(format!(
+        ToolError::invalid_arguments(format!(
             "offset {} is beyond the end: {} has {}",
             self.offset,
             self.at.given(),
-            grouped_count(lines, "line", "lines")
+            grouped_count_with_noun(lines, "line", "lines")
         ))
     }
 
-    fn too_large(&self) -> ToolError {
+    fn too_large_error(&self) -> ToolError {
         let message = format!(
             "{} has {} bytes, and only the lines of the first {} can be read. Search it with grep",
             self.at.given(),
-            grouped(self.bytes),
-            grouped(LINES_BYTES)
+            group_thousands(self.bytes),
+            group_thousands(MAX_LINE_READ_FILE_BYTES)
         );
-        ToolError::report(Code::TooLarge, message)
+        ToolError::recoverable(ErrorCode::TooLarge, message)
     }
 }
 
 /// Reads what tells the kind of a file.
-fn beginning(file: &mut File) -> io::Result<Vec<u8>> {
+fn read_prefix(file: &mut File) -> io::Result<Vec<u8>> {
     // Without room for all of it, it would come in reads of 32 bytes, 64 and so on.
     let mut start = Vec::with_capacity(SNIFF_BYTES);
     file.take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
@@ -376,11 +389,11 @@ fn line_number(line: u64) -> u32 {
 }
 
 /// Adds to what a missing file is told with in which places its name is, if in any.
-fn told_elsewhere(error: ToolError, workspace: &Workspace, at: &Resolved) -> ToolError {
+fn suggest_same_names(error: ToolError, workspace: &Workspace, at: &WorkspacePath) -> ToolError {
     match error {
-        ToolError::Report(mut report) if report.code == Code::NotFound => {
-            let files = places(workspace, at);
-            report.suggested.push(Suggested { why: "The same name is at", files });
+        ToolError::Recoverable(mut report) if report.code == ErrorCode::NotFound => {
+            let files = find_same_names(workspace, at);
+            report.suggestions.push(PathSuggestions { label: "The same name is at", files });
             report.into()
         }
         other => other,
@@ -388,18 +401,18 @@ fn told_elsewhere(error: ToolError, workspace: &Workspace, at: &Resolved) -> Too
 }
 
 /// Looks for the name in all roots, as far as time permits.
-fn places(workspace: &Workspace, at: &Resolved) -> Vec<(PathBuf, String)> {
+fn find_same_names(workspace: &Workspace, at: &WorkspacePath) -> Vec<(PathBuf, String)> {
     let Some(name) = at.path().file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
         return Vec::new();
     };
-    let budget = Budget::new(&|| false).within(ELSEWHERE_TIME);
+    let budget = SearchBudget::new(&|| false).with_time_limit(MAX_SAME_NAME_SEARCH_TIME);
     let mut places = Vec::new();
     for root in workspace.roots() {
         let walk = workspace.resolve_path(root).and_then(|top| {
-            Walk::new(workspace, &top, usize::MAX, Order::ByName, Ignored::LeftOut, budget)
+            Walk::new(workspace, &top, usize::MAX, WalkOrder::ByName, IgnoredFiles::Skip, budget)
         });
         let Ok(mut walk) = walk else { continue };
-        while places.len() < SIMILAR_NAMES
+        while places.len() < MAX_SIMILAR_NAMES
             && let Some(found) = walk.next()
         {
             let is_same = found

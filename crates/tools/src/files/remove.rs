@@ -4,7 +4,7 @@
 //! from; what cannot be kept is told before. What goes is what was seen: it is compared where it
 //! then is, where nobody finds it by its name, and put back if it is something else by now.
 
-mod aside;
+mod quarantine;
 #[cfg(test)]
 #[cfg(unix)]
 mod tests;
@@ -16,38 +16,38 @@ use std::time::Instant;
 
 use acp_types::{FileChange, Operation, diff};
 
-use crate::error::{Code, ToolError};
-use crate::files::encoding::Text;
-use crate::files::snapshot::Seen;
-use crate::files::state::steps::{Blob, Deed, Step};
-use crate::files::system::{Dir, Kind};
-use crate::files::workspace::open::{self, Entry};
-use crate::files::workspace::{Resolved, Workspace};
-use crate::files::write::explain_kept;
-use crate::limits::{DIFF_TIME, UNDO_BYTES};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::encoding::DecodedText;
+use crate::files::snapshot::EntrySnapshot;
+use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
+use crate::files::system::{Dir, FileKind};
+use crate::files::workspace::open::{self, EntryPath};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::files::write::explain_backup_error;
+use crate::limits::{MAX_DIFF_TIME, MAX_UNDO_BYTES};
 use crate::note::Note;
 
-use self::aside::Aside;
+use self::quarantine::Quarantined;
 
 /// Something that is to be deleted or moved, as it was seen.
 #[derive(Debug)]
-pub struct Found {
-    pub(crate) entry: Entry,
-    pub(crate) seen: Seen,
+pub struct ExistingEntry {
+    pub(crate) entry: EntryPath,
+    pub(crate) snapshot: EntrySnapshot,
     /// Its text, if it has one that can be shown.
     text: Option<String>,
-    fate: Fate,
+    restorability: Restorability,
 }
 
 /// What becomes of something that is deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Fate {
+enum Restorability {
     /// It is kept, and can be restored.
-    Kept,
+    Restorable,
     /// It is kept until the next change, because it is so large.
-    KeptOnce,
+    UntilNextChange,
     /// It is gone for good, for this reason.
-    Lost(Note),
+    NotRestorable(Note),
 }
 
 /// Looks at what is to be deleted or moved.
@@ -56,8 +56,8 @@ enum Fate {
 ///
 /// `not_found`, `outside_roots`, `not_a_directory`; `invalid_arguments` for a root of the
 /// workspace; `not_a_regular_file` for a device, socket or FIFO; `not_permitted`, `io`.
-pub fn find(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
-    find_by(workspace, at, |dir, name| Ok((Seen::of(dir, name)?, None)))
+pub fn inspect(workspace: &Workspace, at: &WorkspacePath) -> Result<ExistingEntry, ToolError> {
+    inspect_by(workspace, at, |dir, name| Ok((EntrySnapshot::take(dir, name)?, None)))
 }
 
 /// The same with the text of a file, for whoever shows that it goes.
@@ -65,62 +65,68 @@ pub fn find(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
 /// # Errors
 ///
 /// As [`find`].
-pub(crate) fn find_text(workspace: &Workspace, at: &Resolved) -> Result<Found, ToolError> {
-    find_by(workspace, at, Seen::with_bytes)
+pub(crate) fn inspect_with_text(
+    workspace: &Workspace,
+    at: &WorkspacePath,
+) -> Result<ExistingEntry, ToolError> {
+    inspect_by(workspace, at, EntrySnapshot::take_with_bytes)
 }
 
-fn find_by(
+fn inspect_by(
     workspace: &Workspace,
-    at: &Resolved,
-    see: impl FnOnce(&Dir, &OsStr) -> io::Result<(Seen, Option<Vec<u8>>)>,
-) -> Result<Found, ToolError> {
-    let entry = Entry::find(workspace, at)?;
+    at: &WorkspacePath,
+    see: impl FnOnce(&Dir, &OsStr) -> io::Result<(EntrySnapshot, Option<Vec<u8>>)>,
+) -> Result<ExistingEntry, ToolError> {
+    let entry = EntryPath::find(workspace, at)?;
     let dir = workspace.open_dir(&entry.parent)?;
-    let (seen, bytes) = see(&dir, &entry.name).map_err(|error| workspace.explain(at, &error))?;
-    if seen.kind == Kind::Special {
+    let (seen, bytes) =
+        see(&dir, &entry.name).map_err(|error| workspace.explain_io_error(at, &error))?;
+    if seen.kind == FileKind::Special {
         let message = format!("{} is a FIFO, socket or device", at.given());
-        return Err(ToolError::report(Code::NotARegularFile, message));
+        return Err(ToolError::recoverable(ErrorCode::NotARegularFile, message));
     }
     require_removable(workspace, &dir, &entry)?;
-    let text = bytes.and_then(|bytes| Text::decode(at.given(), bytes).ok()).map(Text::into_string);
-    let fate = Fate::of(&seen, workspace, &dir);
-    Ok(Found { entry, seen, text, fate })
+    let text = bytes
+        .and_then(|bytes| DecodedText::decode(at.given(), bytes).ok())
+        .map(DecodedText::into_string);
+    let fate = Restorability::for_entry(&seen, workspace, &dir);
+    Ok(ExistingEntry { entry, snapshot: seen, text, restorability: fate })
 }
 
 /// Refuses what can be neither moved nor removed, so that nobody is asked.
-fn require_removable(workspace: &Workspace, dir: &Dir, entry: &Entry) -> Result<(), ToolError> {
-    dir.require_taking().map_err(|error| workspace.explain(&entry.at, &error))?;
+fn require_removable(workspace: &Workspace, dir: &Dir, entry: &EntryPath) -> Result<(), ToolError> {
+    dir.require_can_create().map_err(|error| workspace.explain_io_error(&entry.path, &error))?;
     if dir.is_mounted(&entry.name) {
         let message = format!(
             "{} is mounted by itself, so it can be neither moved nor deleted. Change what is in it, \
              or unmount it with a command",
-            entry.at.given()
+            entry.path.given()
         );
-        return Err(ToolError::report(Code::NotPermitted, message));
+        return Err(ToolError::recoverable(ErrorCode::NotPermitted, message));
     }
     Ok(())
 }
 
-impl Found {
+impl ExistingEntry {
     /// Returns whether it is a directory.
     #[must_use]
     pub(crate) fn is_directory(&self) -> bool {
-        self.seen.kind == Kind::Directory
+        self.snapshot.kind == FileKind::Directory
     }
 
     /// Returns whether it can be restored after it was deleted.
     #[must_use]
     pub(crate) fn can_be_restored(&self) -> bool {
-        !matches!(self.fate, Fate::Lost(_))
+        !matches!(self.restorability, Restorability::NotRestorable(_))
     }
 
     /// Says what the deletion would change.
     #[must_use]
-    pub(crate) fn deletion(&self) -> FileChange {
-        let path = self.entry.at.path();
+    pub(crate) fn deletion_change(&self) -> FileChange {
+        let path = self.entry.path.path();
         match &self.text {
             Some(text) => {
-                diff::change(path, Operation::Delete, text, "", Instant::now() + DIFF_TIME)
+                diff::diff_texts(path, Operation::Delete, text, "", Instant::now() + MAX_DIFF_TIME)
             }
             None => FileChange::new(Operation::Delete, path),
         }
@@ -128,8 +134,8 @@ impl Found {
 
     /// Says how much is in a directory.
     #[must_use]
-    pub(crate) fn extent(&self) -> Option<Note> {
-        let Seen { entries, bytes, is_whole, .. } = self.seen;
+    pub(crate) fn size_note(&self) -> Option<Note> {
+        let EntrySnapshot { entries, bytes, is_complete: is_whole, .. } = self.snapshot;
         let key = if is_whole { "directory" } else { "directory-at-least" };
         let note = || Note::new(key).with_count("entries", entries).with_count("bytes", bytes);
         self.is_directory().then(note)
@@ -137,11 +143,15 @@ impl Found {
 
     /// Says if it cannot be restored once it is deleted, or not for long.
     #[must_use]
-    pub(crate) fn caveat(&self) -> Option<Note> {
-        match &self.fate {
-            Fate::Kept => None,
-            Fate::KeptOnce => Some(Note::new("kept-once").with_count("bytes", UNDO_BYTES)),
-            Fate::Lost(why) => Some(Note::new("lost").with_notes("why", [why.clone()], "")),
+    pub(crate) fn restorability_note(&self) -> Option<Note> {
+        match &self.restorability {
+            Restorability::Restorable => None,
+            Restorability::UntilNextChange => {
+                Some(Note::new("kept-once").with_count("bytes", MAX_UNDO_BYTES))
+            }
+            Restorability::NotRestorable(why) => {
+                Some(Note::new("lost").with_notes("why", [why.clone()], ""))
+            }
         }
     }
 
@@ -151,15 +161,15 @@ impl Found {
     ///
     /// `too_large`.
     pub(crate) fn require_deletable(&self) -> Result<(), ToolError> {
-        if self.can_be_restored() || self.seen.is_whole {
+        if self.can_be_restored() || self.snapshot.is_complete {
             return Ok(());
         }
         let message = format!(
             "{} has too much in it to be looked at, and could not be restored. Delete it with a \
              command",
-            self.entry.at.given()
+            self.entry.path.given()
         );
-        Err(ToolError::report(Code::TooLarge, message))
+        Err(ToolError::recoverable(ErrorCode::TooLarge, message))
     }
 
     /// Deletes it, if it still is what was seen, and keeps it where it can be kept.
@@ -172,60 +182,64 @@ impl Found {
     /// it was changed and somebody took its name before it had that again.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
         self.require_deletable()?;
-        let path = self.entry.at.path().to_owned();
-        let deed = match self.take(workspace)? {
-            Some(before) => Deed::Deleted { path, before },
-            None => Deed::NotKept { path },
+        let path = self.entry.path.path().to_owned();
+        let deed = match self.remove_if_unchanged(workspace)? {
+            Some(before) => FileOperation::Deleted { path, backup: before },
+            None => FileOperation::Unrecoverable { path },
         };
-        workspace.undo().push(Step { deeds: vec![deed] });
+        workspace.undo_store().push(UndoEntry { operations: vec![deed] });
         Ok(())
     }
 
     /// Removes it, if it still is what was seen. Nothing is returned of what is not kept.
-    pub(crate) fn take(&self, workspace: &Workspace) -> Result<Option<Blob>, ToolError> {
-        let Entry { parent, name, at } = &self.entry;
+    pub(crate) fn remove_if_unchanged(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Option<Backup>, ToolError> {
+        let EntryPath { parent, name, path: at } = &self.entry;
         let dir = workspace.open_dir(parent)?;
         if !self.can_be_restored() {
-            Aside::take(workspace, &dir, &self.entry, &self.seen)?.remove()?;
+            Quarantined::quarantine(workspace, &dir, &self.entry, &self.snapshot)?
+                .remove_for_good()?;
             return Ok(None);
         }
-        let undo = workspace.undo();
-        let blob = match undo.take(&dir, name, self.seen.bytes) {
+        let undo = workspace.undo_store();
+        let blob = match undo.move_in(&dir, name, self.snapshot.bytes) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                return self.copy(workspace, &dir).map(Some);
+                return self.copy_and_remove(workspace, &dir).map(Some);
             }
-            Err(error) => return Err(explain_kept(workspace, at, &error)),
-            Ok(blob) => blob.ok_or_else(|| not_kept(at))?,
+            Err(error) => return Err(explain_backup_error(workspace, at, &error)),
+            Ok(blob) => blob.ok_or_else(|| not_restorable_error(at))?,
         };
-        if undo.seen(&blob).is_ok_and(|now| now == self.seen) {
+        if undo.snapshot_backup(&blob).is_ok_and(|now| now == self.snapshot) {
             return Ok(Some(blob));
         }
-        self.put_back(workspace, &blob)?;
-        Err(changed(at))
+        self.restore(workspace, &blob)?;
+        Err(changed_error(at))
     }
 
     /// Gives what was removed its place back. If somebody took its name, the error says where it
     /// lies.
-    pub(crate) fn put_back(&self, workspace: &Workspace, blob: &Blob) -> Result<(), ToolError> {
-        let Entry { parent, name, at } = &self.entry;
-        let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo());
-        undo.restore(blob, &dir, name).map_err(|error| match undo.place(blob) {
-            Some(place) => stranded(at, &path_text(&place)),
-            None => workspace.explain(at, &error),
+    pub(crate) fn restore(&self, workspace: &Workspace, blob: &Backup) -> Result<(), ToolError> {
+        let EntryPath { parent, name, path: at } = &self.entry;
+        let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo_store());
+        undo.restore(blob, &dir, name).map_err(|error| match undo.backup_path(blob) {
+            Some(place) => name_taken_error(at, &path_text(&place)),
+            None => workspace.explain_io_error(at, &error),
         })
     }
 
     /// Removes a file that lies on another file system than what is kept.
-    fn copy(&self, workspace: &Workspace, dir: &Dir) -> Result<Blob, ToolError> {
-        let at = &self.entry.at;
-        if self.seen.kind != Kind::File || self.seen.bytes > UNDO_BYTES {
-            return Err(not_kept(at));
+    fn copy_and_remove(&self, workspace: &Workspace, dir: &Dir) -> Result<Backup, ToolError> {
+        let at = &self.entry.path;
+        if self.snapshot.kind != FileKind::File || self.snapshot.bytes > MAX_UNDO_BYTES {
+            return Err(not_restorable_error(at));
         }
-        let aside = Aside::take(workspace, dir, &self.entry, &self.seen)?;
-        let undo = workspace.undo();
-        let copied = undo.copy(dir, aside.name()).and_then(|blob| {
+        let aside = Quarantined::quarantine(workspace, dir, &self.entry, &self.snapshot)?;
+        let undo = workspace.undo_store();
+        let copied = undo.copy_in(dir, aside.quarantine_name()).and_then(|blob| {
             let blob = blob.ok_or(io::ErrorKind::NotFound)?;
-            let is_same = undo.seen(&blob)?.stamp == self.seen.stamp;
+            let is_same = undo.snapshot_backup(&blob)?.hash == self.snapshot.hash;
             if !is_same {
                 undo.remove(&blob);
             }
@@ -234,11 +248,13 @@ impl Found {
         match copied {
             Ok(Some(blob)) => {
                 // It is kept; what lies beside it is removed at the next start, if not now.
-                drop(aside.remove());
+                drop(aside.remove_for_good());
                 Ok(blob)
             }
-            Ok(None) => aside.put_back().and_then(|()| Err(changed(at))),
-            Err(error) => aside.put_back().and_then(|()| Err(explain_kept(workspace, at, &error))),
+            Ok(None) => aside.restore().and_then(|()| Err(changed_error(at))),
+            Err(error) => {
+                aside.restore().and_then(|()| Err(explain_backup_error(workspace, at, &error)))
+            }
         }
     }
 
@@ -246,15 +262,21 @@ impl Found {
     pub(crate) fn require_movable(
         &self,
         workspace: &Workspace,
-        to: &Entry,
+        to: &EntryPath,
     ) -> Result<(), ToolError> {
         let old = workspace.open_dir(&self.entry.parent)?;
         let existing = open::nearest_dir(workspace, &to.parent)?;
         if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
-            return Err(exists(&to.at));
+            return Err(already_exists_error(&to.path));
         }
-        existing.require_taking().map_err(|error| workspace.explain(&to.at, &error))?;
-        if existing.is_beside(&old) { Ok(()) } else { Err(elsewhere(&to.at)) }
+        existing
+            .require_can_create()
+            .map_err(|error| workspace.explain_io_error(&to.path, &error))?;
+        if existing.is_on_same_file_system(&old) {
+            Ok(())
+        } else {
+            Err(other_file_system_error(&to.path))
+        }
     }
 
     /// Moves it to a name that nothing has, if it still is what was seen. Missing directories are
@@ -264,42 +286,46 @@ impl Found {
     ///
     /// `changed_since_preview`, and then it stays; `invalid_arguments` if something has that name;
     /// `not_permitted`, also for another file system; `io`.
-    pub fn move_to(&self, workspace: &Workspace, to: &Resolved) -> Result<(), ToolError> {
-        self.move_into(workspace, &Entry::find(workspace, to)?)
+    pub fn move_to(&self, workspace: &Workspace, to: &WorkspacePath) -> Result<(), ToolError> {
+        self.move_to_entry(workspace, &EntryPath::find(workspace, to)?)
     }
 
-    pub(crate) fn move_into(&self, workspace: &Workspace, to: &Entry) -> Result<(), ToolError> {
-        let made = self.rename(workspace, to)?;
-        let made = made.iter().map(|at| Deed::MadeDirectory(at.path().to_owned()));
-        let (from, to) = (self.entry.at.path().to_owned(), to.at.path().to_owned());
-        let deeds = made.chain([Deed::Moved { from, to }]).collect();
-        workspace.undo().push(Step { deeds });
+    pub(crate) fn move_to_entry(
+        &self,
+        workspace: &Workspace,
+        to: &EntryPath,
+    ) -> Result<(), ToolError> {
+        let made = self.move_creating_dirs(workspace, to)?;
+        let made = made.iter().map(|at| FileOperation::CreatedDirectory(at.path().to_owned()));
+        let (from, to) = (self.entry.path.path().to_owned(), to.path.path().to_owned());
+        let deeds = made.chain([FileOperation::Moved { from, to }]).collect();
+        workspace.undo_store().push(UndoEntry { operations: deeds });
         Ok(())
     }
 
     /// Moves, and tells which directories it made.
-    pub(crate) fn rename(
+    pub(crate) fn move_creating_dirs(
         &self,
         workspace: &Workspace,
-        to: &Entry,
-    ) -> Result<Vec<Resolved>, ToolError> {
+        to: &EntryPath,
+    ) -> Result<Vec<WorkspacePath>, ToolError> {
         let from = &self.entry;
         let old = workspace.open_dir(&from.parent)?;
         let (new, made) = open::create_dirs(workspace, &to.parent)?;
         let moved = old.rename_into(&from.name, &new, &to.name);
         let moved = moved.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => exists(&to.at),
-            io::ErrorKind::CrossesDevices => elsewhere(&to.at),
-            _ => workspace.explain(&from.at, &error),
+            io::ErrorKind::AlreadyExists => already_exists_error(&to.path),
+            io::ErrorKind::CrossesDevices => other_file_system_error(&to.path),
+            _ => workspace.explain_io_error(&from.path, &error),
         });
-        let is_same = || Seen::of(&new, &to.name).is_ok_and(|now| now == self.seen);
+        let is_same = || EntrySnapshot::take(&new, &to.name).is_ok_and(|now| now == self.snapshot);
         let moved = moved.and_then(|()| {
             if is_same() {
                 return Ok(());
             }
             let back = new.rename_into(&to.name, &old, &from.name);
-            back.map_err(|_taken| stranded(&from.at, to.at.given()))?;
-            Err(changed(&from.at))
+            back.map_err(|_taken| name_taken_error(&from.path, to.path.given()))?;
+            Err(changed_error(&from.path))
         });
         if moved.is_err() {
             open::remove_dirs(&made);
@@ -308,60 +334,60 @@ impl Found {
     }
 }
 
-impl Fate {
-    fn of(seen: &Seen, workspace: &Workspace, dir: &Dir) -> Self {
-        let is_large = seen.bytes > UNDO_BYTES;
-        let is_beside = workspace.undo().is_beside(dir);
+impl Restorability {
+    fn for_entry(seen: &EntrySnapshot, workspace: &Workspace, dir: &Dir) -> Self {
+        let is_large = seen.bytes > MAX_UNDO_BYTES;
+        let is_beside = workspace.undo_store().is_on_same_file_system(dir);
         // Elsewhere it is copied.
         let bytes = if !is_beside && !is_large { seen.bytes } else { 0 };
-        if let Err(why) = workspace.state().require(bytes) {
-            return Self::Lost(why.note());
+        if let Err(why) = workspace.state_folder().require_space(bytes) {
+            return Self::NotRestorable(why.note());
         }
         match is_beside {
-            true if is_large => Self::KeptOnce,
-            true => Self::Kept,
-            false if seen.kind != Kind::File => Self::Lost(Note::new("lost-no-file")),
-            false if is_large => Self::Lost(Note::new("lost-large")),
-            false => Self::Kept,
+            true if is_large => Self::UntilNextChange,
+            true => Self::Restorable,
+            false if seen.kind != FileKind::File => Self::NotRestorable(Note::new("lost-no-file")),
+            false if is_large => Self::NotRestorable(Note::new("lost-large")),
+            false => Self::Restorable,
         }
     }
 }
 
 /// Says that a name is taken.
-pub(crate) fn exists(at: &Resolved) -> ToolError {
+pub(crate) fn already_exists_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} exists already. Choose another name, or delete it first", at.given());
-    ToolError::report(Code::InvalidArguments, message)
+    ToolError::recoverable(ErrorCode::InvalidArguments, message)
 }
 
 /// Says that a name is on another file system.
-pub(crate) fn elsewhere(at: &Resolved) -> ToolError {
+pub(crate) fn other_file_system_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} is on another file system. Move it with a command", at.given());
-    ToolError::report(Code::NotPermitted, message)
+    ToolError::recoverable(ErrorCode::NotPermitted, message)
 }
 
-pub(crate) fn changed(at: &Resolved) -> ToolError {
+pub(crate) fn changed_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} was changed by something else since this change was prepared, so it stays. Look at it \
          again",
         at.given()
     );
-    ToolError::report(Code::ChangedSincePreview, message)
+    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
 /// Says where something lies that was changed meanwhile and whose name is taken.
-fn stranded(at: &Resolved, place: &str) -> ToolError {
+fn name_taken_error(at: &WorkspacePath, place: &str) -> ToolError {
     let given = at.given();
     let message = format!(
         "{given} was changed by something else, and made again while it was looked at: what it was \
          before lies at {place}"
     );
-    ToolError::report(Code::Io, message)
+    ToolError::recoverable(ErrorCode::Io, message)
 }
 
-fn not_kept(at: &Resolved) -> ToolError {
+fn not_restorable_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
         "{} could not be restored, which nobody knew before, so it stays. Try again",
         at.given()
     );
-    ToolError::report(Code::ChangedSincePreview, message)
+    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }

@@ -19,18 +19,22 @@ mod tests;
 mod unix;
 
 #[cfg(not(unix))]
-pub(crate) use portable::{Dir, Root, copy_access, identity_of, is_executable, links, look};
+pub(crate) use portable::{
+    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, path_metadata,
+};
 #[cfg(all(test, unix))]
-pub(crate) use unix::pretence;
+pub(crate) use unix::simulated_file_system;
 #[cfg(unix)]
-pub(crate) use unix::{Dir, Root, copy_access, identity_of, is_executable, links, look};
+pub(crate) use unix::{
+    Dir, PinnedDirectory, copy_access, is_executable, link_count, metadata_file_id, path_metadata,
+};
 
 use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 
 /// Reads the rest of a file; nothing, if that is more than `cap` bytes.
-pub(crate) fn read_capped(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
     let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
     // One more, so that the end is found without more room.
     let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
@@ -39,34 +43,34 @@ pub(crate) fn read_capped(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> 
 }
 
 /// What tells a file or directory from all others: its device and its number there.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// Something that was opened, or looked at, and can be told from others.
-pub(crate) trait Identified {
-    fn identity(&self) -> io::Result<Identity>;
+pub(crate) trait HasFileId {
+    fn file_id(&self) -> io::Result<FileId>;
 }
 
-impl Identified for Metadata {
-    fn identity(&self) -> io::Result<Identity> {
-        Ok(identity_of(self))
+impl HasFileId for Metadata {
+    fn file_id(&self) -> io::Result<FileId> {
+        Ok(metadata_file_id(self))
     }
 }
 
-impl Identified for File {
-    fn identity(&self) -> io::Result<Identity> {
-        self.metadata()?.identity()
+impl HasFileId for File {
+    fn file_id(&self) -> io::Result<FileId> {
+        self.metadata()?.file_id()
     }
 }
 
-impl Identified for Dir {
-    fn identity(&self) -> io::Result<Identity> {
-        self.itself()
+impl HasFileId for Dir {
+    fn file_id(&self) -> io::Result<FileId> {
+        self.own_id()
     }
 }
 
 /// What a name in a directory stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     Directory,
     File,
     Link,
@@ -76,17 +80,17 @@ pub(crate) enum Kind {
 
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct DirectoryEntry {
     pub(crate) name: OsString,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
 }
 
 /// What is at a name, by all that is known of it without opening it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    pub(crate) kind: Kind,
+pub(crate) struct EntryMetadata {
+    pub(crate) kind: FileKind,
     /// What tells it from all others of the system.
-    pub(crate) identity: Identity,
+    pub(crate) file_id: FileId,
     pub(crate) bytes: u64,
     /// When its content changed last, in nanoseconds.
     pub(crate) modified: i128,
@@ -94,7 +98,7 @@ pub(crate) struct Look {
     pub(crate) changed: i128,
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for FileKind {
     fn from(file_type: FileType) -> Self {
         if file_type.is_dir() {
             Self::Directory
@@ -110,13 +114,13 @@ impl From<FileType> for Kind {
 
 /// Who may read a file that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub(crate) enum FileVisibility {
     /// Its owner alone.
     Owner,
     /// Whoever the user's umask lets.
     Everyone,
 }
 
-fn outside() -> io::Error {
+fn outside_root_error() -> io::Error {
     io::ErrorKind::CrossesDevices.into()
 }

@@ -8,15 +8,17 @@ use std::time::Instant;
 
 use acp_types::{FileChange, Operation, diff};
 
-use crate::error::{Code, ToolError};
-use crate::files::encoding::Text;
-use crate::files::remove::{Found, find, find_text};
-use crate::files::stamp::Stamp;
-use crate::files::state::steps::{Blob, Deed, Step};
-use crate::files::workspace::open::{self, Entry};
-use crate::files::workspace::{Resolved, Workspace};
-use crate::files::write::{Change, PreImage, Protection, commit, left_changed, read_whole};
-use crate::limits::{DIFF_TIME, FILE_BYTES};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::content_hash::ContentHash;
+use crate::files::encoding::DecodedText;
+use crate::files::remove::{ExistingEntry, inspect, inspect_with_text};
+use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
+use crate::files::workspace::open::{self, EntryPath};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::files::write::{
+    FileWrite, PreImage, WriteSafety, commit, read_whole, with_unrestored_files,
+};
+use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
 
 /// The last step of a session, ready to be undone.
@@ -36,118 +38,124 @@ use crate::note::Note;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Undoing {
+pub struct UndoPlan {
     number: u64,
-    deeds: Vec<Prepared>,
-    protection: Protection,
+    actions: Vec<UndoAction>,
+    write_safety: WriteSafety,
 }
 
 /// One deed, with what undoing it needs.
 #[derive(Debug)]
-enum Prepared {
+enum UndoAction {
     /// What was made goes.
-    Remove(Box<Found>),
+    Remove(Box<ExistingEntry>),
     /// What was replaced gets its bytes back.
     Rewrite {
-        at: Resolved,
+        at: WorkspacePath,
         now: Vec<u8>,
         before: Vec<u8>,
-        deed: Deed,
+        deed: FileOperation,
     },
     /// What was deleted comes back.
     Restore {
-        to: Entry,
-        before: Blob,
+        to: EntryPath,
+        before: Backup,
     },
     MoveBack {
-        found: Box<Found>,
-        to: Entry,
+        found: Box<ExistingEntry>,
+        to: EntryPath,
     },
     /// A directory that was made goes, if nothing is in it.
-    RemoveDirectory(Resolved),
+    RemoveDirectory(WorkspacePath),
     /// It cannot be undone, so it stays.
-    Stay(Staying, Deed),
+    Skip(SkippedRestore, FileOperation),
 }
 
 /// A file of a step that stays as it is when the rest is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) struct Staying {
+pub(crate) struct SkippedRestore {
     /// The file.
     pub path: PathBuf,
     /// Why, as the end of a sentence about it.
-    pub why: Note,
+    pub reason: Note,
     /// Where that lies which was there before the step, if it is kept. It stays there for as long as
     /// what can be undone.
-    pub kept: Option<PathBuf>,
+    pub backup: Option<PathBuf>,
 }
 
-impl Undoing {
+impl UndoPlan {
     /// Looks at what undoing the last step would change. It changes nothing.
     ///
     /// # Errors
     ///
     /// `not_found` if there is nothing to undo; `not_permitted`, `io`. What something else changed
     /// since is no error: it stays.
-    pub fn last(workspace: &Workspace) -> Result<Self, ToolError> {
+    pub fn for_last_change(workspace: &Workspace) -> Result<Self, ToolError> {
         let nothing = || {
             let message = "There is nothing to undo: no change of a file by this session is kept.";
-            ToolError::report(Code::NotFound, message)
+            ToolError::recoverable(ErrorCode::NotFound, message)
         };
-        let (number, step) = workspace.undo().last().ok_or_else(nothing)?;
-        let deeds = step.deeds.into_iter().rev().map(|deed| Prepared::new(workspace, deed));
+        let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
+        let deeds = step.operations.into_iter().rev().map(|deed| UndoAction::new(workspace, deed));
         let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
-        let protection = Protection::of(workspace, &rewrites(&deeds))?;
-        Ok(Self { number, deeds, protection })
+        let protection = WriteSafety::assess(workspace, &file_writes(&deeds))?;
+        Ok(Self { number, actions: deeds, write_safety: protection })
     }
 
     /// Returns what protects the files that get their bytes back.
-    pub(crate) fn protection(&self) -> &Protection {
-        &self.protection
+    pub(crate) fn write_safety(&self) -> &WriteSafety {
+        &self.write_safety
     }
 
     /// Returns what it would change.
     pub(crate) fn changes(&self) -> impl Iterator<Item = FileChange> {
-        self.deeds.iter().filter_map(Prepared::change)
+        self.actions.iter().filter_map(UndoAction::file_change)
     }
 
     /// Returns every place that it would change, and whether it is gone afterwards.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
-        self.pinned().map(|(at, is_gone)| (at.path(), is_gone))
+    pub(crate) fn affected_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.affected_workspace_paths().map(|(at, is_gone)| (at.path(), is_gone))
     }
 
     /// Returns the same as places without links, but perhaps the last.
-    pub(crate) fn pinned(&self) -> impl Iterator<Item = (&Resolved, bool)> {
-        self.deeds.iter().flat_map(|prepared| match prepared {
-            Prepared::Remove(found) => vec![(&found.entry.at, true)],
-            Prepared::Rewrite { at, .. } => vec![(at, false)],
-            Prepared::Restore { to, .. } => vec![(&to.at, false)],
-            Prepared::MoveBack { found, to } => vec![(&found.entry.at, true), (&to.at, false)],
-            Prepared::RemoveDirectory(_) | Prepared::Stay(..) => Vec::new(),
+    pub(crate) fn affected_workspace_paths(&self) -> impl Iterator<Item = (&WorkspacePath, bool)> {
+        self.actions.iter().flat_map(|prepared| match prepared {
+            UndoAction::Remove(found) => vec![(&found.entry.path, true)],
+            UndoAction::Rewrite { at, .. } => vec![(at, false)],
+            UndoAction::Restore { to, .. } => vec![(&to.path, false)],
+            UndoAction::MoveBack { found, to } => {
+                vec![(&found.entry.path, true), (&to.path, false)]
+            }
+            UndoAction::RemoveDirectory(_) | UndoAction::Skip(..) => Vec::new(),
         })
     }
 
     /// Returns the files that stay as they are: something else changed them since, or what was there
     /// is not kept.
-    pub(crate) fn staying(&self) -> impl Iterator<Item = &Staying> {
-        self.deeds.iter().filter_map(|prepared| match prepared {
-            Prepared::Stay(staying, _) => Some(staying),
+    pub(crate) fn skipped(&self) -> impl Iterator<Item = &SkippedRestore> {
+        self.actions.iter().filter_map(|prepared| match prepared {
+            UndoAction::Skip(staying, _) => Some(staying),
             _ => None,
         })
     }
 
     /// What is there now, as hashes.
     pub(crate) fn pre_image(&self) -> Vec<u8> {
-        let images = self.deeds.iter().map(|prepared| match prepared {
-            Prepared::Remove(found) | Prepared::MoveBack { found, .. } => found.seen.pre_image(),
-            Prepared::Rewrite { now, before, .. } => {
-                [now, before].map(|bytes| *Stamp::of(bytes).as_bytes()).concat()
+        let images = self.actions.iter().map(|prepared| match prepared {
+            UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
+                found.snapshot.pre_image()
             }
-            Prepared::Stay(staying, _) => {
+            UndoAction::Rewrite { now, before, .. } => {
+                [now, before].map(|bytes| *ContentHash::of_bytes(bytes).as_bytes()).concat()
+            }
+            UndoAction::Skip(staying, _) => {
                 let path = staying.path.as_os_str().as_encoded_bytes();
-                Stamp::of(&[path, staying.why.to_string().as_bytes()].concat()).as_bytes().to_vec()
+                ContentHash::of_bytes(&[path, staying.reason.to_string().as_bytes()].concat())
+                    .as_bytes()
+                    .to_vec()
             }
-            Prepared::Restore { .. } | Prepared::RemoveDirectory(_) => Vec::new(),
+            UndoAction::Restore { .. } | UndoAction::RemoveDirectory(_) => Vec::new(),
         });
         self.number.to_le_bytes().into_iter().chain(images.flatten()).collect()
     }
@@ -159,52 +167,54 @@ impl Undoing {
     ///
     /// `changed_since_preview` if something else was changed meanwhile; `io`.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
-        let undo = workspace.undo();
+        let undo = workspace.undo_store();
         let Some(step) = undo.claim(self.number) else {
             let message = "Another change was made meanwhile. Look at it again.";
-            return Err(ToolError::report(Code::ChangedSincePreview, message));
+            return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
         };
         let undone = self.undo_all(workspace);
         match &undone {
-            Ok(()) => undo.forget(&step, self.left(workspace)),
-            Err(_) => undo.give_back(self.number, step),
+            Ok(()) => undo.discard(&step, self.unrestored(workspace)),
+            Err(_) => undo.unclaim(self.number, step),
         }
         undone
     }
 
     /// Returns what is not undone of the step: what stays, and of what was restored that which
     /// somebody wrote to since it was read.
-    fn left(&self, workspace: &Workspace) -> Step {
-        let is_written_late = |deed: &Deed, before: &[u8]| {
-            let now = deed.before().map(|blob| workspace.undo().read(blob));
+    fn unrestored(&self, workspace: &Workspace) -> UndoEntry {
+        let is_written_late = |deed: &FileOperation, before: &[u8]| {
+            let now = deed.backup().map(|blob| workspace.undo_store().read(blob));
             now.is_some_and(|now| now.is_ok_and(|now| now != before))
         };
-        let left = self.deeds.iter().filter_map(|prepared| match prepared {
-            Prepared::Stay(_, deed) => Some(deed.clone()),
-            Prepared::Rewrite { before, deed, .. } => {
+        let left = self.actions.iter().filter_map(|prepared| match prepared {
+            UndoAction::Skip(_, deed) => Some(deed.clone()),
+            UndoAction::Rewrite { before, deed, .. } => {
                 is_written_late(deed, before).then(|| deed.clone())
             }
             _ => None,
         });
-        Step { deeds: left.collect() }
+        UndoEntry { operations: left.collect() }
     }
 
     fn undo_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let mut taken = Vec::new();
-        let done = self.take_all(workspace, &mut taken).and_then(|()| self.change_all(workspace));
+        let done = self
+            .remove_created(workspace, &mut taken)
+            .and_then(|()| self.restore_contents(workspace));
         let mut left = Vec::new();
         for (found, blob) in taken.into_iter().rev() {
             match &done {
-                Ok(()) => workspace.undo().remove(&blob),
+                Ok(()) => workspace.undo_store().remove(&blob),
                 Err(_) => {
-                    let put_back = found.put_back(workspace, &blob);
+                    let put_back = found.restore(workspace, &blob);
                     left.extend(put_back.err().map(|error| error.to_string()));
                 }
             }
         }
-        done.map_err(|error| left_changed(error, &left))?;
-        for prepared in &self.deeds {
-            if let Prepared::RemoveDirectory(at) = prepared {
+        done.map_err(|error| with_unrestored_files(error, &left))?;
+        for prepared in &self.actions {
+            if let UndoAction::RemoveDirectory(at) = prepared {
                 open::remove_dirs(std::slice::from_ref(at));
             }
         }
@@ -212,14 +222,14 @@ impl Undoing {
     }
 
     /// Takes away what was made, into what is kept, so that it can be put back.
-    fn take_all<'a>(
+    fn remove_created<'a>(
         &'a self,
         workspace: &Workspace,
-        taken: &mut Vec<(&'a Found, Blob)>,
+        taken: &mut Vec<(&'a ExistingEntry, Backup)>,
     ) -> Result<(), ToolError> {
-        for prepared in &self.deeds {
-            if let Prepared::Remove(found) = prepared
-                && let Some(blob) = found.take(workspace)?
+        for prepared in &self.actions {
+            if let UndoAction::Remove(found) = prepared
+                && let Some(blob) = found.remove_if_unchanged(workspace)?
             {
                 taken.push((found, blob));
             }
@@ -228,29 +238,29 @@ impl Undoing {
     }
 
     /// Does the rest: several files get their bytes back, or one thing its place.
-    fn change_all(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let replaced = rewrites(&self.deeds);
-        drop(commit(workspace, &replaced, &self.protection, &mut |_| {})?);
-        self.deeds.iter().try_for_each(|prepared| match prepared {
-            Prepared::Restore { to, before } => {
+    fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
+        let replaced = file_writes(&self.actions);
+        drop(commit(workspace, &replaced, &self.write_safety, &mut |_| {})?);
+        self.actions.iter().try_for_each(|prepared| match prepared {
+            UndoAction::Restore { to, before } => {
                 let (dir, made) = open::create_dirs(workspace, &to.parent)?;
-                let restored = workspace.undo().restore(before, &dir, &to.name);
+                let restored = workspace.undo_store().restore(before, &dir, &to.name);
                 restored.map_err(|error| {
                     open::remove_dirs(&made);
-                    workspace.explain(&to.at, &error)
+                    workspace.explain_io_error(&to.path, &error)
                 })
             }
-            Prepared::MoveBack { found, to } => found.rename(workspace, to).map(drop),
+            UndoAction::MoveBack { found, to } => found.move_creating_dirs(workspace, to).map(drop),
             _ => Ok(()),
         })
     }
 }
 
 /// Returns the files that get their bytes back.
-fn rewrites(deeds: &[Prepared]) -> Vec<Change<'_>> {
+fn file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
     let replaced = deeds.iter().filter_map(|prepared| match prepared {
-        Prepared::Rewrite { at, now, before, .. } => {
-            Some(Change { at, found: Some(now), bytes: before })
+        UndoAction::Rewrite { at, now, before, .. } => {
+            Some(FileWrite { path: at, expected: Some(now), bytes: before })
         }
         _ => None,
     });
@@ -258,83 +268,93 @@ fn rewrites(deeds: &[Prepared]) -> Vec<Change<'_>> {
 }
 
 /// Why a deed is not undone.
-enum Trouble {
+enum UndoObstacle {
     /// It stays, for a reason that lasts: the key of its message.
-    Stays(&'static str),
+    Skipped(&'static str),
     /// It cannot be looked at now.
     Tool(ToolError),
 }
 
-impl From<ToolError> for Trouble {
+impl From<ToolError> for UndoObstacle {
     fn from(error: ToolError) -> Self {
         match error.code() {
-            Some(Code::NotFound | Code::NotADirectory) => Self::Stays(GONE),
+            Some(ErrorCode::NotFound | ErrorCode::NotADirectory) => Self::Skipped(REASON_GONE),
             Some(
-                Code::TooLarge
-                | Code::IsADirectory
-                | Code::NotARegularFile
-                | Code::OutsideRoots
-                | Code::InvalidArguments,
-            ) => Self::Stays(CHANGED),
+                ErrorCode::TooLarge
+                | ErrorCode::IsADirectory
+                | ErrorCode::NotARegularFile
+                | ErrorCode::OutsideRoots
+                | ErrorCode::InvalidArguments,
+            ) => Self::Skipped(REASON_CHANGED),
             _ => Self::Tool(error),
         }
     }
 }
 
-impl Prepared {
-    fn new(workspace: &Workspace, deed: Deed) -> Result<Self, ToolError> {
-        match Self::of(workspace, &deed) {
+impl UndoAction {
+    fn new(workspace: &Workspace, deed: FileOperation) -> Result<Self, ToolError> {
+        match Self::try_prepare(workspace, &deed) {
             Ok(prepared) => Ok(prepared),
-            Err(Trouble::Tool(error)) => Err(error),
-            Err(Trouble::Stays(why)) => {
-                let kept = deed.before().and_then(|before| workspace.undo().found(before));
-                let (path, why) = (deed.place().to_owned(), Note::new(why));
-                Ok(Self::Stay(Staying { path, why, kept }, deed))
+            Err(UndoObstacle::Tool(error)) => Err(error),
+            Err(UndoObstacle::Skipped(why)) => {
+                let kept = deed
+                    .backup()
+                    .and_then(|before| workspace.undo_store().existing_backup_path(before));
+                let (path, why) = (deed.affected_path().to_owned(), Note::new(why));
+                Ok(Self::Skip(SkippedRestore { path, reason: why, backup: kept }, deed))
             }
         }
     }
 
-    fn of(workspace: &Workspace, deed: &Deed) -> Result<Self, Trouble> {
-        if deed.before().is_some_and(|before| workspace.undo().found(before).is_none()) {
-            return Err(Trouble::Stays(NOT_KEPT));
+    fn try_prepare(workspace: &Workspace, deed: &FileOperation) -> Result<Self, UndoObstacle> {
+        if deed
+            .backup()
+            .is_some_and(|before| workspace.undo_store().existing_backup_path(before).is_none())
+        {
+            return Err(UndoObstacle::Skipped(REASON_NOT_KEPT));
         }
         Ok(match deed {
-            Deed::MadeDirectory(path) => Self::RemoveDirectory(workspace.named(path)?),
-            Deed::NotKept { .. } => return Err(Trouble::Stays(NOT_KEPT)),
-            Deed::Made { path, after } => {
-                let found = find_text(workspace, &workspace.named(path)?)?;
-                if found.seen.stamp != *after {
-                    return Err(Trouble::Stays(CHANGED));
+            FileOperation::CreatedDirectory(path) => {
+                Self::RemoveDirectory(workspace.locate_without_following(path)?)
+            }
+            FileOperation::Unrecoverable { .. } => {
+                return Err(UndoObstacle::Skipped(REASON_NOT_KEPT));
+            }
+            FileOperation::Created { path, hash_after: after } => {
+                let found =
+                    inspect_with_text(workspace, &workspace.locate_without_following(path)?)?;
+                if found.snapshot.hash != *after {
+                    return Err(UndoObstacle::Skipped(REASON_CHANGED));
                 }
                 Self::Remove(Box::new(found))
             }
-            Deed::Replaced { path, before, after } => {
-                let at = workspace.settle(&workspace.recall(path)?)?;
-                let PreImage::Bytes(now) = read_whole(workspace, &at, FILE_BYTES)? else {
-                    return Err(Trouble::Stays(GONE));
+            FileOperation::Replaced { path, backup: before, hash_after: after } => {
+                let at = workspace.canonicalize(&workspace.inspect_path(path)?)?;
+                let PreImage::Bytes(now) = read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)? else {
+                    return Err(UndoObstacle::Skipped(REASON_GONE));
                 };
-                if Stamp::of(&now) != *after {
-                    return Err(Trouble::Stays(CHANGED));
+                if ContentHash::of_bytes(&now) != *after {
+                    return Err(UndoObstacle::Skipped(REASON_CHANGED));
                 }
-                let before = workspace.undo().read(before);
+                let before = workspace.undo_store().read(before);
                 let before = before.map_err(|error| {
                     let message = format!("what is kept of {} cannot be read: {error}", at.given());
-                    ToolError::report(Code::Io, message)
+                    ToolError::recoverable(ErrorCode::Io, message)
                 })?;
                 Self::Rewrite { at, now, before, deed: deed.clone() }
             }
-            Deed::Deleted { path, before } => {
-                let to = Entry::find(workspace, &workspace.named(path)?)?;
-                if is_taken(workspace, &to) {
-                    return Err(Trouble::Stays(TAKEN));
+            FileOperation::Deleted { path, backup: before } => {
+                let to = EntryPath::find(workspace, &workspace.locate_without_following(path)?)?;
+                if is_name_taken(workspace, &to) {
+                    return Err(UndoObstacle::Skipped(REASON_NAME_TAKEN));
                 }
                 Self::Restore { to, before: before.clone() }
             }
-            Deed::Moved { from, to } => {
-                let found = Box::new(find(workspace, &workspace.named(to)?)?);
-                let to = Entry::find(workspace, &workspace.named(from)?)?;
-                if is_taken(workspace, &to) {
-                    return Err(Trouble::Stays(FORMER_TAKEN));
+            FileOperation::Moved { from, to } => {
+                let found = Box::new(inspect(workspace, &workspace.locate_without_following(to)?)?);
+                let to = EntryPath::find(workspace, &workspace.locate_without_following(from)?)?;
+                if is_name_taken(workspace, &to) {
+                    return Err(UndoObstacle::Skipped(REASON_FORMER_NAME_TAKEN));
                 }
                 Self::MoveBack { found, to }
             }
@@ -342,37 +362,37 @@ impl Prepared {
     }
 
     /// Says what undoing it would change; nothing is said of directories that were made.
-    fn change(&self) -> Option<FileChange> {
+    fn file_change(&self) -> Option<FileChange> {
         match self {
-            Self::Remove(found) => Some(found.deletion()),
+            Self::Remove(found) => Some(found.deletion_change()),
             Self::Rewrite { at, now, before, .. } => {
-                let text = |bytes: &[u8]| Text::decode("", bytes.to_vec()).ok();
+                let text = |bytes: &[u8]| DecodedText::decode("", bytes.to_vec()).ok();
                 Some(match (text(now), text(before)) {
                     (Some(now), Some(before)) => {
-                        let deadline = Instant::now() + DIFF_TIME;
+                        let deadline = Instant::now() + MAX_DIFF_TIME;
                         let (now, before) = (now.as_str(), before.as_str());
-                        diff::change(at.path(), Operation::Modify, now, before, deadline)
+                        diff::diff_texts(at.path(), Operation::Modify, now, before, deadline)
                     }
                     _ => FileChange::new(Operation::Modify, at.path()),
                 })
             }
-            Self::Restore { to, .. } => Some(FileChange::new(Operation::Add, to.at.path())),
+            Self::Restore { to, .. } => Some(FileChange::new(Operation::Add, to.path.path())),
             Self::MoveBack { found, to } => {
-                let from = found.entry.at.path().to_owned();
-                Some(FileChange::new(Operation::Move { from }, to.at.path()))
+                let from = found.entry.path.path().to_owned();
+                Some(FileChange::new(Operation::Move { from }, to.path.path()))
             }
-            Self::RemoveDirectory(_) | Self::Stay(..) => None,
+            Self::RemoveDirectory(_) | Self::Skip(..) => None,
         }
     }
 }
 
-const NOT_KEPT: &str = "stays-not-kept";
-const CHANGED: &str = "stays-changed";
-const GONE: &str = "stays-gone";
-const TAKEN: &str = "stays-taken";
-const FORMER_TAKEN: &str = "stays-former-taken";
+const REASON_NOT_KEPT: &str = "stays-not-kept";
+const REASON_CHANGED: &str = "stays-changed";
+const REASON_GONE: &str = "stays-gone";
+const REASON_NAME_TAKEN: &str = "stays-taken";
+const REASON_FORMER_NAME_TAKEN: &str = "stays-former-taken";
 
-fn is_taken(workspace: &Workspace, to: &Entry) -> bool {
+fn is_name_taken(workspace: &Workspace, to: &EntryPath) -> bool {
     workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok())
 }
 

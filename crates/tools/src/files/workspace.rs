@@ -11,16 +11,16 @@
 //! remembers where its links led and which directory that was; if the way leads elsewhere later,
 //! it is refused. Only a place that was looked at may lie outside of the roots.
 
-mod failure;
+mod errors;
 mod git;
 pub(crate) mod guard;
+mod inspect;
 pub(crate) mod open;
-mod paths;
-mod place;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod workspace_path;
 
 use std::collections::HashSet;
 use std::fs::{File, Metadata};
@@ -31,21 +31,23 @@ use std::sync::{Arc, Mutex, OnceLock};
 use acp_lifecycle::{Effect, Effects};
 use callboard_text::{normalise, path_text};
 
+use crate::background::BackgroundCommands;
 use crate::error::ToolError;
 use crate::files::Durability;
-use crate::files::stamp::Stamps;
+use crate::files::content_hash::KnownHashes;
 use crate::files::state::journal::replay;
-use crate::files::state::late::LateWrite;
-use crate::files::state::outputs::Outputs;
-use crate::files::state::undo_store::Undo;
-use crate::files::state::{JOURNAL, OUTPUT, StateFolder, UNDO};
-use crate::files::system::{Dir, Root as Pinned};
+use crate::files::state::late_writes::LateWrite;
+use crate::files::state::outputs::OutputStore;
+use crate::files::state::undo_store::UndoStore;
+use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, StateFolder, UNDO_FOLDER};
+use crate::files::system::{Dir, PinnedDirectory as Pinned};
 use crate::lock::lock;
-use crate::terminal::Background;
 
-use failure::{changed, explain_given, gone, missing, outside_roots};
-pub use place::{Resolved, WorkspaceError};
-use place::{Root, spelt_out};
+use errors::{
+    changed_error, explain_path_error, not_found_failure, outside_roots_error, root_removed_error,
+};
+pub use workspace_path::{WorkspaceError, WorkspacePath};
+use workspace_path::{WorkspaceRoot, canonicalize_existing};
 
 /// The directories that the tools of one session may use.
 ///
@@ -65,21 +67,21 @@ use place::{Root, spelt_out};
 #[derive(Debug)]
 pub struct Workspace {
     cwd: PathBuf,
-    roots: Vec<Arc<Root>>,
+    roots: Vec<Arc<WorkspaceRoot>>,
     durability: Durability,
-    stamps: Stamps,
-    undo: Undo,
-    outputs: Outputs<Self>,
-    background: Background,
+    known_hashes: KnownHashes,
+    undo_store: UndoStore,
+    outputs: OutputStore<Self>,
+    background: BackgroundCommands,
     state: StateFolder,
-    journal: Option<PathBuf>,
+    journal_folder: Option<PathBuf>,
     /// Whether the journals are in order that others left.
-    recovered: OnceLock<()>,
+    recovery_done: OnceLock<()>,
     /// The real places of files that turned out to be written in place only.
-    unexchangeable: Mutex<HashSet<PathBuf>>,
+    in_place_only: Mutex<HashSet<PathBuf>>,
     /// Places of the agent's own whose change is always asked about: the user's state folder, where
     /// both are, and others.
-    guarded: Vec<PathBuf>,
+    guarded_paths: Vec<PathBuf>,
 }
 
 impl Workspace {
@@ -91,21 +93,21 @@ impl Workspace {
     pub fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Self, WorkspaceError> {
         let mut roots = Vec::with_capacity(1 + additional.len());
         for path in [cwd].into_iter().chain(additional) {
-            roots.push(Arc::new(Root::pin(path)?));
+            roots.push(Arc::new(WorkspaceRoot::pin(path)?));
         }
         Ok(Self {
             cwd: roots[0].path.clone(),
             roots,
             durability: Durability::default(),
-            stamps: Stamps::default(),
-            undo: Undo::default(),
-            outputs: Outputs::default(),
-            background: Background::default(),
+            known_hashes: KnownHashes::default(),
+            undo_store: UndoStore::default(),
+            outputs: OutputStore::default(),
+            background: BackgroundCommands::default(),
             state: StateFolder::default(),
-            journal: None,
-            recovered: OnceLock::new(),
-            unexchangeable: Mutex::default(),
-            guarded: Vec::new(),
+            journal_folder: None,
+            recovery_done: OnceLock::new(),
+            in_place_only: Mutex::default(),
+            guarded_paths: Vec::new(),
         })
     }
 
@@ -123,20 +125,21 @@ impl Workspace {
     /// with the first. All of it has at most 2 GiB. Where the
     /// folder cannot be written, nothing is kept, and previews say so.
     #[must_use]
-    pub fn keeping(self, folder: &Path) -> Self {
-        let (state, journal) = (StateFolder::at(folder), Some(folder.join(JOURNAL)));
-        let undo = Undo::within(folder.join(UNDO));
-        let outputs = Outputs::within(folder.join(OUTPUT), |folder| {
+    pub fn with_state_folder(self, folder: &Path) -> Self {
+        let (state, journal) = (StateFolder::new(folder), Some(folder.join(JOURNAL_FOLDER)));
+        let undo = UndoStore::in_folder(folder.join(UNDO_FOLDER));
+        let outputs = OutputStore::in_folder(folder.join(OUTPUT_FOLDER), |folder| {
             Self::new(folder, Vec::new()).map_err(io::Error::other)
         });
-        Self { undo, outputs, state, journal, ..self }.guarding(folder)
+        Self { undo_store: undo, outputs, state, journal_folder: journal, ..self }
+            .with_guarded_path(folder)
     }
 
     /// Has each change of a file or folder asked about, and of what is in it, wherever it lies: that
     /// of the agent's own configuration, for example, whatever its name.
     #[must_use]
-    pub fn guarding(mut self, path: &Path) -> Self {
-        self.guarded.push(path.to_owned());
+    pub fn with_guarded_path(mut self, path: &Path) -> Self {
+        self.guarded_paths.push(path.to_owned());
         self
     }
 
@@ -145,58 +148,58 @@ impl Workspace {
     /// does, and others wait for it. Every change does it before; tools do it before they look at
     /// anything.
     pub fn recover(&self) {
-        if let Some(journal) = &self.journal {
-            self.recovered.get_or_init(|| replay(journal));
+        if let Some(journal) = &self.journal_folder {
+            self.recovery_done.get_or_init(|| replay(journal));
         }
     }
 
     /// Whether there is nothing left to be put in order.
     pub(crate) fn is_recovered(&self) -> bool {
-        self.journal.is_none() || self.recovered.get().is_some()
+        self.journal_folder.is_none() || self.recovery_done.get().is_some()
     }
 
     /// Notes that a file can only be written in place.
-    pub(crate) fn note_unexchangeable(&self, real: &Path) {
-        let mut files = lock(&self.unexchangeable);
+    pub(crate) fn record_in_place_only(&self, real: &Path) {
+        let mut files = lock(&self.in_place_only);
         files.insert(real.to_owned());
     }
 
     /// Whether that was noted of a file.
-    pub(crate) fn is_unexchangeable(&self, real: &Path) -> bool {
-        lock(&self.unexchangeable).contains(real)
+    pub(crate) fn is_in_place_only(&self, real: &Path) -> bool {
+        lock(&self.in_place_only).contains(real)
     }
 
     /// Where changes note what they are about to do, once nothing is left there by others.
-    pub(crate) fn journal(&self) -> Option<&Path> {
+    pub(crate) fn journal_folder(&self) -> Option<&Path> {
         self.recover();
-        self.journal.as_deref()
+        self.journal_folder.as_deref()
     }
 
     /// Where what is kept lies.
-    pub(crate) fn state(&self) -> &StateFolder {
+    pub(crate) fn state_folder(&self) -> &StateFolder {
         &self.state
     }
 
     /// What is kept of what was changed.
-    pub(crate) fn undo(&self) -> &Undo {
-        &self.undo
+    pub(crate) fn undo_store(&self) -> &UndoStore {
+        &self.undo_store
     }
 
     /// The files with the whole outputs of the session's commands.
-    pub(crate) fn outputs(&self) -> &Outputs<Self> {
+    pub(crate) fn outputs(&self) -> &OutputStore<Self> {
         &self.outputs
     }
 
     /// Returns the workspace that a path is to be read in: another one for an output of this
     /// session, which nothing that writes gets to see.
     #[must_use]
-    pub(crate) fn reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
-        Arc::clone(self.outputs.reader_of(given).unwrap_or(self))
+    pub(crate) fn workspace_for_reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
+        Arc::clone(self.outputs.reader_for(given).unwrap_or(self))
     }
 
     /// What the files held when the session last saw them.
-    pub(crate) fn stamps(&self) -> &Stamps {
-        &self.stamps
+    pub(crate) fn known_hashes(&self) -> &KnownHashes {
+        &self.known_hashes
     }
 
     /// Returns what other programs wrote to files that this session had replaced in the meantime,
@@ -205,19 +208,19 @@ impl Workspace {
     /// are written in place, those with several names for example, it returns the ones that held
     /// something else right after they were written.
     #[must_use]
-    pub fn late_writes(&self) -> Vec<LateWrite> {
-        self.look_for_late_writes();
-        self.undo().late()
+    pub fn take_late_writes(&self) -> Vec<LateWrite> {
+        self.detect_late_writes();
+        self.undo_store().take_late_writes()
     }
 
     /// Looks for what [`Self::late_writes`] returns, and returns nothing of it.
-    pub(crate) fn look_for_late_writes(&self) {
-        self.undo().look_for_late();
+    pub(crate) fn detect_late_writes(&self) {
+        self.undo_store().detect_late_writes();
     }
 
     /// Says in a result what [`Self::late_writes`] returns.
-    pub(crate) fn tell_late_writes(&self, text: &mut String) {
-        for late in self.late_writes() {
+    pub(crate) fn append_late_writes(&self, text: &mut String) {
+        for late in self.take_late_writes() {
             text.push('\n');
             text.push_str(&late.note(self.display(&late.path)).to_string());
         }
@@ -230,7 +233,7 @@ impl Workspace {
     /// Returns the commands of the session that run in the background. They are ended when the
     /// workspace is dropped.
     #[must_use]
-    pub fn background(&self) -> &Background {
+    pub fn background(&self) -> &BackgroundCommands {
         &self.background
     }
 
@@ -250,8 +253,8 @@ impl Workspace {
     /// Where it does not, a process that swaps a directory for a link at just the right moment
     /// can make a tool read or write outside; the user should be told.
     #[must_use]
-    pub fn is_kernel_fenced(&self) -> bool {
-        self.roots.iter().all(|root| root.pinned.is_kernel_fenced())
+    pub fn has_kernel_confinement(&self) -> bool {
+        self.roots.iter().all(|root| root.pinned.has_kernel_confinement())
     }
 
     /// Returns the path as [`path_text`] does, relative inside `cwd` and absolute elsewhere.
@@ -271,9 +274,9 @@ impl Workspace {
     /// # Errors
     ///
     /// `invalid_arguments` for what is no path, `outside_roots` for what lies in no root.
-    pub fn resolve(&self, given: &str) -> Result<Resolved, ToolError> {
-        let path = paths::absolute(&self.cwd, given)?;
-        self.place(given, &path).ok_or_else(|| outside_roots(self, given))
+    pub fn resolve(&self, given: &str) -> Result<WorkspacePath, ToolError> {
+        let path = inspect::absolute_path(&self.cwd, given)?;
+        self.locate(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
     /// Places a path that did not come as text.
@@ -281,7 +284,7 @@ impl Workspace {
     /// # Errors
     ///
     /// As [`Workspace::resolve`].
-    pub fn resolve_path(&self, path: &Path) -> Result<Resolved, ToolError> {
+    pub fn resolve_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         self.resolve(&path_text(path))
     }
 
@@ -297,18 +300,18 @@ impl Workspace {
     /// `invalid_arguments` for what is no path; `not_found` for a link to what does not exist;
     /// `not_a_regular_file` for what is no directory either; `not_a_directory`, `not_permitted`,
     /// `io`; `outside_roots` for what is not even asked about.
-    pub fn look(&self, given: &str) -> Result<Resolved, ToolError> {
-        paths::look_at(self, given, paths::absolute(&self.cwd, given)?)
+    pub fn inspect(&self, given: &str) -> Result<WorkspacePath, ToolError> {
+        inspect::inspect_path(self, given, inspect::absolute_path(&self.cwd, given)?)
     }
 
     /// Looks at a place that the session itself remembers.
-    pub(crate) fn recall(&self, path: &Path) -> Result<Resolved, ToolError> {
-        paths::look_at(self, &path_text(path), path.to_owned())
+    pub(crate) fn inspect_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
+        inspect::inspect_path(self, &path_text(path), path.to_owned())
     }
 
     /// Places a name that the session itself remembers, without following a link that it may be.
-    pub(crate) fn named(&self, path: &Path) -> Result<Resolved, ToolError> {
-        self.place(&path_text(path), path).map_or_else(|| self.recall(path), Ok)
+    pub(crate) fn locate_without_following(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
+        self.locate(&path_text(path), path).map_or_else(|| self.inspect_path(path), Ok)
     }
 
     /// Follows every link on the way, the last one too. What does not exist stays as it is.
@@ -321,43 +324,47 @@ impl Workspace {
     ///
     /// `outside_roots` if a link leads out, `not_a_directory`, `not_permitted`, `io`;
     /// `changed_since_preview` if the place was looked at and is another one now.
-    pub fn settle(&self, at: &Resolved) -> Result<Resolved, ToolError> {
-        if at.seen.is_some() && self.is_outside(at) {
+    pub fn canonicalize(&self, at: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
+        if at.inspected.is_some() && self.is_outside(at) {
             // Which link led there does not matter any more: the directory is pinned.
             return Ok(at.clone());
         }
-        let real = spelt_out(&self.real(at)).map_err(|error| self.explain(at, &error))?;
-        let beneath_own_root = || Some((at.root.clone(), real.strip_prefix(&at.root.real).ok()?));
-        let placed = self.place(&at.given, &real).or_else(|| {
+        let real = canonicalize_existing(&self.real_path(at))
+            .map_err(|error| self.explain_io_error(at, &error))?;
+        let beneath_own_root =
+            || Some((at.root.clone(), real.strip_prefix(&at.root.real_path).ok()?));
+        let placed = self.locate(&at.given, &real).or_else(|| {
             let (root, beneath) = beneath_own_root()?;
-            Some(Resolved::beneath_root(&at.given, root, beneath))
+            Some(WorkspacePath::in_root(&at.given, root, beneath))
         });
-        match (placed, &at.seen) {
+        match (placed, &at.inspected) {
             (Some(place), None) => Ok(place),
-            (Some(place), Some(seen)) if place.path == seen.real => {
-                Ok(Resolved { seen: Some(seen.clone()), ..place })
+            (Some(place), Some(seen)) if place.path == seen.real_path => {
+                Ok(WorkspacePath { inspected: Some(seen.clone()), ..place })
             }
-            (_, Some(_)) => Err(changed(at)),
-            (None, None) => Err(self.explain(at, &io::ErrorKind::CrossesDevices.into())),
+            (_, Some(_)) => Err(changed_error(at)),
+            (None, None) => Err(self.explain_io_error(at, &io::ErrorKind::CrossesDevices.into())),
         }
     }
 
     /// Finds the root of an absolute, normalised path. Links in the way to the root may be spelt
     /// out or not.
-    fn place(&self, given: &str, path: &Path) -> Option<Resolved> {
+    fn locate(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
         self.roots.iter().find_map(|root| {
-            let beneath =
-                path.strip_prefix(&root.path).or_else(|_| path.strip_prefix(&root.real)).ok()?;
-            Some(Resolved::beneath_root(given, root.clone(), beneath))
+            let beneath = path
+                .strip_prefix(&root.path)
+                .or_else(|_| path.strip_prefix(&root.real_path))
+                .ok()?;
+            Some(WorkspacePath::in_root(given, root.clone(), beneath))
         })
     }
 
-    pub(crate) fn real(&self, at: &Resolved) -> PathBuf {
-        at.root.real.join(&at.beneath)
+    pub(crate) fn real_path(&self, at: &WorkspacePath) -> PathBuf {
+        at.root.real_path.join(&at.path_in_root)
     }
 
     /// Whether a place lies in no root of the session.
-    pub(crate) fn is_outside(&self, at: &Resolved) -> bool {
+    pub(crate) fn is_outside(&self, at: &WorkspacePath) -> bool {
         !self.roots.iter().any(|root| Arc::ptr_eq(root, &at.root))
     }
 
@@ -368,9 +375,9 @@ impl Workspace {
     /// `not_found` with similar names, `is_a_directory`, `not_a_regular_file`, `outside_roots` if
     /// a link leads out, `not_permitted`, `io`; `changed_since_preview` if the place was looked at
     /// and is another one now.
-    pub fn open_read(&self, at: &Resolved) -> Result<File, ToolError> {
-        let file = open::fenced(self, at, Pinned::open, Pinned::open_straight)?;
-        let metadata = file.metadata().map_err(|error| self.explain(at, &error))?;
+    pub fn open_read(&self, at: &WorkspacePath) -> Result<File, ToolError> {
+        let file = open::open_confined(self, at, Pinned::open, Pinned::open_without_links)?;
+        let metadata = file.metadata().map_err(|error| self.explain_io_error(at, &error))?;
         open::require_file(at, &metadata)?;
         if self.is_outside(at) {
             open::require_same(self, at, &metadata)?;
@@ -381,12 +388,12 @@ impl Workspace {
     /// Opens a regular file by its absolute path, if it is there and inside the roots: for what is
     /// looked for often and mostly missing. Unlike [`Self::open_read`] it says nothing of why not.
     #[must_use]
-    pub fn look_for(&self, path: &Path) -> Option<File> {
-        let at = self.place("", &normalise(path))?;
-        let open = |at: &Resolved| at.root.pinned.open(&at.beneath);
+    pub fn open_existing_file(&self, path: &Path) -> Option<File> {
+        let at = self.locate("", &normalise(path))?;
+        let open = |at: &WorkspacePath| at.root.pinned.open(&at.path_in_root);
         let file = match open(&at) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                open(&self.settle(&at).ok()?).ok()?
+                open(&self.canonicalize(&at).ok()?).ok()?
             }
             opened => opened.ok()?,
         };
@@ -399,39 +406,39 @@ impl Workspace {
     ///
     /// `not_found`, `outside_roots` if a link leads out, `not_permitted`, `io`;
     /// `changed_since_preview` if the place was looked at and is another one now.
-    pub fn metadata(&self, at: &Resolved) -> Result<Metadata, ToolError> {
-        open::fenced(self, at, Pinned::metadata, Pinned::metadata_straight)
+    pub fn metadata(&self, at: &WorkspacePath) -> Result<Metadata, ToolError> {
+        open::open_confined(self, at, Pinned::metadata, Pinned::metadata_without_links)
     }
 
     /// Opens a directory; if it was looked at, the same one.
-    pub(crate) fn open_dir(&self, at: &Resolved) -> Result<Dir, ToolError> {
-        let dir = open::fenced(self, at, Pinned::dir, Pinned::dir_straight)?;
+    pub(crate) fn open_dir(&self, at: &WorkspacePath) -> Result<Dir, ToolError> {
+        let dir = open::open_confined(self, at, Pinned::open_dir, Pinned::open_dir_without_links)?;
         if dir.is_removed() {
             // It would look like an empty one.
-            return Err(self.explain(at, &io::ErrorKind::NotFound.into()));
+            return Err(self.explain_io_error(at, &io::ErrorKind::NotFound.into()));
         }
         open::require_same(self, at, &dir)?;
         Ok(dir)
     }
 
     /// Says what the system's answer means for the model.
-    pub(crate) fn explain(&self, at: &Resolved, error: &io::Error) -> ToolError {
+    pub(crate) fn explain_io_error(&self, at: &WorkspacePath, error: &io::Error) -> ToolError {
         if error.kind() == io::ErrorKind::NotFound && at.root.pinned.is_removed() {
-            return gone(&at.root.path);
+            return root_removed_error(&at.root.path);
         }
         // What else there is outside of the roots is nobody's business.
         if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
-            return missing(at).into();
+            return not_found_failure(at).into();
         }
-        explain_given(&at.given, error)
+        explain_path_error(&at.given, error)
     }
 
     /// Returns what reading a file does, by the path that names it and by its real one: what rules
     /// about reading are asked with. Nothing of a file that has no place.
     #[must_use]
-    pub fn effects_of_reading(&self, path: &Path) -> Effects {
-        let at = self.recall(path);
-        let effects = at.map(|at| guard::looked_at(self, &at, Effect::Read));
-        guard::judged(self, effects.unwrap_or_else(|_| Effects::none()))
+    pub fn read_effects(&self, path: &Path) -> Effects {
+        let at = self.inspect_path(path);
+        let effects = at.map(|at| guard::path_effects(self, &at, Effect::Read));
+        guard::mark_outside_effects(self, effects.unwrap_or_else(|_| Effects::empty()))
     }
 }

@@ -13,8 +13,8 @@ use callboard_text::head;
 use callboard_text::visible;
 
 use crate::error::ToolError;
-use crate::limits::{ARGUMENT_NAME_BYTES, ARGUMENT_NOTES};
-use crate::tool::Description;
+use crate::limits::{MAX_ARGUMENT_NAME_BYTES, MAX_ARGUMENT_NOTES};
+use crate::tool::CallDescription;
 
 /// Arguments that were brought into form, and what there is to tell the model of that.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Normalised {
 }
 
 /// Takes from a schema what models need not know.
-pub(crate) fn publish(schema: &mut Value) {
+pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
             keywords.retain(|name, _| !name.starts_with("x-"));
@@ -32,14 +32,14 @@ pub(crate) fn publish(schema: &mut Value) {
                 match (&**keyword, value) {
                     // What is named here is chosen by the tool, and may begin with `x-`.
                     ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
-                        named.values_mut().for_each(publish);
+                        named.values_mut().for_each(strip_internal_keywords);
                     }
                     ("const" | "default" | "enum" | "examples", _) => {}
-                    (_, value) => publish(value),
+                    (_, value) => strip_internal_keywords(value),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(publish),
+        Value::Array(items) => items.iter_mut().for_each(strip_internal_keywords),
         _ => {}
     }
 }
@@ -51,15 +51,16 @@ pub(crate) fn publish(schema: &mut Value) {
 /// `invalid_arguments` for a field that is given by two names, with different values, and for one
 /// that the schema refuses.
 pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<Normalised, ToolError> {
-    let mut form = Form { root: schema, notes: Vec::new() };
+    let mut form = Normaliser { root: schema, notes: Vec::new() };
     let args = form.value(schema, args, "")?.unwrap_or(Value::Null);
     Ok(Normalised { args, notes: form.notes })
 }
 
 /// Whether a name that a model wrote means the field.
-pub(crate) fn is_name_of(schema: &Value, field: &str, written: &str) -> bool {
+pub(crate) fn names_field(schema: &Value, field: &str, written: &str) -> bool {
     let property = &schema["properties"][field];
-    written == field || names(field, property).any(|name| folded(name) == folded(written))
+    written == field
+        || name_and_aliases(field, property).any(|name| fold_name(name) == fold_name(written))
 }
 
 /// Describes a call by the arguments that are there; none if they do not tell enough for a title.
@@ -69,8 +70,8 @@ pub(crate) fn is_name_of(schema: &Value, field: &str, written: &str) -> bool {
 pub(super) fn describe_partial(
     schema: &Value,
     args: &Map<String, Value>,
-    describe: impl Fn(&Value) -> Option<Description>,
-) -> Option<Description> {
+    describe: impl Fn(&Value) -> Option<CallDescription>,
+) -> Option<CallDescription> {
     let required = schema["required"].as_array().into_iter().flatten();
     let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
     let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
@@ -80,23 +81,24 @@ pub(super) fn describe_partial(
     let about = left_out.find_map(|left_out| {
         let mut args = args.clone();
         let stood_in = missing.iter().filter(|name| Some(*name) != left_out);
-        args.extend(stood_in.map(|name| ((*name).to_owned(), TO_COME.into())));
+        args.extend(stood_in.map(|name| ((*name).to_owned(), PENDING_STRING.into())));
         describe(&Value::Object(args))
     })?;
     // An empty one is what a tool makes of an optional argument that may still come.
-    let is_known = |(_, value): &(&str, String)| !value.contains(TO_COME) && !value.is_empty();
+    let is_known =
+        |(_, value): &(&str, String)| !value.contains(PENDING_STRING) && !value.is_empty();
     about.arguments.iter().all(is_known).then_some(about)
 }
 
 /// Stands for a string that is still to come: no path of any system holds it.
-const TO_COME: &str = "\0";
+const PENDING_STRING: &str = "\0";
 
-struct Form<'a> {
+struct Normaliser<'a> {
     root: &'a Value,
     notes: Vec<String>,
 }
 
-impl<'a> Form<'a> {
+impl<'a> Normaliser<'a> {
     /// Brings a value into form; nothing, if it says no more than that the field is not given.
     fn value(
         &mut self,
@@ -105,10 +107,10 @@ impl<'a> Form<'a> {
         path: &str,
     ) -> Result<Option<Value>, ToolError> {
         let fallback = &schema["x-fallback"];
-        let schema = self.resolved(schema);
-        let spellings: Vec<_> = spellings(schema).collect();
+        let schema = self.resolve_schema(schema);
+        let spellings: Vec<_> = enum_values(schema).collect();
         if !spellings.is_empty() {
-            return Ok(Some(self.one_of(&spellings, fallback, value, path)));
+            return Ok(Some(self.match_enum_value(&spellings, fallback, value, path)));
         }
         let is = |kind: &str| match &schema["type"] {
             Value::Array(kinds) => kinds.iter().any(|other| other == kind),
@@ -128,18 +130,18 @@ impl<'a> Form<'a> {
                 _ => Ok(Some(value.clone())),
             },
             Value::Number(_) | Value::Bool(_) if is("string") => Ok(Some(json!(value.to_string()))),
-            Value::String(text) if is("boolean") || is("integer") || is("number") => {
-                Ok(match text.trim() {
-                    "" => None,
-                    text if is("boolean") => Some(truth(text).unwrap_or_else(|| value.clone())),
-                    text => Some(number(text).unwrap_or_else(|| value.clone())),
-                })
-            }
+            Value::String(text) if is("boolean") || is("integer") || is("number") => Ok(match text
+                .trim()
+            {
+                "" => None,
+                text if is("boolean") => Some(parse_bool(text).unwrap_or_else(|| value.clone())),
+                text => Some(parse_number(text).unwrap_or_else(|| value.clone())),
+            }),
             Value::Number(number) if is("boolean") => {
-                Ok(Some(truth(&number.to_string()).unwrap_or_else(|| value.clone())))
+                Ok(Some(parse_bool(&number.to_string()).unwrap_or_else(|| value.clone())))
             }
             Value::Number(given) if is("integer") => {
-                Ok(Some(number(&given.to_string()).unwrap_or_else(|| value.clone())))
+                Ok(Some(parse_number(&given.to_string()).unwrap_or_else(|| value.clone())))
             }
             _ => Ok(Some(value.clone())),
         }
@@ -162,12 +164,12 @@ impl<'a> Form<'a> {
         path: &str,
     ) -> Result<Value, ToolError> {
         let Some(properties) = schema["properties"].as_object() else {
-            return Ok(Value::Object(self.unknown(schema, fields.clone(), path)?));
+            return Ok(Value::Object(self.drop_unknown_fields(schema, fields.clone(), path)?));
         };
         let (mut formed, mut written) = (Map::new(), Map::new());
         let mut others = Map::new();
         for (name, value) in fields {
-            let Some((field, property, is_opposite)) = find(properties, name) else {
+            let Some((field, property, is_opposite)) = find_field(properties, name) else {
                 others.insert(name.clone(), value.clone());
                 continue;
             };
@@ -179,11 +181,11 @@ impl<'a> Form<'a> {
             match formed.get(field) {
                 Some(other) if *other != value => {
                     let first: &Value = &written[field];
-                    return Err(ToolError::invalid(format!(
+                    return Err(ToolError::invalid_arguments(format!(
                         "{} and {} are names of the same argument, and their values differ. Give \
                          only {field}.",
                         first.as_str().unwrap_or(field),
-                        shown(name),
+                        shorten_name(name),
                     )));
                 }
                 _ => {
@@ -192,12 +194,12 @@ impl<'a> Form<'a> {
                 }
             }
         }
-        formed.extend(self.unknown(schema, others, path)?);
+        formed.extend(self.drop_unknown_fields(schema, others, path)?);
         Ok(Value::Object(formed))
     }
 
     /// Leaves out fields that are unknown, where a schema takes no others.
-    fn unknown(
+    fn drop_unknown_fields(
         &mut self,
         schema: &Value,
         fields: Map<String, Value>,
@@ -208,9 +210,9 @@ impl<'a> Form<'a> {
         }
         for (name, value) in &fields {
             let dot = if path.is_empty() { "" } else { "." };
-            let name_shown = format!("{path}{dot}{}", shown(name));
+            let name_shown = format!("{path}{dot}{}", shorten_name(name));
             if strings(&schema["x-refused"]).any(|refused| is_refused(refused, name, value)) {
-                return Err(ToolError::invalid(format!(
+                return Err(ToolError::invalid_arguments(format!(
                     "There is no argument {name_shown}, and without it the call would do something \
                      else, so nothing was done. {}",
                     schema["x-instead"].as_str().unwrap_or_default()
@@ -222,7 +224,7 @@ impl<'a> Form<'a> {
     }
 
     /// Finds the value of an enumeration that is meant.
-    fn one_of(
+    fn match_enum_value(
         &mut self,
         spellings: &[(&str, &Value)],
         fallback: &Value,
@@ -230,9 +232,10 @@ impl<'a> Form<'a> {
         path: &str,
     ) -> Value {
         let text = value.as_str().map(str::to_owned).unwrap_or_else(|| value.to_string());
-        let is_meant = |name: &&str| folded(name) == folded(&text);
-        let meant =
-            spellings.iter().find(|(name, schema)| names(name, schema).any(|name| is_meant(&name)));
+        let is_meant = |name: &&str| fold_name(name) == fold_name(&text);
+        let meant = spellings
+            .iter()
+            .find(|(name, schema)| name_and_aliases(name, schema).any(|name| is_meant(&name)));
         match (meant, fallback) {
             (Some((name, _)), _) => json!(name),
             (None, Value::Null) => value.clone(),
@@ -240,7 +243,7 @@ impl<'a> Form<'a> {
                 let known: Vec<_> = spellings.iter().map(|(name, _)| *name).collect();
                 self.note(format!(
                     "{path} {:?} is unknown, so it is {}. Known are {}.",
-                    shown(&text),
+                    shorten_name(&text),
                     fallback.as_str().unwrap_or_default(),
                     known.join(", ")
                 ));
@@ -250,7 +253,7 @@ impl<'a> Form<'a> {
     }
 
     /// Follows references, and looks past what only says that a value may be null.
-    fn resolved(&self, mut schema: &'a Value) -> &'a Value {
+    fn resolve_schema(&self, mut schema: &'a Value) -> &'a Value {
         // A schema that refers to itself without end is none of ours.
         for _ in 0..8 {
             let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
@@ -266,24 +269,25 @@ impl<'a> Form<'a> {
     }
 
     fn note(&mut self, note: String) {
-        if self.notes.len() < ARGUMENT_NOTES && !self.notes.contains(&note) {
+        if self.notes.len() < MAX_ARGUMENT_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 }
 
 /// Finds the field that a name means, and whether it means the opposite.
-fn find<'a>(
+fn find_field<'a>(
     properties: &'a Map<String, Value>,
     written: &str,
 ) -> Option<(&'a String, &'a Value, bool)> {
     if let Some((field, property)) = properties.get_key_value(written) {
         return Some((field, property, false));
     }
-    let written = folded(written);
+    let written = fold_name(written);
     properties.iter().find_map(|(field, property)| {
-        let is_name = names(field, property).any(|name| folded(name) == written);
-        let is_opposite = || strings(&property["x-opposites"]).any(|name| folded(name) == written);
+        let is_name = name_and_aliases(field, property).any(|name| fold_name(name) == written);
+        let is_opposite =
+            || strings(&property["x-opposites"]).any(|name| fold_name(name) == written);
         (is_name || is_opposite()).then_some((field, property, !is_name))
     })
 }
@@ -292,23 +296,27 @@ fn find<'a>(
 fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match refused.split_once('=') {
-        Some((refused, only)) => folded(refused) == folded(name) && folded(only) == folded(&text),
+        Some((refused, only)) => {
+            fold_name(refused) == fold_name(name) && fold_name(only) == fold_name(&text)
+        }
         None => {
             let is_empty = value.is_null() || text.trim().is_empty();
-            folded(refused) == folded(name) && !is_empty && truth(&text) != Some(json!(false))
+            fold_name(refused) == fold_name(name)
+                && !is_empty
+                && parse_bool(&text) != Some(json!(false))
         }
     }
 }
 
 /// The values of an enumeration, each with its schema.
-fn spellings(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+fn enum_values(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let plain = strings(&schema["enum"]).map(|name| (name, &Value::Null));
     let described = schema["oneOf"].as_array().into_iter().flatten();
     plain.chain(described.filter_map(|schema| Some((schema["const"].as_str()?, schema))))
 }
 
 /// The names of a field or a value.
-fn names<'a>(name: &'a str, schema: &'a Value) -> impl Iterator<Item = &'a str> {
+fn name_and_aliases<'a>(name: &'a str, schema: &'a Value) -> impl Iterator<Item = &'a str> {
     std::iter::once(name).chain(strings(&schema["x-aliases"]))
 }
 
@@ -317,13 +325,13 @@ fn strings(list: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// A name as it is compared: `filePath` and `FILE-PATH` are `file_path`.
-fn folded(name: &str) -> String {
+fn fold_name(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()
 }
 
-fn truth(text: &str) -> Option<Value> {
-    match folded(text).as_str() {
+fn parse_bool(text: &str) -> Option<Value> {
+    match fold_name(text).as_str() {
         "true" | "yes" | "1" => Some(json!(true)),
         "false" | "no" | "0" => Some(json!(false)),
         _ => None,
@@ -331,7 +339,7 @@ fn truth(text: &str) -> Option<Value> {
 }
 
 /// Reads a number; one without a fraction is whole, however it is written.
-fn number(text: &str) -> Option<Value> {
+fn parse_number(text: &str) -> Option<Value> {
     let whole = |float: f64| float.fract() == 0.0 && float.abs() < 9e15;
     let float = || text.parse::<f64>().ok();
     let integer =
@@ -342,14 +350,14 @@ fn number(text: &str) -> Option<Value> {
     }
 }
 
-fn shown(name: &str) -> String {
-    visible(head(name, ARGUMENT_NAME_BYTES))
+fn shorten_name(name: &str) -> String {
+    visible(head(name, MAX_ARGUMENT_NAME_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{describe_partial, normalise, publish};
-    use crate::tool::Description;
+    use super::{describe_partial, normalise, strip_internal_keywords};
+    use crate::tool::CallDescription;
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
     use schemars::JsonSchema;
@@ -394,7 +402,7 @@ mod tests {
         InWork,
     }
 
-    fn formed(args: &Value) -> Result<(Value, Vec<String>), String> {
+    fn normalised_args(args: &Value) -> Result<(Value, Vec<String>), String> {
         let schema = schemars::schema_for!(Args).to_value();
         let formed = normalise(&schema, args).map_err(|error| error.to_string())?;
         if let Err(error) = serde_json::from_value::<Args>(formed.args.clone()) {
@@ -432,7 +440,7 @@ mod tests {
                 json!({"path": "a", "edits": [{"text": "x", "state": "new"}]}),
             ),
         ] {
-            assert_eq!(formed(&args), Ok((expected, Vec::new())), "{args}");
+            assert_eq!(normalised_args(&args), Ok((expected, Vec::new())), "{args}");
         }
     }
 
@@ -455,7 +463,7 @@ mod tests {
             "edits.state \"3\" is unknown, so it is new. Known are new, in_work.",
             "The argument color is unknown and was ignored.",
         ];
-        let (args, mut found) = formed(&args).unwrap();
+        let (args, mut found) = normalised_args(&args).unwrap();
         found.sort();
         let mut notes = notes.map(str::to_owned);
         notes.sort();
@@ -478,7 +486,7 @@ mod tests {
             (json!({"lines": 1}), "missing field `path`"),
             (json!([]), "invalid"),
         ] {
-            let error = formed(&args).unwrap_err();
+            let error = normalised_args(&args).unwrap_err();
             assert!(error.contains(says), "{args}: {error}");
         }
     }
@@ -487,7 +495,7 @@ mod tests {
     fn models_are_not_told_of_other_names() {
         let mut schema = schemars::schema_for!(Args).to_value();
         assert!(schema.to_string().contains("x-"));
-        publish(&mut schema);
+        strip_internal_keywords(&mut schema);
         assert!(!schema.to_string().contains("x-"), "{schema}");
     }
 
@@ -530,7 +538,7 @@ mod tests {
         }
     }
 
-    fn about(args: &Value) -> Option<Vec<(&'static str, String)>> {
+    fn describe_partial_args(args: &Value) -> Option<Vec<(&'static str, String)>> {
         let schema = json!({
             "properties": {"path": {"type": "string"}, "text": {"type": "string"}, "n": {"type": "integer"}},
             "required": ["path", "text"],
@@ -539,7 +547,7 @@ mod tests {
         let told = describe_partial(&schema, args, |args| {
             args["text"].as_str()?;
             let path = args["path"].as_str().xor(args["file"].as_str())?;
-            Some(Description::new("edit").with("path", path))
+            Some(CallDescription::new("edit").with("path", path))
         });
         told.map(|about| about.arguments)
     }
@@ -547,11 +555,11 @@ mod tests {
     #[test]
     fn a_title_is_known_when_all_that_it_says_has_come() {
         let known = Some(vec![("path", "a.rs".to_owned())]);
-        assert_eq!(about(&json!({"path": "a.rs"})), known);
-        assert_eq!(about(&json!({"text": "x"})), None);
-        assert_eq!(about(&json!({"path": 1, "text": "x"})), None);
-        assert_eq!(about(&json!({"path": "", "text": "x"})), None);
+        assert_eq!(describe_partial_args(&json!({"path": "a.rs"})), known);
+        assert_eq!(describe_partial_args(&json!({"text": "x"})), None);
+        assert_eq!(describe_partial_args(&json!({"path": 1, "text": "x"})), None);
+        assert_eq!(describe_partial_args(&json!({"path": "", "text": "x"})), None);
         // Under another name, beside which the right one is refused.
-        assert_eq!(about(&json!({"file": "a.rs"})), known);
+        assert_eq!(describe_partial_args(&json!({"file": "a.rs"})), known);
     }
 }

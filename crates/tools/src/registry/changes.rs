@@ -5,61 +5,61 @@ use std::io::Write as _;
 use std::path::Path;
 
 use acp_lifecycle::Titles;
-use acp_types::limits::CHANGE_BYTES;
+use acp_types::limits::MAX_FILE_CHANGE_BYTES;
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock, FileChange, Operation, diff};
 use callboard_text::path_text;
 
-use crate::files::state::outputs::{OutputKind, Outputs, uri};
-use crate::limits::{NAMED_CHANGES, NOTES, SHOWN_CHANGES};
+use crate::files::state::outputs::{OutputKind, OutputStore, file_uri};
+use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, blocking};
 
 /// Bounds what is shown of changes, and tells whether that is everything. Where it is not, all that
 /// is listed of them lies in a file of the session, to which the last content is a link.
-pub(super) async fn shown(
+pub(super) async fn content_for_changes(
     changes: Vec<FileChange>,
     context: &Context,
     titles: &Titles,
 ) -> (Vec<Content>, bool) {
-    let (mut shown, is_whole) = bounded(&changes, titles);
+    let (mut shown, is_whole) = bound_changes(&changes, titles);
     if !is_whole {
         let workspace = context.workspace.clone();
         let title = Note::new("whole-change").render(titles);
-        let staged = blocking(move || Ok(stage(&changes, workspace.outputs(), title)));
+        let staged = blocking(move || Ok(write_patch_file(&changes, workspace.outputs(), title)));
         // Without the file the request is still a true one: it says how much it leaves out.
         shown.extend(staged.await.ok().flatten());
     }
     (shown, is_whole)
 }
 
-fn bounded(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
-    let (mut shown, mut room, mut is_whole) = (Vec::new(), CHANGE_BYTES, true);
+fn bound_changes(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
+    let (mut shown, mut room, mut is_whole) = (Vec::new(), MAX_FILE_CHANGE_BYTES, true);
     let mut rest = Vec::new();
     for change in changes {
-        let bounded = diff::shortened(change, room).unwrap_or_else(|| change.clone());
+        let bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
         let cut = bounded.unlisted;
         // A change of which nothing is shown would look like one that empties the file.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
-        if is_empty || shown.len() >= SHOWN_CHANGES {
+        if is_empty || shown.len() >= MAX_CHANGES_SHOWN {
             rest.push(change);
             continue;
         }
         room = room.saturating_sub(bounded.json_len());
-        let sentence = sentence(change).map(|note| note.render(titles));
+        let sentence = change_sentence(change).map(|note| note.render(titles));
         shown.push(Content::Change(FileChange { sentence, unlisted: (0, 0), ..bounded }));
         if cut != (0, 0) {
             is_whole = false;
-            let rest = left_out("lines-not-shown", &change.path, cut);
+            let rest = omitted_lines_note("lines-not-shown", &change.path, cut);
             shown.push(Content::text(rest.render(titles)));
         }
     }
-    shown.extend(not_shown(&rest).map(|note| Content::text(note.render(titles))));
+    shown.extend(omitted_files_note(&rest).map(|note| Content::text(note.render(titles))));
     (shown, is_whole && rest.is_empty())
 }
 
 /// Says in words what a change does of which there is nothing else to be shown.
-fn sentence(change: &FileChange) -> Option<Note> {
+fn change_sentence(change: &FileChange) -> Option<Note> {
     let is_shown = change.old_text.is_some() || change.new_text.is_some();
     if is_shown || !change.hunks.is_empty() {
         return None;
@@ -77,17 +77,17 @@ fn sentence(change: &FileChange) -> Option<Note> {
 }
 
 /// Says in words which changes are not shown at all.
-fn not_shown(rest: &[&FileChange]) -> Option<Note> {
+fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     if let [only] = rest {
-        return Some(left_out("lines-not-shown", &only.path, only.counts()));
+        return Some(omitted_lines_note("lines-not-shown", &only.path, only.line_counts()));
     }
     let sum = |(added, removed), change: &&FileChange| {
-        let (more_added, more_removed) = change.counts();
+        let (more_added, more_removed) = change.line_counts();
         (added + more_added, removed + more_removed)
     };
     let (added, removed) = rest.iter().fold((0, 0), sum);
     let names: Vec<_> = rest.iter().map(|change| path_text(&change.path)).collect();
-    let (named, unnamed) = names.split_at(names.len().min(NAMED_CHANGES));
+    let (named, unnamed) = names.split_at(names.len().min(MAX_CHANGES_NAMED));
     let key = if unnamed.is_empty() { "files-not-shown" } else { "files-not-shown-more" };
     let note = Note::new(key).with("named", named.join(", "));
     let numbers =
@@ -97,28 +97,32 @@ fn not_shown(rest: &[&FileChange]) -> Option<Note> {
 }
 
 /// Returns what else is said about a call, as so few items that none is lost.
-pub(super) fn notes(mut notes: Vec<String>) -> Vec<Content> {
-    if notes.len() > NOTES {
-        let rest = notes.split_off(NOTES - 1).join("\n");
+pub(super) fn bound_notes(mut notes: Vec<String>) -> Vec<Content> {
+    if notes.len() > MAX_NOTES_SHOWN {
+        let rest = notes.split_off(MAX_NOTES_SHOWN - 1).join("\n");
         notes.push(rest);
     }
     notes.into_iter().map(Content::text).collect()
 }
 
-fn left_out(key: &'static str, path: &Path, (added, removed): (usize, usize)) -> Note {
+fn omitted_lines_note(key: &'static str, path: &Path, (added, removed): (usize, usize)) -> Note {
     let note = Note::new(key).with_count("lines", (added + removed) as u64);
     let note = note.with("path", path_text(path));
     note.with("added", added.to_string()).with("removed", removed.to_string())
 }
 
 /// Writes changes as one patch into a file that only its owner can read.
-fn stage<R>(changes: &[FileChange], outputs: &Outputs<R>, title: String) -> Option<Content> {
-    let (mut file, path) = outputs.create(OutputKind::Output).ok()??;
+fn write_patch_file<R>(
+    changes: &[FileChange],
+    outputs: &OutputStore<R>,
+    title: String,
+) -> Option<Content> {
+    let (mut file, path) = outputs.create(OutputKind::Irreplaceable).ok()??;
     let mut bytes = 0;
     for change in changes {
         let mut patch = change.git_patch();
         if change.unlisted != (0, 0) {
-            let rest = left_out("lines-not-listed", &change.path, change.unlisted);
+            let rest = omitted_lines_note("lines-not-listed", &change.path, change.unlisted);
             patch.push_str(&rest.to_string());
             patch.push('\n');
         }
@@ -130,7 +134,7 @@ fn stage<R>(changes: &[FileChange], outputs: &Outputs<R>, title: String) -> Opti
         }
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let link = ResourceLink::new(name, uri(&path))
+    let link = ResourceLink::new(name, file_uri(&path))
         .title(title)
         .mime_type("text/x-diff".to_owned())
         .size(i64::try_from(bytes).ok());
@@ -156,7 +160,7 @@ mod tests {
     }
 
     async fn in_english(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
-        shown(changes, context, &Titles::default()).await
+        content_for_changes(changes, context, &Titles::default()).await
     }
 
     fn linked(content: Option<&Content>) -> Option<(PathBuf, ResourceLink)> {
@@ -170,7 +174,7 @@ mod tests {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
-        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
+        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
         let context = Context::new(workspace);
 
         let (content, is_whole) = in_english(vec![change(100)], &context).await;
@@ -194,29 +198,33 @@ mod tests {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
-        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
+        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
         let context = Context::new(workspace);
         let of = |file| FileChange { path: format!("/p/{file}").into(), ..change(1) };
-        for count in [SHOWN_CHANGES, SHOWN_CHANGES + 1, 200, 1000] {
+        for count in [MAX_CHANGES_SHOWN, MAX_CHANGES_SHOWN + 1, 200, 1000] {
             let (content, is_whole) = in_english((0..count).map(of).collect(), &context).await;
             let diffs = content.iter().filter(|item| matches!(item, Content::Change(_))).count();
-            assert_eq!((diffs, is_whole), (SHOWN_CHANGES, count == SHOWN_CHANGES), "{count}");
+            assert_eq!(
+                (diffs, is_whole),
+                (MAX_CHANGES_SHOWN, count == MAX_CHANGES_SHOWN),
+                "{count}"
+            );
             if is_whole {
                 continue;
             }
             let (path, _) = linked(content.last()).unwrap();
             let patch = std::fs::read_to_string(&path).unwrap();
             assert_eq!(patch.matches("diff --git").count(), count);
-            let rest = count - SHOWN_CHANGES;
-            let Content::Block(ContentBlock::Text(text)) = &content[SHOWN_CHANGES] else {
+            let rest = count - MAX_CHANGES_SHOWN;
+            let Content::Block(ContentBlock::Text(text)) = &content[MAX_CHANGES_SHOWN] else {
                 panic!()
             };
             let expected = match rest {
-                1 => format!("/p/{SHOWN_CHANGES}: +1 −0 more line is not shown."),
+                1 => format!("/p/{MAX_CHANGES_SHOWN}: +1 −0 more line is not shown."),
                 _ => format!("{rest} more files would be changed, +{rest} −0 lines"),
             };
             assert!(text.text.starts_with(&expected), "{}", text.text);
-            assert!(content.len() + NOTES <= acp_lifecycle::limits::CONTENT_ITEMS);
+            assert!(content.len() + MAX_NOTES_SHOWN <= acp_lifecycle::limits::MAX_CONTENT_ITEMS);
         }
     }
 
@@ -224,7 +232,7 @@ mod tests {
     fn a_name_cannot_pass_for_other_words_of_the_text() {
         let named = |name: &str| FileChange { path: format!("/p/{name}").into(), ..change(1) };
         let (one, two) = (named("a\nb: +0 −0 more lines are not shown."), named("c, /p/d"));
-        for text in [not_shown(&[&one]), not_shown(&[&one, &two])] {
+        for text in [omitted_files_note(&[&one]), omitted_files_note(&[&one, &two])] {
             let text = text.unwrap().to_string();
             assert!(text.contains("/p/$'a\\nb") && !text.contains('\n'), "{text}");
         }
@@ -233,8 +241,8 @@ mod tests {
     #[test]
     fn many_notes_are_few_items_and_none_is_lost() {
         let all: Vec<_> = (0..300).map(|number| format!("note {number}.")).collect();
-        let items = notes(all.clone());
-        assert_eq!(items.len(), NOTES);
+        let items = bound_notes(all.clone());
+        assert_eq!(items.len(), MAX_NOTES_SHOWN);
         let text = |item: &Content| match item {
             Content::Block(ContentBlock::Text(text)) => text.text.clone(),
             other => panic!("{other:?}"),

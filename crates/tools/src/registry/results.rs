@@ -8,17 +8,22 @@ use std::path::{Path, PathBuf};
 use acp_lifecycle::CallHandle;
 use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
-use callboard_text::grouped;
+use callboard_text::group_thousands;
 
-use crate::files::state::outputs::{OutputKind, Outputs, uri};
-use crate::limits::{OUTPUT_FILE_BYTES, RESULT_BYTES};
-use crate::tool::{Context, Output, blocking};
+use crate::files::state::outputs::{OutputKind, OutputStore, file_uri};
+use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
+use crate::tool::{Context, ToolOutput, blocking};
 use callboard_text::path_text;
 
 /// Keeps a result, if it is long and not kept already.
-pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Context) {
+pub(super) async fn store_long_result(
+    output: &mut ToolOutput,
+    call: &CallHandle,
+    context: &Context,
+) {
     let bytes = output.text.len();
-    if bytes <= RESULT_BYTES || bytes as u64 > OUTPUT_FILE_BYTES || output.is_kept {
+    if bytes <= MAX_INLINE_RESULT_BYTES || bytes as u64 > MAX_OUTPUT_FILE_BYTES || output.is_stored
+    {
         return;
     }
     let (text, workspace) = (output.text.clone(), context.workspace.clone());
@@ -28,10 +33,11 @@ pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Conte
             let link = Content::Block(link(&path, bytes));
             match &mut output.content {
                 Some(content) => content.push(link),
-                None => call.append(link),
+                None => call.append_content(link),
             }
             let lines = output.text.lines().count() as u64;
-            let (bytes, lines, path) = (grouped(bytes as u64), grouped(lines), path_text(&path));
+            let (bytes, lines, path) =
+                (group_thousands(bytes as u64), group_thousands(lines), path_text(&path));
             format!(
                 "[the whole result, {bytes} bytes in {lines} lines, can be read with read_file, by \
                  lines: {path}]\n"
@@ -45,8 +51,8 @@ pub(super) async fn keep(output: &mut Output, call: &CallHandle, context: &Conte
 }
 
 /// Writes a result to a file; nothing, where none are kept.
-fn write<R>(text: &str, outputs: &Outputs<R>) -> io::Result<Option<PathBuf>> {
-    let Some((mut file, path)) = outputs.create(OutputKind::Result)? else { return Ok(None) };
+fn write<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
+    let Some((mut file, path)) = outputs.create(OutputKind::Reproducible)? else { return Ok(None) };
     // Half of it would be taken for the whole.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok(Some(path))
@@ -54,7 +60,7 @@ fn write<R>(text: &str, outputs: &Outputs<R>) -> io::Result<Option<PathBuf>> {
 
 fn link(path: &Path, bytes: usize) -> ContentBlock {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let link = ResourceLink::new(name, uri(path))
+    let link = ResourceLink::new(name, file_uri(path))
         .title("The whole result".to_owned())
         .mime_type("text/plain".to_owned())
         .size(i64::try_from(bytes).ok());
@@ -68,10 +74,10 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::{link, write};
-    use crate::files::read::read_window;
-    use crate::files::state::outputs::Outputs;
+    use crate::files::read::read_excerpt;
+    use crate::files::state::outputs::OutputStore;
     use crate::files::workspace::Workspace;
-    use crate::limits::RESULT_BYTES;
+    use crate::limits::MAX_INLINE_RESULT_BYTES;
 
     #[test]
     fn a_result_is_kept_whole_and_read_by_lines() {
@@ -80,12 +86,14 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         assert!(write("text", workspace.outputs()).unwrap().is_none());
-        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
-        let text = "line\n".repeat(RESULT_BYTES);
+        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
+        let text = "line\n".repeat(MAX_INLINE_RESULT_BYTES);
         let path = write(&text, workspace.outputs()).unwrap().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let given = path.to_str().unwrap();
-        let window = read_window(&workspace.reading(given), given, Some(9_000), Some(1)).unwrap();
+        let window =
+            read_excerpt(&workspace.workspace_for_reading(given), given, Some(9_000), Some(1))
+                .unwrap();
         assert_eq!(window.text, "line\n");
         let link = serde_json::to_string(&link(&path, text.len())).unwrap();
         assert!(link.contains(given), "{link}");
@@ -96,7 +104,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
         assert!(
-            write("text", &Outputs::within(folder.path().join("file/output"), |_| Ok(()))).is_err()
+            write("text", &OutputStore::in_folder(folder.path().join("file/output"), |_| Ok(())))
+                .is_err()
         );
     }
 }

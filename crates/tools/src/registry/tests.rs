@@ -1,14 +1,17 @@
 //! The list of tools, and the arguments that models write.
 
 use super::Registry;
-use super::call::told_effects;
+use super::prepared_call::declared_effects;
 use crate::error::ToolError;
 use crate::files::workspace::Workspace;
-use crate::tool::{Context, Description, Draft, DynTool, Invocation, Output, Reach, Spec, Tool};
-use acp_lifecycle::{
-    AllowPolicy, AnyPlan, Effect, Grant, Pinned, Policy, Session, SessionHandle, Verdict, perform,
+use crate::tool::{
+    CallDescription, Context, DynTool, Invocation, SideEffects, Spec, Tool, ToolOutput, ToolPreview,
 };
-use acp_types::{FileChange, Operation, Reason, ToolCallId, ToolKind};
+use acp_lifecycle::{
+    AllowPolicy, Effect, ErasedPlan, Grant, Pinned, Policy, Session, SessionHandle, Verdict,
+    execute_call,
+};
+use acp_types::{CallEndReason, FileChange, Operation, ToolCallId, ToolKind};
 use futures::future::{BoxFuture, FutureExt as _};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -57,7 +60,7 @@ fn no_two_arguments_of_a_tool_share_a_name() {
 
 /// Calls as Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor have them, one a line: the
 /// tool, the arguments, what they are taken for, and how many notes there are.
-const CALLS: &str = r#"
+const CALLS_OF_OTHER_AGENTS: &str = r#"
     ["read_file", {"file_path": "a", "offset": "3", "limit": 10.0}, {"path": "a", "offset": 3, "limit": 10}, 0]
     ["read_file", {"absolute_path": "/a"}, {"path": "/a"}, 0]
     ["edit_file", {"file_path": "a", "old_string": "x", "new_string": "", "replace_all": "true"}, {"path": "a", "old_text": "x", "new_text": "", "replace_all": true}, 0]
@@ -87,7 +90,7 @@ const CALLS: &str = r#"
 #[test]
 fn arguments_that_models_know_from_elsewhere_are_understood() {
     let registry = Registry::builtin().unwrap();
-    for call in CALLS.lines().filter(|line| !line.trim().is_empty()) {
+    for call in CALLS_OF_OTHER_AGENTS.lines().filter(|line| !line.trim().is_empty()) {
         let (tool, args, expected, notes): (String, Value, Value, usize) =
             serde_json::from_str(call).unwrap();
         let tool = registry.find(&tool).unwrap();
@@ -102,23 +105,23 @@ fn arguments_that_models_know_from_elsewhere_are_understood() {
 
 /// A tool that panics over its own arguments.
 #[derive(Debug)]
-struct Fragile;
+struct PanickingTool;
 
-impl Tool for Fragile {
+impl Tool for PanickingTool {
     type Args = Value;
     type Plan = ();
 
     fn spec(&self) -> Spec {
         Spec::new("fragile", "Panics when it is asked what it is about.", ToolKind::Other)
-            .with_reach(Reach::Nothing)
+            .with_side_effects(SideEffects::Nothing)
     }
 
-    fn describe(&self, _: &Value, _: &Context) -> Description {
+    fn describe(&self, _: &Value, _: &Context) -> CallDescription {
         panic!("a planted panic")
     }
 
-    async fn preview(&self, _: Value, _: Invocation<'_>) -> Result<Draft<()>, ToolError> {
-        Ok(Draft::new(()))
+    async fn preview(&self, _: Value, _: Invocation<'_>) -> Result<ToolPreview<()>, ToolError> {
+        Ok(ToolPreview::new(()))
     }
 
     async fn run(
@@ -126,16 +129,16 @@ impl Tool for Fragile {
         pinned: Pinned<()>,
         grant: Grant,
         _: Invocation<'_>,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         pinned.release(grant)?;
-        Ok(Output::default())
+        Ok(ToolOutput::default())
     }
 }
 
 #[test]
 fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
     let mut registry = Registry::builtin().unwrap();
-    registry.add(Fragile);
+    registry.add(PanickingTool);
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let context = Context::new(Arc::new(workspace));
@@ -144,9 +147,9 @@ fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
 
 /// A tool of a server, by its name and the key of its title.
 #[derive(Debug)]
-struct Remote(&'static str, Option<&'static str>);
+struct ServerTool(&'static str, Option<&'static str>);
 
-impl DynTool for Remote {
+impl DynTool for ServerTool {
     fn spec(&self) -> Spec {
         let spec = Spec::new(self.0.to_owned(), "Counts words.".to_owned(), ToolKind::Search);
         self.1.map_or(spec.clone(), |key| spec.with_title(key))
@@ -166,20 +169,20 @@ impl DynTool for Remote {
         &'a self,
         args: Value,
         invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
         let id = invocation.call.id().0.to_string();
-        async move { Ok(Draft::new(Box::new((id, args)) as AnyPlan)) }.boxed()
+        async move { Ok(ToolPreview::new(Box::new((id, args)) as ErasedPlan)) }.boxed()
     }
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<AnyPlan>,
+        pinned: Pinned<ErasedPlan>,
         grant: Grant,
         _: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         async move {
             let plan = pinned.release(grant)?.downcast::<(String, Value)>();
-            Ok(Output::new(format!("{:?}", plan.unwrap())))
+            Ok(ToolOutput::new(format!("{:?}", plan.unwrap())))
         }
         .boxed()
     }
@@ -190,7 +193,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    session.with(|session, _| session.set_policy(Arc::new(AllowPolicy)));
+    session.update(|session, _| session.set_policy(Arc::new(AllowPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
     let titles = [("en", "count = Count\ncount-pending = Soon")];
     for (name, key, pending, whole) in [
@@ -207,14 +210,14 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
         ("search", None, "search", "search query: \"two\", more: 1"),
     ] {
         let mut registry = Registry::builtin_with(&titles, "en").unwrap();
-        registry.add_dyn(Box::new(Remote(name, key)));
+        registry.add_dyn(Box::new(ServerTool(name, key)));
         let id = ToolCallId::new(format!("call-{name}-{}", key.is_some()));
         let open = registry.announce(&session, &id, &"t".into(), name, &context, &cancel).unwrap();
         let title = |id| session.tool_call(id).unwrap().title;
         assert_eq!(title(&id).replace('`', ""), pending);
         // More than the schema has is no business of the registry.
-        let call = registry.call(name, json!({ "query": "two", "more": 1 }), &context);
-        let ended = perform(open, call).await;
+        let call = registry.prepare_call(name, json!({ "query": "two", "more": 1 }), &context);
+        let ended = execute_call(open, call).await;
         assert!(ended.text.contains("\"more\": Number(1)"), "{}", ended.text);
         assert!(ended.text.contains(&*id.0), "{}", ended.text);
         assert_eq!(title(&id).replace('`', ""), whole);
@@ -223,46 +226,47 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
 
 /// A tool of a server that shows the file that it would change.
 #[derive(Debug, Default)]
-struct Shows(Arc<AtomicBool>);
+struct ShowingServerTool(Arc<AtomicBool>);
 
-impl DynTool for Shows {
+impl DynTool for ShowingServerTool {
     fn spec(&self) -> Spec {
-        Spec::new("shows", "Changes a file.", ToolKind::Edit).with_reach(Reach::Changes)
+        Spec::new("shows", "Changes a file.", ToolKind::Edit)
+            .with_side_effects(SideEffects::Changes)
     }
 
     fn input_schema(&self) -> Value {
         json!({ "type": "object", "properties": {} })
     }
 
-    fn describe(&self, _: &Value, context: &Context) -> Option<Description> {
-        Some(Description::new("").at("a.txt", 0, context))
+    fn describe(&self, _: &Value, context: &Context) -> Option<CallDescription> {
+        Some(CallDescription::new("").at_line("a.txt", 0, context))
     }
 
     fn preview<'a>(
         &'a self,
         _: Value,
         _: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
         self.0.store(true, Ordering::Relaxed);
-        async { Ok(Draft::new(Box::new(()) as AnyPlan)) }.boxed()
+        async { Ok(ToolPreview::new(Box::new(()) as ErasedPlan)) }.boxed()
     }
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<AnyPlan>,
+        pinned: Pinned<ErasedPlan>,
         grant: Grant,
         _: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
-        async move { pinned.release(grant).map(|_| Output::default()).map_err(ToolError::from) }
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        async move { pinned.release(grant).map(|_| ToolOutput::default()).map_err(ToolError::from) }
             .boxed()
     }
 }
 
 /// Lets nothing be read.
 #[derive(Debug)]
-struct NoReads;
+struct DenyReadsPolicy;
 
-impl Policy for NoReads {
+impl Policy for DenyReadsPolicy {
     fn judge(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Deny } else { Verdict::Allow }
     }
@@ -274,21 +278,21 @@ async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
     std::fs::write(folder.path().join("a.txt"), "text").unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    session.with(|session, _| session.set_policy(Arc::new(NoReads)));
+    session.update(|session, _| session.set_policy(Arc::new(DenyReadsPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
     let (mut registry, has_looked) = (Registry::builtin().unwrap(), Arc::<AtomicBool>::default());
-    registry.add_dyn(Box::new(Shows(has_looked.clone())));
+    registry.add_dyn(Box::new(ShowingServerTool(has_looked.clone())));
     let (id, turn) = ("c".into(), "t".into());
     let open = registry.announce(&session, &id, &turn, "shows", &context, &cancel).unwrap();
-    let ended = perform(open, registry.call("shows", json!({}), &context)).await;
-    assert_eq!(ended.reason, Some(Reason::Permission), "{}", ended.text);
+    let ended = execute_call(open, registry.prepare_call("shows", json!({}), &context)).await;
+    assert_eq!(ended.reason, Some(CallEndReason::Permission), "{}", ended.text);
     assert!(!has_looked.load(Ordering::Relaxed));
 }
 
 #[test]
 fn a_schema_is_published_without_what_models_need_not_know() {
     let mut registry = Registry::builtin().unwrap();
-    registry.add_dyn(Box::new(Remote("word_count", None)));
+    registry.add_dyn(Box::new(ServerTool("word_count", None)));
     let listed = registry.iter().find(|tool| tool.spec.name == "word_count").unwrap();
     let properties = json!({ "query": { "type": "string" }, "x-version": { "type": "number" } });
     let expected = json!({ "type": "object", "properties": properties, "required": ["x-version"] });
@@ -341,13 +345,16 @@ fn no_two_tools_share_a_name() {
 
 #[test]
 fn a_silent_tool_that_changes_files_has_an_unknown_effect() {
-    let spec = || Spec::new("shows", "Changes a file.", ToolKind::Edit).with_reach(Reach::Changes);
+    let spec = || {
+        Spec::new("shows", "Changes a file.", ToolKind::Edit)
+            .with_side_effects(SideEffects::Changes)
+    };
     let modified = || FileChange::new(Operation::Modify, "/p/a");
     let large = FileChange { unlisted: (1, 1), ..modified() };
     let moved = FileChange::new(Operation::Move { from: "/p/b".into() }, "/p/a");
     for (change, acts) in [(modified(), false), (large, true), (moved, true)] {
-        let draft = Draft { changes: vec![change], ..Draft::new(()) };
-        let effects = told_effects(&spec(), &draft);
+        let draft = ToolPreview { changes: vec![change], ..ToolPreview::new(()) };
+        let effects = declared_effects(&spec(), &draft);
         assert_eq!(effects.iter().any(|effect| *effect == Effect::Unknown), acts);
     }
 }

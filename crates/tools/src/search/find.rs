@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use acp_types::Location;
 
 use crate::error::ToolError;
-use crate::files::system::Kind;
-use crate::files::walk::{Budget, Cancel, Ignored, Order, Stop, Walk};
-use crate::files::workspace::{Resolved, Workspace};
-use crate::limits::{ENTRIES, ENTRIES_GATHERED, MATCH_LOCATIONS};
-use crate::progress::Pace;
-use crate::search::grep::{Seen, Watch};
-use crate::search::{Names, PathGlob};
+use crate::files::system::FileKind;
+use crate::files::walk::{EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::limits::{MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_MATCH_LOCATIONS};
+use crate::progress::ProgressThrottle;
+use crate::search::grep::{OnSearchProgress, SearchProgress};
+use crate::search::{EntryPage, SearchGlob};
 
-use self::fuzzy::{Best, Fuzzy};
+use self::fuzzy::{BestMatches, FuzzyMatcher};
 
 /// Which names to find, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct NameQuery {
     /// A glob, or letters for [`NameMatch::Fuzzy`].
     pub pattern: String,
     /// How the pattern is meant.
-    pub how: NameMatch,
+    pub pattern_kind: NamePatternKind,
     /// The directory to search, `cwd` if none.
     pub path: Option<String>,
     /// Whether that is found which `.gitignore` and the like name.
@@ -40,7 +40,7 @@ pub struct NameQuery {
 /// How a pattern for names is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NameMatch {
+pub enum NamePatternKind {
     /// Without a slash it matches names anywhere; with one it matches paths relative to the
     /// searched directory, where `*` stays in one component and `**` does not.
     Glob,
@@ -54,7 +54,7 @@ impl NameQuery {
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
-            how: NameMatch::Glob,
+            pattern_kind: NamePatternKind::Glob,
             path: None,
             include_ignored: false,
             max_results: None,
@@ -64,7 +64,7 @@ impl NameQuery {
 }
 
 /// What a search for names found: by a glob in the order of the names, else the best first.
-pub type FoundPaths = Names<FoundPath>;
+pub type FoundPaths = EntryPage<FoundPath>;
 
 /// One path that a search for names found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct FoundPath {
 pub fn find(
     workspace: &Workspace,
     query: &NameQuery,
-    cancel: &Cancel<'_>,
+    cancel: &IsCancelled<'_>,
 ) -> Result<FoundPaths, ToolError> {
     let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
     find_at(workspace, query, &at, cancel, &|_| {})
@@ -100,112 +100,131 @@ pub fn find(
 pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
-    at: &Resolved,
-    cancel: &Cancel<'_>,
-    watch: &Watch<'_>,
+    at: &WorkspacePath,
+    cancel: &IsCancelled<'_>,
+    watch: &OnSearchProgress<'_>,
 ) -> Result<FoundPaths, ToolError> {
     let offset = query.offset as usize;
-    if offset > ENTRIES_GATHERED {
-        let message = format!("offset is at most {ENTRIES_GATHERED}; narrow the pattern instead");
-        return Err(ToolError::invalid(message));
+    if offset > MAX_ENTRIES_GATHERED {
+        let message =
+            format!("offset is at most {MAX_ENTRIES_GATHERED}; narrow the pattern instead");
+        return Err(ToolError::invalid_arguments(message));
     }
-    let limit = query.max_results.map_or(ENTRIES, |most| most as usize).clamp(1, ENTRIES);
-    let mut pattern = match query.how {
-        NameMatch::Glob => Either::Glob(PathGlob::parse(&query.pattern)?),
-        NameMatch::Fuzzy => Either::Fuzzy(Fuzzy::parse(&query.pattern)?),
+    let limit = query
+        .max_results
+        .map_or(MAX_ENTRIES_SHOWN, |most| most as usize)
+        .clamp(1, MAX_ENTRIES_SHOWN);
+    let mut pattern = match query.pattern_kind {
+        NamePatternKind::Glob => NameMatcher::Glob(SearchGlob::parse(&query.pattern)?),
+        NamePatternKind::Fuzzy => NameMatcher::Fuzzy(FuzzyMatcher::parse(&query.pattern)?),
     };
-    let ignored = Ignored::shown_if(query.include_ignored);
-    let budget = Budget::new(cancel);
-    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
-    let (top, pace) = (at.path(), Pace::begin());
-    let mut look = Look { walk, top, watch, seen: 0, found: 0, pace };
+    let ignored = IgnoredFiles::include_if(query.include_ignored);
+    let budget = SearchBudget::new(cancel);
+    let walk = Walk::new(workspace, at, usize::MAX, WalkOrder::ByName, ignored, budget)?;
+    let (top, pace) = (at.path(), ProgressThrottle::begin());
+    let mut look = PathSearch {
+        walk,
+        root_path: top,
+        on_progress: watch,
+        entries_seen: 0,
+        match_count: 0,
+        throttle: pace,
+    };
     let (passed, entries) = match &mut pattern {
-        Either::Glob(glob) => look.in_order(glob, offset, limit),
-        Either::Fuzzy(fuzzy) => look.by_score(fuzzy, offset, limit),
+        NameMatcher::Glob(glob) => look.collect_in_order(glob, offset, limit),
+        NameMatcher::Fuzzy(fuzzy) => look.collect_best(fuzzy, offset, limit),
     };
-    let left_out = look.found - passed - entries.len();
-    let is_enough = matches!(pattern, Either::Glob(_)) && left_out == ENTRIES_GATHERED;
-    Ok(Names {
+    let left_out = look.match_count - passed - entries.len();
+    let is_enough = matches!(pattern, NameMatcher::Glob(_)) && left_out == MAX_ENTRIES_GATHERED;
+    Ok(EntryPage {
         path: at.path().to_owned(),
         entries,
-        passed,
-        left_out,
-        stop: look.walk.stop().or(is_enough.then_some(Stop::Enough)),
+        skipped_entries: passed,
+        omitted_entries: left_out,
+        stop: look.walk.early_stop().or(is_enough.then_some(EarlyStop::LimitReached)),
         unreadable: look.walk.unreadable(),
-        cut: look.walk.cut(),
+        truncated_directories: look.walk.truncated_directories(),
     })
 }
 
-enum Either {
-    Glob(PathGlob),
-    Fuzzy(Fuzzy),
+enum NameMatcher {
+    Glob(SearchGlob),
+    Fuzzy(FuzzyMatcher),
 }
 
 /// A walk that counts what it finds, and tells of it.
-struct Look<'a> {
+struct PathSearch<'a> {
     walk: Walk<'a>,
     /// Where it begins, in the words of the session.
-    top: &'a Path,
-    watch: &'a Watch<'a>,
+    root_path: &'a Path,
+    on_progress: &'a OnSearchProgress<'a>,
     /// How many entries it saw, and how many of them match.
-    seen: usize,
-    found: usize,
-    pace: Pace,
+    entries_seen: usize,
+    match_count: usize,
+    throttle: ProgressThrottle,
 }
 
-impl Look<'_> {
+impl PathSearch<'_> {
     /// Takes the matches as they come, and counts the rest up to a bound.
-    fn in_order(
+    fn collect_in_order(
         &mut self,
-        glob: &PathGlob,
+        glob: &SearchGlob,
         offset: usize,
         limit: usize,
     ) -> (usize, Vec<FoundPath>) {
-        let next = |look: &mut Self| look.next(|path| glob.matches(path).then_some(()));
+        let next = |look: &mut Self| look.next_match(|path| glob.matches(path).then_some(()));
         let passed = from_fn(|| next(self)).take(offset).count();
         let mut entries = Vec::new();
         while entries.len() < limit
             && let Some((_, found)) = next(self)
         {
             entries.push(found);
-            if entries.len() <= MATCH_LOCATIONS {
-                let first = locations(self.top, &entries).collect();
-                self.tell(Some(first));
+            if entries.len() <= MAX_MATCH_LOCATIONS {
+                let first = locations(self.root_path, &entries).collect();
+                self.report_progress(Some(first));
             }
         }
-        from_fn(|| next(self)).take(ENTRIES_GATHERED).for_each(drop);
+        from_fn(|| next(self)).take(MAX_ENTRIES_GATHERED).for_each(drop);
         (passed, entries)
     }
 
-    fn tell(&self, locations: Option<Vec<Location>>) {
-        (self.watch)(Seen { files: self.seen, known: None, matches: self.found, locations });
+    fn report_progress(&self, locations: Option<Vec<Location>>) {
+        (self.on_progress)(SearchProgress {
+            files_searched: self.entries_seen,
+            files_found: None,
+            match_count: self.match_count,
+            locations,
+        });
     }
 
     /// Looks at all, and keeps the best.
-    fn by_score(
+    fn collect_best(
         &mut self,
-        fuzzy: &mut Fuzzy,
+        fuzzy: &mut FuzzyMatcher,
         offset: usize,
         limit: usize,
     ) -> (usize, Vec<FoundPath>) {
-        let mut best = Best::of(offset + limit);
-        while let Some((score, found)) = self.next(|path| fuzzy.score(path)) {
+        let mut best = BestMatches::with_limit(offset + limit);
+        while let Some((score, found)) = self.next_match(|path| fuzzy.score(path)) {
             best.add(score, found);
         }
-        (offset.min(self.found), best.into_sorted().skip(offset).collect())
+        (offset.min(self.match_count), best.into_sorted().skip(offset).collect())
     }
 
     /// Returns the next match, and what the pattern says of it.
-    fn next<T>(&mut self, mut matches: impl FnMut(&Path) -> Option<T>) -> Option<(T, FoundPath)> {
+    fn next_match<T>(
+        &mut self,
+        mut matches: impl FnMut(&Path) -> Option<T>,
+    ) -> Option<(T, FoundPath)> {
         loop {
             let found = self.walk.next()?;
-            self.seen += 1;
-            if self.pace.is_due() {
-                self.tell(None);
+            self.entries_seen += 1;
+            if self.throttle.is_due() {
+                self.report_progress(None);
             }
             if let Some(what) = matches(&found.path) {
-                self.found += 1;
-                let is_directory = found.kind == Kind::Directory;
+                self.match_count += 1;
+                let is_directory = found.kind == FileKind::Directory;
                 return Some((what, FoundPath { path: found.path, is_directory }));
             }
         }
@@ -216,8 +235,8 @@ impl FoundPaths {
     /// Returns the offset to go on with, if there is more to show.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
-        let next = self.passed + self.entries.len();
-        (self.left_out > 0 && next <= ENTRIES_GATHERED).then_some(next)
+        let next = self.skipped_entries + self.entries.len();
+        (self.omitted_entries > 0 && next <= MAX_ENTRIES_GATHERED).then_some(next)
     }
 
     /// Returns the paths as text, one a line, relative to `cwd` where they are inside of it.
@@ -229,12 +248,12 @@ impl FoundPaths {
             text.push_str(if entry.is_directory { "/\n" } else { "\n" });
         }
         if self.entries.is_empty() {
-            text.push_str(&match self.passed {
+            text.push_str(&match self.skipped_entries {
                 0 => "[no name matches]\n".to_owned(),
                 passed => format!("[no more matches: there are {passed}]\n"),
             });
         }
-        text + &self.ending(self.next_offset())
+        text + &self.footer(self.next_offset())
     }
 
     /// Returns the first paths as locations, for a client to follow.
@@ -250,7 +269,7 @@ impl FoundPaths {
 }
 
 fn locations(top: &Path, entries: &[FoundPath]) -> impl Iterator<Item = Location> {
-    let first = entries.iter().take(MATCH_LOCATIONS);
+    let first = entries.iter().take(MAX_MATCH_LOCATIONS);
     first.filter_map(|entry| Location::try_new(top.join(&entry.path)).ok())
 }
 

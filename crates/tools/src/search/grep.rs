@@ -7,12 +7,12 @@
 //! matches in that order are always shown, whichever thread was faster. Every file is opened in the
 //! directory that it was found in, beneath its root; links are not followed.
 
-mod file;
-mod files;
+mod file_queue;
+mod file_search;
 mod matcher;
-mod page;
 mod query;
-mod text;
+mod result_page;
+mod result_text;
 
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -23,17 +23,19 @@ use std::time::Instant;
 use acp_types::Location;
 
 use crate::error::ToolError;
-use crate::files::walk::{Budget, Cancel, Ignored, Order, Stop, Walk, threads};
-use crate::files::workspace::{Resolved, Workspace};
-use crate::limits::MATCH_CONTEXT;
+use crate::files::walk::{
+    EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder, threads,
+};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::limits::MAX_MATCH_CONTEXT_LINES;
 use crate::lock::lock;
 
-use self::file::Look;
-use self::files::Files;
-use self::page::{Page, Part, Searched};
-use self::query::Filter;
+use self::file_queue::FileQueue;
+use self::file_search::FileSearch;
+use self::query::FileFilter;
+use self::result_page::{FileSearchResult, PageRange, ResultPage};
 
-pub use self::query::Query;
+pub use self::query::GrepQuery;
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,13 +46,13 @@ pub struct Matches {
     /// How many matching lines are shown.
     pub count: usize,
     /// How many matching lines were passed over before these, as was asked for.
-    pub passed: usize,
+    pub skipped_matches: usize,
     /// Whether there are more matches than are shown.
     pub truncated: bool,
     /// Why it did not look at everything, if not because of too many matches.
-    pub stop: Option<Stop>,
+    pub stop: Option<EarlyStop>,
     /// What was not searched. Where matches are left out this may differ between equal searches.
-    pub skipped: Skipped,
+    pub unsearched: UnsearchedCounts,
 }
 
 /// What one file holds of a search.
@@ -62,15 +64,15 @@ pub struct FileMatches {
     /// The matching lines and those around them.
     pub lines: Vec<MatchLine>,
     /// Why the file was not searched to its end, if it was not and is not the last one shown.
-    pub end: Option<FileEnd>,
+    pub partial_reason: Option<PartialSearchReason>,
 }
 
 /// Why a file with matches was not searched to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum FileEnd {
+pub enum PartialSearchReason {
     /// It has more matches than were asked for of one file.
-    PerFile,
+    MatchLimit,
     /// What follows holds a NUL byte.
     Binary,
     /// A line of more than 4 MiB follows.
@@ -92,7 +94,7 @@ pub struct MatchLine {
 /// How many files and directories were not searched, or not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Skipped {
+pub struct UnsearchedCounts {
     /// They hold a NUL byte, and no match before it.
     pub binary: usize,
     /// They have more than 8 MiB, too much to be searched over several lines.
@@ -102,24 +104,24 @@ pub struct Skipped {
     /// They could not be read.
     pub unreadable: usize,
     /// They are directories of more than 500,000 entries, which are looked at.
-    pub cut: usize,
+    pub truncated_directories: usize,
 }
 
 /// How far a search is, for those who watch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SearchProgress {
     /// How many files were searched.
-    pub(crate) files: usize,
+    pub(crate) files_searched: usize,
     /// How many files to search were found so far, if that is known.
-    pub(crate) known: Option<usize>,
+    pub(crate) files_found: Option<usize>,
     /// How many matching lines there are to show.
-    pub(crate) matches: usize,
+    pub(crate) match_count: usize,
     /// The first matches in the order of the names, if there are others than before. They stay.
     pub(crate) locations: Option<Vec<Location>>,
 }
 
 /// Told how far a search is, from several threads, one at a time.
-pub(crate) type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
+pub(crate) type OnSearchProgress<'a> = dyn Fn(SearchProgress) + Sync + 'a;
 
 /// Searches the contents of a file, or of all files beneath a directory.
 ///
@@ -131,8 +133,8 @@ pub(crate) type Watch<'a> = dyn Fn(Seen) + Sync + 'a;
 /// not, or an offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
 pub fn search(
     workspace: &Workspace,
-    query: &Query,
-    cancel: &Cancel<'_>,
+    query: &GrepQuery,
+    cancel: &IsCancelled<'_>,
 ) -> Result<Matches, ToolError> {
     let at = workspace.resolve(query.path.as_deref().unwrap_or("."))?;
     search_at(workspace, query, &at, cancel, &|_| {})
@@ -143,42 +145,48 @@ pub fn search(
 /// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn search_at(
     workspace: &Workspace,
-    query: &Query,
-    at: &Resolved,
-    cancel: &Cancel<'_>,
-    watch: &Watch<'_>,
+    query: &GrepQuery,
+    at: &WorkspacePath,
+    cancel: &IsCancelled<'_>,
+    watch: &OnSearchProgress<'_>,
 ) -> Result<Matches, ToolError> {
-    let context = query.context.min(MATCH_CONTEXT) as usize;
-    let part = Part { offset: query.offset()?, limit: query.limit(), context };
-    let budget = Budget::new(cancel);
-    let look = Look::new(query, budget, part)?;
-    let filter = Filter::of(query)?;
-    let mut page = Page::new(part, Instant::now());
+    let context = query.context.min(MAX_MATCH_CONTEXT_LINES) as usize;
+    let part = PageRange { offset: query.offset()?, limit: query.limit(), context };
+    let budget = SearchBudget::new(cancel);
+    let look = FileSearch::new(query, budget, part)?;
+    let filter = FileFilter::from_query(query)?;
+    let mut page = ResultPage::new(part, Instant::now());
     if !workspace.metadata(at)?.is_dir() {
         let file = workspace.open_read(at)?;
-        page.add(0, look.worker().file(Ok(file), || at.path().to_owned()));
+        page.add(0, look.worker().search_file(Ok(file), || at.path().to_owned()));
         return Ok(page.into_matches());
     }
-    let ignored = Ignored::shown_if(query.include_ignored);
-    let walk = Walk::new(workspace, at, usize::MAX, Order::ByName, ignored, budget)?;
-    let run = Run { look, files: Files::new(walk, filter), page: Mutex::new(page), watch };
-    Ok(run.all())
+    let ignored = IgnoredFiles::include_if(query.include_ignored);
+    let walk = Walk::new(workspace, at, usize::MAX, WalkOrder::ByName, ignored, budget)?;
+    let run = ParallelSearch {
+        file_search: look,
+        files: FileQueue::new(walk, filter),
+        page: Mutex::new(page),
+        on_progress: watch,
+    };
+    Ok(run.run())
 }
 
 /// One search of a directory, shared by its threads.
-struct Run<'a> {
-    look: Look<'a>,
-    files: Files<'a>,
-    page: Mutex<Page>,
-    watch: &'a Watch<'a>,
+struct ParallelSearch<'a> {
+    file_search: FileSearch<'a>,
+    files: FileQueue<'a>,
+    page: Mutex<ResultPage>,
+    on_progress: &'a OnSearchProgress<'a>,
 }
 
-impl Run<'_> {
-    fn all(self) -> Matches {
+impl ParallelSearch<'_> {
+    fn run(self) -> Matches {
         thread::scope(|scope| {
             // This thread is one of them.
-            let others: Vec<_> = (1..threads()).map(|_| scope.spawn(|| self.work())).collect();
-            self.work();
+            let others: Vec<_> =
+                (1..threads()).map(|_| scope.spawn(|| self.run_worker())).collect();
+            self.run_worker();
             for other in others {
                 other.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
@@ -187,31 +195,34 @@ impl Run<'_> {
         let page = self.page.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut matches = page.into_matches();
         if !matches.truncated {
-            matches.stop = matches.stop.or_else(|| walk.stop());
+            matches.stop = matches.stop.or_else(|| walk.early_stop());
         }
-        matches.skipped.unreadable += walk.unreadable();
-        matches.skipped.cut += walk.cut();
+        matches.unsearched.unreadable += walk.unreadable();
+        matches.unsearched.truncated_directories += walk.truncated_directories();
         matches
     }
 
-    fn work(&self) {
-        let mut worker = self.look.worker();
+    fn run_worker(&self) {
+        let mut worker = self.file_search.worker();
         while let Some(next) = self.files.next() {
             let path = || self.files.absolute(&next.path);
-            let searched = worker.file(next.open(), path);
-            self.add(next.place, searched);
+            let searched = worker.search_file(next.open(), path);
+            self.add_result(next.index, searched);
         }
     }
 
-    fn add(&self, place: usize, searched: Searched) {
+    fn add_result(&self, place: usize, searched: FileSearchResult) {
         let mut page = lock(&self.page);
         page.add(place, searched);
         if page.is_enough() {
-            self.files.end();
+            self.files.close();
         }
         // Told under the lock, so that news never overtakes news.
-        if let Some(seen) = page.news(Instant::now()) {
-            (self.watch)(Seen { known: Some(self.files.known()), ..seen });
+        if let Some(seen) = page.progress_update(Instant::now()) {
+            (self.on_progress)(SearchProgress {
+                files_found: Some(self.files.found_count()),
+                ..seen
+            });
         }
     }
 }

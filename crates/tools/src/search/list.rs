@@ -2,36 +2,38 @@
 //!
 //! It knows nothing of what the files hold.
 
-use callboard_text::{grouped_count, path_text};
+use callboard_text::{grouped_count_with_noun, path_text};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::error::ToolError;
-use crate::files::system::Kind;
-use crate::files::walk::{Budget, Cancel, Found, Ignored, Order, Stop, Walk};
-use crate::files::workspace::{Resolved, Workspace, open};
-use crate::limits::{ENTRIES, ENTRIES_GATHERED, LIST_DEPTH};
-use crate::progress::Pace;
-use crate::search::Names;
+use crate::files::system::FileKind;
+use crate::files::walk::{
+    EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkEntry, WalkOrder,
+};
+use crate::files::workspace::{Workspace, WorkspacePath, open};
+use crate::limits::{MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_LIST_DEPTH};
+use crate::progress::ProgressThrottle;
+use crate::search::EntryPage;
 
 /// What is in a directory, directories first, in the order of the names, each directory followed by
 /// what is in it.
-pub type Listing = Names<Entry>;
+pub type Listing = EntryPage<ListEntry>;
 
 /// One entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Entry {
+pub struct ListEntry {
     /// The path relative to the listed directory.
     pub path: PathBuf,
     /// What it is.
-    pub kind: EntryKind,
+    pub kind: ListEntryKind,
 }
 
 /// What an entry of a listing is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum EntryKind {
+pub enum ListEntryKind {
     /// A directory.
     Directory,
     /// A regular file.
@@ -80,7 +82,7 @@ impl ListQuery {
 pub fn list(
     workspace: &Workspace,
     query: &ListQuery,
-    cancel: &Cancel<'_>,
+    cancel: &IsCancelled<'_>,
 ) -> Result<Listing, ToolError> {
     list_at(workspace, query, &workspace.resolve(&query.path)?, cancel, &|_| {})
 }
@@ -90,49 +92,52 @@ pub fn list(
 pub(crate) fn list_at(
     workspace: &Workspace,
     query: &ListQuery,
-    at: &Resolved,
-    cancel: &Cancel<'_>,
+    at: &WorkspacePath,
+    cancel: &IsCancelled<'_>,
     watch: &dyn Fn(usize),
 ) -> Result<Listing, ToolError> {
-    let (mut pace, mut seen) = (Pace::begin(), 0);
-    let mut count = |_: &Found| {
+    let (mut pace, mut seen) = (ProgressThrottle::begin(), 0);
+    let mut count = |_: &WalkEntry| {
         seen += 1;
         if pace.is_due() {
             watch(seen);
         }
     };
-    let depth = query.depth.unwrap_or(1).clamp(1, LIST_DEPTH) as usize;
-    let (ignored, budget) = (Ignored::shown_if(query.include_ignored), Budget::new(cancel));
-    let mut walk = Walk::new(workspace, at, depth, Order::DirectoriesFirst, ignored, budget)?;
+    let depth = query.depth.unwrap_or(1).clamp(1, MAX_LIST_DEPTH) as usize;
+    let (ignored, budget) =
+        (IgnoredFiles::include_if(query.include_ignored), SearchBudget::new(cancel));
+    let mut walk = Walk::new(workspace, at, depth, WalkOrder::DirectoriesFirst, ignored, budget)?;
     let passed = walk.by_ref().inspect(&mut count).take(query.offset as usize).count();
     let mut entries = Vec::new();
-    while entries.len() < ENTRIES
+    while entries.len() < MAX_ENTRIES_SHOWN
         && let Some(found) = walk.next()
     {
         count(&found);
-        let kind = entry_kind(workspace, &walk.place(&found.path), found.kind);
-        entries.push(Entry { path: found.path, kind });
+        let kind = entry_kind(workspace, &walk.workspace_path(&found.path), found.kind);
+        entries.push(ListEntry { path: found.path, kind });
     }
-    let left_out = walk.by_ref().inspect(count).take(ENTRIES_GATHERED).count();
-    Ok(Names {
+    let left_out = walk.by_ref().inspect(count).take(MAX_ENTRIES_GATHERED).count();
+    Ok(EntryPage {
         path: at.path().to_owned(),
         entries,
-        passed,
-        left_out,
-        stop: walk.stop().or((left_out == ENTRIES_GATHERED).then_some(Stop::Enough)),
+        skipped_entries: passed,
+        omitted_entries: left_out,
+        stop: walk
+            .early_stop()
+            .or((left_out == MAX_ENTRIES_GATHERED).then_some(EarlyStop::LimitReached)),
         unreadable: walk.unreadable(),
-        cut: walk.cut(),
+        truncated_directories: walk.truncated_directories(),
     })
 }
 
-fn entry_kind(workspace: &Workspace, at: &Resolved, kind: Kind) -> EntryKind {
+fn entry_kind(workspace: &Workspace, at: &WorkspacePath, kind: FileKind) -> ListEntryKind {
     match kind {
-        Kind::Directory => EntryKind::Directory,
-        Kind::Special => EntryKind::Special,
-        Kind::File => {
-            EntryKind::File { bytes: workspace.metadata(at).map_or(0, |metadata| metadata.len()) }
-        }
-        Kind::Link => EntryKind::Link { target: open::read_link(at).unwrap_or_default() },
+        FileKind::Directory => ListEntryKind::Directory,
+        FileKind::Special => ListEntryKind::Special,
+        FileKind::File => ListEntryKind::File {
+            bytes: workspace.metadata(at).map_or(0, |metadata| metadata.len()),
+        },
+        FileKind::Link => ListEntryKind::Link { target: open::read_link(at).unwrap_or_default() },
     }
 }
 
@@ -140,45 +145,45 @@ impl Listing {
     /// Returns the offset to go on with, if there is more to show.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
-        (self.left_out > 0).then_some(self.passed + self.entries.len())
+        (self.omitted_entries > 0).then_some(self.skipped_entries + self.entries.len())
     }
 
     /// Returns the listing as text, one entry a line.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        for Entry { path, kind } in &self.entries {
+        for ListEntry { path, kind } in &self.entries {
             let path = path_text(path);
             // Writing to a String cannot fail.
             let _ = match kind {
-                EntryKind::Directory => writeln!(text, "{path}/"),
-                EntryKind::File { bytes } => {
-                    writeln!(text, "{path} ({})", grouped_count(*bytes, "byte", "bytes"))
+                ListEntryKind::Directory => writeln!(text, "{path}/"),
+                ListEntryKind::File { bytes } => {
+                    writeln!(text, "{path} ({})", grouped_count_with_noun(*bytes, "byte", "bytes"))
                 }
-                EntryKind::Link { target } => writeln!(text, "{path} -> {}", path_text(target)),
-                EntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
+                ListEntryKind::Link { target } => writeln!(text, "{path} -> {}", path_text(target)),
+                ListEntryKind::Special => writeln!(text, "{path} (FIFO, socket or device)"),
             };
         }
         if self.entries.is_empty() {
-            text.push_str(match self.passed {
+            text.push_str(match self.skipped_entries {
                 0 => "[nothing here, or only what .gitignore hides]\n",
                 _ => "[nothing more here]\n",
             });
         }
-        text + &self.ending(self.next_offset())
+        text + &self.footer(self.next_offset())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ListQuery, Listing, Names, list};
-    use crate::error::Code;
-    use crate::files::walk::Stop;
-    use crate::files::workspace::testing::{Tree, tree};
-    use crate::limits::ENTRIES;
+    use super::{EntryPage, ListQuery, Listing, list};
+    use crate::error::ErrorCode;
+    use crate::files::walk::EarlyStop;
+    use crate::files::workspace::testing::{TestWorkspace, test_workspace};
+    use crate::limits::MAX_ENTRIES_SHOWN;
     use pretty_assertions::assert_eq;
 
-    fn listed(tree: &Tree, path: &str, depth: Option<u32>) -> Listing {
+    fn listed(tree: &TestWorkspace, path: &str, depth: Option<u32>) -> Listing {
         let query = ListQuery { depth, ..ListQuery::new(path) };
         list(&tree.workspace, &query, &|| false).unwrap()
     }
@@ -186,7 +191,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_listing_has_directories_first_and_sizes_and_links() {
-        let tree = tree(&[
+        let tree = test_workspace(&[
             ("b/c/d.txt", "12345"),
             ("b/.hidden", ""),
             ("a.txt", &"x".repeat(1_234)),
@@ -219,7 +224,7 @@ mod tests {
 
     #[test]
     fn rules_nearer_to_a_file_overrule_those_above() {
-        let tree = tree(&[
+        let tree = test_workspace(&[
             (".gitignore", "*.log\n"),
             (".git/info/exclude", "private\n"),
             ("private", ""),
@@ -240,16 +245,16 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_repository_above_the_root_count() {
-        let tree = tree(&[("a.log", ""), ("b", "")]);
-        std::fs::create_dir(tree.outer().join(".git")).unwrap();
-        std::fs::write(tree.outer().join(".gitignore"), "*.log\n").unwrap();
+        let tree = test_workspace(&[("a.log", ""), ("b", "")]);
+        std::fs::create_dir(tree.outer_folder().join(".git")).unwrap();
+        std::fs::write(tree.outer_folder().join(".gitignore"), "*.log\n").unwrap();
         assert_eq!(listed(&tree, ".", None).to_text(), "b (0 bytes)\n");
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn ignore_files_that_are_no_files_do_no_harm() {
-        let tree = tree(&[
+        let tree = test_workspace(&[
             ("a/x", ""),
             ("b/x", ""),
             ("c/x", ""),
@@ -266,42 +271,52 @@ mod tests {
 
     #[test]
     fn a_long_listing_is_cut_and_counted() {
-        let tree = tree(&[]);
-        for name in 0..ENTRIES + 7 {
+        let tree = test_workspace(&[]);
+        for name in 0..MAX_ENTRIES_SHOWN + 7 {
             tree.write(&format!("{name:05}"), "");
         }
         let listing = listed(&tree, ".", None);
-        assert_eq!((listing.entries.len(), listing.left_out), (ENTRIES, 7));
+        assert_eq!((listing.entries.len(), listing.omitted_entries), (MAX_ENTRIES_SHOWN, 7));
         let more = "[7 more; narrow the path or the pattern, or go on with offset 1000]\n";
         assert!(listing.to_text().ends_with(more));
         let query = ListQuery { offset: 1_000, ..ListQuery::new(".") };
         let rest = list(&tree.workspace, &query, &|| false).unwrap();
-        assert_eq!((rest.entries.len(), rest.left_out, rest.next_offset()), (7, 0, None));
+        assert_eq!((rest.entries.len(), rest.omitted_entries, rest.next_offset()), (7, 0, None));
         assert_eq!(rest.entries[0].path.to_str(), Some("01000"));
         let query = ListQuery { offset: 1_007, ..ListQuery::new(".") };
         let nothing = list(&tree.workspace, &query, &|| false).unwrap();
         assert_eq!(nothing.to_text(), "[nothing more here]\n");
         let listing = list(&tree.workspace, &ListQuery::new("."), &|| true).unwrap();
-        assert_eq!((listing.entries.len(), listing.stop), (0, Some(Stop::Cancelled)));
+        assert_eq!((listing.entries.len(), listing.stop), (0, Some(EarlyStop::Cancelled)));
     }
 
     #[test]
     fn a_directory_with_too_many_entries_is_not_said_to_be_unreadable() {
         let names = |unreadable, cut| {
             let (path, entries) = ("/a".into(), vec![(); 3]);
-            Names { path, entries, passed: 0, left_out: 0, stop: None, unreadable, cut }
+            EntryPage {
+                path,
+                entries,
+                skipped_entries: 0,
+                omitted_entries: 0,
+                stop: None,
+                unreadable,
+                truncated_directories: cut,
+            }
         };
         let said = "[2 directories have more than 500,000 entries: the rest is not shown]\n";
-        assert_eq!(names(0, 2).ending(None), said);
-        assert_eq!(names(2, 0).ending(None), "[2 directories could not be read]\n");
+        assert_eq!(names(0, 2).footer(None), said);
+        assert_eq!(names(2, 0).footer(None), "[2 directories could not be read]\n");
     }
 
     #[test]
     fn only_directories_are_listed() {
-        let tree = tree(&[("file", "")]);
-        for (path, code) in
-            [("file", Code::NotADirectory), ("nothing", Code::NotFound), ("..", Code::OutsideRoots)]
-        {
+        let tree = test_workspace(&[("file", "")]);
+        for (path, code) in [
+            ("file", ErrorCode::NotADirectory),
+            ("nothing", ErrorCode::NotFound),
+            ("..", ErrorCode::OutsideRoots),
+        ] {
             let error = list(&tree.workspace, &ListQuery::new(path), &|| false).unwrap_err();
             assert_eq!(error.code(), Some(code), "{path}");
         }

@@ -7,18 +7,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_types::Exit;
+use acp_types::TerminalExit;
 use callboard_text::{head, visible};
 use futures::future::BoxFuture;
 
-use crate::limits::CLIENT_REASON_BYTES;
+use crate::limits::MAX_CLIENT_ERROR_BYTES;
 
 /// The texts of files as a client holds them.
 ///
 /// Each method ends within a bounded time. Dropping what it returns takes the request back.
 pub trait TextBackend: fmt::Debug + Send + Sync {
     /// Returns whether the client takes texts too; if not, [`write`](Self::write) is never called.
-    fn writes(&self) -> bool;
+    fn can_write(&self) -> bool;
 
     /// Asks for the whole text of a file, by its absolute path.
     ///
@@ -45,7 +45,7 @@ impl ClientError {
     /// Makes it of what the client said, of which the beginning is kept, made visible.
     #[must_use]
     pub fn new(why: &str) -> Self {
-        Self(visible(head(why.trim(), CLIENT_REASON_BYTES)).trim_end_matches('.').to_owned())
+        Self(visible(head(why.trim(), MAX_CLIENT_ERROR_BYTES)).trim_end_matches('.').to_owned())
     }
 }
 
@@ -80,7 +80,7 @@ pub trait ClientTerminal: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// What the client said.
-    fn wait(&self) -> BoxFuture<'_, Result<Exit, ClientError>>;
+    fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>>;
 
     /// Asks for its output so far.
     ///
@@ -118,7 +118,7 @@ pub struct ClientOutput {
     /// What the client kept of it.
     pub text: String,
     /// Whether that is not all: the beginning is missing then, or the end, as clients differ.
-    pub is_cut: bool,
+    pub is_truncated: bool,
     /// How the command ended, once it has.
-    pub exit: Option<Exit>,
+    pub exit: Option<TerminalExit>,
 }

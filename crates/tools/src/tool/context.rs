@@ -11,7 +11,7 @@ use tokio::task::JoinError;
 use super::backend::{TerminalBackend, TextBackend};
 use crate::error::ToolError;
 use crate::files::LateWrite;
-use crate::files::workspace::{Resolved, Workspace, guard};
+use crate::files::workspace::{Workspace, WorkspacePath, guard};
 
 /// What every call of a session may use.
 #[derive(Clone)]
@@ -57,21 +57,21 @@ impl Context {
     /// to whoever asks next. Results of changes say it too, so this is for what comes after the
     /// last one: between requests, at the end of a turn and of a session.
     pub async fn late_writes(&self) -> Vec<String> {
-        if self.workspace.undo().is_watching() {
+        if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
-                workspace.look_for_late_writes();
+                workspace.detect_late_writes();
                 Ok(())
             };
             // It cannot fail; a panic costs what would have been found.
-            drop(self.on_files(look).await);
+            drop(self.run_blocking(look).await);
         }
-        let late = self.workspace.undo().late();
+        let late = self.workspace.undo_store().take_late_writes();
         let told = |late: &LateWrite| late.note(self.workspace.display(&late.path)).to_string();
         late.iter().map(told).collect()
     }
 
     /// Does blocking work on files where it holds up no other task.
-    pub(crate) async fn on_files<T: Send + 'static>(
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
@@ -81,26 +81,26 @@ impl Context {
 
     /// Looks at a place that a call names, where that holds up no other task, and tells what
     /// reading or searching it does.
-    pub(crate) async fn looking(
+    pub(crate) async fn inspect_with_effects(
         &self,
         given: &str,
         effect: fn(PathBuf) -> Effect,
-    ) -> Result<(Resolved, Effects), ToolError> {
+    ) -> Result<(WorkspacePath, Effects), ToolError> {
         let given = given.to_owned();
-        self.on_files(move |workspace| {
-            let at = workspace.look(&given)?;
-            let effects = guard::looked_at(workspace, &at, effect);
+        self.run_blocking(move |workspace| {
+            let at = workspace.inspect(&given)?;
+            let effects = guard::path_effects(workspace, &at, effect);
             Ok((at, effects))
         })
         .await
     }
 
     /// Waits until what killed processes left unfinished is in order.
-    pub(crate) async fn recovered(&self) -> Result<(), ToolError> {
+    pub(crate) async fn wait_recovered(&self) -> Result<(), ToolError> {
         if self.workspace.is_recovered() {
             return Ok(());
         }
-        self.on_files(|workspace| {
+        self.run_blocking(|workspace| {
             workspace.recover();
             Ok(())
         })
@@ -122,18 +122,18 @@ impl fmt::Debug for Context {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    joined(tokio::task::spawn_blocking(work).await)
+    unwrap_join(tokio::task::spawn_blocking(work).await)
 }
 
 /// Does work to its end, also where nobody waits for it any more: a call that is cancelled must not
 /// leave files half changed.
-pub(crate) async fn to_its_end<T: Send + 'static>(
+pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
-    joined(tokio::spawn(work).await)
+    unwrap_join(tokio::spawn(work).await)
 }
 
-fn joined<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolError> {
+fn unwrap_join<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolError> {
     match ended {
         Ok(result) => result,
         // A panic goes on in the caller, who ends the call by it.
@@ -146,13 +146,13 @@ fn joined<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolEr
 
 #[cfg(test)]
 mod tests {
-    use super::to_its_end;
+    use super::run_to_completion;
     use tokio::sync::oneshot;
 
     #[tokio::test]
     async fn work_goes_on_when_nobody_waits_for_it_any_more() {
         let ((begin, begun), (end, ended)) = (oneshot::channel(), oneshot::channel());
-        let mut work = Box::pin(to_its_end(async move {
+        let mut work = Box::pin(run_to_completion(async move {
             begun.await.unwrap();
             end.send(()).unwrap();
             Ok(())

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use acp_lifecycle::{AnyPlan, Grant, Pinned};
+use acp_lifecycle::{ErasedPlan, Grant, Pinned};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Description, Draft, Invocation, Output, Spec, Tool, ToolHint, ToolRole, read_first,
+    CallDescription, Context, Invocation, Spec, Tool, ToolHint, ToolOutput, ToolPreview, ToolRole,
+    default_reads,
 };
 use crate::error::ToolError;
 
@@ -101,9 +102,12 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     ///
     /// By default, the title is the name of the tool and the arguments in words, or the message of the
     /// key that [`Spec::with_title`] sets.
-    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+    fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let _ = context;
-        Some(Description::new(self.spec().own_title()).with("arguments", arguments_in_words(args)))
+        Some(
+            CallDescription::new(self.spec().custom_title())
+                .with("arguments", arguments_in_words(args)),
+        )
     }
 
     /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`] does.
@@ -119,7 +123,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
         let describe = || self.describe(&args, context);
-        ready(Ok(read_first(self.spec().reach, describe))).boxed()
+        ready(Ok(default_reads(self.spec().side_effects, describe))).boxed()
     }
 
     /// Finds out what a call would do, without doing it, as [`Tool::preview`] does.
@@ -131,7 +135,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         &'a self,
         args: Value,
         invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>>;
+    ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>>;
 
     /// Does what was permitted, as [`Tool::run`] does.
     ///
@@ -140,10 +144,10 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     /// [`ToolError`] if it was not done.
     fn run<'a>(
         &'a self,
-        pinned: Pinned<AnyPlan>,
+        pinned: Pinned<ErasedPlan>,
         grant: Grant,
         invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>>;
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
 impl<T: Tool> DynTool for T {
@@ -172,7 +176,7 @@ impl<T: Tool> DynTool for T {
         T::Args::deserialize(args).is_ok()
     }
 
-    fn describe(&self, args: &Value, context: &Context) -> Option<Description> {
+    fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let args = T::Args::deserialize(args).ok()?;
         Some(Tool::describe(self, &args, context))
     }
@@ -182,18 +186,18 @@ impl<T: Tool> DynTool for T {
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
-        Box::pin(async move { Tool::reads(self, &typed(self, args)?, context).await })
+        Box::pin(async move { Tool::reads(self, &parse_args(self, args)?, context).await })
     }
 
     fn preview<'a>(
         &'a self,
         args: Value,
         invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
         Box::pin(async move {
-            let draft = Tool::preview(self, typed(self, args)?, invocation).await?;
-            Ok(Draft {
-                plan: Box::new(draft.plan) as AnyPlan,
+            let draft = Tool::preview(self, parse_args(self, args)?, invocation).await?;
+            Ok(ToolPreview {
+                plan: Box::new(draft.plan) as ErasedPlan,
                 locations: draft.locations,
                 changes: draft.changes,
                 effects: draft.effects,
@@ -206,10 +210,10 @@ impl<T: Tool> DynTool for T {
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<AnyPlan>,
+        pinned: Pinned<ErasedPlan>,
         grant: Grant,
         invocation: Invocation<'a>,
-    ) -> BoxFuture<'a, Result<Output, ToolError>> {
+    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             match pinned.downcast() {
                 Some(pinned) => Tool::run(self, pinned, grant, invocation).await,
@@ -220,12 +224,12 @@ impl<T: Tool> DynTool for T {
 }
 
 /// Reads the arguments of a tool.
-fn typed<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
+fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
     serde_path_to_error::deserialize(args).map_err(|error| {
         let (name, path) = (Tool::spec(tool).name, error.path().to_string());
         let place = if path == "." { String::new() } else { format!(" {path}:") };
         let what = error.into_inner();
-        ToolError::invalid(format!("The arguments of {name} do not fit:{place} {what}."))
+        ToolError::invalid_arguments(format!("The arguments of {name} do not fit:{place} {what}."))
     })
 }
 

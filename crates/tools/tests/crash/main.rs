@@ -12,8 +12,8 @@
 mod cases;
 mod strace;
 
-use cases::{CASES, Case, State};
-use strace::{Call, Fault, Strace};
+use cases::{CASES, CrashCase, FilesState};
+use strace::{InjectedFault, Strace, SystemCall};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,7 +43,7 @@ fn step() -> usize {
     std::env::var("CRASH_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(199)
 }
 
-fn cases() -> impl Iterator<Item = &'static Case> {
+fn cases() -> impl Iterator<Item = &'static CrashCase> {
     let wanted = std::env::var("CRASH_CASES").unwrap_or_default();
     CASES.iter().filter(move |case| {
         wanted.is_empty() || wanted.split(',').any(|wanted| wanted == case.name)
@@ -51,8 +51,8 @@ fn cases() -> impl Iterator<Item = &'static Case> {
 }
 
 /// Runs a case with one fault, then starts once more, and holds what is there against the law.
-fn require_all_or_nothing(case: &Case, call: &Call, fault: &Fault<'_>) {
-    let scene = case.scene();
+fn require_all_or_nothing(case: &CrashCase, call: &SystemCall, fault: &InjectedFault<'_>) {
+    let scene = case.prepare_folder();
     Strace::run(case, scene.path(), Some((call, fault)));
     let told = std::fs::read_to_string(scene.path().join("told")).ok();
     let of = |what: &str| format!("{}: {fault:?} at {call:?}: {what}, told {told:?}", case.name);
@@ -60,9 +60,9 @@ fn require_all_or_nothing(case: &Case, call: &Call, fault: &Fault<'_>) {
     drop(cases::workspace(scene.path()));
     let state = case.state(scene.path());
     match (state, told.as_deref()) {
-        (State::Broken(what), _) => panic!("{}", of(&what)),
-        (State::Old, Some("done")) => panic!("{}", of("nothing was written")),
-        (State::New, Some(other)) if other != "done" => panic!("{}", of("all was written")),
+        (FilesState::Broken(what), _) => panic!("{}", of(&what)),
+        (FilesState::Old, Some("done")) => panic!("{}", of("nothing was written")),
+        (FilesState::New, Some(other)) if other != "done" => panic!("{}", of("all was written")),
         _ => {}
     }
 }
@@ -74,16 +74,18 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
     }
     let mut faults = Vec::new();
     for case in cases() {
-        let scene = case.scene();
+        let scene = case.prepare_folder();
         let calls = Strace::calls(case, scene.path());
-        assert_eq!(case.state(scene.path()), State::New, "{}", case.name);
+        assert_eq!(case.state(scene.path()), FilesState::New, "{}", case.name);
         assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
         // The disk is told to keep the names too, of what is written.
         let syncs = calls.iter().filter(|call| call.name == "fsync").count();
         assert_eq!(syncs > 0, !case.name.ends_with("delete"), "{}", case.name);
         for call in calls {
-            let errors = ERRORS.iter().map(|name| Fault::Error(name));
-            faults.extend(errors.chain([Fault::Kill]).map(|fault| (case, call.clone(), fault)));
+            let errors = ERRORS.iter().map(|name| InjectedFault::Error(name));
+            faults.extend(
+                errors.chain([InjectedFault::Kill]).map(|fault| (case, call.clone(), fault)),
+            );
         }
     }
     let next = AtomicUsize::new(step() / 2);

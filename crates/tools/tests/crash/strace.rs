@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cases::{BEGIN, Case, END, Renames};
+use crate::cases::{BEGIN_MARKER, CrashCase, END_MARKER, RenameSupport};
 
 /// The call that exchanges names, or replaces nothing.
 const FLAGGED: &str = "renameat2";
 
 /// One file system call of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct SystemCall {
     pub(crate) name: String,
     /// Which one of this name it is in its process, from 1.
     number: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Call {
 
 /// What happens instead of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault<'a> {
+pub(crate) enum InjectedFault<'a> {
     Kill,
     Error(&'a str),
 }
@@ -41,7 +41,7 @@ impl Strace {
     }
 
     /// Runs the change of a case, and returns the file system calls that it made.
-    pub(crate) fn calls(case: &Case, folder: &Path) -> Vec<Call> {
+    pub(crate) fn calls(case: &CrashCase, folder: &Path) -> Vec<SystemCall> {
         Self::run(case, folder, None);
         let log = std::fs::read_to_string(folder.join("log")).unwrap();
         let mut counts = HashMap::<_, HashMap<_, usize>>::new();
@@ -55,13 +55,13 @@ impl Strace {
             }
             let number = counts.entry(process).or_default().entry(name).or_default();
             *number += 1;
-            if arguments.contains(END) {
+            if arguments.contains(END_MARKER) {
                 break;
             }
             if subject == Some(process) {
-                calls.push(Call { name: name.to_owned(), number: *number });
+                calls.push(SystemCall { name: name.to_owned(), number: *number });
             }
-            if arguments.contains(BEGIN) {
+            if arguments.contains(BEGIN_MARKER) {
                 subject = Some(process);
             }
         }
@@ -69,20 +69,24 @@ impl Strace {
     }
 
     /// Runs the change of a case, with a fault at a call.
-    pub(crate) fn run(case: &Case, folder: &Path, fault: Option<(&Call, &Fault<'_>)>) {
+    pub(crate) fn run(
+        case: &CrashCase,
+        folder: &Path,
+        fault: Option<(&SystemCall, &InjectedFault<'_>)>,
+    ) {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
         let also = fault.is_none_or(|(call, _)| call.name != FLAGGED);
-        if also && case.renames() == Renames::Plain {
+        if also && case.renames() == RenameSupport::Plain {
             // As a file system that has none says it.
             command.arg(format!("--inject={FLAGGED}:error=EINVAL"));
         }
         match fault {
             None => command.arg("--trace=%file,%desc"),
-            Some((Call { name, number }, fault)) => {
+            Some((SystemCall { name, number }, fault)) => {
                 let fault = match fault {
-                    Fault::Kill => "signal=KILL".to_owned(),
-                    Fault::Error(name) => format!("error={name}"),
+                    InjectedFault::Kill => "signal=KILL".to_owned(),
+                    InjectedFault::Error(name) => format!("error={name}"),
                 };
                 command.arg(format!("--trace={name},{FLAGGED}"));
                 command.arg(format!("--inject={name}:{fault}:when={number}"))

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use acp_tools::Workspace;
-use acp_tools::edit::{Edit, Which, apply};
+use acp_tools::edit::{Edit, Occurrence, apply};
 use acp_tools::files::Durability;
-use acp_tools::files::encoding::Text;
-use acp_tools::files::stamp::Stamp;
-use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
-use acp_types::diff::spliced;
+use acp_tools::files::content_hash::ContentHash;
+use acp_tools::files::encoding::DecodedText;
+use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all};
+use acp_types::diff::change_from_edits;
 use serde_json::json;
 
 const LINES: usize = 100_000;
@@ -23,20 +23,22 @@ const CAP: u64 = 64 * 1024 * 1024;
 
 /// Everything that `edit_file` does, but for asking: the preview with its diff and its hash, then
 /// the write, with the old file kept.
-fn engine(workspace: &Workspace, old: &str, new: &str) {
-    let at = workspace.look("file").unwrap();
+fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
+    let at = workspace.inspect("file").unwrap();
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };
-    let stamp = Stamp::of(&bytes);
-    let text = Text::decode("file", bytes).unwrap();
-    let edit = Edit { old_text: old.to_owned(), new_text: new.to_owned(), which: Which::Only };
+    let stamp = ContentHash::of_bytes(&bytes);
+    let text = DecodedText::decode("file", bytes).unwrap();
+    let edit =
+        Edit { old_text: old.to_owned(), new_text: new.to_owned(), occurrence: Occurrence::Only };
     let edited = apply(text.as_str(), &[edit]).unwrap();
-    let change = spliced(at.path(), text.as_str(), &edited.text, &edited.splices);
+    let change = change_from_edits(at.path(), text.as_str(), &edited.text, &edited.splices);
     let bytes = edited.into_bytes(&text).unwrap();
-    write_all(workspace, &[Change { at: &at, found: Some(text.bytes()), bytes: &bytes }]).unwrap();
-    assert_eq!((change.counts(), stamp.as_bytes().len()), ((1, 1), 32));
+    write_all(workspace, &[FileWrite { path: &at, expected: Some(text.bytes()), bytes: &bytes }])
+        .unwrap();
+    assert_eq!((change.line_counts(), stamp.as_bytes().len()), ((1, 1), 32));
 }
 
-fn plain(folder: &Path, old: &str, new: &str) {
+fn edit_without_engine(folder: &Path, old: &str, new: &str) {
     let (path, beside) = (folder.join("file"), folder.join("beside"));
     let bytes = fs::read(&path).unwrap();
     let start = memchr::memmem::find(&bytes, old.as_bytes()).unwrap();
@@ -71,16 +73,16 @@ fn one_line_of_many_changes_in_little_more_than_a_plain_rewrite_takes() {
     fs::write(root.join("file"), text).unwrap();
     let workspace = Workspace::new(root.clone(), Vec::new()).unwrap();
     let workspace = workspace.with_durability(Durability::System);
-    let workspace = workspace.keeping(&outer.path().join("state"));
+    let workspace = workspace.with_state_folder(&outer.path().join("state"));
     let [mut ours, mut theirs] = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         let [before, between, after] = [2 * round, 2 * round + 1, 2 * round + 2];
         let at = LINES / 2;
         let start = Instant::now();
-        engine(&workspace, &line(at, before), &line(at, between));
+        edit_with_engine(&workspace, &line(at, before), &line(at, between));
         ours.push(start.elapsed());
         let start = Instant::now();
-        plain(&root, &line(at, between), &line(at, after));
+        edit_without_engine(&root, &line(at, between), &line(at, after));
         theirs.push(start.elapsed());
     }
     let expected = line(LINES / 2, 2 * rounds);

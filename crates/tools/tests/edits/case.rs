@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-use acp_tools::edit::{Edit, Which};
-use acp_tools::files::encoding::Text;
-use acp_types::diff::Splice;
+use acp_tools::edit::{Edit, Occurrence};
+use acp_tools::files::encoding::DecodedText;
+use acp_types::diff::TextEdit;
 use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
 
 use crate::random::Random;
@@ -19,21 +19,21 @@ const BLANKS: [&str; 5] = ["", "", "", "  ", "\t"];
 
 /// A file. It prints as the seed of its edits and its bytes, which is enough to make it again.
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct RandomEditCase {
     pub(crate) bytes: Vec<u8>,
     seed: u64,
 }
 
 /// How the characters of a file are written, as another implementation has it than the one under
 /// test where there is one.
-pub(crate) enum Form {
+pub(crate) enum FileEncoding {
     Utf8,
     Utf16(fn(u16) -> [u8; 2]),
     Legacy(&'static Encoding),
 }
 
-impl Form {
-    pub(crate) fn of(text: &Text) -> Self {
+impl FileEncoding {
+    pub(crate) fn detect(text: &DecodedText) -> Self {
         match text.encoding().as_deref() {
             None => Self::Utf8,
             Some("UTF-16LE") => Self::Utf16(u16::to_le_bytes),
@@ -54,16 +54,16 @@ impl Form {
     }
 }
 
-impl Case {
+impl RandomEditCase {
     pub(crate) fn new(random: &mut Random) -> Self {
         let (form, mark, words): (_, _, &[&[&str]]) = match random.below(7) {
-            0 => (Form::Utf8, "", &[&PLAIN]),
-            1 => (Form::Utf8, "", &[&PLAIN, &LATIN, &CJK, &SIGNS]),
-            2 => (Form::Utf8, "\u{feff}", &[&PLAIN, &SIGNS]),
-            3 => (Form::Utf16(u16::to_le_bytes), "\u{feff}", &[&PLAIN, &CJK, &SIGNS]),
-            4 => (Form::Utf16(u16::to_be_bytes), "\u{feff}", &[&PLAIN, &LATIN]),
-            5 => (Form::Legacy(WINDOWS_1252), "", &[&PLAIN, &LATIN]),
-            _ => (Form::Legacy(SHIFT_JIS), "", &[&PLAIN, &CJK]),
+            0 => (FileEncoding::Utf8, "", &[&PLAIN]),
+            1 => (FileEncoding::Utf8, "", &[&PLAIN, &LATIN, &CJK, &SIGNS]),
+            2 => (FileEncoding::Utf8, "\u{feff}", &[&PLAIN, &SIGNS]),
+            3 => (FileEncoding::Utf16(u16::to_le_bytes), "\u{feff}", &[&PLAIN, &CJK, &SIGNS]),
+            4 => (FileEncoding::Utf16(u16::to_be_bytes), "\u{feff}", &[&PLAIN, &LATIN]),
+            5 => (FileEncoding::Legacy(WINDOWS_1252), "", &[&PLAIN, &LATIN]),
+            _ => (FileEncoding::Legacy(SHIFT_JIS), "", &[&PLAIN, &CJK]),
         };
         let ends: &[&str] = random.pick(&[
             &["\n"],
@@ -94,14 +94,14 @@ impl Case {
     /// Makes edits of one to three places that do not touch, from the last one on, and tells where
     /// they are in the text. Nothing, for files without text.
     pub(crate) fn exact_edits(&self) -> Option<(Vec<Edit>, Vec<Range<usize>>)> {
-        let text = Text::decode("f", self.bytes.clone()).ok()?;
+        let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let text = text.as_str();
         let mut random = Random::new(self.seed);
         let (mut edits, mut spans, mut end) = (Vec::new(), Vec::new(), text.len());
         for _ in 0..=random.below(3) {
-            let Some(span) = span(&mut random, &text[..end]) else { break };
+            let Some(span) = random_span(&mut random, &text[..end]) else { break };
             end = span.start.saturating_sub(1);
-            while !text.is_char_boundary(end) || is_cut(text, end) {
+            while !text.is_char_boundary(end) || is_inside_character(text, end) {
                 end -= 1;
             }
             let old = &text[span.clone()];
@@ -117,7 +117,7 @@ impl Case {
 
     /// Makes an edit whose old text is not quite what is there.
     pub(crate) fn loose_edits(&self) -> Option<Vec<Edit>> {
-        let text = Text::decode("f", self.bytes.clone()).ok()?;
+        let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let random = &mut Random::new(self.seed);
         let text = text.as_str().replace("\r\n", "\n").replace('\r', "\n");
         let text = text.trim_start_matches('\u{feff}');
@@ -141,34 +141,35 @@ impl Case {
             new.pop();
         }
         let end = random.pick(&["", "\n"]);
-        let which = if random.one_in(4) { Which::All } else { Which::Only };
+        let which = if random.one_in(4) { Occurrence::All } else { Occurrence::Only };
         let (old_text, new_text) = (old.join("\n") + end, new.join("\n") + end);
-        (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, which }])
+        (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, occurrence: which }])
     }
 
     /// Requires that new bytes are the old ones outside of the spans, and the new texts in them,
     /// whatever ends their lines have.
     pub(crate) fn require_spans(&self, new: &[u8], edits: &[Edit], spans: &[Range<usize>]) {
-        let old = Text::decode("f", self.bytes.clone()).unwrap();
-        let form = Form::of(&old);
+        let old = DecodedText::decode("f", self.bytes.clone()).unwrap();
+        let form = FileEncoding::detect(&old);
         let (mut rest, mut from) = (new, 0);
         for (edit, span) in edits.iter().zip(spans).rev() {
-            rest = self.without(rest, &form.encode(&old.as_str()[from..span.start]));
-            rest = self.past(rest, &edit.new_text, &form);
+            rest = self.require_prefix(rest, &form.encode(&old.as_str()[from..span.start]));
+            rest = self.skip_text(rest, &edit.new_text, &form);
             from = span.end;
         }
-        rest = self.without(rest, &form.encode(&old.as_str()[from..]));
+        rest = self.require_prefix(rest, &form.encode(&old.as_str()[from..]));
         assert!(rest.is_empty(), "{self:?} {edits:?}");
     }
 
     /// Requires of an edit that means one place that the lines before and after it are the same, to
     /// the byte, whatever the edit itself says of where that is.
     pub(crate) fn require_lines(&self, new: &[u8], edit: &Edit) {
-        if edit.which != Which::Only {
+        if edit.occurrence != Occurrence::Only {
             return;
         }
-        let old = Text::decode("f", self.bytes.clone()).unwrap();
-        let (form, end) = (Form::of(&old), if old.as_str().contains('\n') { '\n' } else { '\r' });
+        let old = DecodedText::decode("f", self.bytes.clone()).unwrap();
+        let (form, end) =
+            (FileEncoding::detect(&old), if old.as_str().contains('\n') { '\n' } else { '\r' });
         let lines = old.as_str().split_inclusive(end).map(|line| form.encode(line));
         let (lines, mut rest) = (lines.collect::<Vec<_>>(), new);
         let mut before = 0;
@@ -185,19 +186,19 @@ impl Case {
         assert!(changed <= edit.old_text.split('\n').count(), "{self:?} {edit:?} {rest:?}");
     }
 
-    fn without<'a>(&self, bytes: &'a [u8], start: &[u8]) -> &'a [u8] {
+    fn require_prefix<'a>(&self, bytes: &'a [u8], start: &[u8]) -> &'a [u8] {
         bytes.strip_prefix(start).unwrap_or_else(|| panic!("{self:?}: {bytes:?} {start:?}"))
     }
 
     /// Passes over a text that may have other line ends.
-    fn past<'a>(&self, mut bytes: &'a [u8], text: &str, form: &Form) -> &'a [u8] {
+    fn skip_text<'a>(&self, mut bytes: &'a [u8], text: &str, form: &FileEncoding) -> &'a [u8] {
         for (at, line) in text.split('\n').enumerate() {
             if at > 0 {
                 let ends = ["\r\n", "\n", "\r"].map(|end| form.encode(end));
                 let after = ends.iter().find_map(|end| bytes.strip_prefix(&end[..]));
                 bytes = after.unwrap_or_else(|| panic!("no line end: {self:?} {bytes:?}"));
             }
-            bytes = self.without(bytes, &form.encode(line));
+            bytes = self.require_prefix(bytes, &form.encode(line));
         }
         bytes
     }
@@ -214,8 +215,8 @@ impl Random {
 }
 
 /// Chooses a place that cuts no line end in two.
-fn span(random: &mut Random, text: &str) -> Option<Range<usize>> {
-    let fits = |at: &usize| text.is_char_boundary(*at) && !is_cut(text, *at);
+fn random_span(random: &mut Random, text: &str) -> Option<Range<usize>> {
+    let fits = |at: &usize| text.is_char_boundary(*at) && !is_inside_character(text, *at);
     let start = random.below(text.len() + 1);
     let start = (start..text.len()).find(fits)?;
     let length = if random.one_in(4) { 1 + random.below(400) } else { 1 + random.below(40) };
@@ -224,7 +225,7 @@ fn span(random: &mut Random, text: &str) -> Option<Range<usize>> {
 }
 
 /// Whether a place is between the two bytes of a line end.
-fn is_cut(text: &str, at: usize) -> bool {
+fn is_inside_character(text: &str, at: usize) -> bool {
     text.as_bytes()[..at].ends_with(b"\r") && text.as_bytes()[at..].starts_with(b"\n")
 }
 
@@ -260,7 +261,9 @@ fn exact_edit(
     let mut places = (0..text.len()).filter(|at| {
         text.is_char_boundary(*at)
             && text.as_bytes()[*at..].starts_with(old_text.as_bytes())
-            && !(is_raw && (is_cut(&text, *at) || is_cut(&text, *at + old_text.len())))
+            && !(is_raw
+                && (is_inside_character(&text, *at)
+                    || is_inside_character(&text, *at + old_text.len())))
     });
     let number = places.position(|at| at == before.len()).unwrap() + 1;
     let is_only = number == 1 && places.next().is_none();
@@ -268,23 +271,23 @@ fn exact_edit(
     let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
     // A new text that holds the old one may be there already, and one before it may hold it too.
     let which = if is_first && is_only && !new_text.contains(&old_text) && random.one_in(2) {
-        Which::Only
+        Occurrence::Only
     } else {
-        Which::Nth(NonZeroU32::new(u32::try_from(number).unwrap()).unwrap())
+        Occurrence::Nth(NonZeroU32::new(u32::try_from(number).unwrap()).unwrap())
     };
-    Edit { old_text, new_text, which }
+    Edit { old_text, new_text, occurrence: which }
 }
 
 /// Returns the bytes between the places that were replaced.
-pub(crate) fn outside(old: &Text, splices: &[Splice]) -> Vec<Vec<u8>> {
-    let form = Form::of(old);
+pub(crate) fn bytes_outside(old: &DecodedText, splices: &[TextEdit]) -> Vec<Vec<u8>> {
+    let form = FileEncoding::detect(old);
     let starts = std::iter::once(0).chain(splices.iter().map(|splice| splice.old.end));
     let ends = splices.iter().map(|splice| splice.old.start).chain([old.as_str().len()]);
     starts.zip(ends).map(|(start, end)| form.encode(&old.as_str()[start..end])).collect()
 }
 
 /// Requires that bytes begin and end with what is kept, and hold all of it in order.
-pub(crate) fn require_in_order(new: &[u8], kept: &[Vec<u8>], case: &Case) {
+pub(crate) fn require_in_order(new: &[u8], kept: &[Vec<u8>], case: &RandomEditCase) {
     assert!(new.starts_with(&kept[0]), "{case:?}");
     assert!(new.ends_with(&kept[kept.len() - 1]), "{case:?}");
     let mut at = 0;

@@ -11,27 +11,27 @@ mod random;
 mod repair;
 
 use acp_tools::Workspace;
-use acp_tools::edit::{Done, Edit, apply};
+use acp_tools::edit::{Edit, EditOutcome, apply};
 use acp_tools::files::Durability;
-use acp_tools::files::encoding::Text;
-use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
+use acp_tools::files::encoding::DecodedText;
+use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all};
 use acp_types::{FileChange, LineTag, diff};
 use proptest::prelude::*;
 
-use case::Case;
+use case::RandomEditCase;
 use random::Random;
 
 /// A file that was edited in memory.
-struct Made {
+struct AppliedEdits {
     old: Vec<u8>,
     new: Vec<u8>,
 }
 
 /// Makes the edits of a case and holds them against the law. Nothing, if they were refused.
-fn make(case: &Case, edits: &[Edit]) -> Option<Made> {
-    let old = Text::decode("f", case.bytes.clone()).ok()?;
+fn apply_edits(case: &RandomEditCase, edits: &[Edit]) -> Option<AppliedEdits> {
+    let old = DecodedText::decode("f", case.bytes.clone()).ok()?;
     let edited = apply(old.as_str(), edits).ok()?;
-    let change = diff::spliced("/f", old.as_str(), &edited.text, &edited.splices);
+    let change = diff::change_from_edits("/f", old.as_str(), &edited.text, &edited.splices);
     let text = edited.text.clone();
 
     let mut end = 0;
@@ -39,18 +39,18 @@ fn make(case: &Case, edits: &[Edit]) -> Option<Made> {
         assert!(end <= splice.old.start && splice.old.start <= splice.old.end, "{case:?}");
         end = splice.old.end;
     }
-    let kept = case::outside(&old, &edited.splices);
+    let kept = case::bytes_outside(&old, &edited.splices);
     let new = edited.into_bytes(&old).expect("only characters that every encoding has come in");
     case::require_in_order(&new, &kept, case);
     // Whoever reads the file next finds the text that the diff was made of.
-    let form = case::Form::of(&old);
+    let form = case::FileEncoding::detect(&old);
     assert_eq!(form.encode(&text), new, "{case:?}");
-    assert_eq!(patched(old.as_str(), &change), text, "{case:?}");
-    Some(Made { old: old.bytes().to_vec(), new })
+    assert_eq!(apply_change(old.as_str(), &change), text, "{case:?}");
+    Some(AppliedEdits { old: old.bytes().to_vec(), new })
 }
 
 /// Applies the hunks as a patch program does: by their line numbers.
-fn patched(old: &str, change: &FileChange) -> String {
+fn apply_change(old: &str, change: &FileChange) -> String {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let (mut new, mut at) = (Vec::new(), 0);
     for hunk in &change.hunks {
@@ -77,17 +77,17 @@ proptest! {
 
     #[test]
     fn exact_edits_replace_their_places_and_nothing_else(seed: u64) {
-        let case = Case::new(&mut Random::new(seed));
+        let case = RandomEditCase::new(&mut Random::new(seed));
         let Some((edits, spans)) = case.exact_edits() else { return Ok(()) };
-        let made = make(&case, &edits).unwrap_or_else(|| panic!("refused: {case:?} {edits:?}"));
+        let made = apply_edits(&case, &edits).unwrap_or_else(|| panic!("refused: {case:?} {edits:?}"));
         case.require_spans(&made.new, &edits, &spans);
     }
 
     #[test]
     fn weaker_matches_leave_the_rest_alone_too(seed: u64) {
-        let case = Case::new(&mut Random::new(seed));
+        let case = RandomEditCase::new(&mut Random::new(seed));
         if let Some(edits) = case.loose_edits()
-            && let Some(made) = make(&case, &edits)
+            && let Some(made) = apply_edits(&case, &edits)
         {
             case.require_lines(&made.new, &edits[0]);
         }
@@ -97,9 +97,9 @@ proptest! {
 /// How many of the loose edits find their place says whether the law above is about anything.
 #[test]
 fn most_of_the_weaker_matches_are_found() {
-    let cases = (0..500).map(|seed| Case::new(&mut Random::new(seed)));
+    let cases = (0..500).map(|seed| RandomEditCase::new(&mut Random::new(seed)));
     let edits = cases.filter_map(|case| Some((case.loose_edits()?, case)));
-    let made: Vec<_> = edits.map(|(edits, case)| make(&case, &edits).is_some()).collect();
+    let made: Vec<_> = edits.map(|(edits, case)| apply_edits(&case, &edits).is_some()).collect();
     let found = made.iter().filter(|is_made| **is_made).count();
     assert!(made.len() > 300 && found * 3 > made.len(), "{found} of {}", made.len());
 }
@@ -115,7 +115,7 @@ fn files_hold_what_the_edits_made_of_them() {
     let (mut written, mut seed) = (0, number("PROPTEST_RNG_SEED").unwrap_or(0));
     while written < cases {
         seed = seed.wrapping_add(1);
-        let case = Case::new(&mut Random::new(seed));
+        let case = RandomEditCase::new(&mut Random::new(seed));
         let Some((edits, _)) = case.exact_edits() else { continue };
         let path = folder.path().join("file");
         std::fs::write(&path, &case.bytes).unwrap();
@@ -123,9 +123,9 @@ fn files_hold_what_the_edits_made_of_them() {
         let PreImage::Bytes(found) = read_whole(&workspace, &at, 1 << 20).unwrap() else {
             panic!()
         };
-        let made = make(&case, &edits).unwrap();
+        let made = apply_edits(&case, &edits).unwrap();
         assert_eq!(found, made.old);
-        let change = Change { at: &at, found: Some(&found), bytes: &made.new };
+        let change = FileWrite { path: &at, expected: Some(&found), bytes: &made.new };
         write_all(&workspace, &[change]).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), made.new, "{case:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -140,9 +140,12 @@ fn an_edit_is_not_made_twice() {
     let edit = Edit {
         old_text: "fn answer() -> u8 {\n    41\n}".into(),
         new_text: "fn answer() -> u8 {\n    4_242\n}".into(),
-        which: acp_tools::edit::Which::Only,
+        occurrence: acp_tools::edit::Occurrence::Only,
     };
     let once = apply(text, std::slice::from_ref(&edit)).unwrap();
     let twice = apply(&once.text, &[edit]).unwrap();
-    assert_eq!((twice.text, twice.done), (once.text, vec![Done::AlreadyApplied { line: 1 }]));
+    assert_eq!(
+        (twice.text, twice.outcomes),
+        (once.text, vec![EditOutcome::AlreadyApplied { line: 1 }])
+    );
 }

@@ -7,14 +7,14 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use acp_tools::edit::{Edit, EditReason, Which, apply};
+use acp_tools::edit::{Edit, EditErrorKind, Occurrence, apply};
 use serde_json::json;
 use similar::TextDiff;
 
 use crate::random::Random;
 
 /// What the line that is meant becomes.
-const MARK: &str = "the_edit_that_was_meant();";
+const EXPECTED_LINE: &str = "the_edit_that_was_meant();";
 
 /// An edit that a model meant, and what it wrote instead.
 struct Attempt {
@@ -49,10 +49,10 @@ impl Attempt {
             .map(|(at, line)| (at == changes, (*line).to_owned()))
             .collect();
         for _ in 0..=random.below(3) {
-            spoil(random, &mut old, &lines);
+            corrupt_lines(random, &mut old, &lines);
         }
         let new = old.iter().map(|(is_meant, line)| match is_meant {
-            true => format!("{}{MARK}", indent(line)),
+            true => format!("{}{EXPECTED_LINE}", indent(line)),
             false => line.clone(),
         });
         let new = new.collect();
@@ -68,11 +68,11 @@ impl Attempt {
     }
 
     /// Whether all but the meant line is as it was, and that one has the mark.
-    fn is_made(&self, text: &str) -> bool {
+    fn is_applied(&self, text: &str) -> bool {
         let mut lines: Vec<_> = text.split('\n').collect();
         let mut expected: Vec<_> = self.text.split('\n').collect();
         let at = self.first + self.changes;
-        let is_marked = lines.get(at).is_some_and(|line| line.trim() == MARK);
+        let is_marked = lines.get(at).is_some_and(|line| line.trim() == EXPECTED_LINE);
         if is_marked {
             (lines[at], expected[at]) = ("", "");
         }
@@ -80,7 +80,7 @@ impl Attempt {
     }
 
     /// Whether something changed outside of the lines that are meant.
-    fn is_elsewhere(&self, text: &str) -> bool {
+    fn is_applied_elsewhere(&self, text: &str) -> bool {
         let lines: Vec<_> = self.text.split_inclusive('\n').collect();
         let before = lines[..self.first].concat();
         let after = lines[self.first + self.count..].concat();
@@ -89,19 +89,19 @@ impl Attempt {
 
     fn edit(&self) -> Edit {
         let (old_text, new_text) = (self.old.join("\n"), self.new.join("\n"));
-        Edit { old_text, new_text, which: Which::Only }
+        Edit { old_text, new_text, occurrence: Occurrence::Only }
     }
 
     /// What a program makes of an error: the lines that the error shows, with what changes in the
     /// edit changed in the one that is most like it.
-    fn repaired(&self, error: &str) -> Option<(f32, Edit)> {
+    fn repair_from_error(&self, error: &str) -> Option<(f32, Edit)> {
         let (_, shown) = error.split_once(":\n```")?;
         let ticks = shown.len() - shown.trim_start_matches('`').len();
         let fence = format!("\n```{}", &shown[..ticks]);
         let (shown, rest) = shown[ticks..].strip_prefix('\n')?.split_once(&fence)?;
         let alike = TextDiff::from_chars(&*self.old.join("\n"), shown).ratio();
         let mut lines: Vec<_> = shown.split('\n').map(str::to_owned).collect();
-        let changed = self.new.iter().position(|line| line.trim() == MARK)?;
+        let changed = self.new.iter().position(|line| line.trim() == EXPECTED_LINE)?;
         let likeness =
             |line: &String| TextDiff::from_chars(line.trim(), self.old[changed].trim()).ratio();
         let away = |at: usize| at.abs_diff(changed);
@@ -110,12 +110,15 @@ impl Attempt {
                 .total_cmp(&likeness(&lines[*other]))
                 .then(away(*other).cmp(&away(*one)))
         })?;
-        lines[best] = format!("{}{MARK}", indent(&lines[best]));
+        lines[best] = format!("{}{EXPECTED_LINE}", indent(&lines[best]));
         let number = rest
             .split_once("old_text, and line ")
             .and_then(|(_, rest)| rest.split(',').next()?.parse::<NonZeroU32>().ok());
-        let which = number.map_or(Which::Only, Which::Near);
-        Some((alike, Edit { old_text: shown.to_owned(), new_text: lines.join("\n"), which }))
+        let which = number.map_or(Occurrence::Only, Occurrence::NearLine);
+        Some((
+            alike,
+            Edit { old_text: shown.to_owned(), new_text: lines.join("\n"), occurrence: which },
+        ))
     }
 }
 
@@ -124,7 +127,7 @@ fn indent(line: &str) -> &str {
 }
 
 /// Makes one of the mistakes that models make. The line that is meant stays, however it looks.
-fn spoil(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&str]) {
+fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&str]) {
     let at = random.below(lines.len());
     match random.below(7) {
         // A changed word.
@@ -195,24 +198,25 @@ fn what_is_refused_can_be_put_right_by_the_error_alone() {
         let error = match apply(&attempt.text, &[attempt.edit()]) {
             Ok(edited) => {
                 applied += 1;
-                if attempt.is_elsewhere(&edited.text) {
+                if attempt.is_applied_elsewhere(&edited.text) {
                     elsewhere += 1;
-                    eprintln!("elsewhere: {:#?}\n{:#?}", attempt.edit(), edited.done);
+                    eprintln!("elsewhere: {:#?}\n{:#?}", attempt.edit(), edited.outcomes);
                 }
                 continue;
             }
             Err(error) => error,
         };
-        if !matches!(error.reason, EditReason::NoMatch { .. }) {
+        if !matches!(error.kind, EditErrorKind::NoMatch { .. }) {
             continue;
         }
         let error = error.to_string();
-        let Some((_, edit)) = attempt.repaired(&error).filter(|(alike, _)| *alike >= 0.9) else {
+        let Some((_, edit)) = attempt.repair_from_error(&error).filter(|(alike, _)| *alike >= 0.9)
+        else {
             continue;
         };
         close += 1;
         match apply(&attempt.text, &[edit]) {
-            Ok(edited) if attempt.is_made(&edited.text) => repaired += 1,
+            Ok(edited) if attempt.is_applied(&edited.text) => repaired += 1,
             other => eprintln!("not repaired: {:#?}\n{error}\n{other:?}", attempt.edit()),
         }
     }

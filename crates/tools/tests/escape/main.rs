@@ -17,8 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use acp_tools::files::Durability;
-use acp_tools::files::read::read_window;
-use acp_tools::files::workspace::Resolved;
+use acp_tools::files::read::read_excerpt;
+use acp_tools::files::workspace::WorkspacePath;
 use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
@@ -29,7 +29,7 @@ const INSIDE: &str = "inside";
 const OUTSIDE: &str = "outside";
 
 /// A root with directories, each of which changes places with a link.
-struct Race {
+struct SwapRace {
     _outer: TempDir,
     root: PathBuf,
     /// Where the links lead, and nothing may be read or written.
@@ -39,7 +39,7 @@ struct Race {
 
 /// What came of the tries.
 #[derive(Debug, Default)]
-struct Tally {
+struct EscapeTally {
     done: u64,
     /// It was not what it had been, or would have been asked about.
     refused: u64,
@@ -50,33 +50,33 @@ struct Tally {
 fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
     let tries = std::env::var("ESCAPE_TRIES").ok().and_then(|tries| tries.parse().ok());
     let tries = tries.unwrap_or(6_000);
-    let race = Race::new();
-    let before = race.seen_outside();
+    let race = SwapRace::new();
+    let before = race.outside_state();
     let (mut reads, mut writes, mut control) =
-        (Tally::default(), Tally::default(), Tally::default());
+        (EscapeTally::default(), EscapeTally::default(), EscapeTally::default());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| race.swap(&over));
+        scope.spawn(|| race.keep_swapping(&over));
         for number in 0..tries {
             match number % 2 {
                 0 => reads.count(race.read(number / 2)),
                 _ => writes.count(race.write(number / 2)),
             }
-            control.count(race.canonicalized());
+            control.count(race.read_by_canonical_path());
         }
         for _ in 0..CONTROLS {
             if control.escaped > 0 {
                 break;
             }
-            control.count(race.canonicalized());
+            control.count(race.read_by_canonical_path());
         }
         over.store(true, Ordering::Relaxed);
     });
     // Whatever was made there, changed or removed again has left its mark.
-    let is_touched = race.seen_outside() != before;
+    let is_touched = race.outside_state() != before;
     writes.escaped += u64::from(is_touched);
     let told =
-        |it: &Tally| json!({ "done": it.done, "refused": it.refused, "escaped": it.escaped });
+        |it: &EscapeTally| json!({ "done": it.done, "refused": it.refused, "escaped": it.escaped });
     let value = reads.escaped + writes.escaped;
     let figures = json!({ "value": value, "reads": told(&reads), "writes": told(&writes),
         "control": told(&control) });
@@ -88,7 +88,7 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
     }
 }
 
-impl Tally {
+impl EscapeTally {
     /// Counts a try: whether it was done, and what it found.
     fn count(&mut self, found: Option<String>) {
         match found.as_deref() {
@@ -99,7 +99,7 @@ impl Tally {
     }
 }
 
-impl Race {
+impl SwapRace {
     fn new() -> Self {
         let outer = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let around = outer.path().canonicalize().unwrap();
@@ -122,7 +122,7 @@ impl Race {
     }
 
     /// Lets the directories and the links change places, at every pace.
-    fn swap(&self, over: &AtomicBool) {
+    fn keep_swapping(&self, over: &AtomicBool) {
         let mut paces = PACES.iter().cycle();
         while !over.load(Ordering::Relaxed) {
             for name in ["dir", "near"] {
@@ -144,8 +144,8 @@ impl Race {
         let away = PATHS[(number / 3) as usize % 2];
         match number % 3 {
             0 => text(self.workspace.open_read(&self.workspace.resolve(away).ok()?).ok()?),
-            1 => text(self.workspace.open_read(&self.looked_at(path)?).ok()?),
-            _ => read_window(&self.workspace, away, None, None).ok().map(|window| window.text),
+            1 => text(self.workspace.open_read(&self.inspected_path(path)?).ok()?),
+            _ => read_excerpt(&self.workspace, away, None, None).ok().map(|window| window.text),
         }
         .map(|found| found.trim_end().to_owned())
     }
@@ -153,7 +153,7 @@ impl Race {
     /// Replaces a file, or makes one that is removed again.
     fn write(&self, number: u64) -> Option<String> {
         if number.is_multiple_of(2) {
-            let at = self.looked_at(PATHS[(number / 2) as usize % PATHS.len()])?;
+            let at = self.inspected_path(PATHS[(number / 2) as usize % PATHS.len()])?;
             let found = read_whole(&self.workspace, &at, 99).ok()?;
             if found.bytes() == Some(OUTSIDE.as_bytes()) {
                 return Some(OUTSIDE.to_owned());
@@ -166,7 +166,7 @@ impl Race {
                 let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
                 openat(CWD, dir, flags, Mode::empty()).ok()
             })?;
-            let at = self.looked_at(&format!("{name}/new/file"))?;
+            let at = self.inspected_path(&format!("{name}/new/file"))?;
             let written = atomic_write(&self.workspace, &at, INSIDE.as_bytes(), &PreImage::Missing);
             let _ = unlinkat(&held, "new/file", AtFlags::empty());
             let _ = unlinkat(&held, "new", AtFlags::REMOVEDIR);
@@ -179,21 +179,22 @@ impl Race {
     }
 
     /// A place that is where its path says.
-    fn looked_at(&self, path: &str) -> Option<Resolved> {
-        let at = self.workspace.look(path).ok()?;
-        let is_there = self.workspace.settle(&at).is_ok_and(|at| at.path() == self.root.join(path));
+    fn inspected_path(&self, path: &str) -> Option<WorkspacePath> {
+        let at = self.workspace.inspect(path).ok()?;
+        let is_there =
+            self.workspace.canonicalize(&at).is_ok_and(|at| at.path() == self.root.join(path));
         is_there.then_some(at)
     }
 
     /// The control: canonical, compared, opened.
-    fn canonicalized(&self) -> Option<String> {
+    fn read_by_canonical_path(&self) -> Option<String> {
         let path = self.root.join(PATHS[0]);
         let real = path.canonicalize().ok()?;
         if real.starts_with(&self.root) { text(File::open(&path).ok()?) } else { None }
     }
 
     /// What would be different if anything had been made, changed or removed outside.
-    fn seen_outside(&self) -> Vec<(PathBuf, [i64; 4], String)> {
+    fn outside_state(&self) -> Vec<(PathBuf, [i64; 4], String)> {
         let mark = |path: &Path| {
             let seen = fs::metadata(path).unwrap();
             let marks = [seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()];

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use acp_tools::error::Code;
+use acp_tools::error::ErrorCode;
 use acp_tools::files::Durability;
 use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
@@ -33,7 +33,7 @@ fn rewrites() -> u32 {
 const PATIENCE: u32 = 20_000;
 
 /// A file that is edited here and rewritten by another thread at the same time.
-struct Race {
+struct WriteRace {
     outer: TempDir,
     workspace: Workspace,
     /// Tells the other one to write, and when.
@@ -44,7 +44,7 @@ struct Race {
     took: Cell<Duration>,
 }
 
-impl Race {
+impl WriteRace {
     /// Begins with an empty file; `write` gets its path, what to write, and how long to wait.
     fn new(write: fn(&Path, u32, Duration)) -> Self {
         let outer = tempfile::tempdir().unwrap();
@@ -54,7 +54,7 @@ impl Race {
         let path = root.join("file");
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = workspace.with_durability(Durability::System);
-        let workspace = workspace.keeping(&outer.path().join("state"));
+        let workspace = workspace.with_state_folder(&outer.path().join("state"));
         let (go, gone) = channel::<(u32, Duration)>();
         let (written, is_written) = channel();
         let other = thread::spawn(move || {
@@ -75,7 +75,7 @@ impl Race {
         fs::read_to_string(self.path()).unwrap()
     }
 
-    fn seen(&self) -> PreImage {
+    fn current_image(&self) -> PreImage {
         read_whole(&self.workspace, &self.workspace.resolve("file").unwrap(), 1 << 20).unwrap()
     }
 
@@ -91,7 +91,7 @@ impl Race {
         self.took.set(start.elapsed());
         self.is_written.recv().unwrap();
         if let Err(error) = &done {
-            assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+            assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         }
         (ours, done)
     }
@@ -119,28 +119,28 @@ fn pause(wait: Duration) {
 /// Replaces the file up to three times, as editors do that save by a rename.
 fn replace(path: &Path, number: u32, wait: Duration) {
     let beside = path.with_file_name("beside");
-    for part in 1..=bursts(number) {
-        pause(wait / bursts(number));
+    for part in 1..=burst_count(number) {
+        pause(wait / burst_count(number));
         fs::write(&beside, format!("{number}.{part}")).unwrap();
         fs::rename(&beside, path).unwrap();
     }
 }
 
 /// How often the file is replaced in a round.
-fn bursts(number: u32) -> u32 {
+fn burst_count(number: u32) -> u32 {
     1 + number % 3
 }
 
 #[test]
 fn no_rewrite_by_a_rename_is_lost() {
-    let race = Race::new(replace);
+    let race = WriteRace::new(replace);
     let (mut written, mut round, mut outcomes) = (0, 0, [0; 2]);
     while written < rewrites() || (outcomes.contains(&0) && round < PATIENCE) {
         round += 1;
-        written += bursts(round);
-        let seen = race.seen();
+        written += burst_count(round);
+        let seen = race.current_image();
         let (ours, done) = race.edit(&seen, round);
-        let last = format!("{round}.{}", bursts(round));
+        let last = format!("{round}.{}", burst_count(round));
         let now = race.read();
         // The last of theirs is there, as they wrote it: it came after ours, or ours was refused.
         // What ours was made of was seen before all of theirs, so it can never lie upon them.
@@ -165,14 +165,14 @@ fn write_whole(file: &File, text: &str) {
 
 #[test]
 fn every_late_write_in_place_is_told_and_kept() {
-    let race = Race::new(overwrite);
+    let race = WriteRace::new(overwrite);
     let (mut round, mut outcomes) = (0, [0; 3]);
     while round < rewrites() || (outcomes.contains(&0) && round < PATIENCE) {
         round += 1;
-        let seen = race.seen();
+        let seen = race.current_image();
         let (ours, done) = race.edit(&seen, round);
         let theirs = format!("theirs {round}");
-        let late = race.workspace.late_writes();
+        let late = race.workspace.take_late_writes();
         let now = race.read();
         let outcome = match (done.is_ok(), now == theirs) {
             // They wrote before ours, which was refused.
@@ -184,7 +184,7 @@ fn every_late_write_in_place_is_told_and_kept() {
                 assert_eq!(now, ours);
                 let [late] = &late[..] else { panic!("{theirs:?} was not told: {late:?}") };
                 assert_eq!(late.path, race.path());
-                assert_eq!(fs::read_to_string(late.kept.as_ref().unwrap()).unwrap(), theirs);
+                assert_eq!(fs::read_to_string(late.backup.as_ref().unwrap()).unwrap(), theirs);
                 2
             }
             (false, false) => panic!("{theirs:?} is lost: {now:?}"),
@@ -201,15 +201,18 @@ fn every_late_write_in_place_is_told_and_kept() {
 /// Undoing the edit brings back what was written late.
 #[test]
 fn what_was_written_late_is_restored_by_undo() {
-    let race = Race::new(overwrite);
+    let race = WriteRace::new(overwrite);
     let open = OpenOptions::new().write(true).open(race.path()).unwrap();
     let at = race.workspace.resolve("file").unwrap();
-    atomic_write(&race.workspace, &at, b"ours", &race.seen()).unwrap();
-    assert_eq!(race.workspace.late_writes(), []);
+    atomic_write(&race.workspace, &at, b"ours", &race.current_image()).unwrap();
+    assert_eq!(race.workspace.take_late_writes(), []);
     write_whole(&open, "late");
-    assert_eq!(race.workspace.late_writes().len(), 1);
-    assert_eq!(race.workspace.late_writes(), [], "it is told once");
-    acp_tools::files::undo::Undoing::last(&race.workspace).unwrap().run(&race.workspace).unwrap();
+    assert_eq!(race.workspace.take_late_writes().len(), 1);
+    assert_eq!(race.workspace.take_late_writes(), [], "it is told once");
+    acp_tools::files::undo::UndoPlan::for_last_change(&race.workspace)
+        .unwrap()
+        .run(&race.workspace)
+        .unwrap();
     assert_eq!(race.read(), "late");
     race.end();
 }

@@ -9,7 +9,7 @@
 )]
 
 mod catalogues;
-mod hidden;
-mod hostile;
-mod seen;
-mod stage;
+mod hidden_characters;
+mod hostile_texts;
+mod title_session;
+mod title_snapshots;

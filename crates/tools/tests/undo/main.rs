@@ -12,12 +12,12 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use acp_tools::edit::{Edit, Which, apply};
+use acp_tools::edit::{Edit, Occurrence, apply};
 use acp_tools::files::Durability;
-use acp_tools::files::encoding::Text;
-use acp_tools::files::remove::find;
-use acp_tools::files::undo::Undoing;
-use acp_tools::files::write::{Change, PreImage, read_whole, write_all};
+use acp_tools::files::encoding::DecodedText;
+use acp_tools::files::remove::inspect;
+use acp_tools::files::undo::UndoPlan;
+use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all};
 use acp_tools::{ToolError, Workspace};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ const PATHS: [&str; 12] =
 
 /// One step of a sequence.
 #[derive(Debug, Clone)]
-enum Act {
+enum FileAction {
     Write(usize, String),
     /// Several files at once.
     WriteAll(Vec<(usize, String)>),
@@ -37,15 +37,15 @@ enum Act {
     Delete(usize),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn any_action() -> impl Strategy<Value = FileAction> {
     let path = || 0..PATHS.len();
     let text = || "[a-c\r\n]{0,9}";
     prop_oneof![
-        3 => (path(), text()).prop_map(|(at, text)| Act::Write(at, text)),
-        2 => prop::collection::vec((path(), text()), 2..4).prop_map(Act::WriteAll),
-        3 => (path(), text()).prop_map(|(at, text)| Act::Edit(at, text)),
-        2 => (path(), path()).prop_map(|(from, to)| Act::Move(from, to)),
-        2 => path().prop_map(Act::Delete),
+        3 => (path(), text()).prop_map(|(at, text)| FileAction::Write(at, text)),
+        2 => prop::collection::vec((path(), text()), 2..4).prop_map(FileAction::WriteAll),
+        3 => (path(), text()).prop_map(|(at, text)| FileAction::Edit(at, text)),
+        2 => (path(), path()).prop_map(|(from, to)| FileAction::Move(from, to)),
+        2 => path().prop_map(FileAction::Delete),
     ]
 }
 
@@ -77,20 +77,22 @@ impl Tree {
         symlink("d/b", root.join("link")).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = workspace.with_durability(Durability::System);
-        let workspace = workspace.keeping(&outer.path().join("state"));
+        let workspace = workspace.with_state_folder(&outer.path().join("state"));
         Self { _outer: outer, workspace }
     }
 
-    fn act(&self, act: &Act) -> Result<(), ToolError> {
+    fn perform(&self, act: &FileAction) -> Result<(), ToolError> {
         let at = |path: &usize| self.workspace.resolve(PATHS[*path]);
         match act {
-            Act::Write(path, text) => self.write(&[(*path, text.clone())]),
-            Act::WriteAll(all) => self.write(all),
-            Act::Edit(path, new) => self.edit(*path, new),
-            Act::Move(from, to) => {
-                find(&self.workspace, &at(from)?)?.move_to(&self.workspace, &at(to)?)
+            FileAction::Write(path, text) => self.write(&[(*path, text.clone())]),
+            FileAction::WriteAll(all) => self.write(all),
+            FileAction::Edit(path, new) => self.edit(*path, new),
+            FileAction::Move(from, to) => {
+                inspect(&self.workspace, &at(from)?)?.move_to(&self.workspace, &at(to)?)
             }
-            Act::Delete(path) => find(&self.workspace, &at(path)?)?.delete(&self.workspace),
+            FileAction::Delete(path) => {
+                inspect(&self.workspace, &at(path)?)?.delete(&self.workspace)
+            }
         }
     }
 
@@ -103,7 +105,11 @@ impl Tree {
         }
         let changes: Vec<_> = seen
             .iter()
-            .map(|(at, found, text)| Change { at, found: found.bytes(), bytes: text.as_bytes() })
+            .map(|(at, found, text)| FileWrite {
+                path: at,
+                expected: found.bytes(),
+                bytes: text.as_bytes(),
+            })
             .collect();
         write_all(&self.workspace, &changes)
     }
@@ -112,34 +118,41 @@ impl Tree {
         let at = self.workspace.resolve(PATHS[path])?;
         let found = read_whole(&self.workspace, &at, 1 << 20)?;
         let PreImage::Bytes(bytes) = &found else {
-            return Err(ToolError::invalid("nothing there"));
+            return Err(ToolError::invalid_arguments("nothing there"));
         };
-        let text = Text::decode(PATHS[path], bytes.clone())?;
-        let edit = Edit { old_text: "b".to_owned(), new_text: new.to_owned(), which: Which::All };
+        let text = DecodedText::decode(PATHS[path], bytes.clone())?;
+        let edit = Edit {
+            old_text: "b".to_owned(),
+            new_text: new.to_owned(),
+            occurrence: Occurrence::All,
+        };
         let edited = apply(text.as_str(), &[edit]).map_err(ToolError::from)?;
         let bytes = edited.into_bytes(&text).unwrap();
-        write_all(&self.workspace, &[Change { at: &at, found: found.bytes(), bytes: &bytes }])
+        write_all(
+            &self.workspace,
+            &[FileWrite { path: &at, expected: found.bytes(), bytes: &bytes }],
+        )
     }
 
     fn undo(&self) -> Result<(), ToolError> {
-        Undoing::last(&self.workspace)?.run(&self.workspace)
+        UndoPlan::for_last_change(&self.workspace)?.run(&self.workspace)
     }
 
     /// Everything there is, with its mode, its bytes and its number of names.
     fn state(&self) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
         let mut state = BTreeMap::new();
-        add(&mut state, self.workspace.cwd());
+        add_folder_state(&mut state, self.workspace.cwd());
         state
     }
 }
 
-fn add(state: &mut BTreeMap<PathBuf, (u32, u64, Vec<u8>)>, folder: &Path) {
+fn add_folder_state(state: &mut BTreeMap<PathBuf, (u32, u64, Vec<u8>)>, folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let metadata = fs::symlink_metadata(&path).unwrap();
         let (mode, mut names) = (metadata.mode(), metadata.nlink());
         let bytes = if metadata.is_dir() {
-            add(state, &path);
+            add_folder_state(state, &path);
             names = 0;
             Vec::new()
         } else if metadata.is_symlink() {
@@ -155,11 +168,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_sequence_of_changes_is_undone_step_by_step(acts in prop::collection::vec(act(), 1..16)) {
+    fn every_sequence_of_changes_is_undone_step_by_step(acts in prop::collection::vec(any_action(), 1..16)) {
         let tree = Tree::new();
         let mut states = vec![tree.state()];
         for act in &acts {
-            let done = tree.act(act);
+            let done = tree.perform(act);
             let state = tree.state();
             if done.is_ok() {
                 states.push(state);
@@ -172,6 +185,6 @@ proptest! {
             let undone = tree.undo();
             prop_assert_eq!(undone.is_ok(), !states.is_empty(), "{:?}", undone);
         }
-        prop_assert_eq!(tree.workspace.late_writes(), vec![]);
+        prop_assert_eq!(tree.workspace.take_late_writes(), vec![]);
     }
 }

@@ -19,14 +19,14 @@ const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
 
 /// The client's side of one connection.
-struct Client {
+struct LineClient {
     input: PipeWriter,
     output: BufReader<PipeReader>,
-    counters: Arc<Counters>,
+    counters: Arc<TransportCounters>,
     agent: JoinHandle<Result<()>>,
 }
 
-impl Client {
+impl LineClient {
     fn new() -> Self {
         let (input, to_agent) = pipe().unwrap();
         let (from_agent, output) = pipe().unwrap();
@@ -94,9 +94,9 @@ fn parse(line: &str) -> Value {
 }
 
 /// The code and id of the error response to a line, if it gets one.
-type Answer = Option<(i64, Value)>;
+type ErrorAnswer = Option<(i64, Value)>;
 
-fn bad_lines() -> Vec<(Vec<u8>, Answer)> {
+fn bad_lines() -> Vec<(Vec<u8>, ErrorAnswer)> {
     let null = |code| Some((code, Value::Null));
     let nested = |depth| "[".repeat(depth) + MARKER + &"]".repeat(depth);
     let id = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{MARKER}"}}"#);
@@ -156,7 +156,7 @@ fn each_bad_line_leaves_the_connection_alive() {
     for (line, expected) in bad_lines() {
         let start = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
         println!("{start}");
-        let mut client = Client::new();
+        let mut client = LineClient::new();
         client.send(&line);
         if let Some(expected) = expected {
             assert_answers(&client.receive(), &expected);
@@ -170,7 +170,7 @@ fn each_bad_line_leaves_the_connection_alive() {
 
 #[test]
 fn all_bad_lines_on_one_connection_are_answered_in_order() {
-    let mut client = Client::new();
+    let mut client = LineClient::new();
     let mut bytes = 0;
     let lines = bad_lines();
     for (line, expected) in &lines {
@@ -195,7 +195,7 @@ fn all_bad_lines_on_one_connection_are_answered_in_order() {
 
 #[test]
 fn error_data_that_repeats_large_parameters_is_left_out() {
-    let mut client = Client::new();
+    let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     client.receive();
     let fail = |data: &str| {
@@ -210,7 +210,7 @@ fn error_data_that_repeats_large_parameters_is_left_out() {
 
 #[test]
 fn a_last_line_without_newline_is_answered_and_queued_output_is_drained() {
-    let mut client = Client::new();
+    let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     assert_initialized(&client.receive());
     // More than the pipe holds: most of it is still queued when the input ends.
@@ -230,7 +230,7 @@ fn a_last_line_without_newline_is_answered_and_queued_output_is_drained() {
 
 #[test]
 fn a_flood_of_requests_over_every_bound_is_all_answered() {
-    let mut client = Client::new();
+    let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     client.receive();
     // Together far over the bounds of requests and of answers.
@@ -253,16 +253,16 @@ fn a_flood_of_requests_over_every_bound_is_all_answered() {
 
 #[test]
 fn a_client_that_closes_its_reading_end_ends_the_connection_cleanly() {
-    let Client { mut input, output, agent, .. } = Client::new();
+    let LineClient { mut input, output, agent, .. } = LineClient::new();
     drop(output);
     writeln!(input, "{INITIALIZE}").unwrap();
     assert_eq!(agent.join().unwrap(), Ok(()));
 }
 
 /// Never takes a byte, until the test is over.
-struct Stuck(Receiver<()>);
+struct BlockedWriter(Receiver<()>);
 
-impl Write for Stuck {
+impl Write for BlockedWriter {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         let _ = self.0.recv();
         Err(io::ErrorKind::BrokenPipe.into())
@@ -276,7 +276,7 @@ impl Write for Stuck {
 #[test]
 fn a_client_that_never_reads_does_not_hold_up_the_end_for_long() {
     let (over, stuck) = channel();
-    let transport = Transport::new(INITIALIZE.as_bytes(), Stuck(stuck));
+    let transport = Transport::new(INITIALIZE.as_bytes(), BlockedWriter(stuck));
     let counters = transport.counters();
     assert_eq!(serve(transport), Ok(()));
     assert_eq!((counters.snapshot().in_flight(), counters.snapshot().lines_written), (2, 0));
@@ -326,15 +326,15 @@ fn cancels_of_the_sdk_are_no_messages_of_sessions() {
     assert!(driver.request_finish());
     assert_eq!(runtime().block_on(driver), Ok(()));
     assert_eq!(counters.snapshot().lines_written, 3);
-    assert_eq!(counters.ours_written.load(Relaxed), 1);
-    assert_eq!(counters.ours_bytes.load(Relaxed), 0);
+    assert_eq!(counters.agent_frames_written.load(Relaxed), 1);
+    assert_eq!(counters.agent_bytes_unwritten.load(Relaxed), 0);
 }
 
 #[test]
 fn what_was_read_before_there_was_a_connection_is_answered_on_it() {
     let (mut from_agent, output) = pipe().unwrap();
     let mut transport = Transport::new(INITIALIZE.as_bytes(), output);
-    start(transport.reader.take()).unwrap();
+    start_reader(transport.reader.take()).unwrap();
     assert_eq!(serve(transport), Ok(()));
 
     let mut said = String::new();
@@ -346,7 +346,7 @@ fn what_was_read_before_there_was_a_connection_is_answered_on_it() {
 fn a_transport_that_is_never_connected_takes_no_more() {
     let (input, mut client) = pipe().unwrap();
     let mut transport = Transport::new(input, io::sink());
-    start(transport.reader.take()).unwrap();
+    start_reader(transport.reader.take()).unwrap();
     let ended = transport.ended();
     drop(transport);
     writeln!(client, "{INITIALIZE}").unwrap();

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::super::Built;
+use super::super::ReleasePrograms;
 use super::super::agent::DEADLINE;
 use super::super::cancel::percentile_99;
 use super::super::model_server::{ModelServer, reply};
 use super::super::scratch::Scratch;
 use super::super::seed::Random;
-use super::Client;
-use crate::process::Stop;
+use super::SessionClient;
+use crate::process::TaskError;
 
 /// The milliseconds after the point at which a turn is cancelled at the latest.
-const MILLISECONDS: u64 = 20;
+const MAX_CANCEL_DELAY_MS: u64 = 20;
 
 /// Where a turn is when it is cancelled.
-struct Point {
+struct TurnCancelPoint {
     name: &'static str,
     /// What the model says in a turn before it, if there is one.
     before: Option<fn() -> Value>,
@@ -33,16 +33,16 @@ struct Point {
     is_asking: bool,
 }
 
-const POINTS: &[Point] = &[
-    Point {
+const POINTS: &[TurnCancelPoint] = &[
+    TurnCancelPoint {
         name: "while text streams",
         before: None,
-        answer: words,
+        answer: slow_reply,
         is_there: Some(|update| update["sessionUpdate"] == "agent_message_chunk"),
         least_ms: 0,
         is_asking: true,
     },
-    Point {
+    TurnCancelPoint {
         name: "while arguments stream",
         before: None,
         answer: || {
@@ -56,7 +56,7 @@ const POINTS: &[Point] = &[
         least_ms: 0,
         is_asking: true,
     },
-    Point {
+    TurnCancelPoint {
         name: "while tools run side by side",
         before: None,
         answer: || {
@@ -70,7 +70,7 @@ const POINTS: &[Point] = &[
         least_ms: 0,
         is_asking: false,
     },
-    Point {
+    TurnCancelPoint {
         name: "while it waits for another attempt",
         before: None,
         answer: || json!({"status": 503, "headers": {"retry-after": "30"}, "body": {"error": "busy"}}),
@@ -78,10 +78,10 @@ const POINTS: &[Point] = &[
         least_ms: 0,
         is_asking: false,
     },
-    Point {
+    TurnCancelPoint {
         name: "while a summary is written",
         before: Some(|| reply(&json!([{"text": "long ago ".repeat(CONTEXT_TOKENS / 2)}]))),
-        answer: words,
+        answer: slow_reply,
         is_there: Some(|update| update["sessionUpdate"] == "agent_thought_chunk"),
         least_ms: 10,
         is_asking: true,
@@ -92,7 +92,7 @@ const POINTS: &[Point] = &[
 const CONTEXT_TOKENS: usize = 32_000;
 
 /// A reply that takes its time.
-fn words() -> Value {
+fn slow_reply() -> Value {
     let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
     reply(&json!(words.collect::<Vec<_>>()))
 }
@@ -100,8 +100,11 @@ fn words() -> Value {
 /// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
 /// percentile. Every turn is answered as cancelled with its calls ended, and a request that was
 /// open is closed.
-pub(in super::super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
-    let mut random = built.seed.take();
+pub(in super::super) fn cancel_latency_at_points(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    let mut random = built.seed.take_random();
     let mut latencies = Vec::new();
     let turns = n.div_ceil(POINTS.len() as u32);
     for point in POINTS {
@@ -110,16 +113,16 @@ pub(in super::super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
         let of_turn = |_| point.before.into_iter().chain([point.answer]).map(|answer| answer());
         let answers = (0..turns).flat_map(of_turn);
         let mut server = ModelServer::start(built, &scratch, answers)?;
-        let mut client = Client::start(&mut server.agent(built, &scratch), scratch)?;
+        let mut client = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
         for _ in 0..turns {
             client.open()?;
             if point.before.is_some() {
                 client.turn(&["go".to_owned()])?;
-                server.over()?;
+                server.next_finished_request()?;
             }
             let latency = turn(&mut client, &mut server, point, &mut random);
             let latency = latency.map_err(|stop| {
-                Stop::Failed(format!("{}: {}", point.name, stop.why().unwrap_or_default()))
+                TaskError::Failed(format!("{}: {}", point.name, stop.why().unwrap_or_default()))
             })?;
             latencies.push(latency.as_secs_f64() * 1000.0);
         }
@@ -128,11 +131,11 @@ pub(in super::super) fn cancel(built: &Built, n: u32) -> Result<f64, Stop> {
 }
 
 fn turn(
-    client: &mut Client,
+    client: &mut SessionClient,
     server: &mut ModelServer,
-    point: &Point,
+    point: &TurnCancelPoint,
     random: &mut Random,
-) -> Result<Duration, Stop> {
+) -> Result<Duration, TaskError> {
     let session = json!({"sessionId": client.session});
     let prompt = json!([{"type": "text", "text": "go"}]);
     let params = json!({"sessionId": client.session, "prompt": prompt});
@@ -140,38 +143,39 @@ fn turn(
     client.agent.send("session/prompt", &params)?;
     if !point.is_asking {
         // The reply is whole before what follows it.
-        server.over()?;
+        server.next_finished_request()?;
     }
     if let Some(is_there) = point.is_there {
-        let early = client.agent.find("session/prompt", DEADLINE, |message| {
-            hear(message, &mut calls);
+        let early = client.agent.wait_for_message("session/prompt", DEADLINE, |message| {
+            record_call_status(message, &mut calls);
             is_there(&message["params"]["update"])
         })?;
         if let Some(answer) = early {
-            return Err(Stop::Failed(format!("answered by {answer} before it came there")));
+            return Err(TaskError::Failed(format!("answered by {answer} before it came there")));
         }
     }
-    thread::sleep(Duration::from_millis(point.least_ms + random.below(MILLISECONDS)));
+    thread::sleep(Duration::from_millis(point.least_ms + random.below(MAX_CANCEL_DELAY_MS)));
     let start = Instant::now();
     client.agent.notify("session/cancel", &session)?;
-    let answer =
-        client.agent.answer("session/prompt", DEADLINE, |message| hear(message, &mut calls))?;
+    let answer = client.agent.wait_for_response("session/prompt", DEADLINE, |message| {
+        record_call_status(message, &mut calls)
+    })?;
     let latency = start.elapsed();
     if answer["stopReason"] != "cancelled" {
-        return Err(Stop::Failed(format!("answered by {answer}")));
+        return Err(TaskError::Failed(format!("answered by {answer}")));
     }
     let is_open = |status: &&String| !matches!(&***status, "completed" | "failed");
     if let Some(status) = calls.values().find(is_open) {
-        return Err(Stop::Failed(format!("a call was left {status}")));
+        return Err(TaskError::Failed(format!("a call was left {status}")));
     }
-    if point.is_asking && server.over()?["told"] != false {
-        return Err(Stop::Failed("the request was read to its end".to_owned()));
+    if point.is_asking && server.next_finished_request()?["told"] != false {
+        return Err(TaskError::Failed("the request was read to its end".to_owned()));
     }
     Ok(latency)
 }
 
 /// Takes the status of a call in.
-fn hear(message: &Value, calls: &mut BTreeMap<String, String>) {
+fn record_call_status(message: &Value, calls: &mut BTreeMap<String, String>) {
     let update = &message["params"]["update"];
     if let (Some(id), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {
         calls.insert(id.to_owned(), status.to_owned());

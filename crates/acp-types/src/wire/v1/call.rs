@@ -3,8 +3,8 @@
 use foldhash::HashMap;
 use serde_json::Value;
 
-use super::{SentTerminal, Surface, encode, shown};
-use crate::limits::{REPEATED_BYTES, STREAMED_BYTES};
+use super::{SentTerminal, TerminalDisplay, encode, terminal_content};
+use crate::limits::{MAX_RESENT_BYTES, MAX_STREAMED_UPDATE_BYTES};
 use crate::schema::v1::{
     self, ContentBlock, TextContent, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
@@ -19,10 +19,10 @@ pub(super) struct SentCall {
     pub(super) call: ToolCall,
     pub(super) meta: Option<Box<CallMeta>>,
     /// What is too large for a streamed update and goes with the next report that is not one.
-    pub(super) held: Large,
+    pub(super) deferred: LargeFields,
     /// Bytes of what is large that streamed updates have held.
-    streamed: usize,
-    pub(super) told: bool,
+    streamed_bytes: usize,
+    pub(super) announced: bool,
 }
 
 impl SentCall {
@@ -31,45 +31,45 @@ impl SentCall {
             items: Vec::new(),
             call: ToolCall::new(id.clone(), String::new()),
             meta: None,
-            held: Large::default(),
-            streamed: 0,
-            told: false,
+            deferred: LargeFields::default(),
+            streamed_bytes: 0,
+            announced: false,
         }
     }
 
     /// Changes the items and returns the content if that is not what the client holds. `ending` is
     /// what a cancelled call says at last; `status` is what it has now.
-    pub(super) fn content(
+    pub(super) fn update_content(
         &mut self,
         mut patch: ContentPatch,
         ending: Option<String>,
         status: ToolCallStatus,
-        shows: &Shows<'_>,
+        shows: &TerminalContext<'_>,
     ) -> Option<Vec<ToolCallContent>> {
         let keeps = patch == ContentPatch::Keep && ending.is_none();
         if let ContentPatch::Set(items) | ContentPatch::Append(items) = &mut patch {
-            encode::shorten(items, shows.key);
+            encode::shorten_changes(items, shows.meta_key);
         }
         patch.apply(&mut self.items);
         if keeps && self.terminals().next().is_none() {
             return None;
         }
         // The first terminal of a call that is about to be announced is opened with it.
-        let opens = match shows.surface {
-            Surface::Meta if !self.told => self.terminals().next().cloned(),
+        let opens = match shows.display {
+            TerminalDisplay::MetaEvents if !self.announced => self.terminals().next().cloned(),
             _ => None,
         };
-        let mut content = encode::items(&self.items, shows.key, |id| {
-            let terminal = shows.of.get(id);
+        let mut content = encode::content_items(&self.items, shows.meta_key, |id| {
+            let terminal = shows.terminals.get(id);
             let is_shown = terminal.is_some_and(|terminal| terminal.announced);
             let surface = match is_shown || opens.as_ref() == Some(id) {
-                true => Surface::Meta,
-                false => Surface::Text,
+                true => TerminalDisplay::MetaEvents,
+                false => TerminalDisplay::Text,
             };
-            shown(id, terminal.map(|terminal| &terminal.report), surface, status)
+            terminal_content(id, terminal.map(|terminal| &terminal.report), surface, status)
         });
         content.extend(ending.map(ToolCallContent::from));
-        self.held.content = None;
+        self.deferred.content = None;
         (content != self.call.content).then_some(content)
     }
 
@@ -78,18 +78,23 @@ impl SentCall {
     ///
     /// Of changes of files that are held back, as much goes as fits: a client that does not merge a
     /// permission request into its card would show none of them.
-    pub(super) fn tell(&mut self, update: &mut ToolCallUpdate, is_final: bool, meta_key: &str) {
-        let held = std::mem::take(&mut self.held);
-        let large = Large::take(&mut update.fields).or(held);
-        if self.told && !is_final && !self.may_stream(update, &large) {
+    pub(super) fn flush_or_defer(
+        &mut self,
+        update: &mut ToolCallUpdate,
+        is_final: bool,
+        meta_key: &str,
+    ) {
+        let held = std::mem::take(&mut self.deferred);
+        let large = LargeFields::take_from(&mut update.fields).or_else(held);
+        if self.announced && !is_final && !self.may_stream(update, &large) {
             if large.content.is_some() {
-                update.fields.content = self.excerpt(json::serialized_len(update), meta_key);
+                update.fields.content = self.change_excerpt(json::serialized_len(update), meta_key);
             }
-            self.held = large;
+            self.deferred = large;
         } else {
-            large.put(&mut update.fields);
+            large.move_into(&mut update.fields);
         }
-        if !self.told {
+        if !self.announced {
             // The first report is the whole call.
             self.call.update(std::mem::take(&mut update.fields));
         } else if !is_final {
@@ -100,29 +105,35 @@ impl SentCall {
 
     /// Returns a part of the changes that fits a streamed update beside `rest` bytes, if the client
     /// does not hold just that.
-    fn excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
+    fn change_excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
         // What is repeated stays in proportion.
-        if self.streamed > REPEATED_BYTES {
+        if self.streamed_bytes > MAX_RESENT_BYTES {
             return None;
         }
         // A byte of text may take six in JSON.
-        let sizes = [STREAMED_BYTES / 2, STREAMED_BYTES / 8, STREAMED_BYTES / 32];
-        let excerpts = sizes.iter().map_while(|max| encode::excerpt(&self.items, meta_key, *max));
-        let mut measured = excerpts.map(|items| (items.iter().map(item_len).sum::<usize>(), items));
+        let sizes = [
+            MAX_STREAMED_UPDATE_BYTES / 2,
+            MAX_STREAMED_UPDATE_BYTES / 8,
+            MAX_STREAMED_UPDATE_BYTES / 32,
+        ];
+        let excerpts =
+            sizes.iter().map_while(|max| encode::change_excerpt(&self.items, meta_key, *max));
+        let mut measured =
+            excerpts.map(|items| (items.iter().map(item_json_len).sum::<usize>(), items));
         let (len, items) = measured.find(|(len, items)| {
-            r#","content":[]"#.len() + items.len() + len + rest <= STREAMED_BYTES
+            r#","content":[]"#.len() + items.len() + len + rest <= MAX_STREAMED_UPDATE_BYTES
         })?;
         if items == self.call.content {
             return None;
         }
-        self.streamed = self.streamed.saturating_add(len);
+        self.streamed_bytes = self.streamed_bytes.saturating_add(len);
         Some(items)
     }
 
     /// Returns all that the client is to hold, metadata included.
-    pub(super) fn whole(&mut self, meta_key: &str) -> ToolCall {
+    pub(super) fn to_full_call(&mut self, meta_key: &str) -> ToolCall {
         let mut held = ToolCallUpdateFields::new();
-        std::mem::take(&mut self.held).put(&mut held);
+        std::mem::take(&mut self.deferred).move_into(&mut held);
         self.call.update(held);
         let mut call = self.call.clone();
         call.meta = self.meta.as_ref().map(|meta| meta.to_meta(meta_key));
@@ -130,11 +141,15 @@ impl SentCall {
     }
 
     /// Returns whether a streamed update may hold what is large beside the rest of it.
-    fn may_stream(&mut self, rest: &ToolCallUpdate, large: &Large) -> bool {
+    fn may_stream(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
         // The metadata is in the line too, with a trace of up to 9 KiB.
         large == 0
-            || wire::may_stream(json::serialized_len(rest) + large, || large, &mut self.streamed)
+            || wire::may_stream(
+                json::serialized_len(rest) + large,
+                || large,
+                &mut self.streamed_bytes,
+            )
     }
 
     /// Returns the terminals that it shows, in order.
@@ -148,14 +163,14 @@ impl SentCall {
 
 /// The fields that may be too large for a streamed update.
 #[derive(Debug, Default)]
-pub(super) struct Large {
+pub(super) struct LargeFields {
     content: Option<Vec<ToolCallContent>>,
     pub(super) raw_input: Option<Value>,
     pub(super) raw_output: Option<Value>,
 }
 
-impl Large {
-    fn take(fields: &mut ToolCallUpdateFields) -> Self {
+impl LargeFields {
+    fn take_from(fields: &mut ToolCallUpdateFields) -> Self {
         Self {
             content: fields.content.take(),
             raw_input: fields.raw_input.take(),
@@ -163,7 +178,7 @@ impl Large {
         }
     }
 
-    fn or(self, other: Self) -> Self {
+    fn or_else(self, other: Self) -> Self {
         Self {
             content: self.content.or(other.content),
             raw_input: self.raw_input.or(other.raw_input),
@@ -171,7 +186,7 @@ impl Large {
         }
     }
 
-    fn put(self, fields: &mut ToolCallUpdateFields) {
+    fn move_into(self, fields: &mut ToolCallUpdateFields) {
         fields.content = self.content;
         fields.raw_input = self.raw_input;
         fields.raw_output = self.raw_output;
@@ -181,7 +196,7 @@ impl Large {
     fn json_len(&self) -> usize {
         let content = self.content.as_deref().map(|items| {
             let commas = items.len().saturating_sub(1);
-            r#","content":[]"#.len() + commas + items.iter().map(item_len).sum::<usize>()
+            r#","content":[]"#.len() + commas + items.iter().map(item_json_len).sum::<usize>()
         });
         let field = |key: &str, value: &Value| key.len() + json::value_len(value);
         let input = self.raw_input.as_ref().map(|value| field(r#","rawInput":"#, value));
@@ -191,7 +206,7 @@ impl Large {
 }
 
 /// Returns the bytes that an item takes as JSON, without writing it if it is text.
-fn item_len(item: &ToolCallContent) -> usize {
+fn item_json_len(item: &ToolCallContent) -> usize {
     match item {
         ToolCallContent::Content(v1::Content {
             content: ContentBlock::Text(TextContent { text, annotations: None, meta: None, .. }),
@@ -199,22 +214,22 @@ fn item_len(item: &ToolCallContent) -> usize {
             ..
         }) => {
             r#"{"type":"content","content":{"type":"text","text":""}}"#.len()
-                + json::string_len(text)
+                + json::escaped_string_len(text)
         }
         other => json::serialized_len(other),
     }
 }
 
 /// How terminals are shown, and which there are.
-pub(super) struct Shows<'a> {
-    pub(super) surface: Surface,
-    pub(super) key: &'a str,
-    pub(super) of: &'a HashMap<TerminalId, SentTerminal>,
+pub(super) struct TerminalContext<'a> {
+    pub(super) display: TerminalDisplay,
+    pub(super) meta_key: &'a str,
+    pub(super) terminals: &'a HashMap<TerminalId, SentTerminal>,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Large;
+    use super::LargeFields;
     use crate::json::serialized_len;
     use crate::schema::v1::{
         ContentBlock, Diff, TextContent, ToolCallContent, ToolCallUpdate, ToolCallUpdateFields,
@@ -240,7 +255,7 @@ mod tests {
             let rest = ToolCallUpdate::new("c", ToolCallUpdateFields::new());
             let whole = ToolCallUpdate::new("c", fields.clone());
             let expected = serialized_len(&whole) - serialized_len(&rest);
-            assert_eq!(Large::take(&mut fields).json_len(), expected, "{whole:?}");
+            assert_eq!(LargeFields::take_from(&mut fields).json_len(), expected, "{whole:?}");
         }
     }
 }

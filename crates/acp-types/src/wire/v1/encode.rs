@@ -5,12 +5,12 @@ use std::path::Path;
 use callboard_text::{path_text, utf8_path};
 use serde_json::json;
 
-use super::Update;
-use crate::limits::{CHANGE_BYTES, META_KEY_BYTES, WHOLE_CHANGE_BYTES};
+use super::WireUpdate;
+use crate::limits::{MAX_FILE_CHANGE_BYTES, MAX_WHOLE_FILE_DIFF_BYTES, META_KEY_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
-    Chunk, Content, FileChange, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Role, Status,
-    TerminalId, diff, json,
+    Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Role,
+    Status, TerminalId, diff, json,
 };
 
 /// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
@@ -24,7 +24,7 @@ pub fn status(status: Status) -> ToolCallStatus {
     }
 }
 
-pub(super) fn chunk(chunk: &Chunk) -> SessionUpdate {
+pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
     let text = v1::ContentChunk::new(v1::ContentBlock::from(chunk.text.as_str()));
     let text = text.message_id(v1::MessageId::new(&*chunk.message));
     match chunk.role {
@@ -35,7 +35,7 @@ pub(super) fn chunk(chunk: &Chunk) -> SessionUpdate {
 }
 
 /// A cancelled step is completed and says so.
-pub(super) fn plan(plan: &Plan, meta_key: &str) -> Update {
+pub(super) fn plan(plan: &Plan, meta_key: &str) -> WireUpdate {
     let entries = plan.entries.iter().map(|entry| plan_entry(entry, meta_key)).collect();
     SessionUpdate::Plan(v1::Plan::new(entries)).into()
 }
@@ -55,14 +55,14 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
         }
     };
     let mut encoded = v1::PlanEntry::new(content, priority, status);
-    encoded.meta = crate::wire::plan_meta(entry, meta_key);
+    encoded.meta = crate::wire::plan_entry_meta(entry, meta_key);
     encoded
 }
 
 /// Returns the items that content takes in v1; a change may take several.
 ///
 /// `shown` makes the item of a terminal; one of which nothing is known yet may take none.
-pub(super) fn items(
+pub(super) fn content_items(
     content: &[Content],
     meta_key: &str,
     shown: impl Fn(&TerminalId) -> Option<ToolCallContent>,
@@ -71,7 +71,7 @@ pub(super) fn items(
     for item in content {
         match item {
             Content::Block(block) => items.push(ToolCallContent::from(block.clone())),
-            Content::Change(change) => items.extend(self::change(change, meta_key)),
+            Content::Change(change) => items.extend(self::file_change(change, meta_key)),
             Content::Terminal(id) => items.extend(shown(id)),
         }
     }
@@ -79,11 +79,11 @@ pub(super) fn items(
 }
 
 /// Shortens the changes of files that no message may hold.
-pub(super) fn shorten(content: &mut [Content], meta_key: &str) {
-    let extra = json::string_len(meta_key).saturating_sub(META_KEY_BYTES);
+pub(super) fn shorten_changes(content: &mut [Content], meta_key: &str) {
+    let extra = json::escaped_string_len(meta_key).saturating_sub(META_KEY_BYTES);
     for item in content {
         if let Content::Change(change) = item
-            && let Some(short) = diff::shortened_beside(change, CHANGE_BYTES, extra)
+            && let Some(short) = diff::shortened_beside(change, MAX_FILE_CHANGE_BYTES, extra)
         {
             *change = short;
         }
@@ -92,7 +92,7 @@ pub(super) fn shorten(content: &mut [Content], meta_key: &str) {
 
 /// Returns what changes of files show within so many bytes, with a count of the rest in words. None
 /// where there is no change, or something that cannot be shown in part.
-pub(super) fn excerpt(
+pub(super) fn change_excerpt(
     content: &[Content],
     meta_key: &str,
     max: usize,
@@ -109,7 +109,7 @@ pub(super) fn excerpt(
             Content::Terminal(_) => return None,
         };
         let is_whole = change.byte_len() <= room;
-        let part = if is_whole { change.clone() } else { change.within(room) };
+        let part = if is_whole { change.clone() } else { change.truncated_to(room) };
         if is_whole || !part.hunks.is_empty() {
             let part = match is_whole {
                 true => part,
@@ -117,11 +117,11 @@ pub(super) fn excerpt(
                 false => FileChange { old_text: None, new_text: None, ..part },
             };
             room = room.saturating_sub(part.byte_len());
-            items.extend(self::change(&part, meta_key));
-            let (added, removed) = change.left_out_of(&part);
+            items.extend(self::file_change(&part, meta_key));
+            let (added, removed) = change.omitted_line_counts(&part);
             lines = (lines.0 + added, lines.1 + removed);
         } else {
-            let (added, removed) = change.counts();
+            let (added, removed) = change.line_counts();
             (files, lines) = (files + 1, (lines.0 + added, lines.1 + removed));
         }
     }
@@ -140,7 +140,7 @@ pub(super) fn excerpt(
 
 /// A small change is one diff of whole files; a large one a diff a hunk; one without text, a
 /// sentence. It is [shortened](shorten) already.
-fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
+fn file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
     {
@@ -161,18 +161,20 @@ fn change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
         _ => None,
     };
     match whole {
-        Some((old, new)) if change.hunks.is_empty() || change.byte_len() <= WHOLE_CHANGE_BYTES => {
+        Some((old, new))
+            if change.hunks.is_empty() || change.byte_len() <= MAX_WHOLE_FILE_DIFF_BYTES =>
+        {
             vec![whole_diff(change, &change.path, old, new, meta_key)]
         }
-        _ if change.hunks.is_empty() && change.unlisted == (0, 0) => vec![sentence(change)],
-        _ => hunks(change, meta_key),
+        _ if change.hunks.is_empty() && change.unlisted == (0, 0) => vec![change_sentence(change)],
+        _ => hunk_diffs(change, meta_key),
     }
 }
 
-fn hunks(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
+fn hunk_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     // A diff has one path: the other one stands before it.
     let from = matches!(change.operation, Operation::Move { .. } | Operation::Copy { .. })
-        .then(|| sentence(change));
+        .then(|| change_sentence(change));
     let hunks = change.hunks.iter().map(|hunk| {
         let old = (change.operation != Operation::Add).then(|| hunk.old_text());
         let mut item = Diff::new(utf8_path(&change.path), hunk.new_text());
@@ -214,7 +216,7 @@ fn whole_diff(
     ToolCallContent::Diff(diff)
 }
 
-fn sentence(change: &FileChange) -> ToolCallContent {
+fn change_sentence(change: &FileChange) -> ToolCallContent {
     if let Some(sentence) = &change.sentence {
         return ToolCallContent::from(sentence.clone());
     }

@@ -10,7 +10,7 @@ use crate::schema::v1::{
     RequestPermissionRequest, SessionId, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
 };
-use crate::wire::{Message, REQUEST_PERMISSION, UPDATE};
+use crate::wire::{Message, REQUEST_PERMISSION, SESSION_UPDATE};
 
 /// An update as it is serialised for a client.
 ///
@@ -18,28 +18,28 @@ use crate::wire::{Message, REQUEST_PERMISSION, UPDATE};
 /// The protocol says the same of a missing field, but clients differ: some take a call without a
 /// status as one that runs. So these two fields are always written.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Update(SessionUpdate);
+pub struct WireUpdate(SessionUpdate);
 
 /// The parameters of a `session/update` notification.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Notification {
+pub struct SessionUpdateParams {
     /// The session that the update belongs to.
     pub session_id: SessionId,
     /// What changed.
-    pub update: Update,
+    pub update: WireUpdate,
 }
 
-impl Update {
+impl WireUpdate {
     /// Returns the parameters of the notification that carries this update.
     #[must_use]
-    pub fn in_session(self, session_id: impl Into<SessionId>) -> Notification {
-        Notification { session_id: session_id.into(), update: self }
+    pub fn into_params(self, session_id: impl Into<SessionId>) -> SessionUpdateParams {
+        SessionUpdateParams { session_id: session_id.into(), update: self }
     }
 
     /// Returns what is left of an update of a call without paths and values of any form.
-    fn reduced(&self) -> Option<Self> {
+    fn reduced_to_status(&self) -> Option<Self> {
         let reduced = match &self.0 {
             SessionUpdate::ToolCall(call) => {
                 let reduced = ToolCall::new(call.tool_call_id.clone(), call.title.clone());
@@ -58,9 +58,9 @@ impl Update {
     }
 }
 
-impl Message for Notification {
+impl Message for SessionUpdateParams {
     fn method(&self) -> &'static str {
-        UPDATE
+        SESSION_UPDATE
     }
 
     /// Returns its parameters.
@@ -74,8 +74,8 @@ impl Message for Notification {
     /// If it is about no call.
     fn params(&self) -> serde_json::Result<Value> {
         serde_json::to_value(self).or_else(|error| {
-            let update = self.update.reduced().ok_or(error)?;
-            serde_json::to_value(update.in_session(self.session_id.clone()))
+            let update = self.update.reduced_to_status().ok_or(error)?;
+            serde_json::to_value(update.into_params(self.session_id.clone()))
         })
     }
 }
@@ -90,13 +90,13 @@ impl Message for RequestPermissionRequest {
     }
 }
 
-impl From<SessionUpdate> for Update {
+impl From<SessionUpdate> for WireUpdate {
     fn from(update: SessionUpdate) -> Self {
         Self(update)
     }
 }
 
-impl Deref for Update {
+impl Deref for WireUpdate {
     type Target = SessionUpdate;
 
     fn deref(&self) -> &SessionUpdate {
@@ -104,10 +104,10 @@ impl Deref for Update {
     }
 }
 
-impl Serialize for Update {
+impl Serialize for WireUpdate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0 {
-            SessionUpdate::ToolCall(call) => FirstReport::new(call).serialize(serializer),
+            SessionUpdate::ToolCall(call) => FirstReportJson::new(call).serialize(serializer),
             other => other.serialize(serializer),
         }
     }
@@ -116,7 +116,7 @@ impl Serialize for Update {
 /// A `tool_call` with the fields that the schema crate omits.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct FirstReport<'a> {
+struct FirstReportJson<'a> {
     session_update: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<ToolKind>,
@@ -126,7 +126,7 @@ struct FirstReport<'a> {
     call: &'a ToolCall,
 }
 
-impl<'a> FirstReport<'a> {
+impl<'a> FirstReportJson<'a> {
     fn new(call: &'a ToolCall) -> Self {
         Self {
             session_update: "tool_call",
@@ -145,7 +145,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Message as _, Update};
+    use super::{Message as _, WireUpdate};
     use crate::ToolKind;
     use crate::schema::v1::{
         Diff, SessionUpdate, ToolCall, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
@@ -176,7 +176,7 @@ mod tests {
                 }),
             ),
         ] {
-            let sent = Update::from(update).in_session("s").params().unwrap();
+            let sent = WireUpdate::from(update).into_params("s").params().unwrap();
             assert_eq!(sent, json!({ "sessionId": "s", "update": expected }));
         }
     }

@@ -2,13 +2,13 @@
 
 /// Holds the beginning of a character until its end arrives.
 #[derive(Debug, Default)]
-pub(super) struct Utf8Carry(Vec<u8>);
+pub(super) struct Utf8Decoder(Vec<u8>);
 
-impl Utf8Carry {
+impl Utf8Decoder {
     /// Decodes what is complete; bytes that are no text become U+FFFD.
     pub(super) fn decode(&mut self, bytes: &[u8]) -> String {
         self.0.extend_from_slice(bytes);
-        let complete = self.0.len() - incomplete_end(&self.0);
+        let complete = self.0.len() - incomplete_suffix_len(&self.0);
         let rest = self.0.split_off(complete);
         let decoded = String::from_utf8_lossy(&self.0).into_owned();
         self.0 = rest;
@@ -22,7 +22,7 @@ impl Utf8Carry {
 }
 
 /// Returns how many bytes at the end may be the beginning of a character.
-fn incomplete_end(bytes: &[u8]) -> usize {
+fn incomplete_suffix_len(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     loop {
         match std::str::from_utf8(rest) {
@@ -37,13 +37,13 @@ fn incomplete_end(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Utf8Carry;
+    use super::Utf8Decoder;
     use proptest::{collection::vec, prelude::any, proptest};
 
     proptest! {
         #[test]
         fn any_cutting_decodes_like_the_whole(chunks in vec(vec(any::<u8>(), 0..6), 0..8)) {
-            let mut carry = Utf8Carry::default();
+            let mut carry = Utf8Decoder::default();
             let mut text: String = chunks.iter().map(|chunk| carry.decode(chunk)).collect();
             text.push_str(&carry.finish());
             assert_eq!(text, String::from_utf8_lossy(&chunks.concat()));
@@ -52,7 +52,7 @@ mod tests {
         #[test]
         fn characters_survive_every_cut(text in "\\PC{0,20}", at in any::<proptest::sample::Index>()) {
             let (first, second) = text.as_bytes().split_at(at.index(text.len() + 1));
-            let mut carry = Utf8Carry::default();
+            let mut carry = Utf8Decoder::default();
             let decoded = carry.decode(first) + &carry.decode(second);
             assert_eq!(decoded, text);
         }

@@ -8,8 +8,8 @@ use crate::schema::v2::{
     ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
 use crate::{
-    Capabilities, Chunk, Content, FileChange, Location, Operation, PlanPriority, PlanStatus, Role,
-    Status,
+    CallCapabilities, Content, FileChange, Location, MessageChunk, Operation, PlanPriority,
+    PlanStatus, Role, Status,
 };
 
 pub(super) fn status(status: Status) -> ToolCallStatus {
@@ -42,7 +42,7 @@ pub(super) fn location(location: &Location) -> ToolCallLocation {
     ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
-pub(super) fn capabilities(capabilities: Capabilities) -> ToolCallCapabilities {
+pub(super) fn capabilities(capabilities: CallCapabilities) -> ToolCallCapabilities {
     ToolCallCapabilities::new().cancel(capabilities.cancel.then(ToolCallCancelCapabilities::new))
 }
 
@@ -70,7 +70,7 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
         Operation::Move { from } => DiffChange::move_file(utf8_path(from), path),
         Operation::Copy { from } => DiffChange::copy(utf8_path(from), path),
     };
-    let short = crate::diff::shortened(change, crate::limits::CHANGE_BYTES);
+    let short = crate::diff::shorten_change(change, crate::limits::MAX_FILE_CHANGE_BYTES);
     let change = short.as_ref().unwrap_or(change);
     let has_hunks = !change.hunks.is_empty() || change.unlisted != (0, 0);
     let has_text = change.old_text.is_some() || change.new_text.is_some() || has_hunks;
@@ -87,7 +87,7 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
     diff
 }
 
-pub(super) fn chunk(chunk: &Chunk) -> SessionUpdate {
+pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
     let text = ContentChunk::new(ContentBlock::from(chunk.text.as_str()), &*chunk.message);
     match chunk.role {
         Role::Agent => SessionUpdate::AgentMessageChunk(text),
@@ -109,6 +109,6 @@ pub(super) fn plan_entry(entry: &crate::PlanEntry, meta_key: &str) -> PlanEntry 
         PlanStatus::Cancelled => PlanEntryStatus::Cancelled,
     };
     let mut encoded = PlanEntry::new(entry.content.clone(), priority, status);
-    encoded.meta = crate::wire::plan_meta(entry, meta_key);
+    encoded.meta = crate::wire::plan_entry_meta(entry, meta_key);
     encoded
 }

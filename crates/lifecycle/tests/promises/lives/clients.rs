@@ -1,12 +1,12 @@
 //! Three clients of one session, v1 with text, v1 with terminals and draft v2, behind their
 //! projections; and what each of them must hold (G1, G2, G3, G5).
 
-use acp_lifecycle::{Item, Request};
+use acp_lifecycle::{OutboxItem, PermissionRequest};
 use acp_types::observe::{self, Violation};
 use acp_types::schema::MaybeUndefined;
 use acp_types::schema::v1::Meta;
 use acp_types::schema::v2::ToolCallUpdate;
-use acp_types::wire::{self, v1::Surface};
+use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{TerminalReport, ToolCallReport};
 use pretty_assertions::assert_eq;
 
@@ -16,49 +16,49 @@ const KEY: &str = "callboard";
 pub(crate) struct Clients {
     text: V1,
     terminals: V1,
-    v2: (wire::v2::Sent, observe::v2::Observer),
+    v2: (wire::v2::V2Projection, observe::v2::V2Observer),
 }
 
 struct V1 {
-    surface: Surface,
-    sent: wire::v1::Sent,
-    seen: observe::v1::Observer,
+    surface: TerminalDisplay,
+    sent: wire::v1::V1Projection,
+    seen: observe::v1::V1Observer,
 }
 
 impl Clients {
     pub(crate) fn new() -> Self {
         let v1 = |surface| V1 {
             surface,
-            sent: wire::v1::Sent::new(surface),
-            seen: observe::v1::Observer::new(),
+            sent: wire::v1::V1Projection::new(surface),
+            seen: observe::v1::V1Observer::new(),
         };
         Self {
-            text: v1(Surface::Text),
-            terminals: v1(Surface::Meta),
-            v2: (wire::v2::Sent::new(), observe::v2::Observer::new()),
+            text: v1(TerminalDisplay::Text),
+            terminals: v1(TerminalDisplay::MetaEvents),
+            v2: (wire::v2::V2Projection::new(), observe::v2::V2Observer::new()),
         }
     }
 
-    pub(crate) fn take(&mut self, item: &Item) {
+    pub(crate) fn take(&mut self, item: &OutboxItem) {
         self.text.take(item);
         self.terminals.take(item);
         let (sent, seen) = &mut self.v2;
         let updates = match item {
-            Item::ToolCall(id, patch) => sent.tool_call(id, patch),
-            Item::Terminal(id, patch) => sent.terminal(id, patch),
-            Item::Plan(plan) => vec![sent.plan("plan", plan)],
-            Item::Answer(_) => return seen.turn_answered(|_| false),
+            OutboxItem::ToolCall(id, patch) => sent.tool_call(id, patch),
+            OutboxItem::Terminal(id, patch) => sent.terminal(id, patch),
+            OutboxItem::Plan(plan) => vec![sent.plan("plan", plan)],
+            OutboxItem::PromptResponse(_) => return seen.end_turn(|_| false),
             _ => return,
         };
         updates.iter().for_each(|update| seen.update(update));
     }
 
     /// Each is asked for permission.
-    pub(crate) fn ask(&mut self, request: &Request) {
+    pub(crate) fn ask(&mut self, request: &PermissionRequest) {
         self.text.ask(request);
         self.terminals.ask(request);
-        let asked = self.v2.0.permission("s".into(), &request.call, Vec::new());
-        self.v2.1.permission(&asked.expect("the call is told"));
+        let asked = self.v2.0.permission_request("s".into(), &request.call, Vec::new());
+        self.v2.1.permission_request(&asked.expect("the call is told"));
     }
 
     /// No rule of order was broken.
@@ -92,26 +92,27 @@ impl Clients {
 }
 
 impl V1 {
-    fn take(&mut self, item: &Item) {
+    fn take(&mut self, item: &OutboxItem) {
         let updates = match item {
-            Item::ToolCall(id, patch) => self.sent.tool_call(id, patch),
-            Item::Terminal(id, patch) => self.sent.terminal(id, patch),
-            Item::Plan(plan) => vec![self.sent.plan(plan)],
-            Item::Answer(_) => return self.seen.turn_answered(),
+            OutboxItem::ToolCall(id, patch) => self.sent.tool_call(id, patch),
+            OutboxItem::Terminal(id, patch) => self.sent.terminal(id, patch),
+            OutboxItem::Plan(plan) => vec![self.sent.plan(plan)],
+            OutboxItem::PromptResponse(_) => return self.seen.end_turn(),
             _ => return,
         };
         updates.iter().for_each(|update| self.seen.update(update));
     }
 
-    fn ask(&mut self, request: &Request) {
-        let asked = self.sent.permission("s".into(), &request.call, request.options.clone());
-        self.seen.permission(&asked.expect("the call is told"));
+    fn ask(&mut self, request: &PermissionRequest) {
+        let asked =
+            self.sent.permission_request("s".into(), &request.call, request.options.clone());
+        self.seen.permission_request(&asked.expect("the call is told"));
     }
 
     fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         // A terminal that came after the first report is shown as text.
         let shown = terminal.and_then(|terminal| self.seen.terminal(&terminal.id.0));
-        let surface = if shown.is_some() { self.surface } else { Surface::Text };
+        let surface = if shown.is_some() { self.surface } else { TerminalDisplay::Text };
         let expected = wire::v1::tool_call(document, surface, KEY, |_| terminal);
         let mut held = self.seen.tool_call(&document.id.0).expect("every call is told").clone();
         held.meta = held.meta.filter(|meta| !says_nothing(meta));

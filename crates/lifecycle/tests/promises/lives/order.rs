@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use acp_lifecycle::{Item, PermissionId};
+use acp_lifecycle::{OutboxItem, PermissionId};
 use acp_types::{Status, ToolCallId, TurnId};
 use pretty_assertions::assert_eq;
 
@@ -45,26 +45,26 @@ impl Order {
         self.fences.remove(&Fence::Asked(number)).is_some()
     }
 
-    pub(crate) fn take(&mut self, item: &Item) {
+    pub(crate) fn take(&mut self, item: &OutboxItem) {
         self.handed_over += 1;
         match item {
-            Item::ToolCall(id, patch) => {
+            OutboxItem::ToolCall(id, patch) => {
                 self.take_call(id, patch.status);
                 let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
                 if let Some(parent) = parent.map(ToolCallId::new) {
                     assert!(self.told.contains(&parent), "{id:?} refers to {parent:?}");
                 }
             }
-            Item::Terminal(id, _) => {
+            OutboxItem::Terminal(id, _) => {
                 let call = ToolCallId::new(id.0.clone());
                 assert!(!self.ended.contains(&call), "output of {id:?} follows its call's end");
             }
-            Item::Chunk(chunk) => self.heard.push_str(&chunk.text),
-            Item::Permission(number) => {
+            OutboxItem::Chunk(chunk) => self.heard.push_str(&chunk.text),
+            OutboxItem::PermissionRequest(number) => {
                 assert!(self.asked.insert(*number), "asked twice: {number}");
                 self.pass(&Fence::Asked(*number));
             }
-            Item::Answer(turn) => {
+            OutboxItem::PromptResponse(turn) => {
                 assert!(self.answered.insert(turn.clone()), "answered twice: {turn}");
                 self.pass(&Fence::Answered(turn.clone()));
             }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use acp_lifecycle::{
-    Answer, Effect, Effects, Grant, Matcher, Outcome, PermissionId, Permit, Pinned, Rule, Subject,
-    Verdict,
+    Effect, Effects, Grant, Matcher, PermissionAnswer, PermissionId, PermissionOutcome,
+    PermissionSubject, PermitDecision, Pinned, Rule, Verdict,
 };
 use acp_types::{PermissionOptionKind, ToolCallId};
 use pretty_assertions::assert_eq;
@@ -84,16 +84,24 @@ impl World {
         let effects = Effects::from(effect.clone());
         let permit = self.session.permit(&id, &effects, subject, wish != Wish::CutWrite, self.now);
         let Some(arguments) = arguments else {
-            assert!(matches!(permit, Permit::Denied(_)), "a call that is not open: {permit:?}");
+            assert!(
+                matches!(permit, PermitDecision::Denied(_)),
+                "a call that is not open: {permit:?}"
+            );
             return;
         };
         let remembered = self.permits.remembers(&effect);
         match (permit, wish, remembered) {
-            (Permit::Granted(grant), Wish::Read, _) | (Permit::Granted(grant), _, Some(true)) => {
+            (PermitDecision::Granted(grant), Wish::Read, _)
+            | (PermitDecision::Granted(grant), _, Some(true)) => {
                 self.run(&id, arguments, grant);
             }
-            (Permit::Denied(_), _, Some(false)) => {}
-            (Permit::Asked(number), Wish::Write | Wish::CutWrite | Wish::Unknown, None) => {
+            (PermitDecision::Denied(_), _, Some(false)) => {}
+            (
+                PermitDecision::AwaitingAnswer(number),
+                Wish::Write | Wish::CutWrite | Wish::Unknown,
+                None,
+            ) => {
                 let asked = Asked { call: id, wish, arguments, waits: true, is_void: false };
                 self.check_options(number, &asked);
                 self.permits.asked.insert(number, asked);
@@ -117,12 +125,12 @@ impl World {
     fn answer_to(&mut self, number: PermissionId, reply: Reply) {
         let answer = match reply {
             Reply::Option(option) => {
-                Answer::Selected { option_id: option.to_owned(), reason: None }
+                PermissionAnswer::Selected { option_id: option.to_owned(), reason: None }
             }
-            Reply::Cancelled => Answer::Cancelled,
-            Reply::Failed => Answer::Failed("no".to_owned()),
+            Reply::Cancelled => PermissionAnswer::Cancelled,
+            Reply::Failed => PermissionAnswer::Failed("no".to_owned()),
         };
-        let outcome = self.session.answer(number, answer);
+        let outcome = self.session.answer_permission(number, answer);
         let asked = self.permits.asked.get_mut(&number).expect("it was asked");
         let waited = asked.waits;
         asked.end();
@@ -130,24 +138,24 @@ impl World {
         let always = reply == Reply::Option("allow_always") && asked.may_remember();
         match (outcome, reply) {
             (None, _) => assert!(!waited, "an answer was not taken"),
-            (Some(Outcome::Granted(grant)), Reply::Option("allow" | "allow_always")) => {
+            (Some(PermissionOutcome::Granted(grant)), Reply::Option("allow" | "allow_always")) => {
                 assert!(reply == Reply::Option("allow") || always, "an option nobody offered");
                 self.run(&asked.call, asked.arguments, grant);
             }
-            (Some(Outcome::Rejected { .. }), Reply::Option(option)) => {
+            (Some(PermissionOutcome::Rejected { .. }), Reply::Option(option)) => {
                 assert!(option.starts_with("reject"), "{option} was taken for a no");
             }
-            (Some(Outcome::Unanswered(_)), Reply::Option(option)) => {
+            (Some(PermissionOutcome::Unanswered(_)), Reply::Option(option)) => {
                 let is_offered = !option.ends_with("_always") || asked.may_remember();
                 let is_known = ["allow", "reject", "allow_always", "reject_always"];
                 assert!(!is_offered || !is_known.contains(&option), "{option} was not taken");
             }
-            (Some(Outcome::Denied(_)), Reply::Option("allow" | "allow_always")) => {
+            (Some(PermissionOutcome::Denied(_)), Reply::Option("allow" | "allow_always")) => {
                 let denied = (effect_of(&asked), false);
                 assert!(self.permits.remembered.contains(&denied), "nobody denied it");
             }
-            (Some(Outcome::Cancelled), Reply::Cancelled)
-            | (Some(Outcome::Unanswered(_)), Reply::Failed) => {}
+            (Some(PermissionOutcome::Cancelled), Reply::Cancelled)
+            | (Some(PermissionOutcome::Unanswered(_)), Reply::Failed) => {}
             (outcome, reply) => panic!("{outcome:?} of {reply:?}"),
         }
         let never = reply == Reply::Option("reject_always") && asked.may_remember();
@@ -158,7 +166,7 @@ impl World {
 
     pub(super) fn withdraw(&mut self, which: u8) {
         if let Some(number) = self.permits.any(which) {
-            self.session.withdraw(number);
+            self.session.withdraw_permission(number);
             self.permits.asked.get_mut(&number).into_iter().for_each(Asked::end);
         }
     }
@@ -168,7 +176,7 @@ impl World {
         let oldest: Option<Rule> = self.session.rules().iter().next().cloned();
         assert_eq!(oldest.is_some(), !self.permits.remembered.is_empty());
         if let Some(rule) = oldest {
-            assert!(self.session.revoke(&rule));
+            assert!(self.session.revoke_rule(&rule));
             let Matcher::Effect(effect) = rule.matcher else { panic!("{rule:?}") };
             let revoked = (effect, rule.verdict == Verdict::Allow);
             self.permits.remembered.retain(|remembered| *remembered != revoked);
@@ -185,7 +193,7 @@ impl World {
     /// Requests wait as long as their call is open and no longer.
     pub(super) fn check_requests(&mut self) {
         for (number, asked) in &mut self.permits.asked {
-            assert_eq!(self.session.request(*number).is_some(), asked.waits);
+            assert_eq!(self.session.permission_request(*number).is_some(), asked.waits);
             if std::mem::take(&mut asked.is_void) && self.order.take_back(*number) {
                 self.permits.taken_back += 1;
             }
@@ -194,7 +202,7 @@ impl World {
 
     /// What does not show everything, or nothing is known of, cannot be remembered.
     fn check_options(&self, number: PermissionId, asked: &Asked) {
-        let options = &self.session.request(number).expect("it was just asked").options;
+        let options = &self.session.permission_request(number).expect("it was just asked").options;
         let remembering = options.iter().filter(|option| {
             matches!(
                 option.kind,
@@ -220,6 +228,6 @@ fn effect_of(asked: &Asked) -> Effect {
     effect(number.expect("calls are numbered"), asked.wish)
 }
 
-fn subject(id: &ToolCallId, version: u8) -> Subject {
-    Subject::of_call("tool", &arguments(version), "/p".as_ref(), id.0.as_bytes())
+fn subject(id: &ToolCallId, version: u8) -> PermissionSubject {
+    PermissionSubject::for_call("tool", &arguments(version), "/p".as_ref(), id.0.as_bytes())
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use acp_lifecycle::title::SEPARATOR;
-use acp_lifecycle::{End, Item, Moment, Session};
+use acp_lifecycle::title::SUBTITLE_SEPARATOR;
+use acp_lifecycle::{CallEnd, OutboxItem, Session, Timestamp};
 use acp_types::{
-    Capabilities, Chunk, Content, Exit, Output, Plan, PlanEntry, PlanPriority, PlanStatus,
-    Progress, Reason, Role, Status, TerminalId, TerminalPatch, TerminalReport, ToolCallId,
-    ToolCallPatch, ToolKind, TurnId,
+    CallCapabilities, CallEndReason, Content, MessageChunk, Plan, PlanEntry, PlanPriority,
+    PlanStatus, Progress, Role, Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolKind, TurnId,
 };
 use callboard_text::visible;
 use pretty_assertions::assert_eq;
@@ -24,7 +24,7 @@ const LEAVES_AFTER: u64 = 6;
 
 pub(crate) struct World {
     pub(crate) session: Session,
-    pub(crate) now: Moment,
+    pub(crate) now: Timestamp,
     pace: Pace,
     turn: u32,
     calls: HashMap<ToolCallId, Call>,
@@ -66,7 +66,7 @@ impl World {
         let at = Instant::now();
         let mut world = Self {
             session: Session::new("/p"),
-            now: Moment { at, wall: SystemTime::UNIX_EPOCH },
+            now: Timestamp { monotonic: at, wall: SystemTime::UNIX_EPOCH },
             pace,
             turn: 0,
             calls: HashMap::new(),
@@ -88,7 +88,7 @@ impl World {
             Event::Stream(call) => self.announce(call, Session::announce_streamed),
             Event::ReportWithin(call, wait) => {
                 let id = self.call_id(call);
-                self.session.report_within(&id, Duration::from_millis(wait), now);
+                self.session.limit_first_report_delay(&id, Duration::from_millis(wait), now);
             }
             Event::Title(call, title) => {
                 let patch = ToolCallPatch::new().title(title);
@@ -115,7 +115,7 @@ impl World {
             Event::Progress(call, done) => {
                 let progress = Progress::new(done.into());
                 let id = self.call_id(call);
-                self.session.progress(&id, progress, now);
+                self.session.report_progress(&id, progress, now);
             }
             Event::ShowTerminal(call) => self.show_terminal(call),
             Event::Output(call, bytes) => self.output(call, &bytes),
@@ -125,7 +125,7 @@ impl World {
             Event::Upsert(call, status) => self.upsert(call, status),
             Event::Adopt(parent, call) => self.adopt(parent, call),
             Event::OfferCancel(call) => {
-                let capabilities = Capabilities { cancel: true };
+                let capabilities = CallCapabilities { cancel: true };
                 self.change(call, ToolCallPatch::new().capabilities(capabilities), |_| ());
             }
             Event::Finish(call, end) => self.finish(call, end),
@@ -136,7 +136,7 @@ impl World {
             Event::Say(text) => self.say(text),
             Event::Plan(steps) => self.set_plan(steps.into()),
             Event::EndTurn => self.end_turn(),
-            Event::Wait(millis) => self.now.at += Duration::from_millis(millis),
+            Event::Wait(millis) => self.now.monotonic += Duration::from_millis(millis),
             Event::Take(count) => self.take(count.into()),
             Event::Flush => self.flush(),
         }
@@ -181,7 +181,7 @@ impl World {
     fn announce(
         &mut self,
         number: u8,
-        post: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Moment) -> bool,
+        post: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Timestamp) -> bool,
     ) {
         let (id, now) = (self.call_id(number), self.now);
         let is_new = number < CALLS && !self.calls.contains_key(&id);
@@ -202,7 +202,7 @@ impl World {
 
     fn change(&mut self, call: u8, patch: ToolCallPatch, expected: impl FnOnce(&mut Call)) {
         let id = self.call_id(call);
-        self.session.change(&id, patch, self.now);
+        self.session.update_call(&id, patch, self.now);
         self.open_call(&id).map(expected);
     }
 
@@ -237,18 +237,18 @@ impl World {
 
     fn output(&mut self, call: u8, bytes: &[u8]) {
         let id = TerminalId::new(self.call_id(call).0);
-        self.session.terminal_output(&id, bytes, self.now);
+        self.session.append_terminal_output(&id, bytes, self.now);
         if let Some(terminal) = self.terminals.get_mut(&id)
             && terminal.exit.is_none()
         {
-            terminal.output.append(&Output::new(bytes));
+            terminal.output.append(&TerminalOutput::new(bytes));
         }
     }
 
     fn exit(&mut self, call: u8, code: i32) {
         let id = TerminalId::new(self.call_id(call).0);
-        let exit = Exit { code: Some(code), signal: None };
-        self.session.terminal_exit(&id, exit.clone(), self.now);
+        let exit = TerminalExit { code: Some(code), signal: None };
+        self.session.end_terminal(&id, exit.clone(), self.now);
         if let Some(terminal) = self.terminals.get_mut(&id) {
             terminal.exit.get_or_insert(exit);
         }
@@ -299,17 +299,17 @@ impl World {
             Status::Paused => self.paused(&id),
             Status::Completed => {
                 self.started(&id);
-                self.ended(&id, &End::completed());
+                self.ended(&id, &CallEnd::completed());
             }
-            Status::Cancelled => self.ended(&id, &End::cancelled(Reason::User)),
-            Status::Failed => self.ended(&id, &End::failed(Reason::Error)),
+            Status::Cancelled => self.ended(&id, &CallEnd::cancelled(CallEndReason::User)),
+            Status::Failed => self.ended(&id, &CallEnd::failed(CallEndReason::Error)),
             _ => {}
         }
     }
 
     fn adopt(&mut self, parent: u8, call: u8) {
         let (parent, id) = (self.call_id(parent), self.call_id(call));
-        self.session.change_meta(&id, |meta| meta.parent = Some(parent.to_string()), self.now);
+        self.session.update_call_meta(&id, |meta| meta.parent = Some(parent.to_string()), self.now);
         // Nobody, itself and its own children are no parents, so it has none then.
         let is_known = parent != id && self.calls.contains_key(&parent);
         let parent = Some(parent).filter(|parent| is_known && !self.descends(parent, &id));
@@ -327,24 +327,25 @@ impl World {
     fn finish(&mut self, call: u8, end: u8) {
         let id = self.call_id(call);
         let end = match end {
-            0 | 1 => End::completed(),
-            2 => End::failed(Reason::Error),
-            3 => End::cancelled(Reason::User),
-            _ => End::failed(Reason::Timeout).with(ToolCallPatch::new().title("Too late")),
+            0 | 1 => CallEnd::completed(),
+            2 => CallEnd::failed(CallEndReason::Error),
+            3 => CallEnd::cancelled(CallEndReason::User),
+            _ => CallEnd::failed(CallEndReason::Timeout)
+                .with_patch(ToolCallPatch::new().title("Too late")),
         };
         self.session.finish(&id, end.clone(), self.now);
         self.ended(&id, &end);
     }
 
     /// A call has ended, unless it had already.
-    fn ended(&mut self, id: &ToolCallId, end: &End) {
+    fn ended(&mut self, id: &ToolCallId, end: &CallEnd) {
         if self.open_call(id).is_none() {
             return;
         }
         let is_child = |call: &Call| call.parent.as_ref() == Some(id);
         let children = self.calls.iter().filter(|(_, call)| is_child(call));
         let children: Vec<_> = children.map(|(id, _)| id.clone()).collect();
-        children.iter().for_each(|id| self.ended(id, &End::cancelled(Reason::Dropped)));
+        children.iter().for_each(|id| self.ended(id, &CallEnd::cancelled(CallEndReason::Dropped)));
         let Some(call) = self.open_call(id) else { return };
         let has_run = call.status == Status::InProgress;
         call.status = match end.status {
@@ -364,8 +365,9 @@ impl World {
     }
 
     fn say(&mut self, text: &'static str) {
-        let chunk = Chunk { role: Role::Agent, message: "m".to_owned(), text: text.to_owned() };
-        self.session.say(chunk, self.now);
+        let chunk =
+            MessageChunk { role: Role::Agent, message: "m".to_owned(), text: text.to_owned() };
+        self.session.send_message_chunk(chunk, self.now);
         self.order.say(text);
         self.says += 1;
     }
@@ -373,7 +375,7 @@ impl World {
     fn set_plan(&mut self, steps: usize) {
         let (priority, status) = (PlanPriority::Medium, PlanStatus::Pending);
         let entry = PlanEntry { id: None, content: "step".to_owned(), priority, status };
-        self.session.plan(Plan { entries: vec![entry; steps] }, self.now);
+        self.session.send_plan(Plan { entries: vec![entry; steps] }, self.now);
         self.plan = Some(steps);
     }
 
@@ -382,8 +384,8 @@ impl World {
         let of_turn = format!("{turn}/");
         let open: Vec<_> =
             self.calls.keys().filter(|id| id.0.starts_with(&of_turn)).cloned().collect();
-        self.session.end_turn(&turn, Reason::Turn, self.now);
-        open.iter().for_each(|id| self.ended(id, &End::cancelled(Reason::Turn)));
+        self.session.end_turn(&turn, CallEndReason::Turn, self.now);
+        open.iter().for_each(|id| self.ended(id, &CallEnd::cancelled(CallEndReason::Turn)));
         self.order.offer(Fence::Answered(turn));
         self.turn += 1;
     }
@@ -393,14 +395,14 @@ impl World {
             return;
         }
         for _ in 0..count {
-            let Some(item) = self.session.poll(self.now.at) else { break };
+            let Some(item) = self.session.poll(self.now.monotonic) else { break };
             self.deliver(&item);
         }
         self.check_held_if_empty();
     }
 
     fn flush(&mut self) {
-        self.session.flush(self.now.at);
+        self.session.flush(self.now.monotonic);
         self.take(usize::MAX);
         assert!(self.session.outbox().is_empty() || self.pace == Pace::Stuck);
     }
@@ -409,15 +411,16 @@ impl World {
         self.pace == Pace::Leaving && self.order.handed_over > LEAVES_AFTER
     }
 
-    fn deliver(&mut self, item: &Item) {
+    fn deliver(&mut self, item: &OutboxItem) {
         self.order.take(item);
         if self.is_gone() {
             self.session.count_undelivered();
-            if let Item::Permission(number) = item {
+            if let OutboxItem::PermissionRequest(number) = item {
                 self.undelivered(*number);
             }
-        } else if let Item::Permission(number) = item {
-            let request = self.session.request(*number).expect("a delivered request waits");
+        } else if let OutboxItem::PermissionRequest(number) = item {
+            let request =
+                self.session.permission_request(*number).expect("a delivered request waits");
             self.clients.ask(request);
         } else {
             self.clients.take(item);
@@ -430,8 +433,8 @@ impl World {
         let outbox = self.session.outbox();
         let counters = outbox.counters();
         assert_eq!(counters.handed_over, self.order.handed_over);
-        let gone = counters.joined + counters.handed_over + self.permits.taken_back();
-        assert_eq!(counters.offered, outbox.len() as u64 + gone);
+        let gone = counters.merged + counters.handed_over + self.permits.taken_back();
+        assert_eq!(counters.enqueued, outbox.len() as u64 + gone);
         let calls = 4 * self.calls.len() + self.terminals.len() + self.permits.asked();
         let most = calls + self.says + self.turn as usize + usize::from(self.plan.is_some());
         assert!(outbox.len() <= most, "{} entries, at most {most}", outbox.len());
@@ -451,7 +454,7 @@ impl World {
             let document = board.tool_call(id).or_else(|| board.history().get(id));
             let document = document.expect("a call is open or remembered");
             // Only of an open call, the title is followed by how far it is.
-            let title = match document.title.split_once(SEPARATOR) {
+            let title = match document.title.split_once(SUBTITLE_SEPARATOR) {
                 Some((base, _)) if !call.status.is_final() => base,
                 _ => &document.title,
             };

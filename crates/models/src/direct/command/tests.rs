@@ -7,8 +7,8 @@ use super::*;
 /// The calls of a prompt as `tool arguments`, or `help`, or the error's text.
 fn read_back(prompt: &str) -> Result<Vec<String>, String> {
     match parse(prompt).map_err(|error| error.to_string())? {
-        Prompt::Help => Ok(vec!["help".to_owned()]),
-        Prompt::Calls(calls) => {
+        ParsedPrompt::Help => Ok(vec!["help".to_owned()]),
+        ParsedPrompt::Calls(calls) => {
             let show = |call: ToolUse| format!("{} {}", call.tool, call.arguments);
             Ok(calls.into_iter().map(show).collect())
         }

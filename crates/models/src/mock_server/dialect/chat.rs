@@ -2,16 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, Out, Piece, Reply, Stop, Voice, fragments};
+use super::{
+    BodyPiece, BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder,
+    argument_fragments,
+};
 
-pub(super) struct Chat {
+pub(super) struct ChatEncoder {
     id: String,
     has_index: bool,
     calls: usize,
 }
 
-impl Chat {
-    pub(super) fn new(reply: &Reply, nth: usize) -> Self {
+impl ChatEncoder {
+    pub(super) fn new(reply: &MockReply, nth: usize) -> Self {
         Self { id: format!("chatcmpl-{nth}"), has_index: !reply.without_index, calls: 0 }
     }
 
@@ -20,34 +23,34 @@ impl Chat {
             "choices": choices})
     }
 
-    fn delta(&self, delta: &Value, out: &mut Out) {
+    fn push_delta(&self, delta: &Value, out: &mut BodyWriter) {
         let choices = json!([{"index": 0, "delta": delta, "finish_reason": null}]);
-        out.data(&self.chunk(&choices));
+        out.push_sse_data(&self.chunk(&choices));
     }
 
-    fn call_delta(&self, mut call: Value, out: &mut Out) {
+    fn push_call_delta(&self, mut call: Value, out: &mut BodyWriter) {
         if self.has_index {
             call["index"] = json!(self.calls);
         }
-        self.delta(&json!({"tool_calls": [call]}), out);
+        self.push_delta(&json!({"tool_calls": [call]}), out);
     }
 }
 
-impl Voice for Chat {
-    fn begin(&mut self, out: &mut Out) {
-        self.delta(&json!({"role": "assistant", "content": ""}), out);
+impl ReplyEncoder for ChatEncoder {
+    fn begin(&mut self, out: &mut BodyWriter) {
+        self.push_delta(&json!({"role": "assistant", "content": ""}), out);
     }
 
-    fn text(&mut self, text: &str, out: &mut Out) {
-        self.delta(&json!({ "content": text }), out);
+    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+        self.push_delta(&json!({ "content": text }), out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut Out) {
-        self.delta(&json!({ "reasoning_content": text }), out);
+    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+        self.push_delta(&json!({ "reasoning_content": text }), out);
     }
 
-    fn call(&mut self, call: &Call, out: &mut Out) {
-        let mut fragments = fragments(call);
+    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+        let mut fragments = argument_fragments(call);
         // Without positions nothing would tell to which call a fragment belongs.
         if !self.has_index {
             fragments = vec![fragments.concat()];
@@ -58,27 +61,29 @@ impl Voice for Chat {
         if let Some(id) = &call.id {
             start["id"] = json!(id);
         }
-        self.call_delta(start, out);
+        self.push_call_delta(start, out);
         for fragment in fragments {
-            out.pause(call);
-            self.call_delta(json!({"function": {"arguments": fragment}}), out);
+            out.push_fragment_pause(call);
+            self.push_call_delta(json!({"function": {"arguments": fragment}}), out);
         }
         self.calls += 1;
     }
 
-    fn error(&mut self, message: &str, out: &mut Out) {
-        out.data(&json!({"error": {"message": message, "type": "server_error", "code": 500}}));
+    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+        out.push_sse_data(
+            &json!({"error": {"message": message, "type": "server_error", "code": 500}}),
+        );
     }
 
-    fn end(&mut self, stop: Stop, reply: &Reply, out: &mut Out) {
+    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
         let reason = match stop {
-            Stop::ToolCalls => "tool_calls",
-            Stop::MaxTokens => "length",
-            Stop::Filter => "content_filter",
-            Stop::EndTurn | Stop::Nothing => "stop",
+            MockStopReason::ToolCalls => "tool_calls",
+            MockStopReason::MaxTokens => "length",
+            MockStopReason::Filter => "content_filter",
+            MockStopReason::EndTurn | MockStopReason::Nothing => "stop",
         };
         let choices = json!([{"index": 0, "delta": {}, "finish_reason": reason}]);
-        out.data(&self.chunk(&choices));
+        out.push_sse_data(&self.chunk(&choices));
         if let Some(usage) = reply.usage {
             let mut chunk = self.chunk(&json!([]));
             chunk["usage"] = json!({
@@ -88,10 +93,10 @@ impl Voice for Chat {
                 "prompt_tokens_details": {"cached_tokens": usage.cached},
                 "completion_tokens_details": {"reasoning_tokens": usage.thought},
             });
-            out.data(&chunk);
+            out.push_sse_data(&chunk);
         }
         if !reply.without_marker {
-            out.0.push(Piece::Bytes(b"data: [DONE]\n\n".to_vec()));
+            out.0.push(BodyPiece::Bytes(b"data: [DONE]\n\n".to_vec()));
         }
     }
 }

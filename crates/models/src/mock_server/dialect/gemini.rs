@@ -2,45 +2,48 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, Out, Reply, Stop, Voice, usage_or_none, whole};
+use super::{
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_value,
+    usage_or_default,
+};
 
-pub(super) struct Gemini;
+pub(super) struct GeminiEncoder;
 
-impl Gemini {
-    fn part(part: &Value, out: &mut Out) {
-        out.data(&json!({
+impl GeminiEncoder {
+    fn push_part(part: &Value, out: &mut BodyWriter) {
+        out.push_sse_data(&json!({
             "candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}],
             "modelVersion": "scripted",
         }));
     }
 }
 
-impl Voice for Gemini {
-    fn text(&mut self, text: &str, out: &mut Out) {
-        Self::part(&json!({ "text": text }), out);
+impl ReplyEncoder for GeminiEncoder {
+    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+        Self::push_part(&json!({ "text": text }), out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut Out) {
-        Self::part(&json!({"text": text, "thought": true}), out);
+    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+        Self::push_part(&json!({"text": text, "thought": true}), out);
     }
 
-    fn call(&mut self, call: &Call, out: &mut Out) {
-        let call = json!({"name": call.name, "args": whole(call)});
-        Self::part(&json!({"functionCall": call, "thoughtSignature": SIGNATURE}), out);
+    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+        let call = json!({"name": call.name, "args": arguments_value(call)});
+        Self::push_part(&json!({"functionCall": call, "thoughtSignature": SIGNATURE}), out);
     }
 
-    fn error(&mut self, message: &str, out: &mut Out) {
-        out.data(&error(503, message));
+    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+        out.push_sse_data(&error_object(503, message));
     }
 
-    fn end(&mut self, stop: Stop, reply: &Reply, out: &mut Out) {
+    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
         let reason = match stop {
-            Stop::MaxTokens => "MAX_TOKENS",
-            Stop::Filter => "SAFETY",
-            Stop::EndTurn | Stop::ToolCalls | Stop::Nothing => "STOP",
+            MockStopReason::MaxTokens => "MAX_TOKENS",
+            MockStopReason::Filter => "SAFETY",
+            MockStopReason::EndTurn | MockStopReason::ToolCalls | MockStopReason::Nothing => "STOP",
         };
-        let usage = usage_or_none(reply);
-        out.data(&json!({
+        let usage = usage_or_default(reply);
+        out.push_sse_data(&json!({
             "candidates": [{"content": {"role": "model", "parts": [{"text": ""}]}, "index": 0,
                 "finishReason": reason}],
             "usageMetadata": {
@@ -59,7 +62,7 @@ impl Voice for Gemini {
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 /// The error object, with the word that a status has.
-pub(super) fn error(status: u16, message: &str) -> Value {
+pub(super) fn error_object(status: u16, message: &str) -> Value {
     let word = match status {
         400 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",

@@ -4,9 +4,11 @@ use std::mem;
 
 use serde_json::{Value, json};
 
-use super::{Call, Out, Reply, Stop, Voice, fragments};
+use super::{
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, argument_fragments,
+};
 
-pub(super) struct Responses {
+pub(super) struct ResponsesEncoder {
     id: String,
     /// The items that are done.
     items: Vec<Value>,
@@ -15,19 +17,19 @@ pub(super) struct Responses {
     events: usize,
 }
 
-impl Responses {
+impl ResponsesEncoder {
     pub(super) fn new(nth: usize) -> Self {
         Self { id: format!("resp_{nth}"), items: Vec::new(), open: None, events: 0 }
     }
 
-    fn event(&mut self, kind: &str, mut data: Value, out: &mut Out) {
+    fn push_event(&mut self, kind: &str, mut data: Value, out: &mut BodyWriter) {
         data["type"] = json!(format!("response.{kind}"));
         data["sequence_number"] = json!(self.events);
         self.events += 1;
-        out.event(&data);
+        out.push_sse_event(&data);
     }
 
-    fn response(&self, status: &str) -> Value {
+    fn response_object(&self, status: &str) -> Value {
         json!({"id": self.id, "object": "response", "created_at": 0, "status": status,
             "model": "scripted", "output": self.items, "error": null, "incomplete_details": null})
     }
@@ -36,13 +38,13 @@ impl Responses {
         format!("{}_{}", self.id.replacen("resp", "item", 1), self.items.len())
     }
 
-    fn add(&mut self, item: &Value, out: &mut Out) {
-        self.done(out);
+    fn add_item(&mut self, item: &Value, out: &mut BodyWriter) {
+        self.finish_open_item(out);
         let index = self.items.len();
-        self.event("output_item.added", json!({"output_index": index, "item": item}), out);
+        self.push_event("output_item.added", json!({"output_index": index, "item": item}), out);
     }
 
-    fn item(&self, kind: &str, text: &str, is_done: bool) -> Value {
+    fn item_object(&self, kind: &str, text: &str, is_done: bool) -> Value {
         let id = self.item_id();
         let status = if is_done { "completed" } else { "in_progress" };
         let parts = |kind: &str| match is_done {
@@ -58,19 +60,24 @@ impl Responses {
         }
     }
 
-    fn grow(&mut self, kind: &'static str, text: &str, out: &mut Out) {
+    fn append_text(&mut self, kind: &'static str, text: &str, out: &mut BodyWriter) {
         if self.open.as_ref().is_none_or(|(open, _)| *open != kind) {
-            self.done(out);
-            let item = self.item(kind, "", false);
-            self.add(&item, out);
+            self.finish_open_item(out);
+            let item = self.item_object(kind, "", false);
+            self.add_item(&item, out);
             self.open = Some((kind, String::new()));
             if kind == "message" {
                 let part = json!({"type": "output_text", "text": "", "annotations": []});
-                self.at_part("content_part.added", "content_index", json!({ "part": part }), out);
+                self.push_part_event(
+                    "content_part.added",
+                    "content_index",
+                    json!({ "part": part }),
+                    out,
+                );
             } else {
                 let part = json!({"type": "summary_text", "text": ""});
                 let added = "reasoning_summary_part.added";
-                self.at_part(added, "summary_index", json!({ "part": part }), out);
+                self.push_part_event(added, "summary_index", json!({ "part": part }), out);
             }
         }
         if let Some((_, told)) = &mut self.open {
@@ -80,88 +87,88 @@ impl Responses {
             "message" => ("output_text.delta", "content_index"),
             _ => ("reasoning_summary_text.delta", "summary_index"),
         };
-        self.at_part(event, index, json!({ "delta": text }), out);
+        self.push_part_event(event, index, json!({ "delta": text }), out);
     }
 
-    fn at_part(&mut self, event: &str, index: &str, mut data: Value, out: &mut Out) {
+    fn push_part_event(&mut self, event: &str, index: &str, mut data: Value, out: &mut BodyWriter) {
         data["item_id"] = json!(self.item_id());
         data["output_index"] = json!(self.items.len());
         data[index] = json!(0);
-        self.event(event, data, out);
+        self.push_event(event, data, out);
     }
 
     /// Ends the item that is not done.
-    fn done(&mut self, out: &mut Out) {
+    fn finish_open_item(&mut self, out: &mut BodyWriter) {
         let Some((kind, text)) = self.open.take() else { return };
         let (event, index) = match kind {
             "message" => ("output_text.done", "content_index"),
             _ => ("reasoning_summary_text.done", "summary_index"),
         };
-        self.at_part(event, index, json!({ "text": text }), out);
-        let item = self.item(kind, &text, true);
-        self.finish(item, out);
+        self.push_part_event(event, index, json!({ "text": text }), out);
+        let item = self.item_object(kind, &text, true);
+        self.finish_item(item, out);
     }
 
-    fn finish(&mut self, item: Value, out: &mut Out) {
+    fn finish_item(&mut self, item: Value, out: &mut BodyWriter) {
         let index = self.items.len();
-        self.event("output_item.done", json!({"output_index": index, "item": item}), out);
+        self.push_event("output_item.done", json!({"output_index": index, "item": item}), out);
         self.items.push(item);
     }
 }
 
-impl Voice for Responses {
-    fn begin(&mut self, out: &mut Out) {
-        let response = self.response("in_progress");
-        self.event("created", json!({ "response": response }), out);
-        self.event("in_progress", json!({ "response": response }), out);
+impl ReplyEncoder for ResponsesEncoder {
+    fn begin(&mut self, out: &mut BodyWriter) {
+        let response = self.response_object("in_progress");
+        self.push_event("created", json!({ "response": response }), out);
+        self.push_event("in_progress", json!({ "response": response }), out);
     }
 
-    fn text(&mut self, text: &str, out: &mut Out) {
-        self.grow("message", text, out);
+    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+        self.append_text("message", text, out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut Out) {
-        self.grow("reasoning", text, out);
+    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+        self.append_text("reasoning", text, out);
     }
 
-    fn call(&mut self, call: &Call, out: &mut Out) {
-        self.done(out);
+    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+        self.finish_open_item(out);
         let mut item = json!({"type": "function_call", "id": self.item_id(), "name": call.name,
             "arguments": "", "status": "in_progress"});
         if let Some(id) = &call.id {
             item["call_id"] = json!(id);
         }
-        self.add(&item, out);
+        self.add_item(&item, out);
         let place = json!({"item_id": self.item_id(), "output_index": self.items.len()});
-        for fragment in fragments(call) {
-            out.pause(call);
+        for fragment in argument_fragments(call) {
+            out.push_fragment_pause(call);
             let mut data = place.clone();
             data["delta"] = json!(fragment);
-            self.event("function_call_arguments.delta", data, out);
+            self.push_event("function_call_arguments.delta", data, out);
         }
         let mut data = place;
-        data["arguments"] = json!(call.text());
-        self.event("function_call_arguments.done", data, out);
-        item["arguments"] = json!(call.text());
+        data["arguments"] = json!(call.arguments_text());
+        self.push_event("function_call_arguments.done", data, out);
+        item["arguments"] = json!(call.arguments_text());
         item["status"] = json!("completed");
-        self.finish(item, out);
+        self.finish_item(item, out);
     }
 
-    fn error(&mut self, message: &str, out: &mut Out) {
-        let mut response = self.response("failed");
+    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+        let mut response = self.response_object("failed");
         response["error"] = json!({"code": "server_error", "message": message});
-        self.event("failed", json!({ "response": response }), out);
+        self.push_event("failed", json!({ "response": response }), out);
     }
 
-    fn end(&mut self, stop: Stop, reply: &Reply, out: &mut Out) {
-        self.done(out);
+    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
+        self.finish_open_item(out);
         let reason = match stop {
-            Stop::MaxTokens => Some("max_output_tokens"),
-            Stop::Filter => Some("content_filter"),
-            Stop::EndTurn | Stop::ToolCalls | Stop::Nothing => None,
+            MockStopReason::MaxTokens => Some("max_output_tokens"),
+            MockStopReason::Filter => Some("content_filter"),
+            MockStopReason::EndTurn | MockStopReason::ToolCalls | MockStopReason::Nothing => None,
         };
         let kind = if reason.is_some() { "incomplete" } else { "completed" };
-        let mut response = self.response(kind);
+        let mut response = self.response_object(kind);
         if let Some(reason) = reason {
             response["incomplete_details"] = json!({ "reason": reason });
         }
@@ -175,6 +182,6 @@ impl Voice for Responses {
             });
         }
         mem::take(&mut self.items);
-        self.event(kind, json!({ "response": response }), out);
+        self.push_event(kind, json!({ "response": response }), out);
     }
 }

@@ -1,6 +1,6 @@
 //! Replies of each dialect, and the requests that got them.
 
-mod beginning;
+mod cached_prefix;
 mod images;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
@@ -8,10 +8,11 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use super::connect;
 use crate::limits;
 use crate::{
-    Event, Fault, Message, Model, Request, Stop, ToolResult, ToolSpec, Usage,
+    ChatMessage, Model, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason, TokenUsage,
+    ToolResult, ToolSpec,
     provider::{
-        Key, Provider, Settings,
-        responder::{answer, respond, respond_over_tls},
+        ApiKey, Provider, ProviderSettings,
+        test_server::{response_text, serve_over_tls, serve_responses},
     },
 };
 use futures::StreamExt as _;
@@ -22,50 +23,54 @@ use tokio::{io::AsyncReadExt as _, net::TcpListener};
 /// A stream of events, one a line.
 fn events(lines: &str) -> String {
     let lines: Vec<_> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    answer("200 OK", "content-type: text/event-stream", &format!("{}\n\n", lines.join("\n\n")))
+    response_text(
+        "200 OK",
+        "content-type: text/event-stream",
+        &format!("{}\n\n", lines.join("\n\n")),
+    )
 }
 
 fn model(provider: Provider, url: &str) -> Arc<dyn Model> {
-    connect(Settings {
+    connect(ProviderSettings {
         base_url: Some(url.to_owned()),
-        key: Key::new("sk-test-secret"),
-        ..Settings::new(provider, NAME)
+        key: ApiKey::new("sk-test-secret"),
+        ..ProviderSettings::new(provider, NAME)
     })
 }
 
 const NAME: &str = "some-model";
 
-fn request(messages: Vec<Message>) -> Request {
+fn request(messages: Vec<ChatMessage>) -> ModelRequest {
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
     let tool = |name: &str| ToolSpec {
         name: name.into(),
         description: "Does it.".into(),
         input_schema: schema.clone(),
     };
-    Request {
+    ModelRequest {
         system: "Be brief.".into(),
         messages: Arc::new(messages.into_iter().map(Arc::new).collect()),
         tools: vec![tool("read_file")].into(),
         max_tokens: NonZeroU32::new(100),
-        ..Request::default()
+        ..ModelRequest::default()
     }
 }
 
-async fn hear(model: &Arc<dyn Model>, request: Request) -> Vec<Event> {
+async fn collect_events(model: &Arc<dyn Model>, request: ModelRequest) -> Vec<ModelEvent> {
     tokio::time::timeout(Duration::from_secs(10), model.reply(request).collect()).await.unwrap()
 }
 
 /// The events, with neighbouring texts and neighbouring fragments joined, and without replay.
-fn joined(events: &[Event]) -> Vec<Event> {
-    let mut joined: Vec<Event> = Vec::new();
+fn join_neighbours(events: &[ModelEvent]) -> Vec<ModelEvent> {
+    let mut joined: Vec<ModelEvent> = Vec::new();
     for event in events {
         match (joined.last_mut(), event) {
-            (_, Event::Replay(_)) => {}
-            (Some(Event::Text(text)), Event::Text(more))
-            | (Some(Event::Thought(text)), Event::Thought(more)) => text.push_str(more),
+            (_, ModelEvent::Replay(_)) => {}
+            (Some(ModelEvent::Text(text)), ModelEvent::Text(more))
+            | (Some(ModelEvent::Thought(text)), ModelEvent::Thought(more)) => text.push_str(more),
             (
-                Some(Event::CallArguments { id, fragment }),
-                Event::CallArguments { id: same, fragment: more },
+                Some(ModelEvent::CallArguments { id, fragment }),
+                ModelEvent::CallArguments { id: same, fragment: more },
             ) if id == same => fragment.push_str(more),
             (_, event) => joined.push(event.clone()),
         }
@@ -74,14 +79,15 @@ fn joined(events: &[Event]) -> Vec<Event> {
 }
 
 /// The history after a reply of one call, with the call's result.
-fn after(prompt: &str, events: &[Event], result: &str) -> Vec<Message> {
-    let mut call = crate::Call { id: String::new(), name: String::new(), arguments: String::new() };
+fn history_after(prompt: &str, events: &[ModelEvent], result: &str) -> Vec<ChatMessage> {
+    let mut call =
+        crate::ModelToolCall { id: String::new(), name: String::new(), arguments: String::new() };
     let mut replay = None;
     for event in events {
         match event.clone() {
-            Event::CallStart { id, name } => (call.id, call.name) = (id, name),
-            Event::CallArguments { fragment, .. } => call.arguments.push_str(&fragment),
-            Event::Replay(it) => replay = Some(it),
+            ModelEvent::CallStart { id, name } => (call.id, call.name) = (id, name),
+            ModelEvent::CallArguments { fragment, .. } => call.arguments.push_str(&fragment),
+            ModelEvent::Replay(it) => replay = Some(it),
             _ => {}
         }
     }
@@ -94,28 +100,32 @@ fn after(prompt: &str, events: &[Event], result: &str) -> Vec<Message> {
     }];
     let (text, thought) = (String::new(), String::new());
     vec![
-        Message::user(prompt),
-        Message::Assistant { text, thought, calls: vec![call], replay },
-        Message::ToolResults(results),
+        ChatMessage::user(prompt),
+        ChatMessage::Assistant { text, thought, calls: vec![call], replay },
+        ChatMessage::ToolResults(results),
     ]
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> Vec<Event> {
+fn call(id: &str, name: &str, arguments: &str) -> Vec<ModelEvent> {
     vec![
-        Event::CallStart { id: id.into(), name: name.into() },
-        Event::CallArguments { id: id.into(), fragment: arguments.into() },
-        Event::CallEnd { id: id.into() },
+        ModelEvent::CallStart { id: id.into(), name: name.into() },
+        ModelEvent::CallArguments { id: id.into(), fragment: arguments.into() },
+        ModelEvent::CallEnd { id: id.into() },
     ]
 }
 
 /// Asks for a reply with one call, which has to be this, and then for the next one with what the call
 /// returned; returns that.
-async fn turn(model: &Arc<dyn Model>, said: &[Event], usage: Usage) -> Vec<Event> {
-    let first = hear(model, request(vec![Message::user("read a")])).await;
+async fn check_turn(
+    model: &Arc<dyn Model>,
+    said: &[ModelEvent],
+    usage: TokenUsage,
+) -> Vec<ModelEvent> {
+    let first = collect_events(model, request(vec![ChatMessage::user("read a")])).await;
     let call = call("call_1", "read_file", r#"{"path":"a"}"#);
-    let end = [Event::Usage(usage), Event::Stop(Stop::ToolCalls)];
-    assert_eq!(joined(&first), [said, &call, &end].concat());
-    hear(model, request(after("read a", &first, "it says b"))).await
+    let end = [ModelEvent::Usage(usage), ModelEvent::Stop(ModelStopReason::ToolCalls)];
+    assert_eq!(join_neighbours(&first), [said, &call, &end].concat());
+    collect_events(model, request(history_after("read a", &first, "it says b"))).await
 }
 
 const CHAT: &str = r#"
@@ -138,18 +148,18 @@ const CHAT_TEXT: &str = r#"
 
 #[tokio::test]
 async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id() {
-    let (url, asked) = respond(vec![events(CHAT), events(CHAT_TEXT)]).await;
+    let (url, asked) = serve_responses(vec![events(CHAT), events(CHAT_TEXT)]).await;
     let model = model(Provider::OpenAi, &url);
-    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    let usage = Usage {
+    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let usage = TokenUsage {
         input_tokens: Some(10),
         output_tokens: Some(5),
         cached_tokens: Some(4),
         thought_tokens: Some(2),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
-    let second = turn(&model, &said, usage).await;
-    assert_eq!(second.last(), Some(&Event::Stop(Stop::EndTurn)));
+    let second = check_turn(&model, &said, usage).await;
+    assert_eq!(second.last(), Some(&ModelEvent::Stop(ModelStopReason::EndTurn)));
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/chat/completions "), "{}", asked[0].head);
     assert!(asked[0].head.contains("authorization: Bearer sk-test-secret"), "{}", asked[0].head);
@@ -165,40 +175,54 @@ async fn a_chat_completion_streams_and_its_call_is_told_again_by_the_servers_id(
 async fn errors_say_what_is_worth_doing() {
     let too_long = r#"{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}"#;
     let key = r#"{"error":{"message":"Incorrect API key provided: sk-test-secret"}}"#;
-    let cases: [(String, Fault, &str); 8] = [
+    let cases: [(String, ModelErrorKind, &str); 8] = [
         (
-            answer("429 Too Many", "retry-after: 7", r#"{"error":{"message":"slow"}}"#),
-            Fault::Transient,
+            response_text("429 Too Many", "retry-after: 7", r#"{"error":{"message":"slow"}}"#),
+            ModelErrorKind::Transient,
             "slow",
         ),
-        (answer("401 No", "", key), Fault::Auth, "provided: [key] (status 401)"),
-        (answer("400 Bad", "", too_long), Fault::TooLong, "maximum context"),
-        (answer("502 Bad", "", "<html>oh</html>"), Fault::Transient, "answered with a page"),
-        (answer("302 Found", "location: http://elsewhere", ""), Fault::Other, "elsewhere"),
-        (answer("200 OK", "content-type: text/html", "hi"), Fault::Other, "text/html"),
+        (response_text("401 No", "", key), ModelErrorKind::Auth, "provided: [key] (status 401)"),
+        (response_text("400 Bad", "", too_long), ModelErrorKind::ContextTooLong, "maximum context"),
         (
-            answer(
+            response_text("502 Bad", "", "<html>oh</html>"),
+            ModelErrorKind::Transient,
+            "answered with a page",
+        ),
+        (
+            response_text("302 Found", "location: http://elsewhere", ""),
+            ModelErrorKind::Other,
+            "elsewhere",
+        ),
+        (
+            response_text("200 OK", "content-type: text/html", "hi"),
+            ModelErrorKind::Other,
+            "text/html",
+        ),
+        (
+            response_text(
                 "200 OK",
                 "content-type: application/json",
                 r#"{"error":{"message":"no such model"}}"#,
             ),
-            Fault::Other,
+            ModelErrorKind::Other,
             "no such model",
         ),
         (
             events(r#"data: {"choices":[{"index":0,"delta":{"content":"I "}}]}"#),
-            Fault::Transient,
+            ModelErrorKind::Transient,
             "was cut off",
         ),
     ];
     for (answer, fault, text) in cases {
-        let (url, _asked) = respond(vec![answer.clone()]).await;
-        let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
-        let Some(Event::Error(error)) = heard.last() else { panic!("{answer}: {heard:?}") };
-        assert_eq!(error.fault, fault, "{error}");
+        let (url, _asked) = serve_responses(vec![answer.clone()]).await;
+        let heard =
+            collect_events(&model(Provider::OpenAi, &url), request(vec![ChatMessage::user("hi")]))
+                .await;
+        let Some(ModelEvent::Error(error)) = heard.last() else { panic!("{answer}: {heard:?}") };
+        assert_eq!(error.kind, fault, "{error}");
         assert!(error.to_string().contains(text), "{error}");
         assert!(!error.to_string().contains("secret"), "{error}");
-        if fault == Fault::Transient && text == "slow" {
+        if fault == ModelErrorKind::Transient && text == "slow" {
             assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
         }
     }
@@ -224,17 +248,17 @@ const MESSAGES: &str = r#"
 
 #[tokio::test]
 async fn a_message_streams_and_its_signed_thought_is_told_again() {
-    let (url, asked) = respond(vec![events(MESSAGES), events(MESSAGES)]).await;
+    let (url, asked) = serve_responses(vec![events(MESSAGES), events(MESSAGES)]).await;
     let model = model(Provider::Anthropic, &url);
-    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    let usage = Usage {
+    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let usage = TokenUsage {
         input_tokens: Some(17),
         output_tokens: Some(25),
         cached_tokens: Some(4),
         cache_written_tokens: Some(3),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
-    turn(&model, &said, usage).await;
+    check_turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/messages "), "{}", asked[0].head);
     assert!(asked[0].head.contains("x-api-key: sk-test-secret"), "{}", asked[0].head);
@@ -264,17 +288,17 @@ const RESPONSES: &str = r#"
 
 #[tokio::test]
 async fn a_response_streams_and_its_items_are_told_again() {
-    let (url, asked) = respond(vec![events(RESPONSES), events(RESPONSES)]).await;
+    let (url, asked) = serve_responses(vec![events(RESPONSES), events(RESPONSES)]).await;
     let model = model(Provider::OpenAiResponses, &format!("{url}/v1"));
-    let said = [Event::Thought("Hm.".into())];
-    let usage = Usage {
+    let said = [ModelEvent::Thought("Hm.".into())];
+    let usage = TokenUsage {
         input_tokens: Some(10),
         output_tokens: Some(5),
         cached_tokens: Some(4),
         thought_tokens: Some(2),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
-    turn(&model, &said, usage).await;
+    check_turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /v1/responses "), "{}", asked[0].head);
     assert_eq!(asked[0].body["store"], false);
@@ -293,17 +317,17 @@ const GEMINI: &str = r#"
 
 #[tokio::test]
 async fn a_generated_content_streams_and_its_thought_signature_is_told_again() {
-    let (url, asked) = respond(vec![events(GEMINI), events(GEMINI)]).await;
+    let (url, asked) = serve_responses(vec![events(GEMINI), events(GEMINI)]).await;
     let model = model(Provider::Gemini, &url);
-    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    let usage = Usage {
+    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let usage = TokenUsage {
         input_tokens: Some(10),
         output_tokens: Some(7),
         cached_tokens: Some(4),
         thought_tokens: Some(2),
-        ..Usage::default()
+        ..TokenUsage::default()
     };
-    turn(&model, &said, usage).await;
+    check_turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     let path = "POST /v1beta/models/some-model:streamGenerateContent?alt=sse HTTP/1.1";
     assert_eq!(asked[0].head.lines().next(), Some(path));
@@ -325,16 +349,17 @@ const OLLAMA: &str = r#"
 async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
     let lines: Vec<_> = OLLAMA.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let body = format!("{}\n", lines.join("\n"));
-    let reply = answer("200 OK", "content-type: application/x-ndjson", &body);
-    let (url, asked) = respond(vec![reply.clone(), reply]).await;
-    let model = connect(Settings {
+    let reply = response_text("200 OK", "content-type: application/x-ndjson", &body);
+    let (url, asked) = serve_responses(vec![reply.clone(), reply]).await;
+    let model = connect(ProviderSettings {
         base_url: Some(url),
         context_tokens: Some(32_768),
-        ..Settings::new(Provider::Ollama, NAME)
+        ..ProviderSettings::new(Provider::Ollama, NAME)
     });
-    let said = [Event::Thought("Hm.".into()), Event::Text("I read.".into())];
-    let usage = Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() };
-    turn(&model, &said, usage).await;
+    let said = [ModelEvent::Thought("Hm.".into()), ModelEvent::Text("I read.".into())];
+    let usage =
+        TokenUsage { input_tokens: Some(10), output_tokens: Some(5), ..TokenUsage::default() };
+    check_turn(&model, &said, usage).await;
     let asked = asked.await.unwrap();
     assert!(asked[0].head.starts_with("POST /api/chat "), "{}", asked[0].head);
     assert!(!asked[0].head.contains("authorization"), "{}", asked[0].head);
@@ -344,7 +369,7 @@ async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
 
 #[tokio::test]
 async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_so() {
-    let (url, pem) = respond_over_tls(events(CHAT_TEXT)).await;
+    let (url, pem) = serve_over_tls(events(CHAT_TEXT)).await;
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -369,14 +394,16 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
         (Some(pipe), Some("pipe.pem (`ca_file`) cannot be used: it is no file")),
     ] {
         let base_url = Some(format!("{url}/v1"));
-        let settings = Settings { base_url, ca_file, ..Settings::new(Provider::OpenAi, NAME) };
-        let heard = hear(&connect(settings), request(vec![Message::user("hi")])).await;
+        let settings =
+            ProviderSettings { base_url, ca_file, ..ProviderSettings::new(Provider::OpenAi, NAME) };
+        let heard =
+            collect_events(&connect(settings), request(vec![ChatMessage::user("hi")])).await;
         match (heard.last(), expected) {
-            (Some(Event::Stop(Stop::EndTurn)), None) => {}
-            (Some(Event::Error(error)), Some(text)) => {
+            (Some(ModelEvent::Stop(ModelStopReason::EndTurn)), None) => {}
+            (Some(ModelEvent::Error(error)), Some(text)) => {
                 assert!(error.message.contains(text), "{error}");
                 assert!(error.message.contains("`ca_file`"), "{error}");
-                assert_eq!(error.fault, Fault::Other);
+                assert_eq!(error.kind, ModelErrorKind::Other);
             }
             (got, expected) => panic!("{got:?}, not {expected:?}"),
         }
@@ -387,25 +414,27 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
 async fn a_server_that_takes_a_request_and_never_answers_is_idle() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let reply = model(Provider::OpenAi, &url).reply(request(vec![Message::user("hi")]));
+    let reply = model(Provider::OpenAi, &url).reply(request(vec![ChatMessage::user("hi")]));
     let heard = tokio::spawn(reply.collect::<Vec<_>>());
     let (mut stream, _) = listener.accept().await.unwrap();
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 1);
     tokio::time::pause();
-    tokio::time::advance(limits::MODEL_HEADERS).await;
+    tokio::time::advance(limits::RESPONSE_HEADERS_TIMEOUT).await;
     let heard = heard.await.unwrap();
-    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
-    assert_eq!(error.fault, Fault::Idle);
+    let [ModelEvent::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.kind, ModelErrorKind::IdleTimeout);
     assert!(error.message.ends_with("did not begin to answer within 240 s"), "{error}");
 }
 
 #[tokio::test]
 async fn a_server_of_this_machine_that_does_not_run_is_named_and_not_asked_again() {
-    let (url, asked) = respond(Vec::new()).await;
+    let (url, asked) = serve_responses(Vec::new()).await;
     asked.await.unwrap();
-    let heard = hear(&model(Provider::OpenAi, &url), request(vec![Message::user("hi")])).await;
-    let [Event::Error(error)] = &*heard else { panic!("{heard:?}") };
-    assert_eq!(error.fault, Fault::Unreachable);
+    let heard =
+        collect_events(&model(Provider::OpenAi, &url), request(vec![ChatMessage::user("hi")]))
+            .await;
+    let [ModelEvent::Error(error)] = &*heard else { panic!("{heard:?}") };
+    assert_eq!(error.kind, ModelErrorKind::Unreachable);
     let host = url.trim_start_matches("http://");
     let expected = format!("nothing listens at {host}: is the model server running?");
     assert_eq!(error.message, expected);
@@ -423,10 +452,10 @@ async fn the_key_is_in_no_line_of_the_log() {
     let guard = tracing::subscriber::set_default(subscriber);
     for provider in Provider::ALL {
         let key = r#"{"error":{"message":"wrong key: sk-test-secret"}}"#;
-        let (url, asked) = respond(vec![answer("400 Bad", "", key)]).await;
+        let (url, asked) = serve_responses(vec![response_text("400 Bad", "", key)]).await;
         let model = model(provider, &url);
-        let heard = hear(&model, request(vec![Message::user("hi")])).await;
-        assert!(matches!(heard.last(), Some(Event::Error(_))), "{heard:?}");
+        let heard = collect_events(&model, request(vec![ChatMessage::user("hi")])).await;
+        assert!(matches!(heard.last(), Some(ModelEvent::Error(_))), "{heard:?}");
         tracing::trace!(?model, ?heard);
         assert!(asked.await.unwrap()[0].head.contains("sk-test-secret"));
     }

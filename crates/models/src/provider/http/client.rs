@@ -15,12 +15,12 @@ use reqwest::{Certificate, Client, redirect::Policy};
 use tokio::{task::spawn_blocking, time::timeout};
 use url::{Host, Url};
 
-use super::super::fault::Unreachable;
-use crate::{Fault, file, limits};
+use super::super::errors::RequestFailure;
+use crate::{ModelErrorKind, bounded_file, limits};
 
 /// What makes two clients different.
 #[derive(Clone, PartialEq)]
-struct Kind {
+struct ClientKey {
     trust: Trust,
     /// Proxies are for the way out.
     is_loopback: bool,
@@ -29,40 +29,42 @@ struct Kind {
 #[derive(Clone, PartialEq)]
 enum Trust {
     /// Nobody: for plain HTTP.
-    Nobody,
+    NoTls,
     /// The system's authorities, and those in the file.
     System(Option<PathBuf>),
 }
 
 /// A client that is there or that somebody builds: who gives up waiting for it leaves it to those
 /// who come later.
-type Building = Shared<BoxFuture<'static, Result<Client, Unreachable>>>;
+type SharedClient = Shared<BoxFuture<'static, Result<Client, RequestFailure>>>;
 
-static CLIENTS: Mutex<Vec<(Kind, Building)>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<(ClientKey, SharedClient)>> = Mutex::new(Vec::new());
 
 /// Returns the process's client for requests to `url`; builds it if this is the first.
-pub(in super::super) async fn get(
+pub(in super::super) async fn client_for(
     url: &Url,
     ca_file: Option<&Path>,
-) -> Result<Client, Unreachable> {
+) -> Result<Client, RequestFailure> {
     let trust = match url.scheme() {
         "https" => Trust::System(ca_file.map(Path::to_owned)),
-        _ => Trust::Nobody,
+        _ => Trust::NoTls,
     };
-    let kind = Kind { trust, is_loopback: is_loopback(url) };
-    timeout(limits::FILE_DEADLINE, of_kind(kind, build)).await.unwrap_or_else(|_elapsed| {
-        let seconds = limits::FILE_DEADLINE.as_secs();
-        let text = format!("the certificates to trust could not be read within {seconds} s");
-        Err(Unreachable::new(Fault::Other, text))
-    })
+    let kind = ClientKey { trust, is_loopback: is_loopback(url) };
+    timeout(limits::CA_FILE_READ_TIMEOUT, cached_client(kind, build_client)).await.unwrap_or_else(
+        |_elapsed| {
+            let seconds = limits::CA_FILE_READ_TIMEOUT.as_secs();
+            let text = format!("the certificates to trust could not be read within {seconds} s");
+            Err(RequestFailure::new(ModelErrorKind::Other, text))
+        },
+    )
 }
 
 /// Returns the client of a kind. It is built in one thread at a time, however often it is asked
 /// for: a file that cannot be read may hold that thread for ever.
-fn of_kind(
-    kind: Kind,
-    build: impl FnOnce(&Kind) -> Result<Client, Unreachable> + Send + 'static,
-) -> Building {
+fn cached_client(
+    kind: ClientKey,
+    build: impl FnOnce(&ClientKey) -> Result<Client, RequestFailure> + Send + 'static,
+) -> SharedClient {
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     // What failed is tried anew.
     clients.retain(|(_, client)| !matches!(client.peek(), Some(Err(_))));
@@ -74,7 +76,8 @@ fn of_kind(
     }
     let of = kind.clone();
     let built = spawn_blocking(move || build(&of));
-    let failed = |error| Unreachable::new(Fault::Other, format!("no HTTP client: {error}"));
+    let failed =
+        |error| RequestFailure::new(ModelErrorKind::Other, format!("no HTTP client: {error}"));
     let client = built.map(move |built| built.unwrap_or_else(|error| Err(failed(error))));
     let client = client.boxed().shared();
     clients.push((kind, client.clone()));
@@ -91,30 +94,32 @@ pub(in super::super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn build(kind: &Kind) -> Result<Client, Unreachable> {
+fn build_client(kind: &ClientKey) -> Result<Client, RequestFailure> {
     // A redirect would take the key to wherever the answer says.
-    let builder = Client::builder().redirect(Policy::none()).connect_timeout(limits::MODEL_CONNECT);
+    let builder =
+        Client::builder().redirect(Policy::none()).connect_timeout(limits::CONNECT_TIMEOUT);
     let builder = if kind.is_loopback { builder.no_proxy() } else { builder };
     let builder = match &kind.trust {
-        Trust::Nobody => builder.tls_certs_only([]),
+        Trust::NoTls => builder.tls_certs_only([]),
         Trust::System(None) => builder,
-        Trust::System(Some(file)) => builder.tls_certs_merge(certificates(file)?),
+        Trust::System(Some(file)) => builder.tls_certs_merge(read_certificates(file)?),
     };
     builder.build().map_err(|error| {
-        let text = format!("no HTTP client can be made: {}", super::causes(&error));
-        Unreachable::new(Fault::Other, text)
+        let text = format!("no HTTP client can be made: {}", super::root_cause(&error));
+        RequestFailure::new(ModelErrorKind::Other, text)
     })
 }
 
-fn certificates(file: &Path) -> Result<Vec<Certificate>, Unreachable> {
+fn read_certificates(file: &Path) -> Result<Vec<Certificate>, RequestFailure> {
     let unusable = |what: &dyn std::fmt::Display| {
         let text =
             format!("the certificates in {} (`ca_file`) cannot be used: {what}", file.display());
-        Unreachable::new(Fault::Other, text)
+        RequestFailure::new(ModelErrorKind::Other, text)
     };
-    let pem = file::read(file, limits::MAX_CA_BYTES).map_err(|error| unusable(&error))?;
-    if pem.len() as u64 > limits::MAX_CA_BYTES {
-        return Err(unusable(&format_args!("it exceeds {} bytes", limits::MAX_CA_BYTES)));
+    let pem = bounded_file::read_bounded(file, limits::MAX_CA_FILE_BYTES)
+        .map_err(|error| unusable(&error))?;
+    if pem.len() as u64 > limits::MAX_CA_FILE_BYTES {
+        return Err(unusable(&format_args!("it exceeds {} bytes", limits::MAX_CA_FILE_BYTES)));
     }
     match Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -132,8 +137,8 @@ mod tests {
 
     use super::*;
 
-    fn kind(file: &str) -> Kind {
-        Kind { trust: Trust::System(Some(file.into())), is_loopback: false }
+    fn kind(file: &str) -> ClientKey {
+        ClientKey { trust: Trust::System(Some(file.into())), is_loopback: false }
     }
 
     #[tokio::test]
@@ -143,7 +148,7 @@ mod tests {
         let reads = Arc::<AtomicUsize>::default();
         let ask = || {
             let (gate, reads) = (gate.clone(), reads.clone());
-            of_kind(kind("hangs"), move |_| {
+            cached_client(kind("hangs"), move |_| {
                 reads.fetch_add(1, SeqCst);
                 gate.lock().unwrap().recv().unwrap_err();
                 Ok(Client::new())
@@ -160,8 +165,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_could_not_be_built_is_built_anew() {
-        let fail = |_: &Kind| Err(Unreachable::new(Fault::Other, "there is no such file"));
-        assert!(of_kind(kind("fails"), fail).await.is_err());
-        of_kind(kind("fails"), |_| Ok(Client::new())).await.unwrap();
+        let fail = |_: &ClientKey| {
+            Err(RequestFailure::new(ModelErrorKind::Other, "there is no such file"))
+        };
+        assert!(cached_client(kind("fails"), fail).await.is_err());
+        cached_client(kind("fails"), |_| Ok(Client::new())).await.unwrap();
     }
 }

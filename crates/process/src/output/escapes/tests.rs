@@ -5,10 +5,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::Filter;
+use super::EscapeFilter;
 
 /// Sequences that act beyond the picture, by what they do.
-const ACTING: &[(&str, &[u8])] = &[
+const FORBIDDEN_SEQUENCES: &[(&str, &[u8])] = &[
     ("clipboard, set", b"\x1b]52;c;cm0gLXJmIC8=\x07"),
     ("clipboard, set, by ST", b"\x1b]52;p;cm0gLXJmIC8=\x1b\\"),
     ("clipboard, asked", b"\x1b]52;c;?\x07"),
@@ -73,7 +73,7 @@ const ACTING: &[(&str, &[u8])] = &[
 ];
 
 /// Sequences that draw, and what becomes of them.
-const DRAWING: &[(&[u8], &str)] = &[
+const ALLOWED_SEQUENCES: &[(&[u8], &str)] = &[
     (b"plain \t\x08\r\n", "plain \t\x08\r\n"),
     ("äß€😀\u{200d}".as_bytes(), "äß€😀\u{200d}"),
     (b"\x1b[m", "\x1b[0m"),
@@ -99,7 +99,7 @@ const DRAWING: &[(&[u8], &str)] = &[
 ];
 
 fn filtered<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let mut filter = Filter::default();
+    let mut filter = EscapeFilter::default();
     let shown: Vec<_> = chunks.into_iter().map(|chunk| filter.push(chunk)).collect();
     String::from_utf8(shown.concat()).expect("UTF-8")
 }
@@ -115,7 +115,7 @@ fn check(what: &str, bytes: &[u8], expected: &str) {
 
 #[test]
 fn what_acts_beyond_the_picture_never_passes() {
-    for (what, sequence) in ACTING {
+    for (what, sequence) in FORBIDDEN_SEQUENCES {
         check(what, &[b"a", *sequence, b"b"].concat(), "ab");
         check(what, &[b"\x1b[31m", *sequence, b"\x1b[0m"].concat(), "\x1b[31m\x1b[0m");
     }
@@ -123,7 +123,7 @@ fn what_acts_beyond_the_picture_never_passes() {
 
 #[test]
 fn what_draws_passes() {
-    for (sequence, expected) in DRAWING {
+    for (sequence, expected) in ALLOWED_SEQUENCES {
         check(expected, sequence, expected);
     }
 }
@@ -176,8 +176,9 @@ fn what_hides_or_reorders_does_not_pass_and_parts_of_an_emoji_do() {
 
 /// Pieces of sequences, whole ones, text and any bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
-    let acting: Vec<_> = ACTING.iter().map(|(_, sequence)| sequence.to_vec()).collect();
-    let drawing: Vec<_> = DRAWING.iter().map(|(sequence, _)| sequence.to_vec()).collect();
+    let acting: Vec<_> =
+        FORBIDDEN_SEQUENCES.iter().map(|(_, sequence)| sequence.to_vec()).collect();
+    let drawing: Vec<_> = ALLOWED_SEQUENCES.iter().map(|(sequence, _)| sequence.to_vec()).collect();
     let parts: Vec<_> =
         ["\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1b_", ";", "?", "\x18", "\n", "52", "8"]
             .map(|part| part.as_bytes().to_vec())

@@ -6,11 +6,11 @@ use std::io;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::{Mark, Open, Recording};
-use crate::limits::{COMMAND_OUTPUT_BYTES, OUTPUT_NOTE_BYTES};
+use super::{Open, OutputPosition, Recording};
+use crate::limits::{MAX_MODEL_OUTPUT_BYTES, MAX_TRUNCATION_NOTE_BYTES};
 
 /// Records chunks, with a file of so much room. Returns what is told and the file's content.
-fn recorded(chunks: &[&[u8]], room: u64) -> (super::Recorded, Option<Vec<u8>>) {
+fn recorded(chunks: &[&[u8]], room: u64) -> (super::RecordedOutput, Option<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("whole");
     let at = path.clone();
@@ -51,7 +51,7 @@ fn a_long_output_is_in_a_file_as_it_came() {
         assert_eq!(head.len() + tail.len() + bytes, all.len() - 20_000);
         let shown = head.matches('\n').count() + tail.matches('\n').count();
         assert_eq!(shown + lines, 20_000);
-        assert!(told.len() < COMMAND_OUTPUT_BYTES + 300);
+        assert!(told.len() < MAX_MODEL_OUTPUT_BYTES + 300);
     }
 }
 
@@ -73,13 +73,13 @@ fn a_file_that_is_full_holds_the_beginning_and_says_so() {
 /// The longest note that there can be, in a file that can still be read to its end.
 #[test]
 fn the_note_of_what_has_no_room_has_room() {
-    let longest = super::no_room(u64::MAX);
-    assert!(longest.len() as u64 <= OUTPUT_NOTE_BYTES, "{longest:?}");
+    let longest = super::truncation_note(u64::MAX);
+    assert!(longest.len() as u64 <= MAX_TRUNCATION_NOTE_BYTES, "{longest:?}");
 }
 
 #[test]
 fn where_there_is_no_file_nothing_else_changes() {
-    let all = "x\n".repeat(COMMAND_OUTPUT_BYTES);
+    let all = "x\n".repeat(MAX_MODEL_OUTPUT_BYTES);
     let nowhere: [Open; 2] =
         [Box::new(|| Ok(None)), Box::new(|| Err(io::ErrorKind::StorageFull.into()))];
     for (open, trouble) in nowhere.into_iter().zip([None, Some("no storage space")]) {
@@ -88,7 +88,7 @@ fn where_there_is_no_file_nothing_else_changes() {
         recording.push(all.as_bytes());
         let recorded = recording.finish();
         assert_eq!((recorded.bytes, &recorded.file), (all.len() as u64 * 2, &None));
-        assert_eq!(recorded.trouble.as_deref(), trouble);
+        assert_eq!(recorded.file_error.as_deref(), trouble);
         assert_eq!(recorded.for_model().contains("could not be kept"), trouble.is_some());
     }
 }
@@ -116,7 +116,7 @@ proptest! {
         let (recorded, file) = recorded(&chunks.iter().map(Vec::as_slice).collect::<Vec<_>>(), u64::MAX);
         let all = chunks.concat();
         prop_assert_eq!(recorded.bytes, all.len() as u64);
-        prop_assert_eq!(recorded.file.is_some(), all.len() > COMMAND_OUTPUT_BYTES);
+        prop_assert_eq!(recorded.file.is_some(), all.len() > MAX_MODEL_OUTPUT_BYTES);
         prop_assert!(file.is_none_or(|file| file == all));
     }
 }
@@ -124,10 +124,10 @@ proptest! {
 #[test]
 fn what_is_new_is_told_once_and_an_open_line_as_a_whole() {
     let recording = Recording::new(1_000, || Ok(None));
-    let mut mark = Mark::default();
+    let mut mark = OutputPosition::default();
     let mut look = |bytes: &[u8]| {
         recording.push(bytes);
-        let fresh = recording.fresh(&mut mark);
+        let fresh = recording.take_new(&mut mark);
         (fresh.bytes, fresh.excerpt.text)
     };
     for (written, new, text) in [
@@ -144,19 +144,19 @@ fn what_is_new_is_told_once_and_an_open_line_as_a_whole() {
     assert_eq!(look(b"\xc3"), (1, "\u{fffd}".to_owned()));
     assert_eq!(look(b"\xa9 \x1b[3").1, "\u{e9} ");
     assert_eq!(look(b"1mred\n").1, "\u{e9} red\n");
-    assert_eq!(recording.so_far().lines, 6);
+    assert_eq!(recording.snapshot().lines, 6);
     assert_eq!(recording.finish().lines, 6);
 }
 
 #[test]
 fn of_a_flood_what_is_left_out_is_counted_from_the_mark_on() {
     let recording = Recording::new(1_000, || Ok(None));
-    let mut mark = Mark::default();
+    let mut mark = OutputPosition::default();
     recording.push(b"told\n");
-    recording.fresh(&mut mark);
+    recording.take_new(&mut mark);
     let flood: String = (0..400_000).map(|line| format!("{line}\n")).collect();
     recording.push(flood.as_bytes());
-    let fresh = recording.fresh(&mut mark);
+    let fresh = recording.take_new(&mut mark);
     assert_eq!(fresh.bytes, flood.len() as u64);
     let text = &fresh.excerpt.text;
     assert!(text.starts_with("0\n1\n") && text.ends_with("\n399999\n"));
@@ -164,10 +164,10 @@ fn of_a_flood_what_is_left_out_is_counted_from_the_mark_on() {
     assert!(fresh.excerpt.left_out_lines.abs_diff(400_000 - shown) <= 2, "{shown}");
     // A line that has no end and is long is not told again and again.
     recording.push("x".repeat(10_000).as_bytes());
-    assert_eq!(recording.fresh(&mut mark).bytes, 10_000);
+    assert_eq!(recording.take_new(&mut mark).bytes, 10_000);
     recording.push(b"y");
-    assert_eq!(recording.fresh(&mut mark).excerpt.text, "y");
+    assert_eq!(recording.take_new(&mut mark).excerpt.text, "y");
     // Whatever is no longer kept is left out, the beginning too.
     recording.push(flood.as_bytes());
-    assert!(recording.fresh(&mut mark).excerpt.text.contains("left out"));
+    assert!(recording.take_new(&mut mark).excerpt.text.contains("left out"));
 }

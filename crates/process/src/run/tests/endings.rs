@@ -10,8 +10,8 @@ async fn the_timeout_ends_the_command_and_what_it_printed_stays() {
         let sleep = endless();
         let line = format!("echo begun; sleep {sleep}; echo not reached");
         let timeout = Some(Duration::from_secs(5));
-        let (exit, output) = finish(supervision, Command { timeout, ..command(&line) }).await;
-        assert_eq!((exit.end, exit.code), (End::TimedOut, None));
+        let (exit, output) = finish(supervision, ShellCommand { timeout, ..command(&line) }).await;
+        assert_eq!((exit.cause, exit.code), (ExitCause::TimedOut, None));
         assert!(exit.signal.is_some());
         assert_eq!((output.as_str(), alive(&sleep)), ("begun\n", 0));
     };
@@ -43,7 +43,7 @@ async fn cancelling_leaves_nothing_behind() {
             until(start, || alive(&sleep) >= start.matches("sleep @").count()).await;
             cancel.cancel();
             let exit = running.await.unwrap().unwrap();
-            assert_eq!((exit.end, exit.code), (End::Cancelled, None), "{start}");
+            assert_eq!((exit.cause, exit.code), (ExitCause::Cancelled, None), "{start}");
             // One that hears may not come to it in time.
             let heard = !start.starts_with("trap") && exit.signal.as_deref() == Some("SIGTERM");
             assert!(heard || exit.signal.as_deref() == Some("SIGKILL"), "{start}: {exit:?}");
@@ -63,10 +63,10 @@ async fn a_program_that_tidies_up_when_asked_to_stop_may_finish() {
                 cancel.cancel();
             });
             let exit = exit.await.unwrap();
-            (exit.end, exit.code, plain(&output))
+            (exit.cause, exit.code, plain_text(&output))
         };
         let ended = in_time(life, |(_, code, _)| code.is_some()).await;
-        assert_eq!(ended, (End::Cancelled, Some(5), "begun\ntidy\n".to_owned()));
+        assert_eq!(ended, (ExitCause::Cancelled, Some(5), "begun\ntidy\n".to_owned()));
     }
 }
 
@@ -88,7 +88,7 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
                 start.replace('@', &sleep)
             );
             let (exit, output) = finish(supervision, command(&line)).await;
-            assert_eq!((exit.end, exit.code), (End::Exited, Some(0)), "{start}");
+            assert_eq!((exit.cause, exit.code), (ExitCause::Exited, Some(0)), "{start}");
             assert_eq!(alive(&sleep), 0, "{start}");
             // The terminal hangs up on the first one when the shell is gone; it may be in time.
             let is_hung_up = start.starts_with("sleep") && exit.left_over == 0;
@@ -101,12 +101,13 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_holds_the_output_open_does_not_hold_up_the_call() {
     for supervision in SUPERVISIONS {
-        for streams in [Streams::Pipe, Streams::Terminal(Size::default())] {
+        for streams in [Streams::Pipe, Streams::Terminal(WindowSize::default())] {
             let sleep = endless();
             let line = format!("trap '' HUP; sleep {sleep} & echo hi");
-            let (exit, output) = finish(supervision, Command { streams, ..command(&line) }).await;
-            assert_eq!((exit.end, exit.code, exit.left_over), (End::Exited, Some(0), 1));
-            assert_eq!((plain(output.as_bytes()).as_str(), alive(&sleep)), ("hi\n", 0));
+            let (exit, output) =
+                finish(supervision, ShellCommand { streams, ..command(&line) }).await;
+            assert_eq!((exit.cause, exit.code, exit.left_over), (ExitCause::Exited, Some(0), 1));
+            assert_eq!((plain_text(output.as_bytes()).as_str(), alive(&sleep)), ("hi\n", 0));
         }
     }
 }
@@ -118,7 +119,10 @@ async fn a_process_that_ends_soon_after_the_shell_is_not_cut_off() {
         let line = format!("trap '' HUP; echo late > >({late})");
         let life = || finish(supervision, command(&line));
         let (exit, output) = in_time(life, |(_, output)| !output.is_empty()).await;
-        assert_eq!((exit.end, exit.code, output.as_str()), (End::Exited, Some(0), "late\n"));
+        assert_eq!(
+            (exit.cause, exit.code, output.as_str()),
+            (ExitCause::Exited, Some(0), "late\n")
+        );
     }
 }
 
@@ -129,7 +133,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
         let sleep = endless();
         let line =
             format!("mkfifo gate; (env -i setsid env -i sleep {sleep} &); echo ready; cat gate");
-        let command = Command { cwd: dir.path().to_owned(), ..command(&line) };
+        let command = ShellCommand { cwd: dir.path().to_owned(), ..command(&line) };
         let mut has_begun = false;
         let running = run(supervision, command, CancellationToken::new(), |_| {
             // What it prints may come in two pieces, and the gate is read once.
@@ -141,7 +145,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
             fs::write(dir.path().join("gate"), "").unwrap();
         });
         let exit = timeout(PATIENCE, running).await.expect("it holds up the call").unwrap();
-        assert_eq!((exit.end, exit.code), (End::Exited, Some(0)));
+        assert_eq!((exit.cause, exit.code), (ExitCause::Exited, Some(0)));
         let escaped = find(&sleep);
         // What `sys::process::group` says it cannot find.
         let expected = if supervision == Supervision::Helper { (1, 0) } else { (0, 1) };
@@ -158,7 +162,10 @@ async fn a_command_that_turns_on_its_helper_ends_with_it() {
     let sleep = endless();
     let line = format!("trap '' HUP TERM; setsid sleep {sleep} & kill -KILL $PPID; sleep {sleep}");
     let (exit, _) = finish(Supervision::Helper, command(&line)).await;
-    assert_eq!((exit.end, exit.code, exit.signal.as_deref()), (End::Exited, None, Some("SIGKILL")));
+    assert_eq!(
+        (exit.cause, exit.code, exit.signal.as_deref()),
+        (ExitCause::Exited, None, Some("SIGKILL"))
+    );
     assert_eq!(alive(&sleep), 0);
 
     let cancel = CancellationToken::new();
@@ -168,7 +175,7 @@ async fn a_command_that_turns_on_its_helper_ends_with_it() {
     begun.notified().await;
     cancel.cancel();
     let exit = running.await.unwrap().unwrap();
-    assert_eq!((exit.end, exit.signal.as_deref()), (End::Cancelled, Some("SIGKILL")));
+    assert_eq!((exit.cause, exit.signal.as_deref()), (ExitCause::Cancelled, Some("SIGKILL")));
     assert_eq!(alive(&sleep), 0);
 }
 
@@ -185,7 +192,7 @@ async fn dropping_the_call_kills_and_reaps() {
             command(&line),
             CancellationToken::new(),
             move |chunk| {
-                printed.lock().unwrap().push_str(&plain(chunk));
+                printed.lock().unwrap().push_str(&plain_text(chunk));
                 output(chunk);
             },
         ));

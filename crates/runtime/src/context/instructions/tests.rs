@@ -10,7 +10,7 @@ use super::*;
 struct Project {
     folder: TempDir,
     workspace: Workspace,
-    instructions: Instructions,
+    instructions: ProjectInstructions,
     rules: ReadRules,
 }
 
@@ -25,14 +25,14 @@ impl Project {
         Self {
             folder,
             workspace,
-            instructions: Instructions::default(),
+            instructions: ProjectInstructions::default(),
             rules: ReadRules::default(),
         }
     }
 
     fn touch(&mut self, path: &str) {
         let path = self.folder.path().join(path);
-        self.instructions.touched(&self.workspace, &path);
+        self.instructions.record_touched(&self.workspace, &path);
     }
 
     fn news(&mut self) -> String {
@@ -41,7 +41,9 @@ impl Project {
 
     fn news_within(&mut self, room: usize) -> String {
         let secrets = Secrets::new(["hunter2hunter2"]);
-        self.instructions.news(&self.workspace, &secrets, &self.rules, room).unwrap_or_default()
+        self.instructions
+            .take_message(&self.workspace, &secrets, &self.rules, room)
+            .unwrap_or_default()
     }
 }
 
@@ -87,7 +89,7 @@ fn what_changed_or_was_lost_is_told_again_and_what_is_gone_is_said() {
     // Written anew with the same content, it is the same.
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
     assert_eq!(project.news(), "");
-    project.instructions.forget();
+    project.instructions.mark_forgotten();
     assert!(project.news().contains("Newer."));
     fs::remove_file(project.folder.path().join("root/AGENTS.md")).unwrap();
     assert!(project.news().contains("AGENTS.md is gone"));
@@ -113,11 +115,11 @@ fn nothing_outside_of_the_roots_and_no_special_file_is_told() {
 
 #[test]
 fn long_instructions_are_cut_and_that_is_said() {
-    let long = "x".repeat(MAX_INSTRUCTION_BYTES + 1);
+    let long = "x".repeat(MAX_INSTRUCTION_FILE_BYTES + 1);
     let mut project = Project::new(&[("root/AGENTS.md", &long)]);
     let news = project.news();
     assert!(news.contains("is longer; only its beginning is told"), "{}", news.len());
-    assert_eq!(news.matches('x').count(), MAX_INSTRUCTION_BYTES);
+    assert_eq!(news.matches('x').count(), MAX_INSTRUCTION_FILE_BYTES);
     let mut project = Project::new(&[("root/AGENTS.md", "123456789"), ("root/a/AGENTS.md", "abc")]);
     project.touch("root/a/x");
     let news = project.news_within(10);
@@ -140,7 +142,7 @@ fn folders_and_files_beyond_their_bounds_are_left_out() {
     for n in 0..1_000 {
         project.touch(&format!("root/e{n}/x"));
     }
-    assert_eq!(project.instructions.touched.len(), MAX_INSTRUCTION_FOLDERS);
+    assert_eq!(project.instructions.touched_folders.len(), MAX_INSTRUCTION_FOLDERS);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the model is asked, and what is told of what it answers.
 
-use callboard_models::{Call, Fault, Reply, ToolResult};
+use callboard_models::{ModelErrorKind, ModelToolCall, ReplyStream, ToolResult};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 
@@ -8,14 +8,14 @@ use super::*;
 
 /// Says what it is made of, and remembers nothing.
 #[derive(Debug)]
-struct Says(Vec<Event>);
+struct ScriptedModel(Vec<ModelEvent>);
 
-impl Model for Says {
+impl Model for ScriptedModel {
     fn name(&self) -> &'static str {
         "says"
     }
 
-    fn reply(&self, request: Request) -> Reply {
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
         assert!(request.tools.is_empty());
         assert_eq!(&*request.system, INSTRUCTIONS);
         assert_eq!(request.index, 7);
@@ -23,49 +23,58 @@ impl Model for Says {
     }
 }
 
-async fn asked_of(events: &[Event]) -> Result<Summary, NoSummary> {
-    let prompt = Message::user("go");
-    let asked = Asked { old: &[&prompt], prompt: None, max: 1_000, window: 100_000 };
-    ask(&Says(events.to_vec()), 7, asked).await
+async fn summary_of(events: &[ModelEvent]) -> Result<Summary, SummaryError> {
+    let prompt = ChatMessage::user("go");
+    let asked = SummaryRequest {
+        old: &[&prompt],
+        kept_prompt: None,
+        max_bytes: 1_000,
+        context_tokens: 100_000,
+    };
+    request_summary(&ScriptedModel(events.to_vec()), 7, asked).await
 }
 
 #[tokio::test]
 async fn a_summary_is_what_the_model_says_without_its_thoughts() {
-    let usage = Usage { input_tokens: Some(3), ..Usage::default() };
+    let usage = TokenUsage { input_tokens: Some(3), ..TokenUsage::default() };
     let events = [
-        Event::Thought("hm".into()),
-        Event::Text(" It ".into()),
-        Event::Text("was so.\n".into()),
-        Event::Usage(usage),
-        Event::Stop(Stop::MaxTokens),
+        ModelEvent::Thought("hm".into()),
+        ModelEvent::Text(" It ".into()),
+        ModelEvent::Text("was so.\n".into()),
+        ModelEvent::Usage(usage),
+        ModelEvent::Stop(ModelStopReason::MaxTokens),
     ];
-    let summary = asked_of(&events).await.unwrap();
+    let summary = summary_of(&events).await.unwrap();
     assert_eq!((summary.text.as_str(), summary.usage), ("It was so.", Some(usage)));
-    let long = Event::Text("x".repeat(limits::SUMMARY_BYTES + 1));
-    let cut = asked_of(&[long, Event::Stop(Stop::EndTurn)]).await.unwrap();
-    assert!(cut.text.len() <= limits::SUMMARY_BYTES);
+    let long = ModelEvent::Text("x".repeat(limits::MAX_SUMMARY_BYTES + 1));
+    let cut = summary_of(&[long, ModelEvent::Stop(ModelStopReason::EndTurn)]).await.unwrap();
+    assert!(cut.text.len() <= limits::MAX_SUMMARY_BYTES);
 }
 
 #[tokio::test]
 async fn a_model_that_fails_gives_no_summary_and_says_why() {
-    let error = ModelError::new(Fault::TooLong, "too long");
-    let text = || Event::Text("half".into());
+    let error = ModelError::new(ModelErrorKind::ContextTooLong, "too long");
+    let text = || ModelEvent::Text("half".into());
     for (events, expected) in [
         (vec![], "the model failed: its reply was cut off"),
         (vec![text()], "the model failed: its reply was cut off"),
-        (vec![Event::Stop(Stop::EndTurn)], "the model wrote no summary"),
-        (vec![text(), Event::Stop(Stop::Refusal)], "the model wrote no summary"),
-        (vec![text(), Event::Error(error)], "the model failed: too long"),
+        (vec![ModelEvent::Stop(ModelStopReason::EndTurn)], "the model wrote no summary"),
+        (vec![text(), ModelEvent::Stop(ModelStopReason::Refusal)], "the model wrote no summary"),
+        (vec![text(), ModelEvent::Error(error)], "the model failed: too long"),
     ] {
-        assert_eq!(asked_of(&events).await.unwrap_err().to_string(), expected);
+        assert_eq!(summary_of(&events).await.unwrap_err().to_string(), expected);
     }
 }
 
-fn session() -> [Message; 5] {
-    let reply = |text: &str, name: &str, arguments: &str| Message::Assistant {
+fn session() -> [ChatMessage; 5] {
+    let reply = |text: &str, name: &str, arguments: &str| ChatMessage::Assistant {
         text: text.to_owned(),
         thought: "secret thought".to_owned(),
-        calls: vec![Call { id: "1".into(), name: name.into(), arguments: arguments.into() }],
+        calls: vec![ModelToolCall {
+            id: "1".into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        }],
         replay: None,
     };
     let result = ToolResult {
@@ -76,10 +85,10 @@ fn session() -> [Message; 5] {
         is_error: true,
     };
     [
-        Message::Context(format!("{}\n\nUse tabs.", instructions::PREFACE)),
-        Message::user("Mend it."),
+        ChatMessage::Context(format!("{}\n\nUse tabs.", instructions::PREFACE)),
+        ChatMessage::user("Mend it."),
         reply("I look.", "read_file", r#"{"path":"a"}"#),
-        Message::ToolResults(vec![result]),
+        ChatMessage::ToolResults(vec![result]),
         reply("", "todo_write", r#"{"todos":[{"content":"mend","status":"in_progress"}]}"#),
     ]
 }
@@ -92,7 +101,7 @@ fn the_model_is_told_the_session_shortened() {
         assert!(text.contains(part), "{text}");
     }
     assert!(text.contains("FAILED read_file: line"), "{text}");
-    assert!(text.len() < 2 * limits::EXCERPT_BYTES, "{}", text.len());
+    assert!(text.len() < 2 * limits::MAX_EXCERPT_BYTES, "{}", text.len());
     assert!(!text.contains("tabs") && !text.contains("secret thought"), "{text}");
     assert!(transcript(&session.iter().collect::<Vec<_>>(), 100).len() <= 100);
 }
@@ -101,14 +110,14 @@ fn the_model_is_told_the_session_shortened() {
 fn in_the_place_of_messages_stand_their_summary_and_the_plan() {
     let session = session();
     let old: Vec<_> = session.iter().collect();
-    let with = told(Some("All of it."), &old, Some("todo_write"), 1 << 20);
+    let with = replacement_text(Some("All of it."), &old, Some("todo_write"), 1 << 20);
     assert!(with.contains("summary.\n\nAll of it.\n\nThe plan"), "{with}");
     assert!(with.ends_with("- [in_progress] mend"), "{with}");
-    let without = told(None, &old, None, 1 << 20);
+    let without = replacement_text(None, &old, None, 1 << 20);
     assert!(without.contains("USER: Mend it.") && !without.contains("I look."), "{without}");
     // A second compaction keeps what the first one told.
-    let earlier = Message::Context(with);
-    assert!(is_told(&earlier) && !is_told(&old[0].clone()));
-    assert!(told(None, &[&earlier], None, 1 << 20).contains("All of it."));
+    let earlier = ChatMessage::Context(with);
+    assert!(is_replacement(&earlier) && !is_replacement(&old[0].clone()));
+    assert!(replacement_text(None, &[&earlier], None, 1 << 20).contains("All of it."));
     assert!(transcript(&[&earlier], 1 << 20).contains("EARLIER: "));
 }

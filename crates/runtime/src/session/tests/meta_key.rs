@@ -4,16 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acp_types::schema::v1::PermissionOptionKind;
-use callboard_models::direct::Direct;
+use callboard_models::direct::DirectModel;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use acp_conformance::{Agent, Behaviour, Permission, Side};
+use acp_conformance::{AgentUnderTest, ClientBehaviour, PermissionReply, Side};
 
 /// The direct model's agent with a key of its own, before its first turn.
-async fn start(behaviour: impl Into<Behaviour>) -> (Agent, String, tempfile::TempDir) {
-    let agent = crate::agent::Agent::new(Arc::new(Direct::default()), std::iter::empty());
-    let mut agent = Agent::in_process(agent.with_meta_key("own"), behaviour);
+async fn start(
+    behaviour: impl Into<ClientBehaviour>,
+) -> (AgentUnderTest, String, tempfile::TempDir) {
+    let agent =
+        crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
+    let mut agent = AgentUnderTest::in_process(agent.with_meta_key("own"), behaviour);
     agent.initialize().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let session = agent.new_session(folder.path()).await.unwrap();
@@ -38,7 +41,7 @@ fn meta_keys(value: &Value, place: &str, keys: &mut BTreeSet<String>) {
 
 #[tokio::test]
 async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
-    let behaviour = Behaviour::from(Permission::Select(PermissionOptionKind::AllowOnce));
+    let behaviour = ClientBehaviour::from(PermissionReply::Select(PermissionOptionKind::AllowOnce));
     let (mut agent, session, folder) = start(behaviour).await;
     std::fs::write(folder.path().join("a.txt"), "one\ntwo\n").unwrap();
     for prompt in [
@@ -50,9 +53,9 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
         "/mode auto",
         "/usage",
     ] {
-        assert_eq!(agent.turn(&session, prompt).await.unwrap(), "end_turn", "{prompt}");
+        assert_eq!(agent.run_turn(&session, prompt).await.unwrap(), "end_turn", "{prompt}");
     }
-    assert_eq!(agent.client.faults_of(Side::Agent), []);
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
     let mut keys = BTreeSet::new();
     for line in agent.client.transcript().lines() {
         meta_keys(&serde_json::from_str(line).unwrap(), "", &mut keys);
@@ -65,17 +68,17 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
 #[tokio::test]
 async fn a_reason_is_read_under_the_agents_own_key_only() {
     for (key, expected) in [("own", "They said: not now"), ("callboard", "It did not run.")] {
-        let (mut agent, session, _folder) = start(Permission::Never).await;
+        let (mut agent, session, _folder) = start(PermissionReply::NoReply).await;
         let prompt = agent.prompt(&session, "run touch made").await.unwrap();
-        agent.until(|client| !client.asked.is_empty()).await.unwrap();
+        agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
         let outcome = json!({
             "outcome": "selected", "optionId": "reject", "_meta": {key: {"reason": "not now"}},
         });
-        let id = &agent.client.asked[0].id;
+        let id = &agent.client.permission_requests[0].id;
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}});
-        agent.raw(answer.to_string().as_bytes()).await.unwrap();
-        assert_eq!(agent.stop_reason(&prompt).await.unwrap(), "end_turn");
-        let said = agent.client.session(&session).said();
+        agent.send_raw_line(answer.to_string().as_bytes()).await.unwrap();
+        assert_eq!(agent.wait_for_stop_reason(&prompt).await.unwrap(), "end_turn");
+        let said = agent.client.session(&session).message_text();
         assert!(said.contains(expected), "{key}: {said}");
     }
 }

@@ -1,9 +1,10 @@
 //! The results of one reply within their bounds.
 
 use super::{
-    MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES, NOT_SHOWN, fit, share,
+    IMAGE_LEFT_OUT_NOTE, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
+    max_share, truncate_results,
 };
-use callboard_models::{Part, ToolResult};
+use callboard_models::{ContentPart, ToolResult};
 
 #[test]
 fn the_longest_give_way_first() {
@@ -14,7 +15,7 @@ fn the_longest_give_way_first() {
         (vec![100, 1, 100], 11, 5),
         (vec![100, 100], 0, 0),
     ] {
-        assert_eq!(share(lens.clone(), room), expected, "{lens:?} in {room}");
+        assert_eq!(max_share(lens.clone(), room), expected, "{lens:?} in {room}");
     }
 }
 
@@ -31,7 +32,7 @@ fn results_keep_their_beginnings_and_ends_and_short_ones_all_they_say() {
     for lens in [vec![10, 2 * MAX_RESULT_BYTES, MAX_RESULT_BYTES / 2], vec![100_000; 128]] {
         let before: Vec<_> = lens.iter().map(|len| result(*len)).collect();
         let mut after = before.clone();
-        fit(&mut after);
+        truncate_results(&mut after);
         let bytes: usize =
             after.iter().map(|result| result.text.len() - note.min(result.text.len())).sum();
         assert!(bytes <= MAX_REPLY_RESULT_BYTES, "{bytes}");
@@ -51,12 +52,12 @@ fn images_are_shown_as_long_as_there_is_room_and_missed_in_words() {
         call_id: "a".to_owned(),
         name: "look".to_owned(),
         text: "seen".to_owned(),
-        parts: vec![Part::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }],
+        parts: vec![ContentPart::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }],
         is_error: false,
     };
     let mut results = [shows(8), shows(MAX_REPLY_IMAGE_BYTES - 4), shows(8)];
-    fit(&mut results);
+    truncate_results(&mut results);
     assert_eq!(results.each_ref().map(|it| it.parts.len()), [1, 0, 1]);
-    assert_eq!(results[1].text, format!("seen\n{NOT_SHOWN}"));
+    assert_eq!(results[1].text, format!("seen\n{IMAGE_LEFT_OUT_NOTE}"));
     assert_eq!(results[2].text, "seen");
 }

@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use callboard_models::{Call, Message, Part, ToolResult, Usage};
+use callboard_models::{ChatMessage, ContentPart, ModelToolCall, TokenUsage, ToolResult};
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, prop_oneof, proptest};
 
-use super::{History, LEFT_OUT};
-use crate::limits::MAX_SHOWN_BYTES;
+use super::{History, LEFT_OUT_NOTE};
+use crate::limits::MAX_HISTORY_IMAGE_BYTES;
 
-fn reply(text: &str, calls: usize) -> Message {
-    let call = |number| Call {
+fn reply(text: &str, calls: usize) -> ChatMessage {
+    let call = |number| ModelToolCall {
         id: format!("c{number}"),
         name: "look".to_owned(),
         arguments: "{}".to_owned(),
     };
     let calls = (0..calls).map(call).collect();
-    Message::Assistant { text: text.to_owned(), thought: String::new(), calls, replay: None }
+    ChatMessage::Assistant { text: text.to_owned(), thought: String::new(), calls, replay: None }
 }
 
-fn results(calls: usize) -> Message {
+fn results(calls: usize) -> ChatMessage {
     let result = |number| ToolResult {
         call_id: format!("c{number}"),
         name: "look".to_owned(),
@@ -28,30 +28,32 @@ fn results(calls: usize) -> Message {
         parts: Vec::new(),
         is_error: false,
     };
-    Message::ToolResults((0..calls).map(result).collect())
+    ChatMessage::ToolResults((0..calls).map(result).collect())
 }
 
-fn history(messages: impl IntoIterator<Item = Message>) -> History {
+fn history(messages: impl IntoIterator<Item = ChatMessage>) -> History {
     let mut history = History::default();
-    messages.into_iter().for_each(|message| drop(history.say(message)));
+    messages.into_iter().for_each(|message| drop(history.push(message)));
     history
 }
 
-fn told(history: &History) -> Vec<Message> {
+fn history_messages(history: &History) -> Vec<ChatMessage> {
     history.messages().iter().map(|message| (**message).clone()).collect()
 }
 
 /// Asserts what every provider demands.
-pub(in crate::turn) fn check(history: &History) {
+pub(in crate::turn) fn check_valid(history: &History) {
     let mut waiting = Vec::new();
     for message in history.messages().iter() {
         let results = match &**message {
-            Message::ToolResults(results) => results.iter().map(|it| it.call_id.clone()).collect(),
+            ChatMessage::ToolResults(results) => {
+                results.iter().map(|it| it.call_id.clone()).collect()
+            }
             _ => Vec::new(),
         };
         assert_eq!(waiting, results, "each call has its result, right behind it");
         waiting = match &**message {
-            Message::Assistant { text, calls, .. } => {
+            ChatMessage::Assistant { text, calls, .. } => {
                 assert!(!text.is_empty() || !calls.is_empty(), "a reply is never empty");
                 calls.iter().map(|call| call.id.clone()).collect()
             }
@@ -59,48 +61,53 @@ pub(in crate::turn) fn check(history: &History) {
         };
     }
     assert_eq!(waiting, [""; 0]);
-    let mut size = super::Size::default();
-    history.messages().iter().for_each(|message| size.add(super::Size::of(message)));
+    let mut size = super::MessagesSize::default();
+    history
+        .messages()
+        .iter()
+        .for_each(|message| size.add(super::MessagesSize::from_message(message)));
     assert_eq!(history.size, size);
 }
 
 #[test]
 fn a_lost_turn_leaves_no_call_without_its_result() {
-    let mut history = history([Message::user("go"), reply("So", 2)]);
-    history.mend();
-    let Some(Message::ToolResults(lost)) = told(&history).pop() else { panic!("no results") };
+    let mut history = history([ChatMessage::user("go"), reply("So", 2)]);
+    history.add_lost_results();
+    let Some(ChatMessage::ToolResults(lost)) = history_messages(&history).pop() else {
+        panic!("no results")
+    };
     assert!(lost.iter().all(|lost| lost.is_error && lost.text.contains("lost")));
-    check(&history);
-    let mended = told(&history);
-    history.mend();
-    assert_eq!(told(&history), mended);
+    check_valid(&history);
+    let mended = history_messages(&history);
+    history.add_lost_results();
+    assert_eq!(history_messages(&history), mended);
 }
 
 #[test]
 fn what_was_refused_is_taken_back_and_nothing_before_it() {
-    let before = [Message::user("hello"), reply("Hello.", 0)];
+    let before = [ChatMessage::user("hello"), reply("Hello.", 0)];
     let mut history = history(before.clone());
-    let prompt = history.say(Message::user("hello"));
-    history.say_words("I will".to_owned(), String::new(), None);
-    history.take_back(&prompt);
-    assert_eq!(told(&history), before);
-    history.take_back(&prompt);
-    assert_eq!(told(&history), before);
-    check(&history);
+    let prompt = history.push(ChatMessage::user("hello"));
+    history.push_text_reply("I will".to_owned(), String::new(), None);
+    history.truncate_from(&prompt);
+    assert_eq!(history_messages(&history), before);
+    history.truncate_from(&prompt);
+    assert_eq!(history_messages(&history), before);
+    check_valid(&history);
 }
 
 #[test]
 fn a_reply_without_a_word_is_not_remembered() {
-    let mut history = history([Message::user("go")]);
-    history.say_words(" \n".to_owned(), "Hm.".to_owned(), None);
-    assert_eq!(told(&history), [Message::user("go")]);
+    let mut history = history([ChatMessage::user("go")]);
+    history.push_text_reply(" \n".to_owned(), "Hm.".to_owned(), None);
+    assert_eq!(history_messages(&history), [ChatMessage::user("go")]);
 }
 
 #[test]
 fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
-    let left_out = || Message::Context(LEFT_OUT.to_owned());
+    let left_out = || ChatMessage::Context(LEFT_OUT_NOTE.to_owned());
     let turn =
-        |prompt: &str| [Message::user(prompt), reply("Look", 1), results(1), reply("So.", 0)];
+        |prompt: &str| [ChatMessage::user(prompt), reply("Look", 1), results(1), reply("So.", 0)];
     let whole = [turn("one"), turn("two")].concat();
     let all = history(whole.clone()).byte_len();
     for (bytes, kept) in [
@@ -111,44 +118,44 @@ fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
         (25, Some(&whole[7..])),
     ] {
         let mut history = history(whole.clone());
-        assert_eq!(history.shorten(bytes), kept.is_some(), "{bytes}");
+        assert_eq!(history.drop_oldest(bytes), kept.is_some(), "{bytes}");
         if let Some(kept) = kept {
             let prompt = (!kept.contains(&whole[4])).then(|| whole[4].clone());
             let expected: Vec<_> =
                 [left_out()].into_iter().chain(prompt).chain(kept.iter().cloned()).collect();
-            assert_eq!(told(&history), expected, "{bytes}");
+            assert_eq!(history_messages(&history), expected, "{bytes}");
         }
-        check(&history);
+        check_valid(&history);
     }
     let mut history = history(whole.clone());
-    assert!(history.shorten(0));
-    assert_eq!(told(&history), [left_out(), whole[4].clone(), whole[7].clone()]);
-    assert!(!history.shorten(0), "nothing is left that could be left out");
+    assert!(history.drop_oldest(0));
+    assert_eq!(history_messages(&history), [left_out(), whole[4].clone(), whole[7].clone()]);
+    assert!(!history.drop_oldest(0), "nothing is left that could be left out");
 }
 
 #[test]
 fn of_too_many_images_the_oldest_are_left_out_and_no_word() {
     let shows = |bytes: usize| {
-        let Message::ToolResults(mut results) = results(1) else { unreachable!() };
+        let ChatMessage::ToolResults(mut results) = results(1) else { unreachable!() };
         results[0].parts =
-            vec![Part::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }];
-        [reply("Look", 1), Message::ToolResults(results)]
+            vec![ContentPart::Image { media_type: "image/png".into(), data: "A".repeat(bytes) }];
+        [reply("Look", 1), ChatMessage::ToolResults(results)]
     };
-    let (all, quarter) = (MAX_SHOWN_BYTES, MAX_SHOWN_BYTES / 4);
+    let (all, quarter) = (MAX_HISTORY_IMAGE_BYTES, MAX_HISTORY_IMAGE_BYTES / 4);
     for (sizes, shown) in [
         (&[quarter; 4][..], &[true; 4][..]),
         (&[quarter; 5], &[false, false, false, true, true]),
         (&[quarter, quarter, quarter, quarter + 1], &[false, false, false, true]),
         (&[all, 1], &[false, true]),
     ] {
-        let mut history = history([Message::user("go")]);
+        let mut history = history([ChatMessage::user("go")]);
         for message in sizes.iter().flat_map(|bytes| shows(*bytes)) {
-            drop(history.say(message));
+            drop(history.push(message));
         }
-        check(&history);
-        let messages = told(&history);
+        check_valid(&history);
+        let messages = history_messages(&history);
         let results = messages.iter().filter_map(|message| match message {
-            Message::ToolResults(results) => Some(&results[0]),
+            ChatMessage::ToolResults(results) => Some(&results[0]),
             _ => None,
         });
         let results: Vec<_> = results.collect();
@@ -167,20 +174,21 @@ fn a_model_that_is_taken_up_is_asked_for_the_first_time() {
     let mut history = History::default();
     let asked = [0, 0, 1, 1, 2].map(|taken_up| history.count_request(taken_up));
     assert_eq!(asked, [0, 1, 0, 1, 0]);
-    let usage = |cost_micros| Usage { input_tokens: Some(3), cost_micros, ..Usage::default() };
-    assert_eq!(history.spent().cost_micros, None);
+    let usage =
+        |cost_micros| TokenUsage { input_tokens: Some(3), cost_micros, ..TokenUsage::default() };
+    assert_eq!(history.usage_totals().cost_micros, None);
     history.count_usage(&usage(Some(5)));
     history.count_usage(&usage(None));
-    let spent = history.spent();
+    let spent = history.usage_totals();
     assert_eq!((spent.requests, spent.input_tokens, spent.cost_micros), (5, 6, Some(5)));
 }
 
-fn exchange() -> impl Strategy<Value = Vec<Message>> {
+fn exchange() -> impl Strategy<Value = Vec<ChatMessage>> {
     prop_oneof![
-        Just(vec![Message::user("a prompt")]),
+        Just(vec![ChatMessage::user("a prompt")]),
         (1..4_usize).prop_map(|calls| vec![reply("", calls), results(calls)]),
         Just(vec![reply("So.", 0)]),
-        Just(vec![Message::Context("By the way".to_owned())]),
+        Just(vec![ChatMessage::Context("By the way".to_owned())]),
     ]
 }
 
@@ -193,10 +201,10 @@ proptest! {
         let mut history = history(exchanges.concat());
         for room in rooms {
             let before = history.messages().to_vec();
-            let is_shorter = history.shorten(room);
-            check(&history);
+            let is_shorter = history.drop_oldest(room);
+            check_valid(&history);
             assert_eq!(before.len() > history.messages().len() || before.first() != history.messages().first(), is_shorter);
-            let prompt = before.iter().rfind(|it| matches!(***it, Message::User(_)));
+            let prompt = before.iter().rfind(|it| matches!(***it, ChatMessage::User(_)));
             assert!(prompt.is_none_or(|prompt| history.messages().iter().any(|it| Arc::ptr_eq(it, prompt))));
         }
     }

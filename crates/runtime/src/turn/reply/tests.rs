@@ -3,13 +3,15 @@
 use super::PendingCall;
 use crate::context::WorkspaceContext;
 use crate::limits;
-use crate::options::Chosen;
-use crate::secrets::{LiveSecrets, OfSession};
+use crate::options::ActiveOptions;
+use crate::secrets::{LiveSecrets, SessionSecrets};
 use crate::turn::Turn;
-use acp_lifecycle::{Item, Session, SessionHandle, Sink, Unreachable, drive};
+use acp_lifecycle::{
+    ClientUnreachable, OutboxItem, OutboxSink, Session, SessionHandle, drive_session,
+};
 use acp_tools::{Context, Registry, Workspace};
 use acp_types::{Status, ToolCallReport};
-use callboard_models::direct::Direct;
+use callboard_models::direct::DirectModel;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use std::sync::Arc;
@@ -18,11 +20,11 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// The first reports that a client gets, with the milliseconds after which it does.
-struct Reports(tokio::time::Instant, mpsc::UnboundedSender<(u128, String)>);
+struct FirstReports(tokio::time::Instant, mpsc::UnboundedSender<(u128, String)>);
 
-impl Sink for Reports {
-    fn deliver(&mut self, item: Item) -> Result<(), Unreachable> {
-        if let Item::ToolCall(_, patch) = item
+impl OutboxSink for FirstReports {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        if let OutboxItem::ToolCall(_, patch) = item
             && patch.status == Some(Status::Pending)
         {
             let title = patch.title.unwrap_or_default();
@@ -33,7 +35,7 @@ impl Sink for Reports {
 }
 
 /// Lets the clock, which is paused, go on.
-async fn pass(time: Duration) {
+async fn advance_clock(time: Duration) {
     drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
@@ -41,20 +43,20 @@ async fn pass(time: Duration) {
 /// when the call is reported and by which title.
 async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
     let (reports, mut reported) = mpsc::unbounded_channel();
-    let reports = Reports(tokio::time::Instant::now(), reports);
+    let reports = FirstReports(tokio::time::Instant::now(), reports);
     on_a_turn(async |turn| {
         let stop = CancellationToken::new();
-        let driver = tokio::spawn(drive(turn.handle.clone(), reports, stop.clone()));
-        let open = turn.begin("1", tool, "reply").unwrap();
+        let driver = tokio::spawn(drive_session(turn.handle.clone(), reports, stop.clone()));
+        let open = turn.announce_in_batch("1", tool, "reply").unwrap();
         let mut call = PendingCall::new(open, "1".to_owned(), tool.to_owned());
         for (wait, fragment) in fragments {
-            pass(Duration::from_millis(*wait)).await;
+            advance_clock(Duration::from_millis(*wait)).await;
             match *fragment {
-                "END" => call.end(turn),
-                fragment => call.push(fragment, turn),
+                "END" => call.finish_arguments(turn),
+                fragment => call.push_fragment(fragment, turn),
             }
         }
-        pass(Duration::from_secs(1)).await;
+        advance_clock(Duration::from_secs(1)).await;
         stop.cancel();
         driver.await.unwrap();
         drop(call);
@@ -117,14 +119,14 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
     let name = "t".into();
     let turn = Turn {
-        name: &name,
-        chosen: &|| Chosen::of(Arc::new(Direct::default())),
+        id: &name,
+        active_options: &|| ActiveOptions::for_model(Arc::new(DirectModel::default())),
         registry: &registry,
-        tools: &crate::turn::tools(&registry),
+        tools: &crate::turn::tool_specs(&registry),
         context: &context,
-        surroundings: &WorkspaceContext::new(context.workspace.clone(), SystemTime::now()),
+        workspace_context: &WorkspaceContext::new(context.workspace.clone(), SystemTime::now()),
         handle: &handle,
-        secrets: &OfSession::new(handle.clone(), LiveSecrets::of_env(None)),
+        secrets: &SessionSecrets::new(handle.clone(), LiveSecrets::from_env(None)),
         cancel: &cancel,
     };
     test(&turn).await;
@@ -132,26 +134,26 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
 
 fn tells_while_arguments_come(turn: &Turn<'_>) {
     let (handle, cwd) = (turn.handle, turn.context.workspace.cwd());
-    let open = turn.begin("1", "write_file", "reply").unwrap();
+    let open = turn.announce_in_batch("1", "write_file", "reply").unwrap();
     let id = open.handle().id().clone();
     let mut call = PendingCall::new(open, "1".to_owned(), "write_file".to_owned());
     let shown = || handle.tool_call(&id).unwrap();
     let pending = shown().title;
-    call.push(r#"{"path": "src/a"#, turn);
+    call.push_fragment(r#"{"path": "src/a"#, turn);
     assert_eq!((shown().title, shown().raw_input), (pending, None));
-    call.push(r#".rs", "content": ""#, turn);
+    call.push_fragment(r#".rs", "content": ""#, turn);
     let ToolCallReport { title, locations, raw_input, meta, .. } = shown();
     assert_eq!(title, "Write src/a.rs");
     assert_eq!(locations[0].path(), cwd.join("src/a.rs"));
     assert_eq!(raw_input, Some(json!({"path": "src/a.rs"})));
     assert_eq!(meta.arriving, [("content".to_owned(), 1)].into());
-    let text = "x".repeat(limits::ARGUMENTS_TOLD_EVERY);
-    call.push(&text, turn);
+    let text = "x".repeat(limits::ARGUMENTS_UPDATE_BYTES);
+    call.push_fragment(&text, turn);
     assert_eq!(shown().meta.arriving["content"], 1 + text.len() as u64);
     let kib = (1 + text.len()) / 1024;
     assert_eq!(shown().title, format!("Write src/a.rs · {kib} KiB …"));
-    call.push(r#""}"#, turn);
-    call.end(turn);
+    call.push_fragment(r#""}"#, turn);
+    call.finish_arguments(turn);
     assert_eq!(shown().raw_input, Some(json!({"path": "src/a.rs", "content": text})));
     assert!(shown().meta.arriving.is_empty());
     assert_eq!(shown().title, "Write src/a.rs");

@@ -3,21 +3,22 @@
 use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
 
-use super::endings::Fake;
+use super::reply_endings::FakeModel;
 use super::*;
 
 /// A turn with one call that shows an image, and what is remembered of its result.
-async fn look(refusals: usize) -> (usize, Vec<ToolResult>, Seen) {
+async fn turn_with_image(refusals: usize) -> (usize, Vec<ToolResult>, ClientRecord) {
     let shows = r#"{"path": "/a", "says": "an image"}"#;
-    let first = [call_with("a", "look", shows), vec![Event::Stop(Stop::ToolCalls)]].concat();
-    let refuses = vec![vec![Event::Error(error(Fault::Other))]; refusals];
-    let model = Arc::new(Fake::new([vec![first], refuses].concat()));
-    let (stage, mut history) = (Stage::new(), History::default());
+    let first = [call_with("a", "look", shows), vec![ModelEvent::Stop(ModelStopReason::ToolCalls)]]
+        .concat();
+    let refuses = vec![vec![ModelEvent::Error(error(ModelErrorKind::Other))]; refusals];
+    let model = Arc::new(FakeModel::new([vec![first], refuses].concat()));
+    let (stage, mut history) = (TurnFixture::new(), History::default());
     let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
     assert_eq!(ending.is_ok(), refusals < 2, "{ending:?}");
-    check(&history);
+    check_valid(&history);
     let results = history.messages().iter().find_map(|message| match &**message {
-        Message::ToolResults(results) => Some(results.clone()),
+        ChatMessage::ToolResults(results) => Some(results.clone()),
         _ => None,
     });
     (model.requests(), results.unwrap(), stage.end().await)
@@ -25,17 +26,17 @@ async fn look(refusals: usize) -> (usize, Vec<ToolResult>, Seen) {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_call_shows_is_for_the_model_too() {
-    let (requests, results, _) = look(0).await;
+    let (requests, results, _) = turn_with_image(0).await;
     assert_eq!(requests, 2);
     assert_eq!(results[0].text, "an image");
     let (media_type, data) = ("image/png".to_owned(), "AA==".to_owned());
-    assert_eq!(results[0].parts, [Part::Image { media_type, data }]);
+    assert_eq!(results[0].parts, [ContentPart::Image { media_type, data }]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
     for refusals in [1, 2] {
-        let (requests, results, seen) = look(refusals).await;
+        let (requests, results, seen) = turn_with_image(refusals).await;
         assert_eq!(requests, 3);
         assert_eq!(results[0].parts, []);
         assert!(results[0].text.starts_with("an image\n[You do not take"), "{results:?}");
@@ -46,20 +47,24 @@ async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
 /// It is more than a line to the client bears.
 #[tokio::test(start_paused = true)]
 async fn an_image_of_two_megabytes_reaches_the_model() {
-    let mut stage = Stage::new();
+    let mut stage = TurnFixture::new();
     stage.registry = Registry::builtin().unwrap();
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     png.resize(2_000_000, 0);
     std::fs::write(stage.folder.path().join("shot.png"), &png).unwrap();
     let reads = call_with("a", "read_file", r#"{"path": "shot.png"}"#);
-    let model = Arc::new(Fake::new(vec![[reads, vec![Event::Stop(Stop::ToolCalls)]].concat()]));
+    let model = Arc::new(FakeModel::new(vec![
+        [reads, vec![ModelEvent::Stop(ModelStopReason::ToolCalls)]].concat(),
+    ]));
     let mut history = History::default();
     stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await.unwrap();
     let asked = model.asked.lock().unwrap().clone();
-    let Some(Message::ToolResults(results)) = asked[1].last().map(|message| &**message) else {
+    let Some(ChatMessage::ToolResults(results)) = asked[1].last().map(|message| &**message) else {
         panic!("no results were told")
     };
-    let [Part::Image { media_type, data }] = &results[0].parts[..] else { panic!("{results:?}") };
+    let [ContentPart::Image { media_type, data }] = &results[0].parts[..] else {
+        panic!("{results:?}")
+    };
     assert_eq!((media_type.as_str(), data.len()), ("image/png", png.len().div_ceil(3) * 4));
     assert!(data.starts_with("iVBORw0KGgoAAAAA"));
     let seen = stage.end().await;

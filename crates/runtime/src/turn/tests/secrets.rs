@@ -6,18 +6,21 @@ const KEY: &str = "sk-learnt-in-mid-turn";
 
 /// Learns its key when it is first asked, and says it.
 #[derive(Debug)]
-struct Opens(LiveSecrets);
+struct KeyLearningModel(LiveSecrets);
 
-impl Model for Opens {
+impl Model for KeyLearningModel {
     fn name(&self) -> &'static str {
         "opens"
     }
 
-    fn reply(&self, _: Request) -> Reply {
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
         let secrets = self.0.clone();
         let open = async move {
-            secrets.learn(KEY);
-            stream::iter([Event::Text(format!("With {KEY}.")), Event::Stop(Stop::EndTurn)])
+            secrets.add(KEY);
+            stream::iter([
+                ModelEvent::Text(format!("With {KEY}.")),
+                ModelEvent::Stop(ModelStopReason::EndTurn),
+            ])
         };
         stream::once(open).flatten().boxed()
     }
@@ -25,9 +28,13 @@ impl Model for Opens {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_learnt_in_mid_turn_is_hidden_in_that_turn() {
-    let (stage, mut history) = (Stage::new(), History::default());
+    let (stage, mut history) = (TurnFixture::new(), History::default());
     let ending = stage
-        .run(&Arc::new(Opens(stage.live.clone())), &mut history, vec![ContentBlock::from("go")])
+        .run(
+            &Arc::new(KeyLearningModel(stage.live.clone())),
+            &mut history,
+            vec![ContentBlock::from("go")],
+        )
         .await;
     assert_eq!(ending, Ok(StopReason::EndTurn));
     let said = stage.end().await.said;

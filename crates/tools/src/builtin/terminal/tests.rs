@@ -1,12 +1,13 @@
 //! What a call of `terminal` leaves behind: for the model, for the client, and in files.
 
-mod at_client;
+mod client_terminal;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    AllowPolicy, Effect, Ended, Policy, Secrets, Session, SessionHandle, Verdict, perform,
+    AllowPolicy, CallOutcome, Effect, Policy, Secrets, Session, SessionHandle, Verdict,
+    execute_call,
 };
 use acp_types::{Content, ContentBlock, Status, ToolCallId, ToolCallReport};
 use pretty_assertions::assert_eq;
@@ -17,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Registry, Workspace};
 use callboard_process::env::base_env;
-use callboard_process::limits::COMMAND_OUTPUT_BYTES;
+use callboard_process::limits::MAX_MODEL_OUTPUT_BYTES;
 
 mod background;
 
 /// A session in which everything is allowed.
-struct Stage {
+struct TestSession {
     session: SessionHandle,
     registry: Registry,
     context: Context,
@@ -30,7 +31,7 @@ struct Stage {
     calls: u32,
 }
 
-impl Stage {
+impl TestSession {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
@@ -39,7 +40,7 @@ impl Stage {
         session.set_policy(Arc::new(AllowPolicy));
         session.set_secrets(Secrets::new(["hunter2hunter2"]));
         let workspace = Workspace::new(root, Vec::new()).unwrap();
-        let workspace = Arc::new(workspace.keeping(&folder.path().join("state")));
+        let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
         Self {
             session: SessionHandle::new(session, SystemTime::now),
             registry: Registry::builtin().unwrap(),
@@ -55,7 +56,7 @@ impl Stage {
     }
 
     /// Runs a call to its end, and returns what the model and the client are told.
-    async fn call(&mut self, name: &str, args: Value) -> (Ended, ToolCallReport) {
+    async fn call(&mut self, name: &str, args: Value) -> (CallOutcome, ToolCallReport) {
         self.call_in(&CancellationToken::new(), name, args).await
     }
 
@@ -65,24 +66,24 @@ impl Stage {
         cancel: &CancellationToken,
         name: &str,
         args: Value,
-    ) -> (Ended, ToolCallReport) {
+    ) -> (CallOutcome, ToolCallReport) {
         self.calls += 1;
         let id = ToolCallId::new(format!("call{}", self.calls));
         let Self { session, registry, context, .. } = self;
         let open = registry.announce(session, &id, &"t".into(), name, context, cancel).unwrap();
         // A call that is asked about would wait for ever: there is nobody to answer.
-        let running = perform(open, registry.call(name, args, context));
+        let running = execute_call(open, registry.prepare_call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);
-        let report = session.with(|session, _| session.board().history().get(&id).cloned());
+        let report = session.update(|session, _| session.board().history().get(&id).cloned());
         (ended, report.unwrap())
     }
 }
 
 /// Permits everything, and makes a folder a link to another one before it does.
 #[derive(Debug)]
-struct Swaps(std::path::PathBuf);
+struct FolderSwappingPolicy(std::path::PathBuf);
 
-impl Policy for Swaps {
+impl Policy for FolderSwappingPolicy {
     fn judge(&self, _: &Effect) -> Verdict {
         let sub = self.0.join("root/sub");
         if std::fs::rename(&sub, self.0.join("root/old")).is_ok() {
@@ -94,12 +95,12 @@ impl Policy for Swaps {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     for folder in ["root/sub", "elsewhere"] {
         std::fs::create_dir(stage.folder.path().join(folder)).unwrap();
     }
-    let swaps = Arc::new(Swaps(stage.folder.path().to_owned()));
-    stage.session.with(|session, _| session.set_policy(swaps));
+    let swaps = Arc::new(FolderSwappingPolicy(stage.folder.path().to_owned()));
+    stage.session.update(|session, _| session.set_policy(swaps));
     let (ended, _) = stage.call("terminal", json!({"command": "touch made", "cwd": "sub"})).await;
     assert_eq!(ended.status, Status::Failed, "{}", ended.text);
     assert!(!stage.folder.path().join("elsewhere/made").exists());
@@ -111,12 +112,12 @@ async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_output_is_linked_and_read_without_its_secrets() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     std::fs::write(stage.folder.path().join("root/notes.txt"), "hunter2hunter2\n").unwrap();
     let line = json!({ "command": "seq 20000; cat notes.txt; false" });
     let (ended, report) = stage.call("terminal", line).await;
     assert_eq!(ended.status, Status::Failed);
-    assert!(ended.text.len() < COMMAND_OUTPUT_BYTES + 500);
+    assert!(ended.text.len() < MAX_MODEL_OUTPUT_BYTES + 500);
     assert!(ended.text.starts_with("[exit code 1]\n[the whole output, "), "{}", &ended.text[..200]);
     assert!(ended.text.contains("]\n1\n2\n") && ended.text.contains("lines left out"));
     assert!(ended.text.ends_with("\n20000\n[redacted]\n"));
@@ -141,7 +142,7 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
 
     // The model pages through it, and its secrets are hidden there too, in another session as well.
     let above = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();
-    let other = Arc::new(above.keeping(&stage.folder.path().join("state")));
+    let other = Arc::new(above.with_state_folder(&stage.folder.path().join("state")));
     for workspace in [Arc::clone(&stage.context.workspace), other] {
         stage.context.workspace = workspace;
         let window = json!({ "path": path, "offset": -2 });
@@ -154,8 +155,8 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
 /// The terminal is one that nobody types at, though the command reads from it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
-    let mut stage = Stage::new();
-    stage.session.with(|session, _| session.set_shows_terminals(true));
+    let mut stage = TestSession::new();
+    stage.session.update(|session, _| session.set_shows_terminals(true));
     let line = r"printf 'Password: '; read -r x < /dev/tty; echo got $x";
     let (ended, report) = stage.call("terminal", json!({ "command": line })).await;
     let told = "[ended because it may have been waiting for input, which nobody gives; it may have \
@@ -167,7 +168,7 @@ async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let folder = stage.folder.path().canonicalize().unwrap();
     std::fs::write(folder.join("root/notes.txt"), "hunter2hunter2\n").unwrap();
     let line = json!({ "command": "seq 20000; cat notes.txt" });
@@ -181,7 +182,7 @@ async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets(
     }
     // From above, the rest is found.
     let workspace = Workspace::new(folder.clone(), Vec::new()).unwrap();
-    stage.context.workspace = Arc::new(workspace.keeping(&folder.join("state")));
+    stage.context.workspace = Arc::new(workspace.with_state_folder(&folder.join("state")));
     let above = json!({ "pattern": "hunter", "path": ".", "include_ignored": true });
     let (ended, report) = stage.call("grep", above).await;
     assert!(ended.text.contains("notes.txt\n1:hunter2hunter2"), "{}", ended.text);
@@ -191,7 +192,7 @@ async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_output_has_no_file_and_what_acts_is_not_shown() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let line = r"printf '\033]52;c;eA==\007\033[31mred\033[0m\n10%%\r20%%\n'";
     let (ended, report) = stage.call("terminal", json!({ "command": line })).await;
     assert_eq!(

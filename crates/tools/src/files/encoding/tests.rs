@@ -1,11 +1,11 @@
 //! Which bytes are text, and that all but what is replaced stay.
 
-use acp_types::diff::Splice;
+use acp_types::diff::TextEdit;
 use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
 use pretty_assertions::assert_eq;
 
-use super::{Note, Text};
-use crate::error::Code;
+use super::{DecodedText, Note};
+use crate::error::ErrorCode;
 
 fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     text.encode_utf16().flat_map(to_bytes).collect()
@@ -27,7 +27,7 @@ fn each_encoding_is_decoded_and_named() {
         (SHIFT_JIS.encode(japanese).0.into(), japanese, Some("Shift_JIS (guessed)")),
         (EUC_KR.encode(korean).0.into(), korean, Some("EUC-KR (guessed)")),
     ] {
-        let decoded = Text::decode("f", bytes.clone()).unwrap();
+        let decoded = DecodedText::decode("f", bytes.clone()).unwrap();
         assert_eq!(decoded.as_str(), text);
         assert_eq!(decoded.bytes(), bytes);
         assert_eq!(decoded.encoding().as_deref(), encoding, "{text}");
@@ -39,17 +39,17 @@ fn bytes_that_an_edit_would_damage_are_refused() {
     let mut odd = utf16("\u{feff}ab", u16::to_le_bytes);
     odd.pop();
     for (bytes, code, said) in [
-        (b"a\0".to_vec(), Code::BinaryFile, "f is a binary file"),
-        (b"\xff\xfe\0\0a\0\0\0".to_vec(), Code::BinaryFile, "f is a binary file"),
-        (odd, Code::UnknownEncoding, "f is not whole UTF-16"),
-        (b"\xff\xfea\0\0\xd8".to_vec(), Code::UnknownEncoding, "f is not whole UTF-16"),
+        (b"a\0".to_vec(), ErrorCode::BinaryFile, "f is a binary file"),
+        (b"\xff\xfe\0\0a\0\0\0".to_vec(), ErrorCode::BinaryFile, "f is a binary file"),
+        (odd, ErrorCode::UnknownEncoding, "f is not whole UTF-16"),
+        (b"\xff\xfea\0\0\xd8".to_vec(), ErrorCode::UnknownEncoding, "f is not whole UTF-16"),
         (
             "eins\nGrößen\n\u{20ac}\n".bytes().chain(*b"\xfc\n").collect(),
-            Code::UnknownEncoding,
+            ErrorCode::UnknownEncoding,
             "f is UTF-8 but for some bytes, the first in line 4",
         ),
     ] {
-        let error = Text::decode("f", bytes).unwrap_err();
+        let error = DecodedText::decode("f", bytes).unwrap_err();
         assert_eq!(error.code(), Some(code));
         assert!(error.to_string().starts_with(said), "{error}");
     }
@@ -57,16 +57,16 @@ fn bytes_that_an_edit_would_damage_are_refused() {
 
 #[test]
 fn bytes_outside_of_the_places_stay() {
-    let splice = |start, end, new: &str| Splice { old: start..end, new: new.to_owned() };
+    let splice = |start, end, new: &str| TextEdit { old: start..end, new: new.to_owned() };
     let text = "\u{feff}a𝄞b𝄞c";
-    let decoded = Text::decode("f", utf16(text, u16::to_be_bytes)).unwrap();
+    let decoded = DecodedText::decode("f", utf16(text, u16::to_be_bytes)).unwrap();
     let splices = [splice(3, 4, "ä"), splice(8, 9, "")];
-    assert_eq!(decoded.spliced(&splices), Ok(utf16("\u{feff}ä𝄞𝄞c", u16::to_be_bytes)));
+    assert_eq!(decoded.encode_splices(&splices), Ok(utf16("\u{feff}ä𝄞𝄞c", u16::to_be_bytes)));
 
     let old = "Der Größe nach fällt das Gras über die Füße.\n";
-    let decoded = Text::decode("f", WINDOWS_1252.encode(old).0.into()).unwrap();
+    let decoded = DecodedText::decode("f", WINDOWS_1252.encode(old).0.into()).unwrap();
     let at = old.find("nach").unwrap();
-    let spliced = |new| decoded.spliced(&[splice(at, at + 4, new)]);
+    let spliced = |new| decoded.encode_splices(&[splice(at, at + 4, new)]);
     let expected = old.replace("nach", "„wegen“");
     assert_eq!(spliced("„wegen“"), Ok(WINDOWS_1252.encode(&expected).0.into_owned()));
     assert_eq!(spliced("a猫b"), Err('猫'));
@@ -107,9 +107,9 @@ fn the_form_of_a_file_outlives_its_text() {
         ),
         (Vec::new(), "x\n", b"x\n".to_vec(), vec![]),
     ] {
-        let whole = Text::decode("f", old).unwrap().replaced(new).unwrap();
+        let whole = DecodedText::decode("f", old).unwrap().encode_replacement(new).unwrap();
         assert_eq!(
-            (whole.bytes, whole.kept.iter().map(Note::to_string).collect::<Vec<_>>()),
+            (whole.bytes, whole.preserved.iter().map(Note::to_string).collect::<Vec<_>>()),
             (expected, kept.iter().map(|kept| format!("its {kept}")).collect())
         );
     }
@@ -117,6 +117,6 @@ fn the_form_of_a_file_outlives_its_text() {
 
 #[test]
 fn what_an_encoding_does_not_have_is_no_part_of_it() {
-    let old = Text::decode("f", b"gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\n".to_vec()).unwrap();
-    assert_eq!(old.replaced("東"), Err('東'));
+    let old = DecodedText::decode("f", b"gr\xfc\xdfe aus M\xfcnchen, sch\xf6n\n".to_vec()).unwrap();
+    assert_eq!(old.encode_replacement("東"), Err('東'));
 }

@@ -8,55 +8,55 @@ use acp_types::schema::v1::ResourceLink;
 use acp_types::{Content, ContentBlock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use callboard_text::{grouped, grouped_count};
+use callboard_text::{group_thousands, grouped_count_with_noun};
 use infer::MatcherType;
 
-use crate::files::state::outputs::uri;
-use crate::files::system::read_capped;
-use crate::limits::{IMAGE_BYTES, SHOWN_IMAGE_BYTES};
+use crate::files::state::outputs::file_uri;
+use crate::files::system::read_to_cap;
+use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES};
 
 /// A whole image.
 #[derive(Debug)]
-pub(crate) struct Image {
+pub(crate) struct ImageFile {
     /// Its media type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
     pub(crate) media_type: &'static str,
     /// At most [`IMAGE_BYTES`] of it.
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Image {
+impl ImageFile {
     /// Returns the image in Base64.
-    pub(crate) fn encoded(&self) -> acp_types::Image {
+    pub(crate) fn to_base64(&self) -> acp_types::Image {
         acp_types::Image::new(self.media_type, STANDARD.encode(&self.bytes))
     }
 
     /// Says of an image that is too large for the client to be shown where it is.
-    pub(crate) fn link(&self, path: &Path) -> Vec<Content> {
+    pub(crate) fn to_link_content(&self, path: &Path) -> Vec<Content> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let link = ResourceLink::new(name, uri(path))
+        let link = ResourceLink::new(name, file_uri(path))
             .mime_type(self.media_type.to_owned())
             .size(i64::try_from(self.bytes.len()).ok());
-        let (bytes, most) = (self.bytes.len() as u64, SHOWN_IMAGE_BYTES as u64);
+        let (bytes, most) = (self.bytes.len() as u64, MAX_CLIENT_IMAGE_BYTES as u64);
         let note = format!(
             "The image has {} bytes. Up to {} are shown here; a model that sees images is sent all of it.",
-            grouped(bytes),
-            grouped(most)
+            group_thousands(bytes),
+            group_thousands(most)
         );
         vec![Content::Block(ContentBlock::ResourceLink(link)), Content::text(note)]
     }
 
     /// Says what the image is, for who cannot see it.
-    pub(crate) fn to_text(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!(
             "[{}, {}]\n",
             self.media_type,
-            grouped_count(self.bytes.len() as u64, "byte", "bytes")
+            grouped_count_with_noun(self.bytes.len() as u64, "byte", "bytes")
         )
     }
 }
 
 /// Names the media type of an image that clients and models know, by its first bytes.
-pub(super) fn media_type(start: &[u8]) -> Option<&'static str> {
+pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
     // A text may begin like one of them.
     if !start.contains(&0) && std::str::from_utf8(start).is_ok() {
         return None;
@@ -67,7 +67,7 @@ pub(super) fn media_type(start: &[u8]) -> Option<&'static str> {
 }
 
 /// Reads a whole file, if it is not too large to be shown.
-pub(super) fn whole(file: &mut File) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read_capped_image(file: &mut File) -> io::Result<Option<Vec<u8>>> {
     file.rewind()?;
-    read_capped(file, IMAGE_BYTES)
+    read_to_cap(file, MAX_IMAGE_BYTES)
 }

@@ -1,13 +1,13 @@
 //! What a window of a file shows, and what it says of the rest.
 
-use super::{Cut, Reading, Request, Window, read_window};
-use crate::error::{Code, ToolError};
-use crate::files::workspace::testing::tree;
+use super::{FileContent, FileExcerpt, ReadRequest, TruncatedBy, read_excerpt};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::workspace::testing::test_workspace;
 use crate::limits::{
-    FILE_BYTES, IMAGE_BYTES, LINE_CHARS, LINES_BUFFER_BYTES, LINES_BYTES, WINDOW_BYTES,
-    WINDOW_LINES,
+    DEFAULT_READ_LINES, LINE_READ_BUFFER_BYTES, MAX_IMAGE_BYTES, MAX_LINE_READ_FILE_BYTES,
+    MAX_READ_LINE_CHARS, MAX_READ_TEXT_BYTES, MAX_WHOLE_FILE_BYTES,
 };
-use callboard_text::grouped;
+use callboard_text::group_thousands;
 use pretty_assertions::assert_eq;
 use std::fs::File;
 use std::io::{self, Cursor};
@@ -16,13 +16,13 @@ fn read(
     text: impl AsRef<[u8]>,
     offset: Option<i64>,
     limit: Option<u32>,
-) -> Result<Window, ToolError> {
-    let tree = tree(&[]);
+) -> Result<FileExcerpt, ToolError> {
+    let tree = test_workspace(&[]);
     tree.write("file", text);
-    read_window(&tree.workspace, "file", offset, limit)
+    read_excerpt(&tree.workspace, "file", offset, limit)
 }
 
-fn whole(text: impl AsRef<[u8]>) -> Window {
+fn read_whole_file(text: impl AsRef<[u8]>) -> FileExcerpt {
     read(text, None, None).unwrap()
 }
 
@@ -45,8 +45,8 @@ fn a_window_has_the_lines_that_were_asked_for() {
             assert_eq!(window.text, expected, "{offset:?} {limit:?}");
             assert_eq!(window.first_line..=window.last_line, lines, "{offset:?} {limit:?}");
             assert_eq!(window.total_lines, Some(4));
-            let is_cut = (*lines.end() < 4).then_some(Cut::Lines);
-            assert_eq!(window.cut, is_cut);
+            let is_cut = (*lines.end() < 4).then_some(TruncatedBy::LineLimit);
+            assert_eq!(window.truncated_by, is_cut);
             assert_eq!(window.next_offset(), is_cut.map(|_| lines.end() + 1));
         }
     }
@@ -56,16 +56,16 @@ fn a_window_has_the_lines_that_were_asked_for() {
 fn the_model_sees_numbers_and_how_to_go_on() {
     let window = read("a\nb\nc\nd\n", Some(2), Some(2)).unwrap();
     assert_eq!(window.for_model(), "     2\tb\n     3\tc\n[lines 2-3 of 4; go on with offset 4]\n");
-    assert_eq!(whole("a\n").for_model(), "     1\ta\n");
-    assert_eq!(whole("").for_model(), "[the file is empty]\n");
-    assert_eq!((whole("").first_line, whole("").total_lines), (0, Some(0)));
+    assert_eq!(read_whole_file("a\n").for_model(), "     1\ta\n");
+    assert_eq!(read_whole_file("").for_model(), "[the file is empty]\n");
+    assert_eq!((read_whole_file("").first_line, read_whole_file("").total_lines), (0, Some(0)));
 }
 
 #[test]
 fn an_offset_beyond_the_end_is_answered_with_the_number_of_lines() {
     for offset in [3, i64::MAX] {
         let error = read("a\nb\n", Some(offset), None).unwrap_err();
-        assert_eq!(error.code(), Some(Code::InvalidArguments));
+        assert_eq!(error.code(), Some(ErrorCode::InvalidArguments));
         assert!(error.to_string().contains("has 2 lines"), "{error}");
     }
     assert!(read("a", None, Some(0)).is_err());
@@ -73,22 +73,30 @@ fn an_offset_beyond_the_end_is_answered_with_the_number_of_lines() {
 
 #[test]
 fn long_lines_are_cut_between_characters() {
-    let window = whole(format!("{}\nend\n", "ä".repeat(LINE_CHARS + 3)));
-    assert_eq!(window.text, format!("{}… [6 more bytes]\nend\n", "ä".repeat(LINE_CHARS)));
+    let window = read_whole_file(format!("{}\nend\n", "ä".repeat(MAX_READ_LINE_CHARS + 3)));
+    assert_eq!(window.text, format!("{}… [6 more bytes]\nend\n", "ä".repeat(MAX_READ_LINE_CHARS)));
     assert_eq!(window.notes, ["long lines are cut to 2000 characters"]);
-    let window = whole("€".repeat(3_000_000));
-    assert_eq!(window.text, format!("{}… [8,994,000 more bytes]\n", "€".repeat(LINE_CHARS)));
-    assert_eq!(whole("x".repeat(LINE_CHARS)).notes, [""; 0]);
+    let window = read_whole_file("€".repeat(3_000_000));
+    assert_eq!(
+        window.text,
+        format!("{}… [8,994,000 more bytes]\n", "€".repeat(MAX_READ_LINE_CHARS))
+    );
+    assert_eq!(read_whole_file("x".repeat(MAX_READ_LINE_CHARS)).notes, [""; 0]);
 }
 
 #[test]
 fn a_window_is_bounded_in_lines_and_bytes() {
-    let window = whole("x\n".repeat(5_000));
-    assert_eq!((window.last_line, window.total_lines), (WINDOW_LINES, Some(5_000)));
-    assert_eq!(window.cut, Some(Cut::Lines));
-    let window = whole(format!("{}\n", "x".repeat(1_000)).repeat(1_000));
-    assert!(window.text.len() <= WINDOW_BYTES && window.text.len() > WINDOW_BYTES - 1_002);
-    assert_eq!((window.cut, window.total_lines), (Some(Cut::Bytes), Some(1_000)));
+    let window = read_whole_file("x\n".repeat(5_000));
+    assert_eq!((window.last_line, window.total_lines), (DEFAULT_READ_LINES, Some(5_000)));
+    assert_eq!(window.truncated_by, Some(TruncatedBy::LineLimit));
+    let window = read_whole_file(format!("{}\n", "x".repeat(1_000)).repeat(1_000));
+    assert!(
+        window.text.len() <= MAX_READ_TEXT_BYTES && window.text.len() > MAX_READ_TEXT_BYTES - 1_002
+    );
+    assert_eq!(
+        (window.truncated_by, window.total_lines),
+        (Some(TruncatedBy::ByteLimit), Some(1_000))
+    );
     assert_eq!(window.next_offset(), Some(window.text.lines().count() as u32 + 1));
 }
 
@@ -105,30 +113,30 @@ fn files_without_text_are_named_not_shown() {
         (&large, "(unknown kind, 8,001 bytes)"),
     ] {
         let error = read(bytes, None, None).unwrap_err();
-        assert_eq!(error.code(), Some(Code::BinaryFile));
+        assert_eq!(error.code(), Some(ErrorCode::BinaryFile));
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[test]
 fn odd_text_is_shown_with_a_note() {
-    let window = whole(b"\xc3\xa4\xffb\n");
+    let window = read_whole_file(b"\xc3\xa4\xffb\n");
     assert_eq!(window.text, "ä\u{fffd}b\n");
     assert!(window.notes[0].contains("not UTF-8"));
-    let window = whole("\u{feff}a\r\nb\n");
+    let window = read_whole_file("\u{feff}a\r\nb\n");
     assert_eq!(window.text, "a\nb\n");
     assert!(window.notes[0].contains("byte order mark"), "{:?}", window.notes);
     assert!(window.notes[1].starts_with("some lines end with CRLF"), "{:?}", window.notes);
-    assert!(whole("a\r\nb\r\n").notes[0].starts_with("lines end with CRLF"));
+    assert!(read_whole_file("a\r\nb\r\n").notes[0].starts_with("lines end with CRLF"));
 }
 
 #[test]
 fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let line = "x".repeat(1023) + "\n";
-    let last = (FILE_BYTES / 1024) as i64 + 3;
+    let last = (MAX_WHOLE_FILE_BYTES / 1024) as i64 + 3;
     tree.write("large", line.repeat(last as usize));
-    let read = |offset| read_window(&tree.workspace, "large", Some(offset), Some(2));
+    let read = |offset| read_excerpt(&tree.workspace, "large", Some(offset), Some(2));
     for (offset, first, count, total, next) in [
         // Who wants the first lines does not wait until all are counted.
         (1, 1, 2, None, Some(3)),
@@ -145,22 +153,25 @@ fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
         let expected = (total.map(as_number), next.map(as_number));
         assert_eq!((window.total_lines, window.next_offset()), expected, "{offset}");
     }
-    assert_eq!(read(last + 1).unwrap_err().code(), Some(Code::InvalidArguments));
-    let cancelled = super::read_at(&tree.workspace, &tree.at("large"), Some(-1), None, &|| true);
-    assert_eq!(cancelled.unwrap_err().code(), Some(Code::Cancelled));
+    assert_eq!(read(last + 1).unwrap_err().code(), Some(ErrorCode::InvalidArguments));
+    let cancelled =
+        super::read_text_or_image(&tree.workspace, &tree.resolve("large"), Some(-1), None, &|| {
+            true
+        });
+    assert_eq!(cancelled.unwrap_err().code(), Some(ErrorCode::Cancelled));
 }
 
 #[test]
 fn numbers_have_commas() {
     for (number, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")]
     {
-        assert_eq!(grouped(number), expected);
+        assert_eq!(group_thousands(number), expected);
     }
 }
 
 #[test]
 fn other_encodings_are_decoded_and_named() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     tree.write("utf16", b"\xff\xfea\0\n\0\xe4\0\n\0");
     tree.write("latin", b"Die Gr\xf6\xdfe der Stra\xdfe\r\nf\xe4llt \xfcber die H\xe4user.\r\n");
     for (path, offset, text, note) in [
@@ -173,7 +184,7 @@ fn other_encodings_are_decoded_and_named() {
             "the file is windows-1252 (guessed), which edits keep",
         ),
     ] {
-        let window = read_window(&tree.workspace, path, offset, None).unwrap();
+        let window = read_excerpt(&tree.workspace, path, offset, None).unwrap();
         assert_eq!(window.text, text, "{path}");
         assert_eq!(window.total_lines, Some(2));
         assert!(window.notes.iter().any(|other| other == note), "{:?}", window.notes);
@@ -182,54 +193,67 @@ fn other_encodings_are_decoded_and_named() {
 
 #[test]
 fn the_last_lines_of_a_file_beyond_the_bound_are_refused_before_it_is_read() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let lines = "one\ntwo\n".to_owned() + &"all work and no play\n".repeat(500);
     for (bytes, code) in [
-        (LINES_BYTES - 1, Code::Cancelled),
-        (LINES_BYTES, Code::Cancelled),
-        (LINES_BYTES + 1, Code::TooLarge),
+        (MAX_LINE_READ_FILE_BYTES - 1, ErrorCode::Cancelled),
+        (MAX_LINE_READ_FILE_BYTES, ErrorCode::Cancelled),
+        (MAX_LINE_READ_FILE_BYTES + 1, ErrorCode::TooLarge),
     ] {
         tree.write("long", &lines);
         // What follows takes no room on the disk.
         File::options().write(true).open(tree.path("long")).unwrap().set_len(bytes).unwrap();
-        let window = read_window(&tree.workspace, "long", None, Some(2)).unwrap();
-        assert_eq!((window.text.as_str(), window.bytes), ("one\ntwo\n", bytes));
+        let window = read_excerpt(&tree.workspace, "long", None, Some(2)).unwrap();
+        assert_eq!((window.text.as_str(), window.file_bytes), ("one\ntwo\n", bytes));
         assert_eq!((window.next_offset(), window.total_lines), (Some(3), None));
         // Only what is read is found to be cancelled.
-        let last = super::read_at(&tree.workspace, &tree.at("long"), Some(-1), None, &|| true);
+        let last = super::read_text_or_image(
+            &tree.workspace,
+            &tree.resolve("long"),
+            Some(-1),
+            None,
+            &|| true,
+        );
         let error = last.unwrap_err();
         assert_eq!(error.code(), Some(code), "{bytes}");
         let message = "long has 4,294,967,297 bytes, and only the lines of the first 4,294,967,296";
-        assert_eq!(error.to_string().contains(message), code == Code::TooLarge, "{error}");
+        assert_eq!(error.to_string().contains(message), code == ErrorCode::TooLarge, "{error}");
     }
 }
 
 #[test]
 fn images_are_shown_whole_and_texts_that_begin_like_one_are_texts() {
-    let tree = tree(&[("text.gif", "GIF is a format\n")]);
+    let tree = test_workspace(&[("text.gif", "GIF is a format\n")]);
     let gif = b"GIF89a\x01\0\x01\0\0\0\0;";
     tree.write("image", gif);
     tree.write("jpeg", [0xff, 0xd8, 0xff, 0xe0, 0, 16, b'J', b'F', b'I', b'F']);
     tree.write("bmp", b"BM\0\0\0\0\0\0");
-    tree.write("large.png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; IMAGE_BYTES as usize]].concat());
-    let read = |path: &str| super::read_at(&tree.workspace, &tree.at(path), None, None, &|| false);
-    let Reading::Image(image) = read("image").unwrap() else { panic!() };
+    tree.write(
+        "large.png",
+        [b"\x89PNG\r\n\x1a\n".as_slice(), &[0; MAX_IMAGE_BYTES as usize]].concat(),
+    );
+    let read = |path: &str| {
+        super::read_text_or_image(&tree.workspace, &tree.resolve(path), None, None, &|| false)
+    };
+    let FileContent::Image(image) = read("image").unwrap() else { panic!() };
     assert_eq!((image.media_type, image.bytes.as_slice()), ("image/gif", gif.as_slice()));
-    assert_eq!(image.to_text(), "[image/gif, 14 bytes]\n");
-    let encoded = image.encoded();
+    assert_eq!(image.describe(), "[image/gif, 14 bytes]\n");
+    let encoded = image.to_base64();
     assert_eq!(encoded.data, "R0lGODlhAQABAAAAADs=");
     assert_eq!(encoded.media_type, "image/gif");
-    assert!(matches!(read("jpeg"), Ok(Reading::Image(image)) if image.media_type == "image/jpeg"));
-    assert!(matches!(read("text.gif"), Ok(Reading::Text(text)) if text.total_lines == Some(1)));
-    assert_eq!(read("large.png").unwrap_err().code(), Some(Code::TooLarge));
-    assert_eq!(read("bmp").unwrap_err().code(), Some(Code::BinaryFile));
-    let lines = read_window(&tree.workspace, "image", None, None).unwrap_err();
-    assert_eq!(lines.code(), Some(Code::BinaryFile));
+    assert!(
+        matches!(read("jpeg"), Ok(FileContent::Image(image)) if image.media_type == "image/jpeg")
+    );
+    assert!(matches!(read("text.gif"), Ok(FileContent::Text(text)) if text.total_lines == Some(1)));
+    assert_eq!(read("large.png").unwrap_err().code(), Some(ErrorCode::TooLarge));
+    assert_eq!(read("bmp").unwrap_err().code(), Some(ErrorCode::BinaryFile));
+    let lines = read_excerpt(&tree.workspace, "image", None, None).unwrap_err();
+    assert_eq!(lines.code(), Some(ErrorCode::BinaryFile));
 }
 
 #[test]
 fn a_missing_file_is_told_with_the_places_that_have_its_name() {
-    let tree = tree(&[
+    let tree = test_workspace(&[
         ("crates/a/src/lib.rs", ""),
         ("crates/b/src/Lib.rs", ""),
         ("target/lib.rs", ""),
@@ -240,29 +264,31 @@ fn a_missing_file_is_told_with_the_places_that_have_its_name() {
         ("lib.rs", "The same name is at: crates/a/src/lib.rs, crates/b/src/Lib.rs"),
         ("crates/a/src/libs.rs", "Similar: crates/a/src/lib.rs"),
     ] {
-        let error = read_window(&tree.workspace, path, None, None).unwrap_err();
-        assert_eq!(error.code(), Some(Code::NotFound));
+        let error = read_excerpt(&tree.workspace, path, None, None).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NotFound));
         assert!(error.to_string().ends_with(expected), "{error}");
     }
 }
 
 #[test]
 fn lines_are_the_same_wherever_the_buffer_ends() {
-    let tree = tree(&[("file", "")]);
+    let tree = test_workspace(&[("file", "")]);
     let read = |text: &str, offset| {
-        let (workspace, at, bytes) = (&tree.workspace, &tree.at("file"), text.len() as u64);
-        let request = Request { workspace, at, offset, limit: 2, bytes, cancel: &|| false };
-        request.page(Cursor::new(text), false).unwrap_or_else(|_| panic!("line {offset}"))
+        let (workspace, at, bytes) = (&tree.workspace, &tree.resolve("file"), text.len() as u64);
+        let request = ReadRequest { workspace, at, offset, limit: 2, bytes, cancel: &|| false };
+        request
+            .read_utf8_lines(Cursor::new(text), false)
+            .unwrap_or_else(|_| panic!("line {offset}"))
     };
     let ends = |length: usize| "x".repeat(length) + "\n";
     for text in [
-        ends(LINES_BUFFER_BYTES - 2) + "a\nb\nc",
-        ends(LINES_BUFFER_BYTES - 1) + "a\nb\n",
-        ends(LINES_BUFFER_BYTES) + "\n\nb\n",
-        ends(3 * LINES_BUFFER_BYTES) + &ends(1) + &ends(2 * LINES_BUFFER_BYTES - 1) + "b",
-        "line\n".repeat(LINES_BUFFER_BYTES / 2),
-        "\n".repeat(2 * LINES_BUFFER_BYTES),
-        ends(0) + &"x".repeat(LINES_BUFFER_BYTES),
+        ends(LINE_READ_BUFFER_BYTES - 2) + "a\nb\nc",
+        ends(LINE_READ_BUFFER_BYTES - 1) + "a\nb\n",
+        ends(LINE_READ_BUFFER_BYTES) + "\n\nb\n",
+        ends(3 * LINE_READ_BUFFER_BYTES) + &ends(1) + &ends(2 * LINE_READ_BUFFER_BYTES - 1) + "b",
+        "line\n".repeat(LINE_READ_BUFFER_BYTES / 2),
+        "\n".repeat(2 * LINE_READ_BUFFER_BYTES),
+        ends(0) + &"x".repeat(LINE_READ_BUFFER_BYTES),
     ] {
         let lines: Vec<_> = text.lines().collect();
         let count = lines.len();
@@ -273,7 +299,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
                 let shown: Vec<_> = window.text.lines().collect();
                 let expected = &lines[at - 1..count.min(at + 1)];
                 let is_same = |(shown, line): (&&str, &&str)| {
-                    shown.starts_with(&line[..line.len().min(LINE_CHARS)])
+                    shown.starts_with(&line[..line.len().min(MAX_READ_LINE_CHARS)])
                 };
                 assert_eq!((window.first_line, shown.len()), (at as u32, expected.len()));
                 assert!(shown.iter().zip(expected).all(is_same), "line {offset} of {count}");
@@ -284,12 +310,12 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
 }
 
 /// A text that counts what is read of it.
-struct Counted {
+struct CountingReader {
     text: Cursor<String>,
     bytes: usize,
 }
 
-impl io::Read for Counted {
+impl io::Read for CountingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.text.read(buffer)?;
         self.bytes += read;
@@ -297,7 +323,7 @@ impl io::Read for Counted {
     }
 }
 
-impl io::Seek for Counted {
+impl io::Seek for CountingReader {
     fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
         self.text.seek(to)
     }
@@ -305,13 +331,14 @@ impl io::Seek for Counted {
 
 #[test]
 fn the_last_lines_are_found_in_one_pass() {
-    let tree = tree(&[("file", "")]);
+    let tree = test_workspace(&[("file", "")]);
     let text = "some line\n".repeat(100_000);
-    let (workspace, at, bytes) = (&tree.workspace, &tree.at("file"), text.len());
+    let (workspace, at, bytes) = (&tree.workspace, &tree.resolve("file"), text.len());
     let request =
-        Request { workspace, at, offset: -3, limit: 2, bytes: bytes as u64, cancel: &|| false };
-    let mut file = Counted { text: Cursor::new(text), bytes: 0 };
-    let window = request.page(&mut file, true).unwrap_or_else(|_| panic!("it can be read"));
+        ReadRequest { workspace, at, offset: -3, limit: 2, bytes: bytes as u64, cancel: &|| false };
+    let mut file = CountingReader { text: Cursor::new(text), bytes: 0 };
+    let window =
+        request.read_utf8_lines(&mut file, true).unwrap_or_else(|_| panic!("it can be read"));
     assert_eq!((window.first_line, window.last_line), (99_998, 99_999));
-    assert!(file.bytes <= bytes + 2 * LINES_BUFFER_BYTES, "{} bytes of {bytes}", file.bytes);
+    assert!(file.bytes <= bytes + 2 * LINE_READ_BUFFER_BYTES, "{} bytes of {bytes}", file.bytes);
 }

@@ -10,33 +10,33 @@ use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::find;
-use crate::error::{Code, ToolError};
+use super::inspect;
+use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
-use crate::files::state::steps::{Deed, Step};
-use crate::files::system::pretence::{self, FileSystem};
-use crate::files::undo::Undoing;
-use crate::files::workspace::testing::{Tree, kept, tree};
+use crate::files::state::undo_entry::{FileOperation, UndoEntry};
+use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
+use crate::files::undo::UndoPlan;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
 use crate::files::workspace::{Workspace, guard};
-use crate::files::write::{Change, PreImage, atomic_write, read_whole, write_all};
-use crate::limits::UNDO_STEPS;
-use crate::tool::Output;
+use crate::files::write::{FileWrite, PreImage, atomic_write, read_whole, write_all};
+use crate::limits::MAX_UNDO_ENTRIES;
+use crate::tool::ToolOutput;
 
-fn delete(tree: &Tree, path: &str) -> Result<(), ToolError> {
-    find(&tree.workspace, &tree.at(path))?.delete(&tree.workspace)
+fn delete(tree: &TestWorkspace, path: &str) -> Result<(), ToolError> {
+    inspect(&tree.workspace, &tree.resolve(path))?.delete(&tree.workspace)
 }
 
-fn rename(tree: &Tree, from: &str, to: &str) -> Result<(), ToolError> {
-    find(&tree.workspace, &tree.at(from))?.move_to(&tree.workspace, &tree.at(to))
+fn rename(tree: &TestWorkspace, from: &str, to: &str) -> Result<(), ToolError> {
+    inspect(&tree.workspace, &tree.resolve(from))?.move_to(&tree.workspace, &tree.resolve(to))
 }
 
-fn write(tree: &Tree, path: &str, text: &str) -> Result<(), ToolError> {
-    let seen = read_whole(&tree.workspace, &tree.at(path), 1 << 20)?;
-    atomic_write(&tree.workspace, &tree.at(path), text.as_bytes(), &seen)
+fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
+    let seen = read_whole(&tree.workspace, &tree.resolve(path), 1 << 20)?;
+    atomic_write(&tree.workspace, &tree.resolve(path), text.as_bytes(), &seen)
 }
 
-fn undo(tree: &Tree) -> Result<(), ToolError> {
-    Undoing::last(&tree.workspace)?.run(&tree.workspace)
+fn undo(tree: &TestWorkspace) -> Result<(), ToolError> {
+    UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace)
 }
 
 /// Every file of a folder with its bytes and mode.
@@ -59,7 +59,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
 
 #[test]
 fn what_is_deleted_or_moved_comes_back() {
-    let tree = kept(&[("a", "text"), ("dir/b", "b"), ("dir/deep/c", "c")]);
+    let tree = test_workspace_with_undo(&[("a", "text"), ("dir/b", "b"), ("dir/deep/c", "c")]);
     tree.link("link", "a");
     fs::set_permissions(tree.path("a"), fs::Permissions::from_mode(0o751)).unwrap();
     let before = files(tree.workspace.cwd());
@@ -74,34 +74,34 @@ fn what_is_deleted_or_moved_comes_back() {
         undo(&tree).unwrap();
     }
     assert_eq!(files(tree.workspace.cwd()), before);
-    assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::NotFound));
+    assert_eq!(undo(&tree).unwrap_err().code(), Some(ErrorCode::NotFound));
 }
 
 /// Returns the files that the next undo leaves alone, with what is kept of them.
-fn left_alone(tree: &Tree) -> Vec<(PathBuf, Option<String>)> {
-    let undoing = Undoing::last(&tree.workspace).unwrap();
+fn skipped_by_undo(tree: &TestWorkspace) -> Vec<(PathBuf, Option<String>)> {
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let kept = |kept: &PathBuf| fs::read_to_string(kept).unwrap();
-    undoing.staying().map(|it| (it.path.clone(), it.kept.as_ref().map(kept))).collect()
+    undoing.skipped().map(|it| (it.path.clone(), it.backup.as_ref().map(kept))).collect()
 }
 
 #[test]
 fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
-    let tree = kept(&[("first", "old"), ("a", "old a"), ("b", "old b")]);
+    let tree = test_workspace_with_undo(&[("first", "old"), ("a", "old a"), ("b", "old b")]);
     write(&tree, "first", "new").unwrap();
-    let [a, b, made] = ["a", "b", "dir/made"].map(|path| tree.at(path));
+    let [a, b, made] = ["a", "b", "dir/made"].map(|path| tree.resolve(path));
     let changes = [
-        Change { at: &a, found: Some(b"old a"), bytes: b"new a" },
-        Change { at: &b, found: Some(b"old b"), bytes: b"new b" },
-        Change { at: &made, found: None, bytes: b"made" },
+        FileWrite { path: &a, expected: Some(b"old a"), bytes: b"new a" },
+        FileWrite { path: &b, expected: Some(b"old b"), bytes: b"new b" },
+        FileWrite { path: &made, expected: None, bytes: b"made" },
     ];
     write_all(&tree.workspace, &changes).unwrap();
     tree.write("a", "theirs");
     tree.write("dir/made", "theirs");
-    let undoing = Undoing::last(&tree.workspace).unwrap();
-    let kept = undoing.staying().find_map(|staying| staying.kept.clone()).unwrap();
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let kept = undoing.skipped().find_map(|staying| staying.backup.clone()).unwrap();
     let theirs = [(tree.path("dir/made"), None), (tree.path("a"), Some("old a".to_owned()))];
-    assert_eq!(left_alone(&tree), theirs);
-    assert_eq!(undoing.places().collect::<Vec<_>>(), [(tree.path("b").as_path(), false)]);
+    assert_eq!(skipped_by_undo(&tree), theirs);
+    assert_eq!(undoing.affected_paths().collect::<Vec<_>>(), [(tree.path("b").as_path(), false)]);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(["a", "b", "dir/made"].map(|path| tree.read(path)), ["theirs", "old b", "theirs"]);
     // What could not be given back is not lost, and only that is kept on.
@@ -110,12 +110,12 @@ fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
     assert_eq!(tree.read("first"), "old");
     let names: Vec<_> = fs::read_dir(kept.parent().unwrap()).unwrap().collect();
     assert_eq!(names.len(), 2, "what is kept, and the list: {names:?}");
-    assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::NotFound));
+    assert_eq!(undo(&tree).unwrap_err().code(), Some(ErrorCode::NotFound));
 }
 
 #[test]
 fn a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way() {
-    type Act = fn(&Tree);
+    type Act = fn(&TestWorkspace);
     let cases: [(Act, Act, &str, Option<&str>); 7] = [
         (|tree| write(tree, "a", "new").unwrap(), |tree| tree.write("a", "b"), "a", Some("old")),
         (
@@ -141,12 +141,12 @@ fn a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way() {
         ),
     ];
     for (act, theirs, place, kept_text) in cases {
-        let tree = kept(&[("first", "old"), ("a", "old")]);
+        let tree = test_workspace_with_undo(&[("first", "old"), ("a", "old")]);
         write(&tree, "first", "new").unwrap();
         act(&tree);
         theirs(&tree);
         let before = files(tree.workspace.cwd());
-        assert_eq!(left_alone(&tree), [(tree.path(place), kept_text.map(str::to_owned))]);
+        assert_eq!(skipped_by_undo(&tree), [(tree.path(place), kept_text.map(str::to_owned))]);
         undo(&tree).unwrap();
         assert_eq!(files(tree.workspace.cwd()), before);
         undo(&tree).unwrap();
@@ -156,47 +156,56 @@ fn a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way() {
 
 #[test]
 fn what_changes_after_an_undo_was_looked_at_is_looked_at_again() {
-    let tree = kept(&[("a", "old")]);
+    let tree = test_workspace_with_undo(&[("a", "old")]);
     write(&tree, "a", "new").unwrap();
-    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let pre_image = undoing.pre_image();
     tree.write("a", "other");
     let error = undoing.run(&tree.workspace).unwrap_err();
-    assert_eq!((error.code(), tree.read("a").as_str()), (Some(Code::ChangedSincePreview), "other"));
-    assert!(Undoing::last(&tree.workspace).unwrap().pre_image() != pre_image);
+    assert_eq!(
+        (error.code(), tree.read("a").as_str()),
+        (Some(ErrorCode::ChangedSincePreview), "other")
+    );
+    assert!(UndoPlan::for_last_change(&tree.workspace).unwrap().pre_image() != pre_image);
 }
 
 #[test]
 fn whoever_pushes_the_oldest_changes_out_is_told_so_once() {
-    let tree = kept(&[("a", "old")]);
+    let tree = test_workspace_with_undo(&[("a", "old")]);
     let says = || {
-        let output = Output::of_change(String::new(), json!({}), &tree.workspace);
+        let output = ToolOutput::for_change(String::new(), json!({}), &tree.workspace);
         output.text.contains("oldest changes of this session cannot be undone")
     };
-    for number in 1..=UNDO_STEPS + 1 {
-        let deeds = vec![Deed::NotKept { path: tree.path("a") }];
-        tree.workspace.undo().push(Step { deeds });
-        assert_eq!(says(), number > UNDO_STEPS, "{number}");
+    for number in 1..=MAX_UNDO_ENTRIES + 1 {
+        let deeds = vec![FileOperation::Unrecoverable { path: tree.path("a") }];
+        tree.workspace.undo_store().push(UndoEntry { operations: deeds });
+        assert_eq!(says(), number > MAX_UNDO_ENTRIES, "{number}");
     }
     assert!(!says());
 }
 
 #[test]
 fn what_changed_since_the_preview_stays() {
-    let tree = kept(&[("a", "old"), ("dir/b", "b")]);
-    let found = find(&tree.workspace, &tree.at("a")).unwrap();
+    let tree = test_workspace_with_undo(&[("a", "old"), ("dir/b", "b")]);
+    let found = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "new");
     let error = found.delete(&tree.workspace).unwrap_err();
-    assert_eq!((error.code(), tree.read("a").as_str()), (Some(Code::ChangedSincePreview), "new"));
+    assert_eq!(
+        (error.code(), tree.read("a").as_str()),
+        (Some(ErrorCode::ChangedSincePreview), "new")
+    );
     tree.write("c", "there");
-    let found = find(&tree.workspace, &tree.at("a")).unwrap();
-    let error = found.move_to(&tree.workspace, &tree.at("c")).unwrap_err();
-    assert_eq!((error.code(), tree.read("c").as_str()), (Some(Code::InvalidArguments), "there"));
+    let found = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
+    let error = found.move_to(&tree.workspace, &tree.resolve("c")).unwrap_err();
+    assert_eq!(
+        (error.code(), tree.read("c").as_str()),
+        (Some(ErrorCode::InvalidArguments), "there")
+    );
 }
 
 #[test]
 fn a_directory_in_which_anything_changed_since_the_preview_stays() {
-    type Change = fn(&Tree);
+    type Change = fn(&TestWorkspace);
     let changes: [(&str, Change); 7] = [
         ("another file", |tree| tree.write("dir/new", "")),
         ("one file less", |tree| fs::remove_file(tree.path("dir/deep/c")).unwrap()),
@@ -219,35 +228,36 @@ fn a_directory_in_which_anything_changed_since_the_preview_stays() {
     ];
     for (what, change) in changes {
         for moves in [false, true] {
-            let tree = kept(&[("dir/b", "b"), ("dir/deep/c", "c")]);
+            let tree = test_workspace_with_undo(&[("dir/b", "b"), ("dir/deep/c", "c")]);
             tree.link("dir/link", "a");
-            let found = find(&tree.workspace, &tree.at("dir")).unwrap();
+            let found = inspect(&tree.workspace, &tree.resolve("dir")).unwrap();
             change(&tree);
             let before = files(tree.workspace.cwd());
             let result = if moves {
-                found.move_to(&tree.workspace, &tree.at("to/here"))
+                found.move_to(&tree.workspace, &tree.resolve("to/here"))
             } else {
                 found.delete(&tree.workspace)
             };
             let code = result.map_err(|error| error.code());
-            assert_eq!(code, Err(Some(Code::ChangedSincePreview)), "{what}");
+            assert_eq!(code, Err(Some(ErrorCode::ChangedSincePreview)), "{what}");
             assert_eq!(files(tree.workspace.cwd()), before, "{what}");
-            assert_eq!(undo(&tree).unwrap_err().code(), Some(Code::NotFound), "{what}");
+            assert_eq!(undo(&tree).unwrap_err().code(), Some(ErrorCode::NotFound), "{what}");
         }
     }
 }
 
 #[test]
 fn a_file_or_link_that_changed_since_the_preview_is_not_moved() {
-    let tree = kept(&[("a", "old")]);
+    let tree = test_workspace_with_undo(&[("a", "old")]);
     tree.link("link", "a");
-    let [file, link] = ["a", "link"].map(|path| find(&tree.workspace, &tree.at(path)).unwrap());
+    let [file, link] =
+        ["a", "link"].map(|path| inspect(&tree.workspace, &tree.resolve(path)).unwrap());
     tree.write("a", "new");
     fs::remove_file(tree.path("link")).unwrap();
     tree.link("link", "b");
     for found in [file, link] {
-        let error = found.move_to(&tree.workspace, &tree.at("to/here")).unwrap_err();
-        assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+        let error = found.move_to(&tree.workspace, &tree.resolve("to/here")).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     }
     assert_eq!(tree.names("."), ["a", "link"]);
     assert_eq!(tree.read("a"), "new");
@@ -255,27 +265,32 @@ fn a_file_or_link_that_changed_since_the_preview_is_not_moved() {
 
 #[test]
 fn a_step_is_undone_once_however_often_it_was_looked_at() {
-    let tree = kept(&[("a", "1")]);
+    let tree = test_workspace_with_undo(&[("a", "1")]);
     write(&tree, "a", "2").unwrap();
-    let first = Undoing::last(&tree.workspace).unwrap();
-    let second = Undoing::last(&tree.workspace).unwrap();
+    let first = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let second = UndoPlan::for_last_change(&tree.workspace).unwrap();
     first.run(&tree.workspace).unwrap();
     // As many steps as before, but not the same ones.
     write(&tree, "a", "2").unwrap();
     let error = second.run(&tree.workspace).unwrap_err();
-    assert_eq!((error.code(), tree.read("a").as_str()), (Some(Code::ChangedSincePreview), "2"));
+    assert_eq!(
+        (error.code(), tree.read("a").as_str()),
+        (Some(ErrorCode::ChangedSincePreview), "2")
+    );
     undo(&tree).unwrap();
     assert_eq!(tree.read("a"), "1");
 }
 
 #[test]
 fn what_was_not_kept_is_a_step_that_says_so() {
-    let tree = kept(&[("a", "1"), ("b", "1")]);
+    let tree = test_workspace_with_undo(&[("a", "1"), ("b", "1")]);
     write(&tree, "a", "2").unwrap();
     let path = tree.path("b");
-    tree.workspace.undo().push(Step { deeds: vec![Deed::NotKept { path: path.clone() }] });
-    let undoing = Undoing::last(&tree.workspace).unwrap();
-    assert_eq!(undoing.staying().map(|it| &it.path).collect::<Vec<_>>(), [&path]);
+    tree.workspace
+        .undo_store()
+        .push(UndoEntry { operations: vec![FileOperation::Unrecoverable { path: path.clone() }] });
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    assert_eq!(undoing.skipped().map(|it| &it.path).collect::<Vec<_>>(), [&path]);
     assert_eq!(undoing.changes().count(), 0);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!((tree.read("a"), tree.read("b")), ("2".into(), "1".into()));
@@ -286,18 +301,18 @@ fn what_was_not_kept_is_a_step_that_says_so() {
 /// A step that made and replaced files is undone as a whole or not at all.
 #[test]
 fn an_undo_that_cannot_be_finished_changes_nothing() {
-    let tree = kept(&[("a", "1")]);
-    let [a, new] = ["a", "dir/new"].map(|path| tree.at(path));
+    let tree = test_workspace_with_undo(&[("a", "1")]);
+    let [a, new] = ["a", "dir/new"].map(|path| tree.resolve(path));
     let changes = [
-        Change { at: &new, found: None, bytes: b"new" },
-        Change { at: &a, found: Some(b"1"), bytes: b"2" },
+        FileWrite { path: &new, expected: None, bytes: b"new" },
+        FileWrite { path: &a, expected: Some(b"1"), bytes: b"2" },
     ];
     write_all(&tree.workspace, &changes).unwrap();
-    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     tree.write("a", "theirs");
     let before = files(tree.workspace.cwd());
     let error = undoing.run(&tree.workspace).unwrap_err();
-    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     assert_eq!(files(tree.workspace.cwd()), before);
     tree.write("a", "2");
     undo(&tree).unwrap();
@@ -307,20 +322,20 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
 /// The directory may be another one by then, or a link to one.
 #[test]
 fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
-    type Act = fn(&Tree);
+    type Act = fn(&TestWorkspace);
     let acts: [Act; 2] =
         [|tree| delete(tree, "dir/a").unwrap(), |tree| rename(tree, "dir/a", "b").unwrap()];
     let swaps: [Act; 2] =
         [|tree| fs::create_dir(tree.path("dir")).unwrap(), |tree| tree.link("dir", "other")];
     for (act, swap) in acts.into_iter().flat_map(|act| swaps.map(|swap| (act, swap))) {
-        let tree = kept(&[("dir/a", "a"), ("other/", "")]);
+        let tree = test_workspace_with_undo(&[("dir/a", "a"), ("other/", "")]);
         act(&tree);
-        let undoing = Undoing::last(&tree.workspace).unwrap();
+        let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
         fs::rename(tree.path("dir"), tree.path("aside")).unwrap();
         swap(&tree);
         let before = files(tree.workspace.cwd());
         let error = undoing.run(&tree.workspace).unwrap_err();
-        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!(files(tree.workspace.cwd()), before);
         // Once it is there again, it is undone after all.
         fs::rename(tree.path("dir"), tree.path("swapped")).unwrap();
@@ -333,132 +348,136 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
 /// No name may say less than what will be changed.
 #[test]
 fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
-    let tree = kept(&[("a/pre-commit", "a"), (".git/hooks/other", "")]);
+    let tree = test_workspace_with_undo(&[("a/pre-commit", "a"), (".git/hooks/other", "")]);
     delete(&tree, "a/pre-commit").unwrap();
     fs::remove_dir(tree.path("a")).unwrap();
     tree.link("a", ".git/hooks");
-    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let real = tree.path(".git/hooks/pre-commit");
-    assert_eq!(undoing.places().collect::<Vec<_>>(), [(real.as_path(), false)]);
-    assert!(undoing.pinned().all(|(at, _)| guard::is_guarded(&tree.workspace, at)));
+    assert_eq!(undoing.affected_paths().collect::<Vec<_>>(), [(real.as_path(), false)]);
+    assert!(
+        undoing.affected_workspace_paths().all(|(at, _)| guard::is_guarded(&tree.workspace, at))
+    );
 }
 
 #[test]
 fn a_name_that_is_no_text_comes_back_as_it_was() {
     use std::os::unix::ffi::OsStrExt as _;
 
-    let tree = kept(&[]);
+    let tree = test_workspace_with_undo(&[]);
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9");
     fs::write(tree.workspace.cwd().join(name), "text").unwrap();
     let before = files(tree.workspace.cwd());
-    let dir = tree.at(".").child(name);
-    find(&tree.workspace, &dir).unwrap().delete(&tree.workspace).unwrap();
+    let dir = tree.resolve(".").child(name);
+    inspect(&tree.workspace, &dir).unwrap().delete(&tree.workspace).unwrap();
     assert_eq!(files(tree.workspace.cwd()).len(), 0);
     undo(&tree).unwrap();
     assert_eq!(files(tree.workspace.cwd()), before);
 }
 
 /// A tree on another file system than what is kept of it, where this machine has two.
-fn apart() -> Option<(Tree, TempDir)> {
-    let tree = tree(&[("a", "text"), ("dir/b", "b")]);
+fn tree_on_other_file_system() -> Option<(TestWorkspace, TempDir)> {
+    let tree = test_workspace(&[("a", "text"), ("dir/b", "b")]);
     let state = tempfile::tempdir_in("/dev/shm").ok()?;
-    let workspace = tree.workspace.keeping(state.path()).with_durability(Durability::System);
+    let workspace =
+        tree.workspace.with_state_folder(state.path()).with_durability(Durability::System);
     let dir = workspace.open_dir(&workspace.resolve(".").unwrap()).unwrap();
-    let is_apart = !workspace.undo().is_beside(&dir);
-    is_apart.then_some((Tree { workspace, ..tree }, state))
+    let is_apart = !workspace.undo_store().is_on_same_file_system(&dir);
+    is_apart.then_some((TestWorkspace { workspace, ..tree }, state))
 }
 
 #[test]
 fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
-    let Some((tree, _state)) = apart() else {
+    let Some((tree, _state)) = tree_on_other_file_system() else {
         return eprintln!("skipped: there is no other file system in /dev/shm");
     };
     fs::set_permissions(tree.path("a"), fs::Permissions::from_mode(0o751)).unwrap();
     let before = files(tree.workspace.cwd());
-    let [a, dir] = ["a", "dir"].map(|path| find(&tree.workspace, &tree.at(path)).unwrap());
-    assert_eq!((a.can_be_restored(), a.caveat()), (true, None));
+    let [a, dir] = ["a", "dir"].map(|path| inspect(&tree.workspace, &tree.resolve(path)).unwrap());
+    assert_eq!((a.can_be_restored(), a.restorability_note()), (true, None));
     assert!(
-        !dir.can_be_restored() && dir.caveat().unwrap().to_string().contains("another file system")
+        !dir.can_be_restored()
+            && dir.restorability_note().unwrap().to_string().contains("another file system")
     );
     a.delete(&tree.workspace).unwrap();
     assert_eq!(tree.names("."), ["dir"]);
     undo(&tree).unwrap();
     assert_eq!(files(tree.workspace.cwd()), before);
-    let a = find(&tree.workspace, &tree.at("a")).unwrap();
+    let a = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "theirs");
-    assert_eq!(a.delete(&tree.workspace).unwrap_err().code(), Some(Code::ChangedSincePreview));
+    assert_eq!(a.delete(&tree.workspace).unwrap_err().code(), Some(ErrorCode::ChangedSincePreview));
     assert_eq!(
         (tree.names("."), tree.read("a")),
         (vec!["a".into(), "dir".into()], "theirs".into())
     );
     dir.delete(&tree.workspace).unwrap();
     assert_eq!(tree.names("."), ["a"]);
-    assert_eq!(Undoing::last(&tree.workspace).unwrap().staying().count(), 1);
-    fs::remove_dir_all(tree.workspace.journal().unwrap().parent().unwrap()).unwrap();
+    assert_eq!(UndoPlan::for_last_change(&tree.workspace).unwrap().skipped().count(), 1);
+    fs::remove_dir_all(tree.workspace.journal_folder().unwrap().parent().unwrap()).unwrap();
 }
 
 #[test]
 fn what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same() {
-    let tree = tree(&[("a", "text"), ("dir/deep/b", "b")]);
-    tree.link("dir/out", tree.outer());
-    let [a, dir] = ["a", "dir"].map(|path| find(&tree.workspace, &tree.at(path)).unwrap());
+    let tree = test_workspace(&[("a", "text"), ("dir/deep/b", "b")]);
+    tree.link("dir/out", tree.outer_folder());
+    let [a, dir] = ["a", "dir"].map(|path| inspect(&tree.workspace, &tree.resolve(path)).unwrap());
     assert!(!a.can_be_restored() && !dir.can_be_restored());
     tree.write("a", "other");
     tree.write("dir/deep/c", "");
     for found in [a, dir] {
         let error = found.delete(&tree.workspace).unwrap_err();
-        assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     }
     assert_eq!((tree.names("."), tree.read("a")), (vec!["a".into(), "dir".into()], "other".into()));
     delete(&tree, "a").unwrap();
     delete(&tree, "dir").unwrap();
     assert_eq!(tree.names(".").len(), 0);
-    assert!(tree.outer().join("secret").exists());
+    assert!(tree.outer_folder().join("secret").exists());
 }
 
 #[test]
 fn roots_and_what_is_no_file_stay() {
-    let tree = tree(&[("a", "text")]);
+    let tree = test_workspace(&[("a", "text")]);
     tree.fifo("fifo");
-    tree.link("out", tree.outer().join("root-evil"));
+    tree.link("out", tree.outer_folder().join("root-evil"));
     for (path, code) in [
-        (".", Code::InvalidArguments),
-        ("nothing", Code::NotFound),
-        ("fifo", Code::NotARegularFile),
-        ("out/secret", Code::OutsideRoots),
+        (".", ErrorCode::InvalidArguments),
+        ("nothing", ErrorCode::NotFound),
+        ("fifo", ErrorCode::NotARegularFile),
+        ("out/secret", ErrorCode::OutsideRoots),
     ] {
         let error = delete(&tree, path).unwrap_err();
         assert_eq!(error.code(), Some(code), "{path}: {error}");
     }
     assert_eq!(tree.names("."), ["a", "fifo", "out"]);
-    assert!(tree.outer().join("root-evil/secret").exists());
+    assert!(tree.outer_folder().join("root-evil/secret").exists());
 }
 
 #[test]
 fn protected_names_and_what_is_kept_are_guarded() {
-    let tree = kept(&[]);
+    let tree = test_workspace_with_undo(&[]);
     for (path, is_guarded) in [
         (".git/config", true),
         ("deep/.VSCode/settings.json", true),
         ("src/main.rs", false),
         (".gitignore", false),
     ] {
-        let real = tree.workspace.settle(&tree.at(path)).unwrap();
+        let real = tree.workspace.canonicalize(&tree.resolve(path)).unwrap();
         assert_eq!(guard::is_guarded(&tree.workspace, &real), is_guarded, "{path}");
     }
     tree.write(".git/config", "");
     tree.link("innocent", ".git/config");
-    let real = tree.workspace.settle(&tree.at("innocent")).unwrap();
+    let real = tree.workspace.canonicalize(&tree.resolve("innocent")).unwrap();
     assert!(guard::is_guarded(&tree.workspace, &real));
 }
 
 #[test]
 fn the_state_folder_is_guarded_as_a_whole_by_every_name_of_it() {
-    let tree = tree(&[("linked", "x"), ("state/x", "")]);
+    let tree = test_workspace(&[("linked", "x"), ("state/x", "")]);
     fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
     tree.link("by-link", "state");
     let workspace = Workspace::new(tree.workspace.cwd().to_owned(), Vec::new()).unwrap();
-    let workspace = workspace.keeping(&tree.path("by-link/callboard"));
+    let workspace = workspace.with_state_folder(&tree.path("by-link/callboard"));
     for (path, is_guarded, is_shared) in [
         ("state/callboard/permissions/user.json", true, false),
         ("by-link/callboard/journal/call-1", true, false),
@@ -467,9 +486,9 @@ fn the_state_folder_is_guarded_as_a_whole_by_every_name_of_it() {
         ("state/x", false, false),
         ("none", false, false),
     ] {
-        let real = workspace.settle(&workspace.resolve(path).unwrap()).unwrap();
+        let real = workspace.canonicalize(&workspace.resolve(path).unwrap()).unwrap();
         assert_eq!(guard::is_guarded(&workspace, &real), is_guarded, "{path}");
-        assert_eq!(guard::is_shared(&workspace, &real), is_shared, "{path}");
+        assert_eq!(guard::has_other_hard_links(&workspace, &real), is_shared, "{path}");
     }
 }
 
@@ -480,7 +499,7 @@ proptest! {
     fn every_sequence_of_changes_can_be_undone(
         steps in prop::collection::vec((0_u8..4, 0_usize..5, 0_usize..5, "[a-c\n]{0,6}"), 1..14),
     ) {
-        let tree = kept(&[("a", "one\n"), ("d/b", "two\r\n"), ("d/e/c", "")]);
+        let tree = test_workspace_with_undo(&[("a", "one\n"), ("d/b", "two\r\n"), ("d/e/c", "")]);
         fs::set_permissions(tree.path("d/b"), fs::Permissions::from_mode(0o640)).unwrap();
         let paths = ["a", "d/b", "d/e/c", "d/e", "new/f"];
         let before = files(tree.workspace.cwd());
@@ -505,15 +524,15 @@ proptest! {
 
 #[test]
 fn a_file_that_was_made_is_gone_again() {
-    let tree = kept(&[]);
+    let tree = test_workspace_with_undo(&[]);
     write(&tree, "new", "text").unwrap();
     undo(&tree).unwrap();
-    assert_eq!(read_whole(&tree.workspace, &tree.at("new"), 9).unwrap(), PreImage::Missing);
+    assert_eq!(read_whole(&tree.workspace, &tree.resolve("new"), 9).unwrap(), PreImage::Missing);
 }
 
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {
-    pretence::on_lesser(&[
+    simulated_file_system::run_on_limited(&[
         what_is_deleted_or_moved_comes_back,
         what_something_else_changed_stays_and_stands_in_no_other_files_way,
         a_step_of_which_nothing_can_be_undone_stands_in_no_other_steps_way,
@@ -527,5 +546,8 @@ fn the_same_holds_on_file_systems_that_can_do_less() {
         what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same,
         a_file_that_was_made_is_gone_again,
     ]);
-    pretence::on(FileSystem::Bare, every_sequence_of_changes_can_be_undone);
+    simulated_file_system::run_on(
+        SimulatedFileSystem::PlainRenameNoLinks,
+        every_sequence_of_changes_can_be_undone,
+    );
 }

@@ -12,27 +12,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::files::state::session_folder::{self, Held};
-use crate::files::system::{Audience, Dir, Root};
-use crate::limits::{OUTPUT_FILES, OUTPUT_FILES_BYTES, STATE_LOOK_BYTES};
+use crate::files::state::session_folder::{self, FolderLock};
+use crate::files::system::{Dir, FileVisibility, PinnedDirectory};
+use crate::limits::{MAX_OUTPUT_FILES, MAX_OUTPUT_FILES_BYTES, STATE_SWEEP_INTERVAL_BYTES};
 use crate::lock::lock;
 
 /// Pins a folder to read what is in it.
-type Pin<Reader> = fn(PathBuf) -> io::Result<Reader>;
+type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 
 /// The outputs that a session keeps, and the `Reader` of their folder.
 #[derive(Debug)]
-pub(crate) struct Outputs<Reader> {
+pub(crate) struct OutputStore<Reader> {
     /// Where, and what pins the folder to read it; nowhere, if none are kept.
-    folder: Option<(PathBuf, Pin<Reader>)>,
+    folder: Option<(PathBuf, OpenReader<Reader>)>,
     /// Held while the disk is waited for.
-    store: Mutex<Option<Store>>,
+    store: Mutex<Option<SessionOutputFolder>>,
     /// The path of that, and what reads it: known without waiting. It is pinned when the folder is
     /// made, so that no link that takes its place later is followed.
     reader: OnceLock<(PathBuf, Arc<Reader>)>,
 }
 
-impl<Reader> Default for Outputs<Reader> {
+impl<Reader> Default for OutputStore<Reader> {
     fn default() -> Self {
         Self { folder: None, store: Mutex::default(), reader: OnceLock::new() }
     }
@@ -42,27 +42,27 @@ impl<Reader> Default for Outputs<Reader> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputKind {
     /// What can be had nowhere else, such as what a command wrote.
-    Output,
+    Irreplaceable,
     /// What another call of its tool returns again: it goes before any output.
-    Result,
+    Reproducible,
 }
 
 /// The folder of one session.
 #[derive(Debug)]
-struct Store {
+struct SessionOutputFolder {
     dir: Dir,
     path: PathBuf,
     /// The oldest first.
     names: VecDeque<(OsString, OutputKind)>,
     count: u64,
     /// How many bytes they had when all of the state folder was looked at.
-    looked: u64,
-    _held: Held,
+    bytes_at_last_sweep: u64,
+    _held: FolderLock,
 }
 
-impl<Reader> Outputs<Reader> {
+impl<Reader> OutputStore<Reader> {
     /// Keeps them in a folder of their own beneath `folder`, which is made with the first of them.
-    pub(crate) fn within(folder: PathBuf, pin: Pin<Reader>) -> Self {
+    pub(crate) fn in_folder(folder: PathBuf, pin: OpenReader<Reader>) -> Self {
         Self { folder: Some((folder, pin)), ..Self::default() }
     }
 
@@ -73,21 +73,21 @@ impl<Reader> Outputs<Reader> {
         let store = match &mut *locked {
             Some(store) => store,
             none => {
-                let made = Store::make(folder)?;
+                let made = SessionOutputFolder::make(folder)?;
                 let reader = Arc::new(pin(made.path.clone())?);
                 self.reader.get_or_init(|| (made.path.clone(), reader));
                 none.insert(made)
             }
         };
-        let mut room = OUTPUT_FILES_BYTES;
-        if let Some(path) = store.due_for_sweep() {
+        let mut room = MAX_OUTPUT_FILES_BYTES;
+        if let Some(path) = store.path_if_sweep_due() {
             // Others take the lock meanwhile, tasks among them.
             drop(locked);
-            let surplus = session_folder::surplus(&path);
+            let surplus = session_folder::surplus_bytes(&path);
             locked = lock(&self.store);
             let Some(store) = &mut *locked else { return Ok(None) };
-            store.looked = store.bytes().saturating_sub(surplus);
-            room = room.min(store.looked);
+            store.bytes_at_last_sweep = store.bytes().saturating_sub(surplus);
+            room = room.min(store.bytes_at_last_sweep);
         }
         locked.as_mut().map(|store| store.create(kind, room)).transpose()
     }
@@ -95,8 +95,8 @@ impl<Reader> Outputs<Reader> {
     /// Removes a file of this session, by its URI.
     pub(crate) fn remove(&self, of: &str) {
         let mut store = lock(&self.store);
-        let Some(Store { names, path, .. }) = &mut *store else { return };
-        if let Some(at) = names.iter().position(|(name, _)| uri(&path.join(name)) == of)
+        let Some(SessionOutputFolder { names, path, .. }) = &mut *store else { return };
+        if let Some(at) = names.iter().position(|(name, _)| file_uri(&path.join(name)) == of)
             && let Some((name, _)) = names.remove(at)
         {
             // One that is gone already is no error.
@@ -105,13 +105,13 @@ impl<Reader> Outputs<Reader> {
     }
 
     /// Returns what reads a path, if it is that of an output of this session.
-    pub(crate) fn reader_of(&self, path: &str) -> Option<&Arc<Reader>> {
+    pub(crate) fn reader_for(&self, path: &str) -> Option<&Arc<Reader>> {
         let (folder, reader) = self.reader.get()?;
         Path::new(path).starts_with(folder).then_some(reader)
     }
 
     /// Returns whether a path is that of an output, of whichever session. Blocks on the disk.
-    pub(crate) fn holds(&self, path: &Path) -> bool {
+    pub(crate) fn contains(&self, path: &Path) -> bool {
         self.folder.as_ref().is_some_and(|(folder, _)| {
             let is_within = |folder: &Path| path.starts_with(folder);
             is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
@@ -119,24 +119,31 @@ impl<Reader> Outputs<Reader> {
     }
 }
 
-impl Store {
+impl SessionOutputFolder {
     /// Makes a folder for this session; those that are too old go.
     fn make(folder: &Path) -> io::Result<Self> {
         let (path, held) = session_folder::make(folder)?;
-        let dir = Root::pin(&path)?.dir(Path::new(""))?;
-        Ok(Self { dir, path, names: VecDeque::new(), count: 0, looked: 0, _held: held })
+        let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
+        Ok(Self {
+            dir,
+            path,
+            names: VecDeque::new(),
+            count: 0,
+            bytes_at_last_sweep: 0,
+            _held: held,
+        })
     }
 
     fn create(&mut self, kind: OutputKind, room: u64) -> io::Result<(File, PathBuf)> {
-        while self.names.len() >= OUTPUT_FILES || self.bytes() > room {
-            let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Result);
+        while self.names.len() >= MAX_OUTPUT_FILES || self.bytes() > room {
+            let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Reproducible);
             let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
             // One that is gone already is no error; a command that still writes to it goes on.
             drop(fs::remove_file(self.path.join(oldest)));
         }
         self.count += 1;
         let name = OsString::from(format!("output-{}.txt", self.count));
-        let file = self.dir.create(&name, Audience::Owner)?;
+        let file = self.dir.create(&name, FileVisibility::Owner)?;
         let path = self.path.join(&name);
         self.names.push_back((name, kind));
         Ok((file, path))
@@ -144,10 +151,10 @@ impl Store {
 
     /// Returns its path, if so much was kept that all of the state folder has to be looked at: where
     /// all sessions have too many bytes, this one may have fewer than it has.
-    fn due_for_sweep(&mut self) -> Option<PathBuf> {
+    fn path_if_sweep_due(&mut self) -> Option<PathBuf> {
         let bytes = self.bytes();
-        let is_due = bytes >= self.looked + STATE_LOOK_BYTES;
-        self.looked = if is_due { bytes } else { self.looked.min(bytes) };
+        let is_due = bytes >= self.bytes_at_last_sweep + STATE_SWEEP_INTERVAL_BYTES;
+        self.bytes_at_last_sweep = if is_due { bytes } else { self.bytes_at_last_sweep.min(bytes) };
         is_due.then(|| self.path.clone())
     }
 
@@ -158,7 +165,7 @@ impl Store {
 }
 
 /// Writes an absolute path as a `file` URI (RFC 8089).
-pub(crate) fn uri(path: &Path) -> String {
+pub(crate) fn file_uri(path: &Path) -> String {
     let mut uri = String::from("file://");
     for byte in path.as_os_str().as_encoded_bytes() {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
@@ -177,12 +184,14 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant, SystemTime};
 
-    use super::{OutputKind, Outputs, uri};
-    use crate::files::read::read_window;
+    use super::{OutputKind, OutputStore, file_uri};
+    use crate::files::read::read_excerpt;
     use crate::files::state::session_folder;
-    use crate::files::state::{OUTPUT, UNDO};
+    use crate::files::state::{OUTPUT_FOLDER, UNDO_FOLDER};
     use crate::files::workspace::Workspace;
-    use crate::limits::{OUTPUT_AGE, OUTPUT_FILES, STATE_BYTES, STATE_LOOK_BYTES};
+    use crate::limits::{
+        MAX_OUTPUT_AGE, MAX_OUTPUT_FILES, MAX_STATE_BYTES, STATE_SWEEP_INTERVAL_BYTES,
+    };
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -190,8 +199,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
         std::fs::create_dir(&root).unwrap();
-        let workspace = Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().keeping(&state));
-        let (mut file, path) = workspace.outputs().create(OutputKind::Output).unwrap().unwrap();
+        let workspace =
+            Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().with_state_folder(&state));
+        let (mut file, path) =
+            workspace.outputs().create(OutputKind::Irreplaceable).unwrap().unwrap();
         writeln!(file, "one\ntwo\nthree").unwrap();
         #[cfg(unix)]
         {
@@ -201,21 +212,25 @@ mod tests {
             assert_eq!(mode(path.parent().unwrap()) & 0o777, 0o700);
         }
         let given = path.to_str().unwrap();
-        let window = read_window(&workspace.reading(given), given, Some(2), Some(1)).unwrap();
+        let window =
+            read_excerpt(&workspace.workspace_for_reading(given), given, Some(2), Some(1)).unwrap();
         assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
         // Nothing else of the state folder, and nothing that writes.
         let keys = state.join("keys");
         std::fs::write(&keys, "secret").unwrap();
         let beside = format!("{given}/../../../keys");
         for wrong in [keys.to_str().unwrap(), &beside] {
-            assert!(read_window(&workspace.reading(wrong), wrong, None, None).is_err(), "{wrong}");
+            assert!(
+                read_excerpt(&workspace.workspace_for_reading(wrong), wrong, None, None).is_err(),
+                "{wrong}"
+            );
         }
         assert!(workspace.resolve(given).is_err());
         // A link in its place is not followed out.
         std::fs::remove_file(&path).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&keys, &path).unwrap();
-        assert!(read_window(&workspace.reading(given), given, None, None).is_err());
+        assert!(read_excerpt(&workspace.workspace_for_reading(given), given, None, None).is_err());
         assert_eq!(std::fs::read_to_string(keys).unwrap(), "secret");
     }
 
@@ -227,8 +242,9 @@ mod tests {
         for folder in [&root, &keys] {
             std::fs::create_dir(folder).unwrap();
         }
-        let workspace = Arc::new(Workspace::new(root, Vec::new()).unwrap().keeping(&state));
-        let (_, path) = workspace.outputs().create(OutputKind::Output).unwrap().unwrap();
+        let workspace =
+            Arc::new(Workspace::new(root, Vec::new()).unwrap().with_state_folder(&state));
+        let (_, path) = workspace.outputs().create(OutputKind::Irreplaceable).unwrap().unwrap();
         // Before anything was read.
         let outputs = path.parent().unwrap();
         std::fs::rename(outputs, state.join("moved")).unwrap();
@@ -236,37 +252,38 @@ mod tests {
         std::fs::write(outputs.join("id"), "secret").unwrap();
         let given = outputs.join("id");
         let given = given.to_str().unwrap();
-        assert!(read_window(&workspace.reading(given), given, None, None).is_err());
+        assert!(read_excerpt(&workspace.workspace_for_reading(given), given, None, None).is_err());
     }
 
     #[test]
     fn the_oldest_go_first_and_old_sessions_too() {
         let folder = tempfile::tempdir().unwrap();
-        let outputs = Outputs::within(folder.path().join(OUTPUT), |_| Ok(()));
-        let old = folder.path().join(OUTPUT).join("session-old");
+        let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
+        let old = folder.path().join(OUTPUT_FOLDER).join("session-old");
         std::fs::create_dir_all(&old).unwrap();
-        let time = SystemTime::now() - OUTPUT_AGE - Duration::from_secs(9);
+        let time = SystemTime::now() - MAX_OUTPUT_AGE - Duration::from_secs(9);
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
-        let paths: Vec<_> = (0..=OUTPUT_FILES)
-            .map(|_| outputs.create(OutputKind::Output).unwrap().unwrap().1)
+        let paths: Vec<_> = (0..=MAX_OUTPUT_FILES)
+            .map(|_| outputs.create(OutputKind::Irreplaceable).unwrap().unwrap().1)
             .collect();
         let deadline = Instant::now() + Duration::from_secs(20);
         while old.exists() {
             assert!(Instant::now() < deadline, "it is still there");
         }
         assert!(!paths[0].exists());
-        assert_eq!(paths.iter().filter(|path| path.exists()).count(), OUTPUT_FILES);
+        assert_eq!(paths.iter().filter(|path| path.exists()).count(), MAX_OUTPUT_FILES);
     }
 
     #[test]
     fn results_go_before_outputs() {
         let folder = tempfile::tempdir().unwrap();
-        let outputs = Outputs::within(folder.path().join(OUTPUT), |_| Ok(()));
+        let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
         let make = |kind| outputs.create(kind).unwrap().unwrap().1;
-        let output = make(OutputKind::Output);
-        let results: Vec<_> = (0..OUTPUT_FILES).map(|_| make(OutputKind::Result)).collect();
+        let output = make(OutputKind::Irreplaceable);
+        let results: Vec<_> =
+            (0..MAX_OUTPUT_FILES).map(|_| make(OutputKind::Reproducible)).collect();
         assert!(output.exists() && !results[0].exists() && results[1].exists());
-        make(OutputKind::Output);
+        make(OutputKind::Irreplaceable);
         assert!(output.exists() && !results[1].exists() && results[2].exists());
     }
 
@@ -274,14 +291,14 @@ mod tests {
     fn an_open_session_gives_way_by_its_own_oldest_where_all_have_too_much() {
         for is_too_much in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            let (other, _held) = session_folder::make(&folder.path().join(UNDO)).unwrap();
+            let (other, _held) = session_folder::make(&folder.path().join(UNDO_FOLDER)).unwrap();
             let theirs = std::fs::File::create(other.join("1")).unwrap();
-            theirs.set_len(if is_too_much { STATE_BYTES } else { 1 }).unwrap();
-            let outputs = Outputs::within(folder.path().join(OUTPUT), |_| Ok(()));
+            theirs.set_len(if is_too_much { MAX_STATE_BYTES } else { 1 }).unwrap();
+            let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
             let paths: Vec<_> = (0..3)
                 .map(|_| {
-                    let (file, path) = outputs.create(OutputKind::Output).unwrap().unwrap();
-                    file.set_len(STATE_LOOK_BYTES).unwrap();
+                    let (file, path) = outputs.create(OutputKind::Irreplaceable).unwrap().unwrap();
+                    file.set_len(STATE_SWEEP_INTERVAL_BYTES).unwrap();
                     path
                 })
                 .collect();
@@ -293,6 +310,6 @@ mod tests {
 
     #[test]
     fn a_path_becomes_a_uri() {
-        assert_eq!(uri("/home/ä b/x-1.txt".as_ref()), "file:///home/%C3%A4%20b/x-1.txt");
+        assert_eq!(file_uri("/home/ä b/x-1.txt".as_ref()), "file:///home/%C3%A4%20b/x-1.txt");
     }
 }

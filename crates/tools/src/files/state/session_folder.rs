@@ -9,13 +9,16 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::files::state::{JOURNAL, OUTPUT, UNDO, make_private};
-use crate::limits::{COUNTED_DEPTH, COUNTED_FILES, OPEN_TRIES, OUTPUT_AGE, STATE_BYTES, UNDO_AGE};
+use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, UNDO_FOLDER, make_private};
+use crate::limits::{
+    MAX_COUNTED_DEPTH, MAX_COUNTED_FILES, MAX_OPEN_TRIES, MAX_OUTPUT_AGE, MAX_STATE_BYTES,
+    MAX_UNDO_AGE,
+};
 use crate::lock::lock;
 
 /// Keeps a folder from being removed; nothing can where folders are not locked.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct FolderLock {
     _locked: Option<File>,
 }
 
@@ -24,25 +27,25 @@ static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Makes a folder that is its owner's alone beneath one of the state folder, which is
 /// [swept](sweep) once, on a thread of its own.
-pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, Held)> {
+pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
     make_private(folder)?;
-    make_own(folder);
+    restrict_to_owner(folder);
     let is_new = |state: &PathBuf| lock(&SWEPT).insert(state.clone());
     if let Some(state) = folder.parent().map(Path::to_owned).filter(is_new) {
-        make_own(&state);
+        restrict_to_owner(&state);
         let sweeping = thread::Builder::new().name("state".into());
         // The next session sweeps it otherwise.
         drop(sweeping.spawn(move || {
-            protect(&state);
-            sweep(&state, STATE_BYTES);
+            restrict_all_to_owner(&state);
+            sweep(&state, MAX_STATE_BYTES);
         }));
     }
-    add(folder)
+    create_locked(folder)
 }
 
-fn add(folder: &Path) -> io::Result<(PathBuf, Held)> {
+fn create_locked(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
     make_private(folder)?;
-    for _ in 0..OPEN_TRIES {
+    for _ in 0..MAX_OPEN_TRIES {
         let mut builder = tempfile::Builder::new();
         builder.prefix(SESSION);
         #[cfg(unix)]
@@ -51,40 +54,44 @@ fn add(folder: &Path) -> io::Result<(PathBuf, Held)> {
         let locked = File::open(&made).ok().filter(|folder| folder.lock_shared().is_ok());
         // Another process may have found it before it was locked, and removed it.
         if made.exists() {
-            return Ok((made, Held { _locked: locked }));
+            return Ok((made, FolderLock { _locked: locked }));
         }
     }
     Err(io::Error::other("another process removes it again and again"))
 }
 
 /// Something in the state folder.
-struct Stored {
+struct StoredItem {
     path: PathBuf,
     modified: SystemTime,
     is_session: bool,
     is_old: bool,
     bytes: u64,
     /// Whether it has more bytes, because there is too much of it to be counted.
-    is_more: bool,
+    is_undercounted: bool,
 }
 
 /// Removes what is too old and what ended sessions left, the oldest first, until all of it has at
 /// most `bound` bytes; before these, what has more than can be counted. What an open session holds,
 /// of whatever process, stays. Returns how many bytes there are then.
 pub(crate) fn sweep(state: &Path, bound: u64) -> u64 {
-    sweep_counting(state, bound, COUNTED_FILES)
+    sweep_with_file_limit(state, bound, MAX_COUNTED_FILES)
 }
 
-fn sweep_counting(state: &Path, bound: u64, files: u64) -> u64 {
-    let mut stored: Vec<_> = [(UNDO, UNDO_AGE), (OUTPUT, OUTPUT_AGE), (JOURNAL, UNDO_AGE)]
-        .into_iter()
-        .flat_map(|(name, age)| stored(&state.join(name), age, files))
-        .collect();
-    stored.sort_by_key(|stored| (!stored.is_more, stored.modified));
+fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
+    let mut stored: Vec<_> = [
+        (UNDO_FOLDER, MAX_UNDO_AGE),
+        (OUTPUT_FOLDER, MAX_OUTPUT_AGE),
+        (JOURNAL_FOLDER, MAX_UNDO_AGE),
+    ]
+    .into_iter()
+    .flat_map(|(name, age)| list_stored(&state.join(name), age, files))
+    .collect();
+    stored.sort_by_key(|stored| (!stored.is_undercounted, stored.modified));
     let mut total = stored.iter().map(|stored| stored.bytes).sum();
     for one in stored {
         let is_surplus = one.is_session && total > bound;
-        if (one.is_old || is_surplus) && remove(&one) {
+        if (one.is_old || is_surplus) && remove_unlocked(&one) {
             total -= one.bytes;
         }
     }
@@ -93,12 +100,12 @@ fn sweep_counting(state: &Path, bound: u64, files: u64) -> u64 {
 
 /// Returns by how many bytes all sessions have too many, once those that ended gave way to an open
 /// one, which has this folder.
-pub(crate) fn surplus(session: &Path) -> u64 {
+pub(crate) fn surplus_bytes(session: &Path) -> u64 {
     let state = session.ancestors().nth(2);
-    state.map_or(0, |state| sweep(state, STATE_BYTES).saturating_sub(STATE_BYTES))
+    state.map_or(0, |state| sweep(state, MAX_STATE_BYTES).saturating_sub(MAX_STATE_BYTES))
 }
 
-fn stored(folder: &Path, age: Duration, files: u64) -> Vec<Stored> {
+fn list_stored(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let entries = entries.filter_map(|entry| {
         let (path, metadata) = (entry.path(), entry.metadata().ok()?);
@@ -106,27 +113,27 @@ fn stored(folder: &Path, age: Duration, files: u64) -> Vec<Stored> {
         let is_session = metadata.is_dir() && starts_with(&path, SESSION);
         let is_old = SystemTime::now().duration_since(modified).is_ok_and(|since| since > age);
         let mut left = files;
-        let bytes = bytes_of(&path, &metadata, &mut left, 0);
-        Some(Stored { path, modified, is_session, is_old, bytes, is_more: left == 0 })
+        let bytes = tree_bytes(&path, &metadata, &mut left, 0);
+        Some(StoredItem { path, modified, is_session, is_old, bytes, is_undercounted: left == 0 })
     });
     entries.collect()
 }
 
 /// Counts what lies in a folder, as far as it is not too much to look at: then none is left.
-fn bytes_of(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize) -> u64 {
-    *left = if depth > COUNTED_DEPTH { 0 } else { left.saturating_sub(1) };
+fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize) -> u64 {
+    *left = if depth > MAX_COUNTED_DEPTH { 0 } else { left.saturating_sub(1) };
     if !metadata.is_dir() {
         return metadata.len();
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     entries.fold(0, |bytes, entry| match entry.metadata() {
-        Ok(metadata) if *left > 0 => bytes + bytes_of(&entry.path(), &metadata, left, depth + 1),
+        Ok(metadata) if *left > 0 => bytes + tree_bytes(&entry.path(), &metadata, left, depth + 1),
         _ => bytes,
     })
 }
 
 /// Removes something that nobody holds, and keeps others from holding it meanwhile.
-fn remove(stored: &Stored) -> bool {
+fn remove_unlocked(stored: &StoredItem) -> bool {
     let Ok(held) = File::open(&stored.path) else { return false };
     let is_free = match held.try_lock() {
         Ok(()) => true,
@@ -142,26 +149,26 @@ fn remove(stored: &Stored) -> bool {
 }
 
 /// Takes from others what an earlier version let them look into.
-fn protect(state: &Path) {
-    let folders = [UNDO, OUTPUT, JOURNAL].map(|name| state.join(name));
+fn restrict_all_to_owner(state: &Path) {
+    let folders = [UNDO_FOLDER, OUTPUT_FOLDER, JOURNAL_FOLDER].map(|name| state.join(name));
     for folder in folders.iter().map(PathBuf::as_path).chain([state]) {
-        make_own(folder);
+        restrict_to_owner(folder);
     }
     for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
-        make_own(&entry.path());
+        restrict_to_owner(&entry.path());
         // An open session may be about to give a file back, with the mode that it had.
         let held = File::open(entry.path()).ok().filter(|held| held.try_lock().is_ok());
         let is_folder = entry.file_type().is_ok_and(|found| found.is_dir());
         let files =
             held.as_ref().filter(|_| is_folder).and_then(|_| fs::read_dir(entry.path()).ok());
-        files.into_iter().flatten().flatten().for_each(|file| make_own(&file.path()));
+        files.into_iter().flatten().flatten().for_each(|file| restrict_to_owner(&file.path()));
     }
 }
 
 /// Makes a file or folder of this user its owner's alone. Another name of a file, elsewhere, keeps
 /// it as it is.
 #[cfg(unix)]
-pub(crate) fn make_own(path: &Path) {
+pub(crate) fn restrict_to_owner(path: &Path) {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     let Ok(found) = fs::symlink_metadata(path) else { return };
@@ -190,8 +197,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     /// A session of so many bytes, last changed so long ago.
-    fn session(state: &Path, kind: &str, bytes: usize, age: Duration) -> (PathBuf, Held) {
-        let (path, held) = add(&state.join(kind)).unwrap();
+    fn session(state: &Path, kind: &str, bytes: usize, age: Duration) -> (PathBuf, FolderLock) {
+        let (path, held) = create_locked(&state.join(kind)).unwrap();
         fs::write(path.join("1"), vec![0; bytes]).unwrap();
         File::open(&path).unwrap().set_modified(SystemTime::now() - age).unwrap();
         (path, held)
@@ -200,7 +207,7 @@ mod tests {
     #[test]
     fn an_old_folder_goes_once_nobody_holds_it() {
         let state = tempfile::tempdir().unwrap();
-        let (path, held) = session(state.path(), UNDO, 1, 2 * UNDO_AGE);
+        let (path, held) = session(state.path(), UNDO_FOLDER, 1, 2 * MAX_UNDO_AGE);
         sweep(state.path(), u64::MAX);
         assert!(path.exists());
         drop(held);
@@ -213,10 +220,10 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let hours = |hours: u64| Duration::from_secs(3600 * hours);
         let made = [
-            session(state.path(), OUTPUT, 100, hours(5)),
-            session(state.path(), UNDO, 100, hours(4)),
-            session(state.path(), OUTPUT, 100, hours(3)),
-            session(state.path(), UNDO, 100, hours(2)),
+            session(state.path(), OUTPUT_FOLDER, 100, hours(5)),
+            session(state.path(), UNDO_FOLDER, 100, hours(4)),
+            session(state.path(), OUTPUT_FOLDER, 100, hours(3)),
+            session(state.path(), UNDO_FOLDER, 100, hours(2)),
         ];
         let paths = made.each_ref().map(|(path, _)| path.clone());
         // The oldest one is open.
@@ -234,23 +241,23 @@ mod tests {
     fn what_has_more_than_can_be_counted_goes_first() {
         let state = tempfile::tempdir().unwrap();
         let hours = |hours: u64| Duration::from_secs(3600 * hours);
-        let (old, _) = session(state.path(), UNDO, 100, hours(5));
-        let (large, _) = session(state.path(), UNDO, 100, hours(1));
+        let (old, _) = session(state.path(), UNDO_FOLDER, 100, hours(5));
+        let (large, _) = session(state.path(), UNDO_FOLDER, 100, hours(1));
         for file in 2..9 {
             fs::write(large.join(file.to_string()), [0; 100]).unwrap();
         }
-        sweep_counting(state.path(), 250, 4);
+        sweep_with_file_limit(state.path(), 250, 4);
         assert_eq!((old.exists(), large.exists()), (true, false));
     }
 
     #[test]
     fn what_was_never_put_in_order_goes_with_its_age_alone() {
         let state = tempfile::tempdir().unwrap();
-        make_private(&state.path().join(JOURNAL)).unwrap();
-        let paths = ["call-1", "call-2"].map(|name| state.path().join(JOURNAL).join(name));
+        make_private(&state.path().join(JOURNAL_FOLDER)).unwrap();
+        let paths = ["call-1", "call-2"].map(|name| state.path().join(JOURNAL_FOLDER).join(name));
         paths.iter().for_each(|path| fs::write(path, "text").unwrap());
         let file = File::options().write(true).open(&paths[0]).unwrap();
-        file.set_modified(SystemTime::now() - 2 * UNDO_AGE).unwrap();
+        file.set_modified(SystemTime::now() - 2 * MAX_UNDO_AGE).unwrap();
         sweep(state.path(), 0);
         assert_eq!(paths.map(|path| path.exists()), [false, true]);
     }
@@ -261,7 +268,7 @@ mod tests {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
 
         let state = tempfile::tempdir().unwrap();
-        let session = state.path().join(OUTPUT).join("session-1");
+        let session = state.path().join(OUTPUT_FOLDER).join("session-1");
         fs::create_dir_all(&session).unwrap();
         let (file, outside) = (session.join("output-1.txt"), state.path().join("outside"));
         fs::write(&file, "").unwrap();
@@ -271,11 +278,11 @@ mod tests {
         let open = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
-        let folders = [state.path(), &state.path().join(OUTPUT), &session];
+        let folders = [state.path(), &state.path().join(OUTPUT_FOLDER), &session];
         folders.iter().for_each(|folder| open(folder, 0o755));
         open(&file, 0o644);
         open(&outside, 0o644);
-        protect(state.path());
+        restrict_all_to_owner(state.path());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(folders.map(mode), [0o700; 3]);
         assert_eq!((mode(&file), mode(&outside)), (0o600, 0o644));

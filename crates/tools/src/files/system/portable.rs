@@ -6,23 +6,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Audience, Entry, Identity, Kind, Look, outside};
+use super::{DirectoryEntry, EntryMetadata, FileId, FileKind, FileVisibility, outside_root_error};
 
 /// A directory by its canonical path.
 #[derive(Debug)]
-pub(crate) struct Root(PathBuf);
+pub(crate) struct PinnedDirectory(PathBuf);
 
-impl Root {
+impl PinnedDirectory {
     pub(crate) fn pin(path: &Path) -> io::Result<Self> {
         Ok(Self(path.canonicalize()?))
     }
 
     /// Pins a directory by its absolute path, on which no link may be.
-    pub(crate) fn pin_straight(path: &Path) -> io::Result<Self> {
-        if path.canonicalize()? == path { Ok(Self(path.to_owned())) } else { Err(outside()) }
+    pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
+        if path.canonicalize()? == path {
+            Ok(Self(path.to_owned()))
+        } else {
+            Err(outside_root_error())
+        }
     }
 
-    pub(crate) fn is_kernel_fenced(&self) -> bool {
+    pub(crate) fn has_kernel_confinement(&self) -> bool {
         false
     }
 
@@ -32,47 +36,47 @@ impl Root {
     }
 
     /// There is no such file system here.
-    pub(crate) fn is_of_processes(&self) -> bool {
+    pub(crate) fn is_procfs(&self) -> bool {
         false
     }
 
     /// Opens what is there for reading, whatever it is.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
-        File::open(self.real(path)?)
+        File::open(self.resolve(path)?)
     }
 
     /// As [`Self::open`], where no link may be on the way.
-    pub(crate) fn open_straight(&self, path: &Path) -> io::Result<File> {
-        File::open(self.straight(path)?)
+    pub(crate) fn open_without_links(&self, path: &Path) -> io::Result<File> {
+        File::open(self.resolve_without_links(path)?)
     }
 
     /// Follows links, as [`fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        fs::metadata(self.real(path)?)
+        fs::metadata(self.resolve(path)?)
     }
 
     /// As [`Self::metadata`], where no link may be on the way.
-    pub(crate) fn metadata_straight(&self, path: &Path) -> io::Result<Metadata> {
-        fs::metadata(self.straight(path)?)
+    pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
+        fs::metadata(self.resolve_without_links(path)?)
     }
 
-    pub(crate) fn dir(&self, path: &Path) -> io::Result<Dir> {
-        Dir::at(self.real(path)?)
+    pub(crate) fn open_dir(&self, path: &Path) -> io::Result<Dir> {
+        Dir::from_path(self.resolve(path)?)
     }
 
     /// As [`Self::dir`], where no link may be on the way.
-    pub(crate) fn dir_straight(&self, path: &Path) -> io::Result<Dir> {
-        Dir::at(self.straight(path)?)
+    pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
+        Dir::from_path(self.resolve_without_links(path)?)
     }
 
-    fn straight(&self, path: &Path) -> io::Result<PathBuf> {
+    fn resolve_without_links(&self, path: &Path) -> io::Result<PathBuf> {
         let whole: PathBuf = self.0.join(path).components().collect();
-        if self.real(path)? == whole { Ok(whole) } else { Err(outside()) }
+        if self.resolve(path)? == whole { Ok(whole) } else { Err(outside_root_error()) }
     }
 
-    fn real(&self, path: &Path) -> io::Result<PathBuf> {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         let real = self.0.join(path).canonicalize()?;
-        if real.starts_with(&self.0) { Ok(real) } else { Err(outside()) }
+        if real.starts_with(&self.0) { Ok(real) } else { Err(outside_root_error()) }
     }
 }
 
@@ -81,7 +85,7 @@ impl Root {
 pub(crate) struct Dir(PathBuf);
 
 impl Dir {
-    fn at(path: PathBuf) -> io::Result<Self> {
+    fn from_path(path: PathBuf) -> io::Result<Self> {
         if path.is_dir() { Ok(Self(path)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
@@ -92,12 +96,12 @@ impl Dir {
     }
 
     /// Returns what tells this directory from others, as far as can be told.
-    pub(crate) fn itself(&self) -> io::Result<Identity> {
-        Ok(identity_of(&fs::metadata(&self.0)?))
+    pub(crate) fn own_id(&self) -> io::Result<FileId> {
+        Ok(metadata_file_id(&fs::metadata(&self.0)?))
     }
 
     /// Returns at most `max` entries, in no order, and whether there are more.
-    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
+    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
@@ -106,15 +110,15 @@ impl Dir {
         &self,
         max: usize,
         mut goes_on: impl FnMut() -> bool,
-    ) -> io::Result<(Vec<Entry>, bool)> {
+    ) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.0)? {
             let entry = entry?;
             if entries.len() == max || !goes_on() {
                 return Ok((entries, true));
             }
-            let kind = entry.file_type().map_or(Kind::Special, Kind::from);
-            entries.push(Entry { name: entry.file_name(), kind });
+            let kind = entry.file_type().map_or(FileKind::Special, FileKind::from);
+            entries.push(DirectoryEntry { name: entry.file_name(), kind });
         }
         Ok((entries, false))
     }
@@ -124,30 +128,30 @@ impl Dir {
         !self.0.exists()
     }
 
-    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
         Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
     }
 
     /// Returns what tells a file from others, as far as can be told.
-    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
-        Ok(identity_of(&fs::symlink_metadata(self.0.join(name))?))
+    pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
+        Ok(metadata_file_id(&fs::symlink_metadata(self.0.join(name))?))
     }
 
     /// Holds a file without reading it. As long as it is held no other file gets its
     /// [identity](Self::identity), also when it has no name any more.
-    pub(crate) fn hold(&self, name: &OsStr) -> io::Result<File> {
+    pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         File::open(self.0.join(name))
     }
 
     /// Looks at what is at a name, as far as can be told.
-    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Look> {
+    pub(crate) fn entry_metadata(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         let metadata = fs::symlink_metadata(self.0.join(name))?;
         let since =
             metadata.modified().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         let modified = since.map_or(0, |since| since.as_nanos() as i128);
-        Ok(Look {
+        Ok(EntryMetadata {
             kind: metadata.file_type().into(),
-            identity: self.identity(name)?,
+            file_id: self.entry_id(name)?,
             bytes: metadata.len(),
             modified,
             changed: modified,
@@ -155,8 +159,8 @@ impl Dir {
     }
 
     /// Opens a directory in this one.
-    pub(crate) fn dir(&self, name: &OsStr) -> io::Result<Self> {
-        if self.kind(name)? == Kind::Directory {
+    pub(crate) fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
+        if self.kind(name)? == FileKind::Directory {
             Ok(Self(self.0.join(name)))
         } else {
             Err(io::ErrorKind::NotADirectory.into())
@@ -164,7 +168,7 @@ impl Dir {
     }
 
     /// Whether files can be moved from one to the other: trying it tells.
-    pub(crate) fn is_beside(&self, _: &Self) -> bool {
+    pub(crate) fn is_on_same_file_system(&self, _: &Self) -> bool {
         true
     }
 
@@ -173,23 +177,23 @@ impl Dir {
     }
 
     /// Opens a file for reading and writing.
-    pub(crate) fn change(&self, name: &OsStr) -> io::Result<File> {
-        if self.kind(name)? == Kind::Link {
-            return Err(outside());
+    pub(crate) fn open_read_write(&self, name: &OsStr) -> io::Result<File> {
+        if self.kind(name)? == FileKind::Link {
+            return Err(outside_root_error());
         }
         File::options().read(true).write(true).open(self.0.join(name))
     }
 
     /// Opens a file for reading, whatever it is.
     pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
-        if self.kind(name)? == Kind::Link {
-            return Err(outside());
+        if self.kind(name)? == FileKind::Link {
+            return Err(outside_root_error());
         }
         File::open(self.0.join(name))
     }
 
     /// Makes a file that was not there.
-    pub(crate) fn create(&self, name: &OsStr, _: Audience) -> io::Result<File> {
+    pub(crate) fn create(&self, name: &OsStr, _: FileVisibility) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
 
@@ -230,7 +234,7 @@ impl Dir {
     }
 
     /// Would check that files can be made in it: trying it tells.
-    pub(crate) fn require_taking(&self) -> io::Result<()> {
+    pub(crate) fn require_can_create(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
 
@@ -246,7 +250,7 @@ impl Dir {
     }
 
     /// Would make a file its owner's alone.
-    pub(crate) fn take_mode(&self, name: &OsStr) -> io::Result<Option<u32>> {
+    pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         fs::symlink_metadata(self.0.join(name)).map(|_| None)
     }
 
@@ -256,7 +260,7 @@ impl Dir {
     }
 
     /// Would return how many bytes its file system has room for: trying it tells.
-    pub(crate) fn room(&self) -> io::Result<u64> {
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         fs::metadata(&self.0).map(|_| u64::MAX)
     }
 
@@ -271,12 +275,12 @@ impl Dir {
 }
 
 /// Asks what is at an absolute path, links followed.
-pub(crate) fn look(path: &Path) -> io::Result<Metadata> {
+pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
 /// Returns what tells a file from others, as far as can be told.
-pub(crate) fn identity_of(metadata: &Metadata) -> Identity {
+pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     let made = metadata.created().ok();
     let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
     // What is in a directory changes its length.
@@ -290,7 +294,7 @@ pub(crate) fn is_executable(_: &File) -> bool {
 }
 
 /// Returns how many names the file has, as far as can be told.
-pub(crate) fn links(_: &Metadata) -> u64 {
+pub(crate) fn link_count(_: &Metadata) -> u64 {
     1
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::pretence::{self, FileSystem};
-use super::{Audience, Entry, Kind, portable, unix};
+use super::simulated_file_system::{self, SimulatedFileSystem};
+use super::{DirectoryEntry, FileKind, FileVisibility, portable, unix};
 
 fn tree() -> TempDir {
     let outer = tempfile::tempdir().unwrap();
@@ -26,16 +26,16 @@ fn tree() -> TempDir {
 /// What a folder says of a file that is to be written.
 macro_rules! holds_writable {
     ($root:expr) => {
-        assert!(!$root.is_removed() && $root.dir(Path::new("dir/file")).is_err());
-        let dir = $root.dir(Path::new("dir")).unwrap();
-        dir.require_taking().unwrap();
+        assert!(!$root.is_removed() && $root.open_dir(Path::new("dir/file")).is_err());
+        let dir = $root.open_dir(Path::new("dir")).unwrap();
+        dir.require_can_create().unwrap();
         dir.require_writable(OsStr::new("file")).unwrap();
         let missing = dir.require_writable(OsStr::new("nothing")).unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-        assert!(!dir.is_mounted(OsStr::new("file")) && dir.room().unwrap() > 0);
-        if let Some(mode) = dir.take_mode(OsStr::new("file")).unwrap() {
+        assert!(!dir.is_mounted(OsStr::new("file")) && dir.free_bytes().unwrap() > 0);
+        if let Some(mode) = dir.restrict_to_owner(OsStr::new("file")).unwrap() {
             dir.set_mode(OsStr::new("file"), mode).unwrap();
-            assert_eq!(dir.take_mode(OsStr::new("file")).unwrap(), Some(mode));
+            assert_eq!(dir.restrict_to_owner(OsStr::new("file")).unwrap(), Some(mode));
         }
         assert!(!dir.is_removed());
         assert!(dir.set_mode(OsStr::new("nothing"), 0o600).is_err());
@@ -68,49 +68,50 @@ macro_rules! holds {
                     "{path}"
                 );
                 let straight = root
-                    .open_straight(Path::new(path))
+                    .open_without_links(Path::new(path))
                     .map(drop)
-                    .and_then(|()| root.metadata_straight(Path::new(path)));
+                    .and_then(|()| root.metadata_without_links(Path::new(path)));
                 let has_link = path == "in";
                 assert_eq!(straight.is_ok(), expected.is_ok() && !has_link, "{path}");
                 let looked = root.metadata(Path::new(path)).map(|metadata| metadata.is_file());
                 assert_eq!(looked.ok(), expected.ok().map(|_| true), "{path}");
             }
             holds_writable!(root);
-            assert!(root.dir_straight(Path::new("out-dir")).is_err());
-            let one = |path| root.dir_straight(Path::new(path)).unwrap().itself().unwrap();
+            assert!(root.open_dir_without_links(Path::new("out-dir")).is_err());
+            let one =
+                |path| root.open_dir_without_links(Path::new(path)).unwrap().own_id().unwrap();
             assert_eq!(one("dir"), one("dir"));
 
-            let dir = root.dir(Path::new("")).unwrap();
+            let dir = root.open_dir(Path::new("")).unwrap();
             let (mut entries, more) = dir.entries(9).unwrap();
             entries.sort_by(|one, other| one.name.cmp(&other.name));
             let kinds = [
-                ("dir", Kind::Directory),
-                ("in", Kind::Link),
-                ("out", Kind::Link),
-                ("out-dir", Kind::Link),
+                ("dir", FileKind::Directory),
+                ("in", FileKind::Link),
+                ("out", FileKind::Link),
+                ("out-dir", FileKind::Link),
             ];
-            let kinds = kinds.map(|(name, kind)| Entry { name: name.into(), kind });
+            let kinds = kinds.map(|(name, kind)| DirectoryEntry { name: name.into(), kind });
             assert_eq!((&entries[..], more), (&kinds[..], false));
             assert!(dir.entries(2).unwrap().1 && dir.entries_while(9, || false).unwrap().1);
             assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
 
             let [a, b, link] = ["a", "b", "in"].map(OsStr::new);
-            dir.create(a, Audience::Owner).unwrap().write_all(b"new").unwrap();
-            assert!(dir.create(a, Audience::Everyone).is_err());
-            dir.create(b, Audience::Everyone).unwrap();
+            dir.create(a, FileVisibility::Owner).unwrap().write_all(b"new").unwrap();
+            assert!(dir.create(a, FileVisibility::Everyone).is_err());
+            dir.create(b, FileVisibility::Everyone).unwrap();
             assert_eq!(dir.rename(a, b).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
             dir.replace(a, b).unwrap();
             dir.rename(b, a).unwrap();
             assert_eq!(dir.kind(b).unwrap_err().kind(), io::ErrorKind::NotFound);
-            assert!(dir.change(link).is_err());
+            assert!(dir.open_read_write(link).is_err());
             let mut text = String::new();
-            dir.change(a).unwrap().read_to_string(&mut text).unwrap();
+            dir.open_read_write(a).unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "new");
             dir.link(a, b).unwrap();
-            assert_eq!(dir.identity(a).unwrap(), dir.identity(b).unwrap());
+            assert_eq!(dir.entry_id(a).unwrap(), dir.entry_id(b).unwrap());
             dir.remove(b).unwrap();
-            let mut other = dir.create(b, Audience::Everyone).unwrap();
+            let mut other = dir.create(b, FileVisibility::Everyone).unwrap();
             other.write_all(b"other").unwrap();
             let mut text = String::new();
             match dir.sync().and_then(|()| dir.exchange(a, b)) {
@@ -125,7 +126,7 @@ macro_rules! holds {
             dir.remove(b).unwrap();
             dir.remove(a).unwrap();
             dir.create_dir(a).unwrap();
-            assert_eq!(dir.kind(a).unwrap(), Kind::Directory);
+            assert_eq!(dir.kind(a).unwrap(), FileKind::Directory);
             assert!(dir.remove_dir(OsStr::new("dir")).is_err());
             dir.remove_dir(a).unwrap();
             assert!(dir.kind(a).is_err());
@@ -139,65 +140,69 @@ macro_rules! looks {
         #[test]
         fn $name() {
             let outer = tree();
-            let dir = $pin(&outer.path().join("root")).unwrap().dir(Path::new("")).unwrap();
-            let inner = dir.dir(OsStr::new("dir")).unwrap();
-            assert!(inner.is_beside(&dir));
-            let look = inner.look(OsStr::new("file")).unwrap();
-            assert_eq!((look.kind, look.bytes), (Kind::File, 6));
-            assert_eq!(look, inner.look(OsStr::new("file")).unwrap());
-            let holds = |name| inner.hold(OsStr::new(name)).is_ok();
+            let dir = $pin(&outer.path().join("root")).unwrap().open_dir(Path::new("")).unwrap();
+            let inner = dir.open_dir(OsStr::new("dir")).unwrap();
+            assert!(inner.is_on_same_file_system(&dir));
+            let look = inner.entry_metadata(OsStr::new("file")).unwrap();
+            assert_eq!((look.kind, look.bytes), (FileKind::File, 6));
+            assert_eq!(look, inner.entry_metadata(OsStr::new("file")).unwrap());
+            let holds = |name| inner.hold_open(OsStr::new(name)).is_ok();
             assert_eq!(["file", "missing"].map(holds), [true, false]);
-            assert!(dir.dir(OsStr::new("out-dir")).is_err());
+            assert!(dir.open_dir(OsStr::new("out-dir")).is_err());
         }
     };
 }
 
-looks!(a_look_tells_what_is_there, unix::Root::pin);
-looks!(a_portable_look_tells_what_is_there, portable::Root::pin);
+looks!(a_look_tells_what_is_there, unix::PinnedDirectory::pin);
+looks!(a_portable_look_tells_what_is_there, portable::PinnedDirectory::pin);
 
-holds!(the_kernel_fence_holds, unix::Root::pin);
-holds!(the_compared_fence_holds, unix::Root::pin_compared);
-holds!(the_portable_fence_holds, portable::Root::pin);
+holds!(the_kernel_fence_holds, unix::PinnedDirectory::pin);
+holds!(the_compared_fence_holds, unix::PinnedDirectory::pin_compared);
+holds!(the_portable_fence_holds, portable::PinnedDirectory::pin);
 
 #[test]
 fn a_root_tells_its_fence() {
     let outer = tree();
     assert_eq!(
-        unix::Root::pin(outer.path()).unwrap().is_kernel_fenced(),
+        unix::PinnedDirectory::pin(outer.path()).unwrap().has_kernel_confinement(),
         cfg!(target_os = "linux")
     );
-    assert!(!unix::Root::pin_compared(outer.path()).unwrap().is_kernel_fenced());
-    assert!(!portable::Root::pin(outer.path()).unwrap().is_kernel_fenced());
+    assert!(!unix::PinnedDirectory::pin_compared(outer.path()).unwrap().has_kernel_confinement());
+    assert!(!portable::PinnedDirectory::pin(outer.path()).unwrap().has_kernel_confinement());
     let metadata = fs::metadata(outer.path().join("secret")).unwrap();
     let copy = fs::File::create(outer.path().join("copy")).unwrap();
     let secret = fs::File::open(outer.path().join("secret")).unwrap();
     assert!(portable::copy_access(&secret, &copy).unwrap());
-    assert_eq!(portable::links(&metadata), unix::links(&metadata));
+    assert_eq!(portable::link_count(&metadata), unix::link_count(&metadata));
     assert!(!portable::is_executable(&secret) && !unix::is_executable(&secret));
     let secret = outer.path().join("secret");
-    assert!(portable::look(&secret).unwrap().is_file() && unix::look(&secret).unwrap().is_file());
+    assert!(
+        portable::path_metadata(&secret).unwrap().is_file()
+            && unix::path_metadata(&secret).unwrap().is_file()
+    );
     let root = outer.path().canonicalize().unwrap().join("root");
-    assert!(!portable::Root::pin_straight(&root).unwrap().is_of_processes());
-    assert!(unix::Root::pin_straight(&root).is_ok());
-    assert!(portable::Root::pin_straight(&root.join("out-dir")).is_err());
-    assert!(unix::Root::pin_straight(&root.join("out-dir")).is_err());
-    let outer_dir = unix::Root::pin(outer.path()).unwrap().dir(Path::new("")).unwrap();
-    assert_ne!(outer_dir.itself().unwrap(), outer_dir.identity(OsStr::new("root")).unwrap());
-    let identity = unix::identity_of(&metadata);
-    assert_eq!(outer_dir.identity(OsStr::new("secret")).unwrap(), identity);
-    assert_eq!(portable::identity_of(&metadata), portable::identity_of(&metadata));
+    assert!(!portable::PinnedDirectory::pin_without_links(&root).unwrap().is_procfs());
+    assert!(unix::PinnedDirectory::pin_without_links(&root).is_ok());
+    assert!(portable::PinnedDirectory::pin_without_links(&root.join("out-dir")).is_err());
+    assert!(unix::PinnedDirectory::pin_without_links(&root.join("out-dir")).is_err());
+    let outer_dir =
+        unix::PinnedDirectory::pin(outer.path()).unwrap().open_dir(Path::new("")).unwrap();
+    assert_ne!(outer_dir.own_id().unwrap(), outer_dir.entry_id(OsStr::new("root")).unwrap());
+    let identity = unix::metadata_file_id(&metadata);
+    assert_eq!(outer_dir.entry_id(OsStr::new("secret")).unwrap(), identity);
+    assert_eq!(portable::metadata_file_id(&metadata), portable::metadata_file_id(&metadata));
 }
 
 #[test]
 fn where_the_kernel_has_no_fence_a_root_that_is_another_one_now_is_closed() {
     let outer = tree();
     let (root, aside) = (outer.path().join("root"), outer.path().join("aside"));
-    let pinned = unix::Root::pin_compared(&root).unwrap();
+    let pinned = unix::PinnedDirectory::pin_compared(&root).unwrap();
     fs::rename(&root, &aside).unwrap();
     fs::create_dir_all(root.join("dir")).unwrap();
     fs::write(root.join("dir/file"), "another").unwrap();
     assert!(pinned.open(Path::new("dir/file")).is_err());
-    assert!(pinned.dir_straight(Path::new("dir")).is_err());
+    assert!(pinned.open_dir_without_links(Path::new("dir")).is_err());
 }
 
 #[cfg(target_os = "linux")]
@@ -205,17 +210,20 @@ fn where_the_kernel_has_no_fence_a_root_that_is_another_one_now_is_closed() {
 fn no_way_leads_through_what_a_process_has_open() {
     let outer = tree();
     let secret = outer.path().join("secret");
-    assert!(unix::look(&secret).unwrap().is_file());
-    assert_eq!(unix::look(&outer.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(unix::path_metadata(&secret).unwrap().is_file());
+    assert_eq!(
+        unix::path_metadata(&outer.path().join("none")).unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
     for link in ["/proc/self/root", "/proc/self/cwd", "/proc/thread-self/root"] {
         for path in [link.to_owned(), format!("{link}{}", secret.display()), format!("{link}/none")]
         {
-            let kind = unix::look(Path::new(&path)).unwrap_err().kind();
+            let kind = unix::path_metadata(Path::new(&path)).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");
         }
     }
-    assert!(unix::Root::pin(Path::new("/proc/self")).unwrap().is_of_processes());
-    assert!(!unix::Root::pin(outer.path()).unwrap().is_of_processes());
+    assert!(unix::PinnedDirectory::pin(Path::new("/proc/self")).unwrap().is_procfs());
+    assert!(!unix::PinnedDirectory::pin(outer.path()).unwrap().is_procfs());
 }
 
 #[cfg(target_os = "linux")]
@@ -232,7 +240,7 @@ fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
         fs::write(dir.join("file"), text).unwrap();
     }
     symlink(&evil, root.join("link")).unwrap();
-    let pinned = unix::Root::pin(&root).unwrap();
+    let pinned = unix::PinnedDirectory::pin(&root).unwrap();
     let done = AtomicBool::new(false);
     let (mut inside, mut outside) = (0, 0);
     std::thread::scope(|scope| {
@@ -257,15 +265,20 @@ fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
 
 #[test]
 fn a_name_that_something_has_stays_on_every_file_system() {
-    for file_system in [FileSystem::Whole].into_iter().chain(pretence::LESSER) {
+    for file_system in
+        [SimulatedFileSystem::FullFeatured].into_iter().chain(simulated_file_system::LIMITED)
+    {
         println!("{file_system:?}");
         let outer = tree();
-        let dir = unix::Root::pin(&outer.path().join("root")).unwrap().dir(Path::new("")).unwrap();
+        let dir = unix::PinnedDirectory::pin(&outer.path().join("root"))
+            .unwrap()
+            .open_dir(Path::new(""))
+            .unwrap();
         let [file, other, link, inner, new] = ["file", "other", "in", "dir", "new"].map(OsStr::new);
-        dir.create(file, Audience::Owner).unwrap().write_all(b"file").unwrap();
-        dir.create(other, Audience::Owner).unwrap();
+        dir.create(file, FileVisibility::Owner).unwrap().write_all(b"file").unwrap();
+        dir.create(other, FileVisibility::Owner).unwrap();
         dir.create_dir(OsStr::new("empty")).unwrap();
-        pretence::on(file_system, || {
+        simulated_file_system::run_on(file_system, || {
             for (from, to) in [(file, "other"), (file, "empty"), (inner, "empty"), (inner, "file")]
             {
                 let error = dir.rename(from, OsStr::new(to)).unwrap_err();
@@ -275,12 +288,14 @@ fn a_name_that_something_has_stays_on_every_file_system() {
             assert!(dir.rename(inner, OsStr::new("dir/dir")).is_err());
             assert!(dir.rename(OsStr::new("missing"), new).is_err());
             assert_eq!(dir.kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);
-            let into = dir.dir(OsStr::new("empty")).unwrap();
-            for (name, kind) in [(file, Kind::File), (inner, Kind::Directory), (link, Kind::Link)] {
-                let identity = dir.identity(name).unwrap();
+            let into = dir.open_dir(OsStr::new("empty")).unwrap();
+            for (name, kind) in
+                [(file, FileKind::File), (inner, FileKind::Directory), (link, FileKind::Link)]
+            {
+                let identity = dir.entry_id(name).unwrap();
                 dir.rename_into(name, &into, new).unwrap();
                 assert_eq!(
-                    (into.kind(new).unwrap(), into.identity(new).unwrap()),
+                    (into.kind(new).unwrap(), into.entry_id(new).unwrap()),
                     (kind, identity)
                 );
                 assert!(dir.kind(name).is_err());

@@ -13,71 +13,74 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::{fs as sys, process};
 
-use super::{Identity, Kind, outside};
-use crate::limits::OPEN_TRIES;
+use super::{FileId, FileKind, outside_root_error};
+use crate::limits::MAX_OPEN_TRIES;
 
 pub(crate) use dir::Dir;
 #[cfg(test)]
-pub(crate) use rename::pretence;
+pub(crate) use rename::simulated_file_system;
 
 /// Opens nothing, only names it; elsewhere than on Linux it opens.
 #[cfg(target_os = "linux")]
-const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const OPEN_PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const LOOK: OFlags = READ;
-const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY);
+const LOOK: OFlags = OPEN_READ_FLAGS;
+const OPEN_DIRECTORY_FLAGS: OFlags = OPEN_PATH_FLAGS.union(OFlags::DIRECTORY);
 /// Never waits for a FIFO's other end, never takes a terminal.
-const QUIETLY: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-const READ: OFlags = OFlags::RDONLY.union(QUIETLY);
+const NONBLOCKING_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const OPEN_READ_FLAGS: OFlags = OFlags::RDONLY.union(NONBLOCKING_FLAGS);
 
 /// A directory that stays the same one, however it is renamed.
 #[derive(Debug)]
-pub(crate) struct Root {
+pub(crate) struct PinnedDirectory {
     fd: OwnedFd,
-    fence: Fence,
+    confinement: Confinement,
 }
 
 /// What keeps a path beneath its root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Fence {
+enum Confinement {
     Kernel,
     /// It is compared with the canonical path of the root, which has to lead to this one.
-    Compared(PathBuf, Identity),
+    PathComparison(PathBuf, FileId),
 }
 
 /// Which links a path may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Links {
+enum LinkPolicy {
     Followed,
     Refused,
 }
 
-impl Root {
+impl PinnedDirectory {
     pub(crate) fn pin(path: &Path) -> io::Result<Self> {
-        Self::pin_straight(&path.canonicalize()?)
+        Self::pin_without_links(&path.canonicalize()?)
     }
 
     /// Pins a directory by its absolute path, on which no link may be.
-    pub(crate) fn pin_straight(path: &Path) -> io::Result<Self> {
-        match straight(path, DIRECTORY) {
-            Ok(fd) => Ok(Self { fd, fence: Fence::Kernel }),
-            Err(error) if is_unfenced(error) => Self::pin_compared(path),
-            Err(error) => Err(refused(error)),
+    pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
+        match open_absolute_without_links(path, OPEN_DIRECTORY_FLAGS) {
+            Ok(fd) => Ok(Self { fd, confinement: Confinement::Kernel }),
+            Err(error) if is_openat2_missing(error) => Self::pin_compared(path),
+            Err(error) => Err(open_error(error)),
         }
     }
 
     /// The same where the kernel has no fence.
     pub(super) fn pin_compared(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
-            return Err(outside());
+            return Err(outside_root_error());
         }
-        let fd = sys::open(path, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+        let fd = sys::open(path, OPEN_DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty())?;
         let stat = sys::fstat(&fd)?;
-        Ok(Self { fd, fence: Fence::Compared(path.to_owned(), (stat.st_dev, stat.st_ino)) })
+        Ok(Self {
+            fd,
+            confinement: Confinement::PathComparison(path.to_owned(), (stat.st_dev, stat.st_ino)),
+        })
     }
 
-    pub(crate) fn is_kernel_fenced(&self) -> bool {
-        self.fence == Fence::Kernel
+    pub(crate) fn has_kernel_confinement(&self) -> bool {
+        self.confinement == Confinement::Kernel
     }
 
     /// Whether it was removed.
@@ -86,7 +89,7 @@ impl Root {
     }
 
     /// Whether it lies in a file system that shows what runs, this process too.
-    pub(crate) fn is_of_processes(&self) -> bool {
+    pub(crate) fn is_procfs(&self) -> bool {
         #[cfg(target_os = "linux")]
         if let Ok(found) = sys::fstatfs(&self.fd) {
             return found.f_type == sys::PROC_SUPER_MAGIC;
@@ -96,96 +99,96 @@ impl Root {
 
     /// Opens what is there for reading, whatever it is. It never blocks.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
-        Ok(self.open_with(path, READ, Links::Followed)?.into())
+        Ok(self.open_with(path, OPEN_READ_FLAGS, LinkPolicy::Followed)?.into())
     }
 
     /// As [`Self::open`], where no link may be on the way.
-    pub(crate) fn open_straight(&self, path: &Path) -> io::Result<File> {
-        Ok(self.open_with(path, READ, Links::Refused)?.into())
+    pub(crate) fn open_without_links(&self, path: &Path) -> io::Result<File> {
+        Ok(self.open_with(path, OPEN_READ_FLAGS, LinkPolicy::Refused)?.into())
     }
 
     /// Follows links, as [`std::fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        File::from(self.open_with(path, LOOK, Links::Followed)?).metadata()
+        File::from(self.open_with(path, OPEN_PATH_FLAGS, LinkPolicy::Followed)?).metadata()
     }
 
     /// As [`Self::metadata`], where no link may be on the way.
-    pub(crate) fn metadata_straight(&self, path: &Path) -> io::Result<Metadata> {
-        File::from(self.open_with(path, LOOK, Links::Refused)?).metadata()
+    pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
+        File::from(self.open_with(path, OPEN_PATH_FLAGS, LinkPolicy::Refused)?).metadata()
     }
 
-    pub(crate) fn dir(&self, path: &Path) -> io::Result<Dir> {
-        Ok(Dir(self.open_with(path, DIRECTORY, Links::Followed)?))
+    pub(crate) fn open_dir(&self, path: &Path) -> io::Result<Dir> {
+        Ok(Dir(self.open_with(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Followed)?))
     }
 
     /// As [`Self::dir`], where no link may be on the way.
-    pub(crate) fn dir_straight(&self, path: &Path) -> io::Result<Dir> {
-        Ok(Dir(self.open_with(path, DIRECTORY, Links::Refused)?))
+    pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
+        Ok(Dir(self.open_with(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Refused)?))
     }
 
-    fn open_with(&self, path: &Path, flags: OFlags, links: Links) -> io::Result<OwnedFd> {
+    fn open_with(&self, path: &Path, flags: OFlags, links: LinkPolicy) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let opened = match &self.fence {
-            Fence::Kernel => beneath(&self.fd, path, flags, links),
-            Fence::Compared(root, identity) => {
+        let opened = match &self.confinement {
+            Confinement::Kernel => open_beneath(&self.fd, path, flags, links),
+            Confinement::PathComparison(root, identity) => {
                 let whole: PathBuf = root.join(path).components().collect();
                 let real = whole.canonicalize()?;
                 let stat = sys::stat(root)?;
                 let is_inside = real.starts_with(root) && (stat.st_dev, stat.st_ino) == *identity;
-                if !is_inside || (links == Links::Refused && real != whole) {
-                    return Err(outside());
+                if !is_inside || (links == LinkPolicy::Refused && real != whole) {
+                    return Err(outside_root_error());
                 }
                 sys::open(&real, flags | OFlags::NOFOLLOW, Mode::empty())
             }
         };
-        opened.map_err(refused)
+        opened.map_err(open_error)
     }
 }
 
 /// Asks what is at an absolute path, links followed but for those by which the system leads to what
 /// a process has open: they are refused, and so is what leads through one.
-pub(crate) fn look(path: &Path) -> io::Result<Metadata> {
+pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
-    match opened(&sys::CWD, path, LOOK, sys::ResolveFlags::NO_MAGICLINKS) {
-        Err(error) if is_unfenced(error) => {}
-        other => return File::from(other.map_err(refused)?).metadata(),
+    match open_and_compare(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
+        Err(error) if is_openat2_missing(error) => {}
+        other => return File::from(other.map_err(open_error)?).metadata(),
     }
     std::fs::metadata(path)
 }
 
-fn refused(error: Errno) -> io::Error {
+fn open_error(error: Errno) -> io::Error {
     match error {
-        Errno::XDEV | Errno::LOOP => outside(),
+        Errno::XDEV | Errno::LOOP => outside_root_error(),
         other => other.into(),
     }
 }
 
 /// Whether the kernel, or a sandbox around us, has no `openat2`. Whatever else fails is no reason
 /// to do without.
-fn is_unfenced(error: Errno) -> bool {
+fn is_openat2_missing(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM)
 }
 
 #[cfg(target_os = "linux")]
-fn beneath(
+fn open_beneath(
     root: &OwnedFd,
     path: &Path,
     flags: OFlags,
-    links: Links,
+    links: LinkPolicy,
 ) -> rustix::io::Result<OwnedFd> {
     let mut fence = sys::ResolveFlags::BENEATH | sys::ResolveFlags::NO_MAGICLINKS;
-    fence.set(sys::ResolveFlags::NO_SYMLINKS, links == Links::Refused);
-    opened(root, path, flags, fence)
+    fence.set(sys::ResolveFlags::NO_SYMLINKS, links == LinkPolicy::Refused);
+    open_and_compare(root, path, flags, fence)
 }
 
 /// Opens an absolute path without links.
 #[cfg(target_os = "linux")]
-fn straight(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    opened(&sys::CWD, path, flags, sys::ResolveFlags::NO_SYMLINKS)
+fn open_absolute_without_links(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    open_and_compare(&sys::CWD, path, flags, sys::ResolveFlags::NO_SYMLINKS)
 }
 
 #[cfg(target_os = "linux")]
-fn opened(
+fn open_and_compare(
     at: &impl AsFd,
     path: &Path,
     flags: OFlags,
@@ -193,7 +196,7 @@ fn opened(
 ) -> rustix::io::Result<OwnedFd> {
     let mut opened = Err(Errno::AGAIN);
     // The kernel gives up when directories are renamed meanwhile.
-    for _ in 0..OPEN_TRIES {
+    for _ in 0..MAX_OPEN_TRIES {
         opened = sys::openat2(at, path, flags, Mode::empty(), fence);
         if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
             break;
@@ -203,7 +206,7 @@ fn opened(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: Links) -> rustix::io::Result<OwnedFd> {
+fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: LinkPolicy) -> rustix::io::Result<OwnedFd> {
     Err(Errno::NOSYS)
 }
 
@@ -212,7 +215,7 @@ fn straight(_: &Path, _: OFlags) -> rustix::io::Result<OwnedFd> {
     Err(Errno::NOSYS)
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for FileKind {
     fn from(file_type: FileType) -> Self {
         match file_type {
             FileType::Directory => Self::Directory,
@@ -223,7 +226,7 @@ impl From<FileType> for Kind {
     }
 }
 
-pub(crate) fn identity_of(metadata: &Metadata) -> Identity {
+pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
@@ -233,7 +236,7 @@ pub(crate) fn is_executable(file: &File) -> bool {
 }
 
 /// Returns how many names the file has.
-pub(crate) fn links(metadata: &Metadata) -> u64 {
+pub(crate) fn link_count(metadata: &Metadata) -> u64 {
     metadata.nlink()
 }
 
@@ -273,7 +276,7 @@ mod attributes {
 
     /// Gives `to` the attributes of `from` and no others; tells whether that was possible.
     pub(super) fn copy(from: &File, to: &File) -> bool {
-        let both = (of(from), of(to));
+        let both = (read_all(from), read_all(to));
         let (Ok(wanted), Ok(now)) = both else {
             // A file system without attributes has none to keep.
             return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
@@ -288,7 +291,7 @@ mod attributes {
         missing.map(set).fold(is_rid, |all, one| all & one)
     }
 
-    fn of(file: &File) -> Result<Attributes> {
+    fn read_all(file: &File) -> Result<Attributes> {
         let mut names = vec![0; sys::flistxattr_query(file)?];
         if names.is_empty() {
             return Ok(Attributes::new());

@@ -6,45 +6,49 @@ use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
 
-use crate::files::state::late::LateWrite;
-use crate::files::system::pretence::{self, FileSystem};
-use crate::files::undo::Undoing;
-use crate::files::workspace::testing::{Tree, kept};
+use crate::files::state::late_writes::LateWrite;
+use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
+use crate::files::undo::UndoPlan;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
 use crate::files::write::{PreImage, atomic_write};
 use crate::tool::Context;
 
 /// A tree with a file that another program has open and that was replaced then.
-fn replaced() -> (Tree, File) {
-    let tree = kept(&[("file", "old")]);
+fn replaced_while_open() -> (TestWorkspace, File) {
+    let tree = test_workspace_with_undo(&[("file", "old")]);
     let open = OpenOptions::new().write(true).open(tree.path("file")).unwrap();
     let seen = PreImage::Bytes(b"old".to_vec());
-    atomic_write(&tree.workspace, &tree.at("file"), b"new", &seen).unwrap();
+    atomic_write(&tree.workspace, &tree.resolve("file"), b"new", &seen).unwrap();
     (tree, open)
 }
 
 /// What is told, with the bytes that lie where it says so.
-fn told(tree: &Tree) -> Vec<(Option<String>, bool)> {
+fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
     let told = |late: LateWrite| {
         assert_eq!(late.path, tree.path("file"));
-        let kept = late.kept.map(|kept| fs::read_to_string(kept).unwrap());
+        let kept = late.backup.map(|kept| fs::read_to_string(kept).unwrap());
         (kept, late.can_be_undone)
     };
-    tree.workspace.late_writes().into_iter().map(told).collect()
+    tree.workspace.take_late_writes().into_iter().map(told).collect()
 }
 
-fn undo(tree: &Tree) {
-    Undoing::last(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
+fn undo(tree: &TestWorkspace) {
+    UndoPlan::for_last_change(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
 }
 
 #[test]
 fn what_was_written_late_is_restored_by_undo_where_nothing_can_be_exchanged_too() {
-    for file_system in [FileSystem::Whole, FileSystem::Plain] {
-        pretence::on(file_system, || {
-            let (tree, open) = replaced();
-            assert_eq!(told(&tree), []);
+    for file_system in [SimulatedFileSystem::FullFeatured, SimulatedFileSystem::PlainRenameOnly] {
+        simulated_file_system::run_on(file_system, || {
+            let (tree, open) = replaced_while_open();
+            assert_eq!(late_write_notices(&tree), []);
             open.write_all_at(b"late", 0).unwrap();
-            assert_eq!(told(&tree), [(Some("late".to_owned()), true)], "{file_system:?}");
-            assert_eq!(told(&tree), []);
+            assert_eq!(
+                late_write_notices(&tree),
+                [(Some("late".to_owned()), true)],
+                "{file_system:?}"
+            );
+            assert_eq!(late_write_notices(&tree), []);
             undo(&tree);
             assert_eq!(tree.read("file"), "late");
         });
@@ -53,39 +57,39 @@ fn what_was_written_late_is_restored_by_undo_where_nothing_can_be_exchanged_too(
 
 #[test]
 fn nothing_is_promised_of_an_undo_that_was_made_and_left_the_file_alone() {
-    let (tree, open) = replaced();
+    let (tree, open) = replaced_while_open();
     tree.write("file", "theirs");
     undo(&tree);
     open.write_all_at(b"late", 0).unwrap();
-    assert_eq!(told(&tree), [(Some("late".to_owned()), false)]);
+    assert_eq!(late_write_notices(&tree), [(Some("late".to_owned()), false)]);
     assert_eq!(tree.read("file"), "theirs");
 }
 
 #[test]
 fn what_is_written_after_an_undo_was_looked_at_is_kept_and_told() {
-    let (tree, open) = replaced();
-    let undoing = Undoing::last(&tree.workspace).unwrap();
+    let (tree, open) = replaced_while_open();
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     open.write_all_at(b"late", 0).unwrap();
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(tree.read("file"), "old");
-    assert_eq!(told(&tree), [(Some("late".to_owned()), false)]);
+    assert_eq!(late_write_notices(&tree), [(Some("late".to_owned()), false)]);
 }
 
 #[tokio::test]
 async fn each_is_told_once_whoever_waits_for_it() {
-    let (tree, open) = replaced();
-    let Tree { workspace, outer } = tree;
+    let (tree, open) = replaced_while_open();
+    let TestWorkspace { workspace, outer } = tree;
     let workspace = Arc::new(workspace);
     let context = Context::new(workspace.clone());
     assert_eq!(context.late_writes().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
     // Who asked first did not wait for the answer.
-    workspace.look_for_late_writes();
+    workspace.detect_late_writes();
     let told = context.late_writes().await;
     let [told] = &told[..] else { panic!("{told:?}") };
     assert!(told.starts_with("Another program wrote to file after it was replaced"), "{told}");
     assert!(told.contains("undoing that change restores it"), "{told}");
-    workspace.undo().note_mixed(&workspace.cwd().join("file"));
+    workspace.undo_store().record_concurrent_write(&workspace.cwd().join("file"));
     let mixed = context.late_writes().await;
     assert!(mixed.len() == 1 && mixed[0].contains("may hold parts of both"), "{mixed:?}");
     assert_eq!(context.late_writes().await, [""; 0]);

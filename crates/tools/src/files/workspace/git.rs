@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use callboard_text::normalise;
 
-use crate::limits::GIT_CONFIG_BYTES;
+use crate::limits::MAX_GIT_CONFIG_BYTES;
 
 /// Whether a file beneath a root lies in a folder that git takes for a repository, or would with it:
 /// one that holds `HEAD`, `objects` and `refs`. Its configuration says what git runs.
@@ -17,7 +17,7 @@ pub(super) fn is_in_repository(root: &Path, beneath: &Path) -> bool {
         let is_there = |part: &&&str| {
             name.eq_ignore_ascii_case(part) || folder.join(part).symlink_metadata().is_ok()
         };
-        let is_one = PARTS.iter().filter(is_there).count() == PARTS.len()
+        let is_one = REPOSITORY_MARKERS.iter().filter(is_there).count() == REPOSITORY_MARKERS.len()
             || name.eq_ignore_ascii_case("commondir");
         folder.push(name);
         is_one
@@ -25,13 +25,13 @@ pub(super) fn is_in_repository(root: &Path, beneath: &Path) -> bool {
 }
 
 /// What makes a folder a repository.
-const PARTS: &[&str] = &["HEAD", "objects", "refs"];
+const REPOSITORY_MARKERS: &[&str] = &["HEAD", "objects", "refs"];
 
 /// Whether the configuration of the root's repository names a file beneath the root, or a folder
 /// above it: hooks, filters, further configuration.
-pub(super) fn names(root: &Path, beneath: &Path) -> bool {
+pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
-    let Some((folder, config)) = config_of(root) else { return false };
+    let Some((folder, config)) = read_config(root) else { return false };
     let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
     let words =
         values(&config).flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
@@ -49,7 +49,7 @@ fn values(config: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the configuration of the root's repository, and the folder in which it lies.
-fn config_of(root: &Path) -> Option<(PathBuf, String)> {
+fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let git = root.join(".git");
     let folder = match read(&git) {
         // A working tree or a submodule: a file that names the folder.
@@ -71,7 +71,7 @@ fn read(path: &Path) -> Option<String> {
         return None;
     }
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(GIT_CONFIG_BYTES).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(MAX_GIT_CONFIG_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -125,12 +125,12 @@ mod tests {
             ("not", false),
             ("src/main.rs", false),
         ] {
-            assert_eq!(names(root, Path::new(path)), is_one, "{path}");
+            assert_eq!(is_named_in_config(root, Path::new(path)), is_one, "{path}");
         }
         let tree = tempfile::tempdir().unwrap();
         write(tree.path(), ".git", &format!("gitdir: {}/.git/worktrees/a\n", root.display()));
         write(root, ".git/worktrees/a/commondir", "../..\n");
-        assert!(names(tree.path(), Path::new("tools/hooks/pre-commit")));
-        assert!(!names(Path::new("/nowhere"), Path::new("a")));
+        assert!(is_named_in_config(tree.path(), Path::new("tools/hooks/pre-commit")));
+        assert!(!is_named_in_config(Path::new("/nowhere"), Path::new("a")));
     }
 }

@@ -9,111 +9,117 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Workspace;
-use super::failure::{changed, is_a_directory, not_a_file};
-use super::paths::seen;
-use super::place::Resolved;
-use crate::error::{Code, ToolError};
-use crate::files::system::{Dir, Identified, Kind, Root as Pinned};
+use super::errors::{changed_error, is_a_directory_error, not_a_file_error};
+use super::inspect::inspect_real_path;
+use super::workspace_path::WorkspacePath;
+use crate::error::{ErrorCode, ToolError};
+use crate::files::system::{Dir, FileKind, HasFileId, PinnedDirectory as Pinned};
 
 /// A name in a directory, whatever it stands for.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct EntryPath {
     /// The directory, as it was looked at.
-    pub(crate) parent: Resolved,
+    pub(crate) parent: WorkspacePath,
     pub(crate) name: OsString,
     /// Its place, without links but perhaps the last.
-    pub(crate) at: Resolved,
+    pub(crate) path: WorkspacePath,
 }
 
-impl Entry {
+impl EntryPath {
     /// Finds a name in the directory that it really is in. The last link is not followed.
     ///
     /// # Errors
     ///
     /// As [`Workspace::settle`]; `invalid_arguments` for a root, which is in no directory of ours.
-    pub(crate) fn find(workspace: &Workspace, at: &Resolved) -> Result<Self, ToolError> {
-        let (Some(parent), Some(name)) = (at.parent(), at.beneath.file_name()) else {
-            return Err(ToolError::invalid(format!("{} is a root of the workspace", at.given)));
+    pub(crate) fn find(workspace: &Workspace, at: &WorkspacePath) -> Result<Self, ToolError> {
+        let (Some(parent), Some(name)) = (at.parent(), at.path_in_root.file_name()) else {
+            return Err(ToolError::invalid_arguments(format!(
+                "{} is a root of the workspace",
+                at.given
+            )));
         };
-        let real = workspace.settle(&parent)?;
+        let real = workspace.canonicalize(&parent)?;
         let there = real.child(name);
-        let seen = Some(seen(workspace, &real, parent.path.clone())?);
-        let parent = Resolved { seen, ..parent };
-        let path = workspace.real(&there);
-        if workspace.roots.iter().any(|root| root.real.starts_with(&path)) {
-            return Err(ToolError::invalid(format!("{} holds a root of the workspace", at.given)));
+        let seen = Some(inspect_real_path(workspace, &real, parent.path.clone())?);
+        let parent = WorkspacePath { inspected: seen, ..parent };
+        let path = workspace.real_path(&there);
+        if workspace.roots.iter().any(|root| root.real_path.starts_with(&path)) {
+            return Err(ToolError::invalid_arguments(format!(
+                "{} holds a root of the workspace",
+                at.given
+            )));
         }
-        Ok(Self { parent, name: name.to_owned(), at: there })
+        Ok(Self { parent, name: name.to_owned(), path: there })
     }
 }
 
 /// Opens beneath the root. Where a link leads out of this root it is looked up by path, which
 /// may be in a root after all; that place is then opened in the same fenced way. What was
 /// looked at is opened where it was then, and no link leads there any more.
-pub(super) fn fenced<T>(
+pub(super) fn open_confined<T>(
     workspace: &Workspace,
-    at: &Resolved,
+    at: &WorkspacePath,
     open: fn(&Pinned, &Path) -> io::Result<T>,
     straight: fn(&Pinned, &Path) -> io::Result<T>,
 ) -> Result<T, ToolError> {
     let is_crossed = |error: &io::Error| error.kind() == io::ErrorKind::CrossesDevices;
-    let opened = if at.seen.is_some() {
-        let real = workspace.settle(at)?;
-        match straight(&real.root.pinned, &real.beneath) {
-            Err(error) if is_crossed(&error) => return Err(changed(at)),
+    let opened = if at.inspected.is_some() {
+        let real = workspace.canonicalize(at)?;
+        match straight(&real.root.pinned, &real.path_in_root) {
+            Err(error) if is_crossed(&error) => return Err(changed_error(at)),
             other => other,
         }
     } else {
-        match open(&at.root.pinned, &at.beneath) {
+        match open(&at.root.pinned, &at.path_in_root) {
             Err(error) if is_crossed(&error) => {
-                let real = workspace.settle(at)?;
-                open(&real.root.pinned, &real.beneath)
+                let real = workspace.canonicalize(at)?;
+                open(&real.root.pinned, &real.path_in_root)
             }
             other => other,
         }
     };
-    opened.map_err(|error| workspace.explain(at, &error))
+    opened.map_err(|error| workspace.explain_io_error(at, &error))
 }
 
 /// Refuses something else than what was there when the place was looked at, if it was.
 pub(crate) fn require_same(
     workspace: &Workspace,
-    at: &Resolved,
-    now: &impl Identified,
+    at: &WorkspacePath,
+    now: &impl HasFileId,
 ) -> Result<(), ToolError> {
-    let Some(seen) = at.seen.as_ref().and_then(|seen| seen.itself) else { return Ok(()) };
-    match now.identity() {
+    let Some(seen) = at.inspected.as_ref().and_then(|seen| seen.file_id) else { return Ok(()) };
+    match now.file_id() {
         Ok(now) if now == seen => Ok(()),
-        Ok(_) => Err(changed(at)),
-        Err(error) => Err(workspace.explain(at, &error)),
+        Ok(_) => Err(changed_error(at)),
+        Err(error) => Err(workspace.explain_io_error(at, &error)),
     }
 }
 
 /// Refuses another folder than the one that was opened at a place before.
-pub(crate) fn require_folder(
+pub(crate) fn require_same_directory(
     workspace: &Workspace,
-    at: &Resolved,
+    at: &WorkspacePath,
     before: &Dir,
 ) -> Result<(), ToolError> {
     let now = workspace.open_dir(at)?;
-    match (before.itself(), now.itself()) {
+    match (before.own_id(), now.own_id()) {
         (Ok(before), Ok(now)) if before == now => Ok(()),
-        _ => Err(changed(at)),
+        _ => Err(changed_error(at)),
     }
 }
 
 /// Reads what a link holds, without following it.
-pub(crate) fn read_link(at: &Resolved) -> Option<PathBuf> {
-    let dir = at.root.pinned.dir(at.beneath.parent()?).ok()?;
-    Some(dir.read_link(at.beneath.file_name()?).ok()?.into())
+pub(crate) fn read_link(at: &WorkspacePath) -> Option<PathBuf> {
+    let dir = at.root.pinned.open_dir(at.path_in_root.parent()?).ok()?;
+    Some(dir.read_link(at.path_in_root.file_name()?).ok()?.into())
 }
 
 /// Opens a directory, or the nearest one above it that exists.
-pub(crate) fn nearest_dir(workspace: &Workspace, at: &Resolved) -> Result<Dir, ToolError> {
+pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<Dir, ToolError> {
     let mut at = at.clone();
     loop {
         match (workspace.open_dir(&at), at.parent()) {
-            (Err(error), Some(parent)) if error.code() == Some(Code::NotFound) => at = parent,
+            (Err(error), Some(parent)) if error.code() == Some(ErrorCode::NotFound) => at = parent,
             (dir, _) => return dir,
         }
     }
@@ -123,27 +129,28 @@ pub(crate) fn nearest_dir(workspace: &Workspace, at: &Resolved) -> Result<Dir, T
 /// Returns what it made, the outermost first.
 pub(crate) fn create_dirs(
     workspace: &Workspace,
-    at: &Resolved,
-) -> Result<(Dir, Vec<Resolved>), ToolError> {
-    let real = workspace.settle(at)?;
+    at: &WorkspacePath,
+) -> Result<(Dir, Vec<WorkspacePath>), ToolError> {
+    let real = workspace.canonicalize(at)?;
     let root = &real.root.pinned;
     let explain = |error: io::Error| match error.kind() {
-        io::ErrorKind::CrossesDevices => changed(at),
-        _ => workspace.explain(at, &error),
+        io::ErrorKind::CrossesDevices => changed_error(at),
+        _ => workspace.explain_io_error(at, &error),
     };
-    let mut path = Resolved::beneath_root(&at.given, real.root.clone(), Path::new(""));
-    let (first, mut made) = (root.dir_straight(Path::new("")), Vec::new());
-    let dir = real.beneath.iter().try_fold(first.map_err(explain)?, |dir, name| {
+    let mut path = WorkspacePath::in_root(&at.given, real.root.clone(), Path::new(""));
+    let (first, mut made) = (root.open_dir_without_links(Path::new("")), Vec::new());
+    let dir = real.path_in_root.iter().try_fold(first.map_err(explain)?, |dir, name| {
         path = path.child(name);
-        let next = match root.dir_straight(&path.beneath) {
+        let next = match root.open_dir_without_links(&path.path_in_root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let result = dir.create_dir(name);
                 if result.is_ok() {
                     made.push(path.clone());
-                    workspace.durability().of_names(&dir).map_err(explain)?;
+                    workspace.durability().sync_directory(&dir).map_err(explain)?;
                 }
                 // Another program may have made it meanwhile.
-                root.dir_straight(&path.beneath).or_else(|error| result.and(Err(error)))
+                root.open_dir_without_links(&path.path_in_root)
+                    .or_else(|error| result.and(Err(error)))
             }
             other => other,
         };
@@ -154,12 +161,12 @@ pub(crate) fn create_dirs(
 }
 
 /// Removes directories again that were made, if nothing is in them.
-pub(crate) fn remove_dirs(made: &[Resolved]) {
+pub(crate) fn remove_dirs(made: &[WorkspacePath]) {
     for at in made.iter().rev() {
-        let Some((parent, name)) = at.beneath.parent().zip(at.beneath.file_name()) else {
+        let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
             continue;
         };
-        if let Ok(dir) = at.root.pinned.dir_straight(parent) {
+        if let Ok(dir) = at.root.pinned.open_dir_without_links(parent) {
             // What is not empty stays.
             drop(dir.remove_dir(name));
         }
@@ -167,10 +174,10 @@ pub(crate) fn remove_dirs(made: &[Resolved]) {
 }
 
 /// Refuses everything but regular files, which alone can be read without surprises.
-pub(crate) fn require_file(at: &Resolved, metadata: &Metadata) -> Result<(), ToolError> {
-    match Kind::from(metadata.file_type()) {
-        Kind::File => Ok(()),
-        Kind::Directory => Err(is_a_directory(&at.given)),
-        Kind::Link | Kind::Special => Err(not_a_file(&at.given)),
+pub(crate) fn require_file(at: &WorkspacePath, metadata: &Metadata) -> Result<(), ToolError> {
+    match FileKind::from(metadata.file_type()) {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(is_a_directory_error(&at.given)),
+        FileKind::Link | FileKind::Special => Err(not_a_file_error(&at.given)),
     }
 }

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{Resolved, Workspace};
+use super::{Workspace, WorkspacePath};
 use crate::files::Durability;
 
 /// A workspace in a directory of its own: `root`, beside it `root-evil` and `secret`.
-pub(crate) struct Tree {
+pub(crate) struct TestWorkspace {
     pub(crate) outer: TempDir,
     pub(crate) workspace: Workspace,
 }
 
 /// Makes a workspace of files, given by path and text. A path that ends with a slash is an empty
 /// directory.
-pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
+pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
     // Not hidden: what lies in a hidden folder is protected.
     let outer = tempfile::Builder::new().prefix("tree").tempdir().unwrap();
     let root = outer.path().join("root");
@@ -24,7 +24,7 @@ pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
     fs::create_dir(outer.path().join("root-evil")).unwrap();
     fs::write(outer.path().join("root-evil/secret"), "secret").unwrap();
     fs::write(outer.path().join("secret"), "secret").unwrap();
-    let tree = Tree { workspace: Workspace::new(root, Vec::new()).unwrap(), outer };
+    let tree = TestWorkspace { workspace: Workspace::new(root, Vec::new()).unwrap(), outer };
     for (path, text) in files {
         tree.write(path, text);
     }
@@ -32,15 +32,15 @@ pub(crate) fn tree(files: &[(&str, &str)]) -> Tree {
 }
 
 /// The same, and what is changed is kept beside it.
-pub(crate) fn kept(files: &[(&str, &str)]) -> Tree {
-    let tree = tree(files);
-    let state = tree.outer().join("state");
-    let workspace = tree.workspace.keeping(&state).with_durability(Durability::System);
-    Tree { workspace, ..tree }
+pub(crate) fn test_workspace_with_undo(files: &[(&str, &str)]) -> TestWorkspace {
+    let tree = test_workspace(files);
+    let state = tree.outer_folder().join("state");
+    let workspace = tree.workspace.with_state_folder(&state).with_durability(Durability::System);
+    TestWorkspace { workspace, ..tree }
 }
 
-impl Tree {
-    pub(crate) fn outer(&self) -> &Path {
+impl TestWorkspace {
+    pub(crate) fn outer_folder(&self) -> &Path {
         self.outer.path()
     }
 
@@ -48,7 +48,7 @@ impl Tree {
         self.workspace.cwd().join(path)
     }
 
-    pub(crate) fn at(&self, path: &str) -> Resolved {
+    pub(crate) fn resolve(&self, path: &str) -> WorkspacePath {
         self.workspace.resolve(path).unwrap()
     }
 

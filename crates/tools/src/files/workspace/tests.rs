@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
 
-use super::testing::tree;
+use super::testing::test_workspace;
 use super::{Workspace, WorkspaceError, guard};
-use crate::error::Code;
+use crate::error::ErrorCode;
 
 #[test]
 fn paths_are_placed_by_their_text() {
-    let tree = tree(&[("src/lib.rs", "")]);
+    let tree = test_workspace(&[("src/lib.rs", "")]);
     let root = tree.workspace.cwd().to_str().unwrap();
     for (given, expected) in [
         (".", Ok("")),
@@ -30,22 +30,22 @@ fn paths_are_placed_by_their_text() {
         (&format!("{root}/a"), Ok("a")),
         (&format!("{root}//a/"), Ok("a")),
         (&format!("{root}/../root/a"), Ok("a")),
-        ("..", Err(Code::OutsideRoots)),
-        ("../secret", Err(Code::OutsideRoots)),
-        ("../root-evil/secret", Err(Code::OutsideRoots)),
-        ("src/../../secret", Err(Code::OutsideRoots)),
-        (&format!("{root}-evil"), Err(Code::OutsideRoots)),
-        (&format!("{root}/../root-evil/secret"), Err(Code::OutsideRoots)),
-        ("/", Err(Code::OutsideRoots)),
-        ("/etc/passwd", Err(Code::OutsideRoots)),
-        ("//etc/passwd", Err(Code::OutsideRoots)),
-        ("/proc/self/root/etc/passwd", Err(Code::OutsideRoots)),
-        ("", Err(Code::InvalidArguments)),
-        ("a\0b", Err(Code::InvalidArguments)),
-        (&"a/".repeat(2_500), Err(Code::InvalidArguments)),
+        ("..", Err(ErrorCode::OutsideRoots)),
+        ("../secret", Err(ErrorCode::OutsideRoots)),
+        ("../root-evil/secret", Err(ErrorCode::OutsideRoots)),
+        ("src/../../secret", Err(ErrorCode::OutsideRoots)),
+        (&format!("{root}-evil"), Err(ErrorCode::OutsideRoots)),
+        (&format!("{root}/../root-evil/secret"), Err(ErrorCode::OutsideRoots)),
+        ("/", Err(ErrorCode::OutsideRoots)),
+        ("/etc/passwd", Err(ErrorCode::OutsideRoots)),
+        ("//etc/passwd", Err(ErrorCode::OutsideRoots)),
+        ("/proc/self/root/etc/passwd", Err(ErrorCode::OutsideRoots)),
+        ("", Err(ErrorCode::InvalidArguments)),
+        ("a\0b", Err(ErrorCode::InvalidArguments)),
+        (&"a/".repeat(2_500), Err(ErrorCode::InvalidArguments)),
     ] {
         let resolved = tree.workspace.resolve(given);
-        let beneath = resolved.as_ref().map(|at| at.beneath().to_str().unwrap());
+        let beneath = resolved.as_ref().map(|at| at.path_in_root().to_str().unwrap());
         let beneath = beneath.map_err(|error| error.code().unwrap());
         assert_eq!(beneath, expected, "{given}");
         if let Ok(at) = resolved {
@@ -57,7 +57,7 @@ fn paths_are_placed_by_their_text() {
 
 #[test]
 fn who_asks_for_the_outside_is_told_the_roots() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let error = tree.workspace.resolve("../x").unwrap_err().to_string();
     assert!(error.contains("../x is outside"), "{error}");
     assert!(error.contains(tree.workspace.cwd().to_str().unwrap()), "{error}");
@@ -65,15 +65,15 @@ fn who_asks_for_the_outside_is_told_the_roots() {
 
 #[test]
 fn a_missing_file_is_answered_with_similar_names() {
-    let tree = tree(&[("src/main.rs", ""), ("src/README.md", ""), ("src/other", "")]);
+    let tree = test_workspace(&[("src/main.rs", ""), ("src/README.md", ""), ("src/other", "")]);
     for (given, expected) in [
         ("src/mian.rs", "Similar: src/main.rs"),
         ("src/readme.md", "Similar: src/README.md"),
         ("src/zzz", "nothing beside it"),
         ("nowhere/zzz", "nor does its directory"),
     ] {
-        let error = tree.workspace.open_read(&tree.at(given)).unwrap_err();
-        assert_eq!(error.code(), Some(Code::NotFound));
+        let error = tree.workspace.open_read(&tree.resolve(given)).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NotFound));
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
@@ -83,13 +83,13 @@ fn a_missing_file_is_answered_with_similar_names() {
 fn links_are_followed_inside_the_roots_only() {
     use std::os::unix::net::UnixListener;
 
-    let tree = tree(&[("dir/file", "inside")]);
+    let tree = test_workspace(&[("dir/file", "inside")]);
     tree.link("in", "dir/file");
     tree.link("in-absolute", tree.path("dir/file"));
     tree.link("up-and-in", "dir/../dir");
     tree.link("out", "../secret");
-    tree.link("out-absolute", tree.outer().join("secret"));
-    tree.link("out-dir", tree.outer());
+    tree.link("out-absolute", tree.outer_folder().join("secret"));
+    tree.link("out-dir", tree.outer_folder());
     tree.link("magic", "/proc/self/root");
     tree.link("circle", "circle");
     tree.link("dangling", "nothing");
@@ -100,21 +100,21 @@ fn links_are_followed_inside_the_roots_only() {
         ("in", None),
         ("in-absolute", None),
         ("up-and-in/file", None),
-        ("out", Some(Code::OutsideRoots)),
-        ("out-absolute", Some(Code::OutsideRoots)),
-        ("out-dir/secret", Some(Code::OutsideRoots)),
-        ("out-dir/nothing", Some(Code::OutsideRoots)),
-        ("magic/etc/passwd", Some(Code::OutsideRoots)),
-        ("circle", Some(Code::Io)),
-        ("dangling", Some(Code::NotFound)),
-        ("dir", Some(Code::IsADirectory)),
-        (".", Some(Code::IsADirectory)),
-        ("dir/file/more", Some(Code::NotADirectory)),
-        ("fifo", Some(Code::NotARegularFile)),
-        ("socket", Some(Code::Io)),
-        (&"n".repeat(300), Some(Code::Io)),
+        ("out", Some(ErrorCode::OutsideRoots)),
+        ("out-absolute", Some(ErrorCode::OutsideRoots)),
+        ("out-dir/secret", Some(ErrorCode::OutsideRoots)),
+        ("out-dir/nothing", Some(ErrorCode::OutsideRoots)),
+        ("magic/etc/passwd", Some(ErrorCode::OutsideRoots)),
+        ("circle", Some(ErrorCode::Io)),
+        ("dangling", Some(ErrorCode::NotFound)),
+        ("dir", Some(ErrorCode::IsADirectory)),
+        (".", Some(ErrorCode::IsADirectory)),
+        ("dir/file/more", Some(ErrorCode::NotADirectory)),
+        ("fifo", Some(ErrorCode::NotARegularFile)),
+        ("socket", Some(ErrorCode::Io)),
+        (&"n".repeat(300), Some(ErrorCode::Io)),
     ] {
-        let opened = tree.workspace.open_read(&tree.at(given));
+        let opened = tree.workspace.open_read(&tree.resolve(given));
         let code = opened.as_ref().err().map(|error| error.code().unwrap());
         assert_eq!(code, expected, "{given}: {opened:?}");
     }
@@ -123,10 +123,10 @@ fn links_are_followed_inside_the_roots_only() {
 #[cfg(unix)]
 #[test]
 fn settling_names_the_file_that_would_be_written() {
-    let tree = tree(&[("dir/file", ""), ("other/", "")]);
+    let tree = test_workspace(&[("dir/file", ""), ("other/", "")]);
     tree.link("link", "dir/file");
     tree.link("dir-link", "dir");
-    tree.link("out", tree.outer());
+    tree.link("out", tree.outer_folder());
     for (given, expected) in [
         ("link", "dir/file"),
         ("dir-link/file", "dir/file"),
@@ -135,11 +135,11 @@ fn settling_names_the_file_that_would_be_written() {
         ("new", "new"),
         (".", ""),
     ] {
-        let settled = tree.workspace.settle(&tree.at(given)).unwrap();
-        assert_eq!(settled.beneath(), Path::new(expected), "{given}");
+        let settled = tree.workspace.canonicalize(&tree.resolve(given)).unwrap();
+        assert_eq!(settled.path_in_root(), Path::new(expected), "{given}");
     }
-    let error = tree.workspace.settle(&tree.at("out/new")).unwrap_err();
-    assert_eq!(error.code(), Some(Code::OutsideRoots));
+    let error = tree.workspace.canonicalize(&tree.resolve("out/new")).unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::OutsideRoots));
 }
 
 #[cfg(unix)]
@@ -167,7 +167,7 @@ fn every_root_counts_and_links_may_lead_from_one_to_another() {
 
 #[test]
 fn roots_are_absolute_existing_directories() {
-    let tree = tree(&[("file", "")]);
+    let tree = test_workspace(&[("file", "")]);
     let unusable = |path: PathBuf| Workspace::new(path, Vec::new()).unwrap_err();
     assert!(matches!(unusable("relative".into()), WorkspaceError::NotAbsolute { .. }));
     assert!(matches!(unusable(tree.path("nothing")), WorkspaceError::Unusable { .. }));
@@ -181,23 +181,23 @@ fn roots_are_absolute_existing_directories() {
 fn a_name_without_meaning_as_text_is_shown_in_one_line() {
     use std::os::unix::ffi::OsStrExt as _;
 
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let odd = std::ffi::OsStr::from_bytes(b"a\xff\n\x1bb");
     let shown = tree.workspace.display(Path::new(odd));
     assert_eq!(shown, r"$'a\xff\n\x1bb'");
     fs::write(tree.path("").join(odd), "").unwrap();
-    assert!(tree.workspace.open_read(&tree.at(&shown)).is_ok());
-    assert!(tree.workspace.open_read(&tree.at("similar")).is_err());
+    assert!(tree.workspace.open_read(&tree.resolve(&shown)).is_ok());
+    assert!(tree.workspace.open_read(&tree.resolve("similar")).is_err());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn what_is_looked_for_is_a_regular_file_inside_the_roots_or_nothing() {
-    let tree = tree(&[("dir/file", "inside")]);
+    let tree = test_workspace(&[("dir/file", "inside")]);
     tree.link("in", "dir/file");
     tree.link("in-absolute", tree.path("dir/file"));
     tree.link("out", "../secret");
-    tree.link("out-absolute", tree.outer().join("secret"));
+    tree.link("out-absolute", tree.outer_folder().join("secret"));
     tree.fifo("fifo");
     for (path, is_found) in [
         (tree.path("dir/file"), true),
@@ -209,20 +209,20 @@ fn what_is_looked_for_is_a_regular_file_inside_the_roots_or_nothing() {
         (tree.path("fifo"), false),
         (tree.path("dir"), false),
         (tree.path("missing"), false),
-        (tree.outer().join("secret"), false),
+        (tree.outer_folder().join("secret"), false),
         (PathBuf::from("dir/file"), false),
     ] {
-        let found = tree.workspace.look_for(&path);
+        let found = tree.workspace.open_existing_file(&path);
         assert_eq!(found.is_some(), is_found, "{}", path.display());
     }
 }
 
 #[test]
 fn looking_through_a_link_looks_at_where_it_leads() {
-    let tree = tree(&[("secrets/key", "x"), ("plain", "")]);
+    let tree = test_workspace(&[("secrets/key", "x"), ("plain", "")]);
     tree.link("notes", "secrets/key");
     let looked = |path: &str| {
-        let effects = guard::looked_at(&tree.workspace, &tree.at(path), Effect::Read);
+        let effects = guard::path_effects(&tree.workspace, &tree.resolve(path), Effect::Read);
         effects.iter().cloned().collect::<Vec<_>>()
     };
     let read = |path: &str| Effect::Read(tree.workspace.cwd().join(path));
@@ -236,14 +236,15 @@ fn names_are_guarded_where_the_root_gives_them_meaning_and_the_agents_own_places
     let outer = tempfile::tempdir().unwrap();
     let root = outer.path().join(".config");
     fs::create_dir_all(root.join("ours")).unwrap();
-    let workspace = Workspace::new(root.clone(), Vec::new()).unwrap().guarding(&root.join("ours"));
+    let workspace =
+        Workspace::new(root.clone(), Vec::new()).unwrap().with_guarded_path(&root.join("ours"));
     for (path, expected) in [
         ("callboard/config.toml", true),
         ("ours/config.toml", true),
         ("ours", true),
         ("others/config.toml", false),
     ] {
-        let at = workspace.settle(&workspace.resolve(path).unwrap()).unwrap();
+        let at = workspace.canonicalize(&workspace.resolve(path).unwrap()).unwrap();
         assert_eq!(guard::is_guarded(&workspace, &at), expected, "{path}");
     }
 }

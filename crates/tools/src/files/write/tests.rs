@@ -5,27 +5,28 @@ mod in_place;
 #[cfg(target_os = "linux")]
 mod journal;
 
-use super::staged::Staged;
+use super::staged::StagedFile;
 use super::{
-    Change, Manner, PreImage, Protection, atomic_write, read_whole, write_all, write_all_watched,
+    FileWrite, PreImage, WriteMode, WriteSafety, atomic_write, read_whole, write_all,
+    write_all_with_progress,
 };
-use crate::error::{Code, ToolError};
+use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
 #[cfg(target_os = "linux")]
-use crate::files::system::pretence;
-use crate::files::workspace::testing::{Tree, tree};
-use crate::progress::Far;
+use crate::files::system::simulated_file_system;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace};
+use crate::progress::FileProgress;
 use pretty_assertions::assert_eq;
 
-fn write(tree: &Tree, path: &str, text: &str) -> Result<(), ToolError> {
-    let at = tree.at(path);
+fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
+    let at = tree.resolve(path);
     let seen = read_whole(&tree.workspace, &at, 99)?;
     atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
 }
 
 #[test]
 fn files_are_added_with_their_directories_and_replaced() {
-    let tree = tree(&[("old", "old")]);
+    let tree = test_workspace(&[("old", "old")]);
     for path in ["old", "new", "a/b/c/new"] {
         write(&tree, path, "text").unwrap();
         assert_eq!(tree.read(path), "text", "{path}");
@@ -40,11 +41,16 @@ fn files_are_added_with_their_directories_and_replaced() {
 fn who_gets_the_number_of_ours_is_not_taken_for_it() {
     use std::os::unix::fs::MetadataExt as _;
 
-    let tree = tree(&[("file", "old")]);
-    let at = tree.at("file");
-    let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
-    let staged =
-        Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {});
+    let tree = test_workspace(&[("file", "old")]);
+    let at = tree.resolve("file");
+    let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
+    let staged = StagedFile::new(
+        &tree.workspace,
+        change,
+        WriteMode::default(),
+        "beside".into(),
+        &mut |_| {},
+    );
     let mut staged = staged.unwrap();
     staged.commit().unwrap();
     let number = |name| std::fs::metadata(tree.path(name)).unwrap().ino();
@@ -65,17 +71,22 @@ fn who_gets_the_number_of_ours_is_not_taken_for_it() {
 #[test]
 fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
     for is_renamed in [false, true] {
-        let tree = tree(&[("file", "old")]);
-        let at = tree.at("file");
-        let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
-        let staged =
-            Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {});
+        let tree = test_workspace(&[("file", "old")]);
+        let at = tree.resolve("file");
+        let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
+        let staged = StagedFile::new(
+            &tree.workspace,
+            change,
+            WriteMode::default(),
+            "beside".into(),
+            &mut |_| {},
+        );
         let mut staged = staged.unwrap();
         let name = if is_renamed { "theirs" } else { "file" };
         tree.write(name, "theirs");
         std::fs::rename(tree.path(name), tree.path("file")).unwrap();
         let error = staged.commit().unwrap_err();
-        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         drop(staged);
         assert_eq!((tree.read("file"), tree.names(".")), ("theirs".into(), vec!["file".into()]));
     }
@@ -83,20 +94,20 @@ fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
 
 #[test]
 fn what_the_preview_did_not_see_is_not_overwritten() {
-    let tree = tree(&[("file", "other"), ("dir/", "")]);
+    let tree = test_workspace(&[("file", "other"), ("dir/", "")]);
     let bytes = |text: &str| PreImage::Bytes(text.into());
     for (path, seen, code) in [
-        ("file", PreImage::Missing, Code::ChangedSincePreview),
-        ("file", bytes("othe"), Code::ChangedSincePreview),
-        ("file", bytes("other "), Code::ChangedSincePreview),
-        ("gone", bytes("text"), Code::ChangedSincePreview),
-        ("gone/too", bytes("text"), Code::ChangedSincePreview),
-        ("dir", PreImage::Missing, Code::IsADirectory),
-        ("dir", bytes(""), Code::IsADirectory),
-        (".", PreImage::Missing, Code::IsADirectory),
-        ("file/more", PreImage::Missing, Code::NotADirectory),
+        ("file", PreImage::Missing, ErrorCode::ChangedSincePreview),
+        ("file", bytes("othe"), ErrorCode::ChangedSincePreview),
+        ("file", bytes("other "), ErrorCode::ChangedSincePreview),
+        ("gone", bytes("text"), ErrorCode::ChangedSincePreview),
+        ("gone/too", bytes("text"), ErrorCode::ChangedSincePreview),
+        ("dir", PreImage::Missing, ErrorCode::IsADirectory),
+        ("dir", bytes(""), ErrorCode::IsADirectory),
+        (".", PreImage::Missing, ErrorCode::IsADirectory),
+        ("file/more", PreImage::Missing, ErrorCode::NotADirectory),
     ] {
-        let error = atomic_write(&tree.workspace, &tree.at(path), b"new", &seen).unwrap_err();
+        let error = atomic_write(&tree.workspace, &tree.resolve(path), b"new", &seen).unwrap_err();
         assert_eq!(error.code(), Some(code), "{path} {seen:?}");
     }
     assert_eq!(tree.names("."), ["dir", "file"]);
@@ -105,11 +116,11 @@ fn what_the_preview_did_not_see_is_not_overwritten() {
 
 #[test]
 fn a_preview_reads_no_more_than_its_cap() {
-    let tree = tree(&[("file", "12345")]);
-    let read = |cap| read_whole(&tree.workspace, &tree.at("file"), cap);
+    let tree = test_workspace(&[("file", "12345")]);
+    let read = |cap| read_whole(&tree.workspace, &tree.resolve("file"), cap);
     assert_eq!(read(5).unwrap(), PreImage::Bytes(b"12345".to_vec()));
-    assert_eq!(read(4).unwrap_err().code(), Some(Code::TooLarge));
-    let missing = read_whole(&tree.workspace, &tree.at("a/b"), 9).unwrap();
+    assert_eq!(read(4).unwrap_err().code(), Some(ErrorCode::TooLarge));
+    let missing = read_whole(&tree.workspace, &tree.resolve("a/b"), 9).unwrap();
     assert_eq!(missing, PreImage::Missing);
 }
 
@@ -119,7 +130,8 @@ fn modes_links_and_names_stay() {
     use std::fs::{Permissions, hard_link, metadata, read_link, set_permissions};
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
-    let tree = tree(&[("script", "old"), ("dir/target", "old"), ("one", "long old text")]);
+    let tree =
+        test_workspace(&[("script", "old"), ("dir/target", "old"), ("one", "long old text")]);
     set_permissions(tree.path("script"), Permissions::from_mode(0o4755)).unwrap();
     write(&tree, "script", "new").unwrap();
     assert_eq!(metadata(tree.path("script")).unwrap().mode() & 0o7777, 0o4755);
@@ -146,55 +158,55 @@ fn modes_links_and_names_stay() {
 #[cfg(target_os = "linux")]
 #[test]
 fn nothing_is_written_through_links_that_lead_out_or_to_special_files() {
-    let tree = tree(&[]);
-    tree.link("out", tree.outer().join("secret"));
-    tree.link("out-dir", tree.outer());
+    let tree = test_workspace(&[]);
+    tree.link("out", tree.outer_folder().join("secret"));
+    tree.link("out-dir", tree.outer_folder());
     tree.link("dangling", "nothing");
-    tree.link("dangling-out", tree.outer().join("nothing"));
+    tree.link("dangling-out", tree.outer_folder().join("nothing"));
     tree.fifo("fifo");
     let bytes = PreImage::Bytes(b"secret".to_vec());
     for (path, seen, code) in [
-        ("out", &bytes, Code::OutsideRoots),
-        ("out", &PreImage::Missing, Code::OutsideRoots),
-        ("out-dir/secret", &bytes, Code::OutsideRoots),
-        ("out-dir/new", &PreImage::Missing, Code::OutsideRoots),
-        ("out-dir/new/new", &PreImage::Missing, Code::OutsideRoots),
-        ("dangling", &PreImage::Missing, Code::NotFound),
-        ("dangling-out", &PreImage::Missing, Code::NotFound),
-        ("fifo", &bytes, Code::NotARegularFile),
+        ("out", &bytes, ErrorCode::OutsideRoots),
+        ("out", &PreImage::Missing, ErrorCode::OutsideRoots),
+        ("out-dir/secret", &bytes, ErrorCode::OutsideRoots),
+        ("out-dir/new", &PreImage::Missing, ErrorCode::OutsideRoots),
+        ("out-dir/new/new", &PreImage::Missing, ErrorCode::OutsideRoots),
+        ("dangling", &PreImage::Missing, ErrorCode::NotFound),
+        ("dangling-out", &PreImage::Missing, ErrorCode::NotFound),
+        ("fifo", &bytes, ErrorCode::NotARegularFile),
     ] {
-        let error = atomic_write(&tree.workspace, &tree.at(path), b"new", seen).unwrap_err();
+        let error = atomic_write(&tree.workspace, &tree.resolve(path), b"new", seen).unwrap_err();
         assert_eq!(error.code(), Some(code), "{path}: {error}");
     }
-    assert_eq!(std::fs::read_to_string(tree.outer().join("secret")).unwrap(), "secret");
-    let mut names: Vec<_> = std::fs::read_dir(tree.outer()).unwrap().collect();
+    assert_eq!(std::fs::read_to_string(tree.outer_folder().join("secret")).unwrap(), "secret");
+    let mut names: Vec<_> = std::fs::read_dir(tree.outer_folder()).unwrap().collect();
     assert_eq!(names.drain(..).count(), 3);
     assert_eq!(tree.names(".").len(), 5);
 }
 
 #[test]
 fn several_files_are_written_all_or_none() {
-    let tree = tree(&[("a", "old a"), ("b", "old b")]);
+    let tree = test_workspace(&[("a", "old a"), ("b", "old b")]);
     #[cfg(unix)]
     std::fs::hard_link(tree.path("b"), tree.path("linked")).unwrap();
-    let [a, b, new] = ["a", "b", "dir/new"].map(|path| tree.at(path));
+    let [a, b, new] = ["a", "b", "dir/new"].map(|path| tree.resolve(path));
     let changes = |seen: &'static [u8]| {
         [
-            Change { at: &a, found: Some(b"old a"), bytes: b"new a" },
-            Change { at: &new, found: None, bytes: b"new" },
-            Change { at: &b, found: Some(seen), bytes: b"new b" },
+            FileWrite { path: &a, expected: Some(b"old a"), bytes: b"new a" },
+            FileWrite { path: &new, expected: None, bytes: b"new" },
+            FileWrite { path: &b, expected: Some(seen), bytes: b"new b" },
         ]
     };
-    let failed = |changes: &[Change<'_>]| {
+    let failed = |changes: &[FileWrite<'_>]| {
         let error = write_all(&tree.workspace, changes).unwrap_err();
-        assert_eq!(error.code(), Some(Code::ChangedSincePreview), "{error}");
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
         assert!(!tree.path("dir").exists());
     };
     // Nothing is begun if one of them cannot be prepared.
     failed(&changes(b"other"));
     // The third fails when the first two, or three, are written.
-    let again = Change { at: &new, found: None, bytes: b"new" };
+    let again = FileWrite { path: &new, expected: None, bytes: b"new" };
     let [one, two, three] = changes(b"old b");
     failed(&[one, two, again]);
     failed(&[one, three, two, again]);
@@ -208,29 +220,31 @@ fn several_files_are_written_all_or_none() {
 
 #[test]
 fn how_far_it_is_is_told_by_files_and_by_bytes() {
-    let tree = tree(&[("a", "old")]);
-    let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
-    let ([a, new], large) = (["a", "new"].map(|path| tree.at(path)), vec![b'x'; 5 << 20]);
+    let tree = test_workspace(&[("a", "old")]);
+    let tree =
+        TestWorkspace { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+    let ([a, new], large) = (["a", "new"].map(|path| tree.resolve(path)), vec![b'x'; 5 << 20]);
     let changes = [
-        Change { at: &a, found: Some(b"old"), bytes: b"text" },
-        Change { at: &new, found: None, bytes: &large },
+        FileWrite { path: &a, expected: Some(b"old"), bytes: b"text" },
+        FileWrite { path: &new, expected: None, bytes: &large },
     ];
     let mut told = Vec::new();
-    let protection = Protection::of(&tree.workspace, &changes).unwrap();
+    let protection = WriteSafety::assess(&tree.workspace, &changes).unwrap();
     let mut watch = |far| told.push(far);
-    write_all_watched(&tree.workspace, &changes, &protection, &mut watch).unwrap();
+    write_all_with_progress(&tree.workspace, &changes, &protection, &mut watch).unwrap();
     let (piece, all) = (4 << 20, (5 << 20) + 4);
     let expected = [(0, 4), (1, 4), (1, 4 + piece), (1, all), (2, all)];
-    let far = |(files, bytes)| Far { files, of_files: 2, bytes, of_bytes: Some(all) };
+    let far =
+        |(files, bytes)| FileProgress { files, total_files: 2, bytes, total_bytes: Some(all) };
     assert_eq!(told, expected.map(far));
 }
 
 #[test]
 fn no_directory_is_left_of_a_way_that_cannot_be_made() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let path = format!("new/{}/file", "x".repeat(300));
     write(&tree, &path, "text").unwrap_err();
-    let bytes = Change { at: &tree.at(&path), found: None, bytes: b"text" };
+    let bytes = FileWrite { path: &tree.resolve(&path), expected: None, bytes: b"text" };
     write_all(&tree.workspace, &[bytes]).unwrap_err();
     assert_eq!(tree.names(".").len(), 0);
 }
@@ -240,7 +254,7 @@ fn no_directory_is_left_of_a_way_that_cannot_be_made() {
 fn attributes_stay() {
     use rustix::fs::{XattrFlags, getxattr, setxattr};
 
-    let tree = tree(&[("file", "old")]);
+    let tree = test_workspace(&[("file", "old")]);
     let path = tree.path("file");
     if setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
         // This file system has none.
@@ -258,8 +272,9 @@ fn attributes_stay() {
 fn what_another_program_writes_meanwhile_is_not_lost() {
     use std::sync::mpsc::channel;
 
-    let tree = tree(&[("file", "0")]);
-    let tree = Tree { workspace: tree.workspace.with_durability(Durability::System), ..tree };
+    let tree = test_workspace(&[("file", "0")]);
+    let tree =
+        TestWorkspace { workspace: tree.workspace.with_durability(Durability::System), ..tree };
     let (path, beside) = (tree.path("file"), tree.path("beside"));
     let (go, gone) = channel::<u32>();
     let (done, is_done) = channel();
@@ -275,15 +290,15 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
     });
     let (mut ours, mut theirs) = (0, 0);
     for number in 1..=2_000_u32 {
-        let seen = read_whole(&tree.workspace, &tree.at("file"), 99).unwrap();
+        let seen = read_whole(&tree.workspace, &tree.resolve("file"), 99).unwrap();
         go.send(number).unwrap();
-        let written = atomic_write(&tree.workspace, &tree.at("file"), b"ours", &seen);
+        let written = atomic_write(&tree.workspace, &tree.resolve("file"), b"ours", &seen);
         is_done.recv().unwrap();
         match written {
             // It came before them or after them, with what it had seen in between.
             Ok(()) => ours += 1,
             Err(error) => {
-                assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+                assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
                 theirs += 1;
             }
         }
@@ -300,7 +315,7 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {
-    pretence::on_lesser(&[
+    simulated_file_system::run_on_limited(&[
         files_are_added_with_their_directories_and_replaced,
         who_gets_the_number_of_ours_is_not_taken_for_it,
         what_changes_after_the_new_file_was_made_is_not_overwritten,

@@ -8,22 +8,22 @@ use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::FoundPath;
-use crate::error::{Code, ToolError};
-use crate::limits::FUZZY_BYTES;
+use crate::error::{ErrorCode, ToolError};
+use crate::limits::MAX_FUZZY_PATTERN_BYTES;
 
 /// Tells how well paths match a few letters.
-pub(super) struct Fuzzy {
+pub(super) struct FuzzyMatcher {
     pattern: Pattern,
     matcher: Matcher,
     letters: Vec<char>,
 }
 
-impl Fuzzy {
+impl FuzzyMatcher {
     /// The letters have to come in a path in their order; each word of several for itself.
     pub(super) fn parse(pattern: &str) -> Result<Self, ToolError> {
-        if pattern.len() > FUZZY_BYTES || pattern.trim().is_empty() {
-            let message = format!("a fuzzy pattern has 1 to {FUZZY_BYTES} bytes");
-            return Err(ToolError::report(Code::BadPattern, message));
+        if pattern.len() > MAX_FUZZY_PATTERN_BYTES || pattern.trim().is_empty() {
+            let message = format!("a fuzzy pattern has 1 to {MAX_FUZZY_PATTERN_BYTES} bytes");
+            return Err(ToolError::recoverable(ErrorCode::BadPattern, message));
         }
         let (case, normal) = (CaseMatching::Smart, Normalization::Smart);
         Ok(Self {
@@ -41,19 +41,19 @@ impl Fuzzy {
 }
 
 /// The best of all that came, so many of them.
-pub(super) struct Best {
-    most: usize,
-    worst_first: BinaryHeap<Ranked>,
+pub(super) struct BestMatches {
+    limit: usize,
+    worst_first: BinaryHeap<RankedPath>,
 }
 
-impl Best {
-    pub(super) fn of(most: usize) -> Self {
-        Self { most, worst_first: BinaryHeap::new() }
+impl BestMatches {
+    pub(super) fn with_limit(limit: usize) -> Self {
+        Self { limit, worst_first: BinaryHeap::new() }
     }
 
     pub(super) fn add(&mut self, score: u32, found: FoundPath) {
-        self.worst_first.push(Ranked { score: Reverse(score), found });
-        if self.worst_first.len() > self.most {
+        self.worst_first.push(RankedPath { score: Reverse(score), found });
+        if self.worst_first.len() > self.limit {
             self.worst_first.pop();
         }
     }
@@ -65,18 +65,18 @@ impl Best {
 }
 
 #[derive(PartialEq, Eq)]
-struct Ranked {
+struct RankedPath {
     score: Reverse<u32>,
     found: FoundPath,
 }
 
-impl Ord for Ranked {
+impl Ord for RankedPath {
     fn cmp(&self, other: &Self) -> Ordering {
         self.score.cmp(&other.score).then_with(|| self.found.path.cmp(&other.found.path))
     }
 }
 
-impl PartialOrd for Ranked {
+impl PartialOrd for RankedPath {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }

@@ -1,26 +1,27 @@
 //! What a search for names finds, and in which order.
 
-use super::{FoundPaths, NameMatch, NameQuery, find, find_at};
-use crate::error::Code;
-use crate::files::walk::Stop;
-use crate::files::workspace::testing::{Tree, tree};
+use super::{FoundPaths, NamePatternKind, NameQuery, find, find_at};
+use crate::error::ErrorCode;
+use crate::files::walk::EarlyStop;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::limits::{
-    ENTRIES, ENTRIES_GATHERED, FUZZY_BYTES, MATCH_LOCATIONS, PATTERN_BYTES, WALK_DEPTH,
+    MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_FUZZY_PATTERN_BYTES, MAX_MATCH_LOCATIONS,
+    MAX_PATTERN_BYTES, MAX_WALK_DEPTH,
 };
-use crate::search::PathGlob;
-use crate::search::grep::Seen;
+use crate::search::SearchGlob;
+use crate::search::grep::SearchProgress;
 use crate::search::list::{ListQuery, list};
 use pretty_assertions::assert_eq;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn found(tree: &Tree, query: &NameQuery) -> FoundPaths {
+fn found(tree: &TestWorkspace, query: &NameQuery) -> FoundPaths {
     find(&tree.workspace, query, &|| false).unwrap()
 }
 
 #[test]
 fn a_glob_finds_names_or_paths_in_their_order() {
-    let tree = tree(&[
+    let tree = test_workspace(&[
         ("src/lib.rs", ""),
         ("src/a/mod.rs", ""),
         ("src/a/x.txt", ""),
@@ -58,36 +59,39 @@ fn a_glob_that_does_not_work_is_explained() {
         ("", "empty"),
         ("./", "empty"),
         ("/etc/*", "relative"),
-        (&"*".repeat(PATTERN_BYTES + 1), "too long"),
+        (&"*".repeat(MAX_PATTERN_BYTES + 1), "too long"),
     ] {
-        let error = PathGlob::parse(pattern).unwrap_err();
-        assert_eq!(error.code(), Some(Code::BadPattern));
+        let error = SearchGlob::parse(pattern).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::BadPattern));
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[test]
 fn many_names_are_cut_and_counted() {
-    let tree = tree(&[]);
-    for name in 0..ENTRIES + 3 {
+    let tree = test_workspace(&[]);
+    for name in 0..MAX_ENTRIES_SHOWN + 3 {
         tree.write(&format!("{}/{name}", name % 7), "");
     }
     let found = found(&tree, &NameQuery::new("*"));
-    assert_eq!((found.entries.len(), found.left_out, found.stop), (ENTRIES, 10, None));
+    assert_eq!(
+        (found.entries.len(), found.omitted_entries, found.stop),
+        (MAX_ENTRIES_SHOWN, 10, None)
+    );
     let found = find(&tree.workspace, &NameQuery::new("*"), &|| true).unwrap();
-    assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
+    assert_eq!((found.entries.len(), found.stop), (0, Some(EarlyStop::Cancelled)));
 }
 
 #[test]
 fn a_walk_stops_in_the_middle_of_a_directory() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     for name in 0..2_000 {
         tree.write(&name.to_string(), "");
     }
     let asked = AtomicUsize::new(0);
     let cancel = || asked.fetch_add(1, Ordering::Relaxed) > 2;
     let found = find(&tree.workspace, &NameQuery::new("*"), &cancel).unwrap();
-    assert_eq!((found.entries.len(), found.stop), (0, Some(Stop::Cancelled)));
+    assert_eq!((found.entries.len(), found.stop), (0, Some(EarlyStop::Cancelled)));
 }
 
 #[cfg(unix)]
@@ -95,7 +99,7 @@ fn a_walk_stops_in_the_middle_of_a_directory() {
 fn names_that_are_no_text_are_found_all_the_same() {
     use std::os::unix::ffi::OsStrExt as _;
 
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let odd = std::ffi::OsStr::from_bytes(b"odd\xff\n.rs");
     std::fs::write(tree.workspace.cwd().join(odd), "").unwrap();
     let found = found(&tree, &NameQuery::new("*.rs"));
@@ -103,12 +107,12 @@ fn names_that_are_no_text_are_found_all_the_same() {
 }
 
 fn fuzzy(letters: &str) -> NameQuery {
-    NameQuery { how: NameMatch::Fuzzy, ..NameQuery::new(letters) }
+    NameQuery { pattern_kind: NamePatternKind::Fuzzy, ..NameQuery::new(letters) }
 }
 
 #[test]
 fn letters_find_paths_the_best_first() {
-    let tree = tree(&[
+    let tree = test_workspace(&[
         ("crates/tools/src/workspace.rs", ""),
         ("crates/tools/src/workspace/walk.rs", ""),
         ("crates/tools/README.md", ""),
@@ -134,15 +138,15 @@ fn letters_find_paths_the_best_first() {
     }
     let all = NameQuery { include_ignored: true, ..fuzzy("target") };
     assert_eq!(found(&tree, &all).entries.len(), 2);
-    for letters in ["", " ", &"a".repeat(FUZZY_BYTES + 1)] {
+    for letters in ["", " ", &"a".repeat(MAX_FUZZY_PATTERN_BYTES + 1)] {
         let error = find(&tree.workspace, &fuzzy(letters), &|| false).unwrap_err();
-        assert_eq!(error.code(), Some(Code::BadPattern), "{letters}");
+        assert_eq!(error.code(), Some(ErrorCode::BadPattern), "{letters}");
     }
 }
 
 #[test]
 fn pages_of_names_follow_each_other() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     for name in 0..50 {
         tree.write(&format!("{}/n{name:02}", name % 3), "");
     }
@@ -152,7 +156,7 @@ fn pages_of_names_follow_each_other() {
         let (mut paged, mut offset) = (Vec::new(), 0);
         loop {
             let page = found(&tree, &NameQuery { offset, max_results: Some(7), ..query.clone() });
-            assert_eq!(page.left_out, 50 - page.passed - page.entries.len());
+            assert_eq!(page.omitted_entries, 50 - page.skipped_entries - page.entries.len());
             paged.extend(page.entries.clone());
             let Some(next) = page.next_offset() else { break };
             offset = next as u32;
@@ -160,38 +164,38 @@ fn pages_of_names_follow_each_other() {
         assert_eq!(paged, all, "{query:?}");
         let beyond = found(&tree, &NameQuery { offset: 51, ..query.clone() });
         assert_eq!(beyond.to_text(&tree.workspace), "[no more matches: there are 50]\n");
-        let offset = ENTRIES_GATHERED as u32 + 1;
+        let offset = MAX_ENTRIES_GATHERED as u32 + 1;
         let error = find(&tree.workspace, &NameQuery { offset, ..query }, &|| false).unwrap_err();
-        assert_eq!(error.code(), Some(Code::InvalidArguments));
+        assert_eq!(error.code(), Some(ErrorCode::InvalidArguments));
     }
 }
 
 #[test]
 fn the_first_places_are_told_as_they_are_found() {
-    let tree = tree(&[]);
-    for name in 0..MATCH_LOCATIONS + 9 {
+    let tree = test_workspace(&[]);
+    for name in 0..MAX_MATCH_LOCATIONS + 9 {
         tree.write(&format!("{name:02}.rs"), "");
         tree.write(&format!("{name:02}.txt"), "");
     }
-    let seen = Mutex::new(Vec::<Seen>::new());
+    let seen = Mutex::new(Vec::<SearchProgress>::new());
     let watch = |news| seen.lock().unwrap().push(news);
     let query = NameQuery { offset: 3, ..NameQuery::new("*.rs") };
-    let at = tree.workspace.look(".").unwrap();
+    let at = tree.workspace.inspect(".").unwrap();
     let found = find_at(&tree.workspace, &query, &at, &|| false, &watch).unwrap();
     let all: Vec<_> = found.locations().collect();
     let seen = seen.into_inner().unwrap();
     let told: Vec<_> = seen.into_iter().filter_map(|seen| seen.locations).collect();
-    assert_eq!((told.len(), told.last()), (MATCH_LOCATIONS, Some(&all)));
+    assert_eq!((told.len(), told.last()), (MAX_MATCH_LOCATIONS, Some(&all)));
     assert!(told.iter().all(|told| all.starts_with(told)), "{told:?}");
     assert_eq!(told[0][0].path(), tree.path("03.rs"));
 }
 
 #[test]
 fn what_is_too_deep_is_counted_not_opened() {
-    let tree = tree(&[]);
-    tree.write(&"a/".repeat(WALK_DEPTH + 50), "");
+    let tree = test_workspace(&[]);
+    tree.write(&"a/".repeat(MAX_WALK_DEPTH + 50), "");
     let deep = found(&tree, &NameQuery::new("a"));
-    assert_eq!((deep.entries.len(), deep.unreadable), (WALK_DEPTH, 1));
+    assert_eq!((deep.entries.len(), deep.unreadable), (MAX_WALK_DEPTH, 1));
     let listing = |depth| {
         let query = ListQuery { depth: Some(depth), ..ListQuery::new(".") };
         list(&tree.workspace, &query, &|| false).unwrap()

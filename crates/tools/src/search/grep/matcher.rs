@@ -17,70 +17,70 @@ use std::fmt;
 use grep_matcher::{ByteSet, LineMatchKind, LineTerminator, Match, Matcher, NoCaptures};
 use grep_regex::RegexMatcher;
 
-use crate::files::walk::Budget;
-use crate::limits::SEARCHED_PIECE_BYTES;
+use crate::files::walk::SearchBudget;
+use crate::limits::BYTES_PER_SEARCH_CANCEL_CHECK;
 
 /// A matcher with a budget.
-pub(super) struct StoppableMatcher<'a> {
+pub(super) struct BudgetedMatcher<'a> {
     matcher: RegexMatcher,
-    budget: Budget<'a>,
+    budget: SearchBudget<'a>,
     /// How many bytes were looked through since the budget was asked.
-    looked: Cell<usize>,
+    bytes_since_check: Cell<usize>,
     #[cfg(test)]
-    finds: Cell<u32>,
+    find_calls: Cell<u32>,
 }
 
 /// The budget is used up.
 #[derive(Debug)]
-pub(super) struct Stopped;
+pub(super) struct BudgetExhausted;
 
-impl<'a> StoppableMatcher<'a> {
-    pub(super) fn new(matcher: RegexMatcher, budget: Budget<'a>) -> Self {
+impl<'a> BudgetedMatcher<'a> {
+    pub(super) fn new(matcher: RegexMatcher, budget: SearchBudget<'a>) -> Self {
         Self {
             matcher,
             budget,
-            looked: Cell::new(0),
+            bytes_since_check: Cell::new(0),
             #[cfg(test)]
-            finds: Cell::new(0),
+            find_calls: Cell::new(0),
         }
     }
 
     /// Returns how often a match over several lines was looked for.
     #[cfg(test)]
-    pub(super) fn finds(&self) -> u32 {
-        self.finds.get()
+    pub(super) fn find_calls(&self) -> u32 {
+        self.find_calls.get()
     }
 
     /// Counts bytes that are looked through. Asking takes as long as looking through some hundred,
     /// so it is done now and then.
-    fn looks_through(&self, bytes: usize) -> Result<(), Stopped> {
-        let looked = self.looked.get() + bytes;
-        let is_time = looked >= SEARCHED_PIECE_BYTES;
-        self.looked.set(if is_time { 0 } else { looked });
-        if is_time && self.budget.stop().is_some() { Err(Stopped) } else { Ok(()) }
+    fn charge_bytes(&self, bytes: usize) -> Result<(), BudgetExhausted> {
+        let looked = self.bytes_since_check.get() + bytes;
+        let is_time = looked >= BYTES_PER_SEARCH_CANCEL_CHECK;
+        self.bytes_since_check.set(if is_time { 0 } else { looked });
+        if is_time && self.budget.early_stop().is_some() { Err(BudgetExhausted) } else { Ok(()) }
     }
 }
 
-impl Matcher for StoppableMatcher<'_> {
+impl Matcher for BudgetedMatcher<'_> {
     type Captures = NoCaptures;
-    type Error = Stopped;
+    type Error = BudgetExhausted;
 
     /// Used for matches over several lines, each of which may be looked for through all that is left.
-    fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, Stopped> {
+    fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, BudgetExhausted> {
         #[cfg(test)]
-        self.finds.set(self.finds.get() + 1);
-        self.looks_through(text.len() - at)?;
-        self.matcher.find_at(text, at).map_err(Stopped::from)
+        self.find_calls.set(self.find_calls.get() + 1);
+        self.charge_bytes(text.len() - at)?;
+        self.matcher.find_at(text, at).map_err(BudgetExhausted::from)
     }
 
-    fn new_captures(&self) -> Result<NoCaptures, Stopped> {
+    fn new_captures(&self) -> Result<NoCaptures, BudgetExhausted> {
         Ok(NoCaptures::new())
     }
 
     /// Used for single lines.
-    fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, Stopped> {
-        self.looks_through(text.len() - at)?;
-        self.matcher.shortest_match_at(text, at).map_err(Stopped::from)
+    fn shortest_match_at(&self, text: &[u8], at: usize) -> Result<Option<usize>, BudgetExhausted> {
+        self.charge_bytes(text.len() - at)?;
+        self.matcher.shortest_match_at(text, at).map_err(BudgetExhausted::from)
     }
 
     fn non_matching_bytes(&self) -> Option<&ByteSet> {
@@ -93,14 +93,14 @@ impl Matcher for StoppableMatcher<'_> {
 
     /// Used for many lines of an expression that matches no line's end, so that a piece of whole
     /// lines has the matches that these lines have in the text.
-    fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, Stopped> {
+    fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
         let mut start = 0;
         loop {
-            let end = piece_end(text, start);
+            let end = chunk_end(text, start);
             let found = self.matcher.find_candidate_line(&text[start..end])?;
-            let found = found.map(|found| moved(found, start));
-            let passed = found.map_or(end, offset);
-            self.looks_through(passed - start)?;
+            let found = found.map(|found| shift_match(found, start));
+            let passed = found.map_or(end, match_offset);
+            self.charge_bytes(passed - start)?;
             // What matches behind the last line may not be a match where the next line follows.
             if end == text.len() || passed < end {
                 return Ok(found);
@@ -111,30 +111,32 @@ impl Matcher for StoppableMatcher<'_> {
 }
 
 /// Returns where the piece ends that begins at `start`: behind a line, or at the end of the text.
-fn piece_end(text: &[u8], start: usize) -> usize {
-    let Some(rest) = text.get(start + SEARCHED_PIECE_BYTES - 1..) else { return text.len() };
-    memchr::memchr(b'\n', rest).map_or(text.len(), |at| start + SEARCHED_PIECE_BYTES + at)
+fn chunk_end(text: &[u8], start: usize) -> usize {
+    let Some(rest) = text.get(start + BYTES_PER_SEARCH_CANCEL_CHECK - 1..) else {
+        return text.len();
+    };
+    memchr::memchr(b'\n', rest).map_or(text.len(), |at| start + BYTES_PER_SEARCH_CANCEL_CHECK + at)
 }
 
-fn offset(found: LineMatchKind) -> usize {
+fn match_offset(found: LineMatchKind) -> usize {
     let (LineMatchKind::Confirmed(at) | LineMatchKind::Candidate(at)) = found;
     at
 }
 
-fn moved(found: LineMatchKind, by: usize) -> LineMatchKind {
+fn shift_match(found: LineMatchKind, by: usize) -> LineMatchKind {
     match found {
         LineMatchKind::Confirmed(at) => LineMatchKind::Confirmed(at + by),
         LineMatchKind::Candidate(at) => LineMatchKind::Candidate(at + by),
     }
 }
 
-impl From<grep_matcher::NoError> for Stopped {
+impl From<grep_matcher::NoError> for BudgetExhausted {
     fn from(_: grep_matcher::NoError) -> Self {
         Self
     }
 }
 
-impl fmt::Display for Stopped {
+impl fmt::Display for BudgetExhausted {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("the search was stopped")
     }

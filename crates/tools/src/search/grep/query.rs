@@ -5,15 +5,16 @@ use std::path::Path;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use ignore::types::{Types, TypesBuilder};
 
-use crate::error::{Code, ToolError};
+use crate::error::{ErrorCode, ToolError};
 use crate::limits::{
-    MATCH_OFFSET, MATCHES, MATCHES_MAX, PATTERN_BYTES, REGEX_BYTES, REGEX_CACHE_BYTES,
+    DEFAULT_MATCHES_SHOWN, MAX_COMPILED_REGEX_BYTES, MAX_MATCH_OFFSET, MAX_MATCHES_SHOWN,
+    MAX_PATTERN_BYTES, MAX_REGEX_CACHE_BYTES,
 };
-use crate::search::PathGlob;
+use crate::search::SearchGlob;
 
 /// What to search for, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Query {
+pub struct GrepQuery {
     /// A regular expression, or a text where [`Query::literal`] is set.
     pub pattern: String,
     /// The file or directory to search, `cwd` if none.
@@ -44,7 +45,7 @@ pub struct Query {
     pub offset: u32,
 }
 
-impl Query {
+impl GrepQuery {
     /// Makes a search for a regular expression in all files beneath `cwd`, case-sensitive.
     #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
@@ -66,20 +67,21 @@ impl Query {
     }
 
     pub(super) fn limit(&self) -> usize {
-        self.max_results.unwrap_or(MATCHES).clamp(1, MATCHES_MAX) as usize
+        self.max_results.unwrap_or(DEFAULT_MATCHES_SHOWN).clamp(1, MAX_MATCHES_SHOWN) as usize
     }
 
     pub(super) fn offset(&self) -> Result<usize, ToolError> {
-        if self.offset > MATCH_OFFSET {
-            let message = format!("offset is at most {MATCH_OFFSET}; narrow the search instead");
-            return Err(ToolError::invalid(message));
+        if self.offset > MAX_MATCH_OFFSET {
+            let message =
+                format!("offset is at most {MAX_MATCH_OFFSET}; narrow the search instead");
+            return Err(ToolError::invalid_arguments(message));
         }
         Ok(self.offset as usize)
     }
 
     pub(super) fn matcher(&self) -> Result<RegexMatcher, ToolError> {
-        let bad = |message| ToolError::report(Code::BadPattern, message);
-        if self.pattern.len() > PATTERN_BYTES {
+        let bad = |message| ToolError::recoverable(ErrorCode::BadPattern, message);
+        if self.pattern.len() > MAX_PATTERN_BYTES {
             return Err(bad("the pattern is too long".to_owned()));
         }
         let mut builder = RegexMatcherBuilder::new();
@@ -91,8 +93,8 @@ impl Query {
             .unicode(true)
             .octal(false)
             .crlf(true)
-            .size_limit(REGEX_BYTES)
-            .dfa_size_limit(REGEX_CACHE_BYTES);
+            .size_limit(MAX_COMPILED_REGEX_BYTES)
+            .dfa_size_limit(MAX_REGEX_CACHE_BYTES);
         if self.multiline {
             builder.line_terminator(None);
         }
@@ -112,36 +114,36 @@ impl Query {
 
 /// Which files of a directory are searched.
 #[derive(Debug)]
-pub(super) struct Filter {
-    wanted: Vec<PathGlob>,
-    unwanted: Vec<PathGlob>,
+pub(super) struct FileFilter {
+    included: Vec<SearchGlob>,
+    excluded: Vec<SearchGlob>,
     types: Option<Types>,
 }
 
-impl Filter {
-    pub(super) fn of(query: &Query) -> Result<Self, ToolError> {
-        let mut filter = Self { wanted: Vec::new(), unwanted: Vec::new(), types: None };
+impl FileFilter {
+    pub(super) fn from_query(query: &GrepQuery) -> Result<Self, ToolError> {
+        let mut filter = Self { included: Vec::new(), excluded: Vec::new(), types: None };
         for glob in query.glob.iter().flat_map(|globs| globs.split_whitespace()) {
             match glob.strip_prefix('!') {
-                Some(glob) => filter.unwanted.push(PathGlob::parse(glob)?),
-                None => filter.wanted.push(PathGlob::parse(glob)?),
+                Some(glob) => filter.excluded.push(SearchGlob::parse(glob)?),
+                None => filter.included.push(SearchGlob::parse(glob)?),
             }
         }
-        filter.types = query.file_type.as_deref().map(types).transpose()?;
+        filter.types = query.file_type.as_deref().map(parse_file_types).transpose()?;
         Ok(filter)
     }
 
     /// Tells of a path relative to the searched directory.
-    pub(super) fn takes(&self, path: &Path) -> bool {
-        let matches = |glob: &PathGlob| glob.matches(path);
-        (self.wanted.is_empty() || self.wanted.iter().any(matches))
-            && !self.unwanted.iter().any(matches)
+    pub(super) fn matches(&self, path: &Path) -> bool {
+        let matches = |glob: &SearchGlob| glob.matches(path);
+        (self.included.is_empty() || self.included.iter().any(matches))
+            && !self.excluded.iter().any(matches)
             && self.types.as_ref().is_none_or(|types| types.matched(path, false).is_whitelist())
     }
 }
 
 /// Finds the types that are named, such as `rust,py`.
-fn types(names: &str) -> Result<Types, ToolError> {
+fn parse_file_types(names: &str) -> Result<Types, ToolError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
     let names = names.split([' ', ',']).filter(|name| !name.is_empty());
@@ -150,13 +152,15 @@ fn types(names: &str) -> Result<Types, ToolError> {
         builder.select(name);
     }
     if names.is_empty() {
-        return Err(ToolError::invalid("file_type is empty; leave it out to search all files"));
+        return Err(ToolError::invalid_arguments(
+            "file_type is empty; leave it out to search all files",
+        ));
     }
     builder.build().map_err(|_unknown| {
         let message = format!(
             "there is no type of files {}; they are named as rust, py, js, md. A glob does too",
             names.join(",")
         );
-        ToolError::invalid(message)
+        ToolError::invalid_arguments(message)
     })
 }

@@ -4,15 +4,17 @@ use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::*;
-use crate::{Call, Part};
+use crate::{ContentPart, ModelToolCall};
 
 /// Asks a model with the result of a call that shows an image; returns what the provider is sent.
-async fn asked(provider: Provider, name: &str) -> Value {
-    let (url, asked) = respond(vec![answer("400 Bad", "", "{}")]).await;
-    let model = connect(Settings { base_url: Some(url), ..Settings::new(provider, name) });
+async fn sent_request(provider: Provider, name: &str) -> Value {
+    let (url, asked) = serve_responses(vec![response_text("400 Bad", "", "{}")]).await;
+    let model =
+        connect(ProviderSettings { base_url: Some(url), ..ProviderSettings::new(provider, name) });
     let (call_id, name) = ("call_1".to_owned(), "read_file".to_owned());
-    let call = Call { id: call_id.clone(), name: name.clone(), arguments: "{}".to_owned() };
-    let image = Part::Image { media_type: "image/png".to_owned(), data: data() };
+    let call =
+        ModelToolCall { id: call_id.clone(), name: name.clone(), arguments: "{}".to_owned() };
+    let image = ContentPart::Image { media_type: "image/png".to_owned(), data: data() };
     let result = ToolResult {
         call_id,
         name,
@@ -22,11 +24,11 @@ async fn asked(provider: Provider, name: &str) -> Value {
     };
     let (text, thought) = (String::new(), String::new());
     let messages = vec![
-        Message::user("look"),
-        Message::Assistant { text, thought, calls: vec![call], replay: None },
-        Message::ToolResults(vec![result]),
+        ChatMessage::user("look"),
+        ChatMessage::Assistant { text, thought, calls: vec![call], replay: None },
+        ChatMessage::ToolResults(vec![result]),
     ];
-    hear(&model, request(messages)).await;
+    collect_events(&model, request(messages)).await;
     asked.await.unwrap().remove(0).body
 }
 
@@ -44,7 +46,7 @@ async fn an_image_is_where_its_dialect_takes_one() {
         (Provider::Gemini, "/contents/2/parts/0/functionResponse/parts/0/inlineData/data", ""),
         (Provider::Ollama, "/messages/4/images/0", ""),
     ] {
-        let body = asked(provider, NAME).await;
+        let body = sent_request(provider, NAME).await;
         let expected = Value::from(format!("{before}{}", data()));
         assert_eq!(body.pointer(pointer), Some(&expected), "{provider:?}: {body:#}");
         assert_eq!(body.to_string().matches(&data()).count(), 1, "{provider:?}: {body:#}");
@@ -53,6 +55,6 @@ async fn an_image_is_where_its_dialect_takes_one() {
 
 #[tokio::test]
 async fn a_model_that_sees_nothing_is_told_so() {
-    let body = asked(Provider::OpenAi, "gpt-3.5-turbo").await.to_string();
+    let body = sent_request(Provider::OpenAi, "gpt-3.5-turbo").await.to_string();
     assert!(!body.contains(&data()) && body.contains("[An image was here"), "{body}");
 }

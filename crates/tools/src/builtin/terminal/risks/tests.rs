@@ -3,24 +3,24 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Judged, judge};
+use super::{RiskAssessment, assess_command};
 use crate::files::workspace::guard;
-use crate::files::workspace::testing::{Tree, tree};
+use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{CATALOGUES, Context, Registry, Workspace};
-use acp_lifecycle::{Effect, Executor as _, Session, SessionHandle, Titles};
+use acp_lifecycle::{CallExecutor as _, Effect, Session, SessionHandle, Titles};
 use acp_types::{Content, ToolCallId};
-use callboard_shell::limits::COMMAND_LINE_BYTES;
+use callboard_shell::limits::MAX_COMMAND_LINE_BYTES;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-fn judged(tree: &Tree, line: &str) -> Judged {
-    let home = tree.outer().join("home");
-    judge(line, tree.workspace.cwd(), Some(&home), &tree.workspace)
+fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
+    let home = tree.outer_folder().join("home");
+    assess_command(line, tree.workspace.cwd(), Some(&home), &tree.workspace)
 }
 
 /// Lines that are always asked about, with a word of the reason.
-const RISKY: &[(&str, &str)] = &[
+const RISKY_LINES: &[(&str, &str)] = &[
     // What is removed with all that lies beneath it.
     ("rm -rf /", "removes"),
     ("rm -rf /*", "removes"),
@@ -318,7 +318,7 @@ const RISKY: &[(&str, &str)] = &[
 ];
 
 /// Lines that are not: they are allowed or asked about like any.
-const USUAL: &[&str] = &[
+const ORDINARY_LINES: &[&str] = &[
     "cargo test",
     "cargo test --workspace 2>&1 | tail -20",
     "cd crates/x && cargo test; cd ../.. && cargo fmt",
@@ -393,7 +393,7 @@ const USUAL: &[&str] = &[
 
 #[test]
 fn what_is_dangerous_is_asked_about_and_says_why() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     #[cfg(unix)]
     tree.link("out", "../secret");
     #[cfg(unix)]
@@ -401,9 +401,9 @@ fn what_is_dangerous_is_asked_about_and_says_why() {
     #[cfg(unix)]
     tree.link("way", ".");
     let titles = Titles::negotiate(CATALOGUES, "de").unwrap();
-    for (line, why) in RISKY {
-        let Judged { effects, note } = judged(&tree, line);
-        assert!(effects.is_guarded(), "{line:?}");
+    for (line, why) in RISKY_LINES {
+        let RiskAssessment { effects, note } = assess_in_tree(&tree, line);
+        assert!(effects.is_always_asked(), "{line:?}");
         let note = note.unwrap();
         let (german, note) = (note.render(&titles), note.to_string());
         assert!(note.starts_with("This is asked about each time: "), "{note}");
@@ -415,16 +415,16 @@ fn what_is_dangerous_is_asked_about_and_says_why() {
 
 #[test]
 fn what_is_usual_is_not() {
-    let tree = tree(&[]);
-    for line in USUAL {
-        let Judged { effects, note } = judged(&tree, line);
-        assert_eq!((note, effects.is_guarded()), (None, false), "{line:?}");
+    let tree = test_workspace(&[]);
+    for line in ORDINARY_LINES {
+        let RiskAssessment { effects, note } = assess_in_tree(&tree, line);
+        assert_eq!((note, effects.is_always_asked()), (None, false), "{line:?}");
     }
 }
 
 #[test]
 fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
-    let tree = tree(&[("sub/", "")]);
+    let tree = test_workspace(&[("sub/", "")]);
     #[cfg(unix)]
     tree.link("link", "sub/real");
     tree.write("sub/real", "");
@@ -442,7 +442,7 @@ fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
         ("a | tee -a b c", &["b", "c"]),
         ("a > /dev/null", &[]),
     ] {
-        let judged = judged(&tree, line);
+        let judged = assess_in_tree(&tree, line);
         assert_eq!(judged.note, None, "{line:?}");
         let expected = writes.iter().map(|path| Effect::Write(tree.path(path)));
         let effects: Vec<_> = judged.effects.iter().cloned().collect();
@@ -457,11 +457,11 @@ fn the_files_that_a_line_redirects_to_are_effects_of_their_own() {
 #[cfg(unix)]
 #[test]
 fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
-    let tree = tree(&[("sub/a", "")]);
-    std::fs::write(tree.outer().join("secret"), "").unwrap();
+    let tree = test_workspace(&[("sub/a", "")]);
+    std::fs::write(tree.outer_folder().join("secret"), "").unwrap();
     tree.link("sub/out", "../../secret");
     tree.link("sub/in", "a");
-    let out = Effect::Read(tree.outer().join("secret").canonicalize().unwrap());
+    let out = Effect::Read(tree.outer_folder().join("secret").canonicalize().unwrap());
     for (line, is_told) in [
         ("cat sub/out", true),
         ("head -n 3 sub/a sub/out", true),
@@ -471,9 +471,9 @@ fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
         ("rg out sub", false),
         ("a sub/out", false),
     ] {
-        let Judged { effects, note } = judged(&tree, line);
+        let RiskAssessment { effects, note } = assess_in_tree(&tree, line);
         assert_eq!(note, None, "{line:?}");
-        let effects = guard::judged(&tree.workspace, effects);
+        let effects = guard::mark_outside_effects(&tree.workspace, effects);
         let told: Vec<_> =
             effects.iter().skip(1).filter(|effect| effects.is_outside(effect)).collect();
         assert_eq!(told, if is_told { vec![&out] } else { vec![] }, "{line:?}");
@@ -482,25 +482,26 @@ fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
 
 #[test]
 fn a_note_is_bounded_and_shows_what_cannot_be_seen() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let many: String = (0..20).map(|n| format!("a > /x{n}; ")).collect();
-    let note = judged(&tree, &many).note.unwrap().to_string();
+    let note = assess_in_tree(&tree, &many).note.unwrap().to_string();
     assert!(note.ends_with("; and 16 more."), "{note}");
-    let note = judged(&tree, "a > '/x\u{202e}'").note.unwrap().to_string();
+    let note = assess_in_tree(&tree, "a > '/x\u{202e}'").note.unwrap().to_string();
     assert!(note.contains(r"$'x\xe2\x80\xae'"), "{note}");
-    let note = judged(&tree, &format!("a > /{}", "x".repeat(5000))).note.unwrap().to_string();
+    let note =
+        assess_in_tree(&tree, &format!("a > /{}", "x".repeat(5000))).note.unwrap().to_string();
     assert!(note.len() < 300, "{note}");
 }
 
 #[test]
 fn no_line_takes_long_to_judge() {
-    let tree = tree(&[]);
+    let tree = test_workspace(&[]);
     let shells = |inner: &str| {
         let inner = inner.replace('\'', "'\\''");
         format!("env {}bash -c '{inner}'", "bash -o ".repeat(14))
     };
     let nested = (0..4).fold("a".to_owned(), |inner, _| shells(&inner));
-    let long = "a".repeat(COMMAND_LINE_BYTES + 1);
+    let long = "a".repeat(MAX_COMMAND_LINE_BYTES + 1);
     for line in [
         nested,
         long,
@@ -519,7 +520,7 @@ fn no_line_takes_long_to_judge() {
         format!("while a; do {} done > /x", "cd a;".repeat(900)),
     ] {
         let begun = std::time::Instant::now();
-        assert!(judged(&tree, &line).effects.is_guarded(), "{}", &line[..20]);
+        assert!(assess_in_tree(&tree, &line).effects.is_always_asked(), "{}", &line[..20]);
         // Less than 1 s where nothing else runs; what grows by the square takes longer than this.
         assert!(begun.elapsed().as_secs() < 10, "{}", &line[..20]);
     }
@@ -527,14 +528,14 @@ fn no_line_takes_long_to_judge() {
 
 #[test]
 fn a_command_may_run_without_a_home() {
-    let tree = tree(&[]);
-    let judged = judge("rm -rf ~", Path::new("/"), None, &tree.workspace);
-    assert!(judged.effects.is_guarded());
+    let tree = test_workspace(&[]);
+    let judged = assess_command("rm -rf ~", Path::new("/"), None, &tree.workspace);
+    assert!(judged.effects.is_always_asked());
 }
 
 #[tokio::test]
 async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
-    let tree = tree(&[("sub/a", "")]);
+    let tree = test_workspace(&[("sub/a", "")]);
     let cwd = tree.workspace.cwd().to_owned();
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
     let registry = Registry::builtin().unwrap();
@@ -550,11 +551,11 @@ async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
         let open = registry
             .announce(&session, &id, &"t".into(), "terminal", &context, &CancellationToken::new())
             .unwrap();
-        let mut call = registry.call("terminal", args, &context);
+        let mut call = registry.prepare_call("terminal", args, &context);
         let preview = call.preview(open.handle()).await.unwrap_or_else(|_| panic!("{command}"));
-        assert_eq!(preview.effects.is_guarded(), texts > 0);
-        open.handle().change(preview.patch);
-        let report = session.with(|session, _| session.board().tool_call(&id).cloned()).unwrap();
+        assert_eq!(preview.effects.is_always_asked(), texts > 0);
+        open.handle().update(preview.patch);
+        let report = session.update(|session, _| session.board().tool_call(&id).cloned()).unwrap();
         assert_eq!(report.title, title);
         assert!(matches!(report.content[0], Content::Terminal(_)));
         assert_eq!(report.content.len(), 1 + texts);

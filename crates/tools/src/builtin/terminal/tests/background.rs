@@ -3,36 +3,36 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use acp_lifecycle::{Effect, Ended, Executor as _};
-use acp_types::{Content, Reason, Status, ToolCallId};
+use acp_lifecycle::{CallExecutor as _, CallOutcome, Effect};
+use acp_types::{CallEndReason, Content, Status, ToolCallId};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Stage;
-use crate::limits::{BACKGROUND_ENDED, BACKGROUND_RUNNING, INPUT_BYTES};
+use super::TestSession;
+use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING, MAX_TERMINAL_INPUT_BYTES};
 
 /// Far beyond what anything here needs; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-impl Stage {
+impl TestSession {
     /// Runs a call, and returns what the model is told.
-    async fn told(&mut self, name: &str, args: Value) -> String {
+    async fn call_text(&mut self, name: &str, args: Value) -> String {
         self.call(name, args).await.0.text
     }
 
     /// Sends a command to the background.
-    async fn sent(&mut self, command: &str) -> String {
-        self.told("terminal", json!({ "command": command, "background": true })).await
+    async fn start_in_background(&mut self, command: &str) -> String {
+        self.call_text("terminal", json!({ "command": command, "background": true })).await
     }
 
     /// Looks at a command until its output has a text; returns all that it showed on the way.
-    async fn until(&mut self, id: &str, text: &str) -> String {
+    async fn read_until(&mut self, id: &str, text: &str) -> String {
         let mut seen = String::new();
         let look = async {
             while !seen.contains(text) {
-                seen += &self.told("terminal_wait", json!({"id": id, "timeout_ms": 20})).await;
+                seen += &self.call_text("terminal_wait", json!({"id": id, "timeout_ms": 20})).await;
             }
         };
         let looked = timeout(PATIENCE, look).await;
@@ -49,38 +49,38 @@ fn endless() -> String {
 }
 
 /// Whether a process runs just this.
-fn runs(command: &str) -> bool {
+fn is_running(command: &str) -> bool {
     let line = command.replace(' ', "\0") + "\0";
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
         std::fs::read(process.path().join("cmdline")).is_ok_and(|read| read == line.as_bytes())
     })
 }
 
-async fn until_runs(command: &str) {
+async fn wait_until_running(command: &str) {
     let begun = async {
-        while !runs(command) {
+        while !is_running(command) {
             tokio::task::yield_now().await;
         }
     };
     assert!(timeout(PATIENCE, begun).await.is_ok(), "{command} does not run");
 }
 
-async fn until_gone(command: &str) {
+async fn wait_until_gone(command: &str) {
     let gone = async {
-        while runs(command) {
+        while is_running(command) {
             tokio::task::yield_now().await;
         }
     };
     assert!(timeout(PATIENCE, gone).await.is_ok(), "{command} still runs");
 }
 
-fn failure(ended: &Ended) -> (Status, Option<Reason>) {
+fn failure(ended: &CallOutcome) -> (Status, Option<CallEndReason>) {
     (ended.status, ended.reason)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let sleep = endless();
     let command = format!("echo begun; cat gate; echo on; exec {sleep}");
     let gate = stage.folder.path().join("root/gate");
@@ -90,7 +90,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert_eq!((ended.status, report.status), (Status::Completed, Status::Completed));
     assert!(ended.text.contains("in the background as bg-1"), "{}", ended.text);
     if !ended.text.ends_with("]\nbegun\n") {
-        stage.until("bg-1", "begun\n").await;
+        stage.read_until("bg-1", "begun\n").await;
     }
     let raw = report.raw_output.unwrap();
     assert_eq!((&raw["background"], &raw["running"]), (&json!("bg-1"), &json!(true)));
@@ -101,33 +101,33 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
             .contains(&Content::text("It still runs, and goes on in the background as bg-1."))
     );
 
-    let nothing = stage.told("terminal_output", json!({ "id": "bg-1" })).await;
+    let nothing = stage.call_text("terminal_output", json!({ "id": "bg-1" })).await;
     assert!(nothing.ends_with("]\n[nothing new]\n"), "{nothing}");
     std::fs::write(&gate, "").unwrap();
-    let seen = stage.until("bg-1", "on\n").await;
+    let seen = stage.read_until("bg-1", "on\n").await;
     assert!(!seen.contains("begun"), "{seen}");
-    let whole = stage.told("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
+    let whole = stage.call_text("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
     assert!(whole.ends_with("]\nbegun\non\n"), "{whole}");
-    let listed = stage.told("terminal_list", json!({})).await;
+    let listed = stage.call_text("terminal_list", json!({})).await;
     assert!(listed.starts_with("bg-1 has run for ") && listed.ends_with(&command), "{listed}");
 
-    until_runs(&sleep).await;
+    wait_until_running(&sleep).await;
     let (stopped, report) = stage.call("terminal_stop", json!({ "id": "bg-1" })).await;
     assert_eq!(stopped.status, Status::Completed);
     assert!(stopped.text.starts_with("[bg-1 ended after "), "{}", stopped.text);
     assert!(stopped.text.contains(": it was stopped]\n"), "{}", stopped.text);
     assert_eq!(report.raw_output.unwrap()["running"], false);
-    until_gone(&sleep).await;
+    wait_until_gone(&sleep).await;
     // Its end was told.
-    assert_eq!(stage.context.workspace.background().next_ended(), None);
-    let again = stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
+    assert_eq!(stage.context.workspace.background().take_ended_id(), None);
+    let again = stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
     assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_at_once_never_gets_there() {
     let (mut stage, (ended, report)) = loop {
-        let mut stage = Stage::new();
+        let mut stage = TestSession::new();
         let args = json!({ "command": "echo no; exit 3", "background": true });
         let called = stage.call("terminal", args).await;
         // On a machine that does something else, "at once" may be later.
@@ -135,30 +135,30 @@ async fn what_ends_at_once_never_gets_there() {
             break (stage, called);
         }
     };
-    assert_eq!(failure(&ended), (Status::Failed, Some(Reason::Error)));
+    assert_eq!(failure(&ended), (Status::Failed, Some(CallEndReason::Error)));
     assert_eq!((ended.text.as_str(), report.meta.exit_code), ("[exit code 3]\nno\n", Some(3)));
-    let listed = stage.told("terminal_list", json!({})).await;
+    let listed = stage.call_text("terminal_list", json!({})).await;
     assert_eq!(listed, "No command of this session is or was in the background.");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let sleep = endless();
     let args = json!({ "command": sleep, "background_after_ms": 1, "timeout_ms": 3000 });
-    let told = stage.told("terminal", args).await;
+    let told = stage.call_text("terminal", args).await;
     assert!(told.contains("goes on in the background as bg-1"), "{told}");
-    let waited = stage.told("terminal_wait", json!({ "id": " bg-1\n" })).await;
+    let waited = stage.call_text("terminal_wait", json!({ "id": " bg-1\n" })).await;
     assert!(waited.contains("ended after its timeout of 3000 ms"), "{waited}");
-    assert!(!runs(&sleep));
+    assert!(!is_running(&sleep));
     // A timeout alone ends it where it is.
     let (ended, _) = stage.call("terminal", json!({ "command": sleep, "timeout_ms": 200 })).await;
-    assert_eq!(failure(&ended), (Status::Failed, Some(Reason::Timeout)));
+    assert_eq!(failure(&ended), (Status::Failed, Some(CallEndReason::Timeout)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let (kept, ended) = (endless(), endless());
     let turn = CancellationToken::new();
     let args = json!({ "command": kept, "background": true });
@@ -166,46 +166,46 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
     let cancel = turn.clone();
     let line = ended.clone();
     let cancelling = tokio::spawn(async move {
-        until_runs(&line).await;
+        wait_until_running(&line).await;
         cancel.cancel();
     });
     // It would have gone on there.
     let args = json!({ "command": ended, "background_after_ms": 20_000 });
     let (told, _) = stage.call_in(&turn, "terminal", args).await;
     cancelling.await.unwrap();
-    assert_eq!(failure(&told), (Status::Cancelled, Some(Reason::Turn)));
-    until_gone(&ended).await;
-    assert!(runs(&kept));
+    assert_eq!(failure(&told), (Status::Cancelled, Some(CallEndReason::Turn)));
+    wait_until_gone(&ended).await;
+    assert!(is_running(&kept));
     // A wait is cancelled, what it waits for is not.
     let turn = CancellationToken::new();
     let cancel = turn.clone();
     let waiting = stage.call_in(&turn, "terminal_wait", json!({ "id": "bg-1" }));
     let (waited, ()) = tokio::join!(waiting, async move { cancel.cancel() });
     assert_eq!(waited.0.status, Status::Cancelled);
-    assert!(runs(&kept));
-    stage.context.workspace.background().end().await;
-    assert!(!runs(&kept));
+    assert!(is_running(&kept));
+    stage.context.workspace.background().stop_all_and_wait().await;
+    assert!(!is_running(&kept));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_end_with_the_session() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let (deaf, polite) = (endless(), endless());
-    stage.sent(&format!("trap '' TERM; {deaf}; {deaf}")).await;
-    stage.sent(&format!("setsid {polite} & wait")).await;
-    until_runs(&deaf).await;
-    until_runs(&polite).await;
-    let Stage { context, session, .. } = stage;
+    stage.start_in_background(&format!("trap '' TERM; {deaf}; {deaf}")).await;
+    stage.start_in_background(&format!("setsid {polite} & wait")).await;
+    wait_until_running(&deaf).await;
+    wait_until_running(&polite).await;
+    let TestSession { context, session, .. } = stage;
     drop((context, session));
-    until_gone(&deaf).await;
-    until_gone(&polite).await;
+    wait_until_gone(&deaf).await;
+    wait_until_gone(&polite).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_run_and_no_more_are_remembered_than_may() {
-    let mut stage = Stage::new();
-    for _ in 0..BACKGROUND_RUNNING {
-        stage.sent(&endless()).await;
+    let mut stage = TestSession::new();
+    for _ in 0..MAX_BACKGROUND_RUNNING {
+        stage.start_in_background(&endless()).await;
     }
     let args = json!({ "command": "true", "background": true });
     let (ended, report) = stage.call("terminal", args).await;
@@ -213,42 +213,42 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
     assert_eq!(report.raw_output.unwrap()["code"], "too_many");
     // In the foreground it runs on, and to its end.
     let args = json!({ "command": "sleep 0.2; echo done", "background_after_ms": 1 });
-    assert_eq!(stage.told("terminal", args).await, "[exit code 0]\ndone\n");
-    stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
+    assert_eq!(stage.call_text("terminal", args).await, "[exit code 0]\ndone\n");
+    stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
     let args = json!({ "command": endless(), "background": true });
     assert_eq!(stage.call("terminal", args).await.0.status, Status::Completed);
 
     let background = stage.context.workspace.clone();
     let background = background.background();
-    for place in 0..=BACKGROUND_ENDED {
-        stage.told("terminal_stop", json!({ "id": format!("bg-{}", place + 2) })).await;
+    for place in 0..=MAX_BACKGROUND_ENDED_KEPT {
+        stage.call_text("terminal_stop", json!({ "id": format!("bg-{}", place + 2) })).await;
         let args = json!({ "command": "read", "tty": true, "background_after_ms": 1 });
-        stage.told("terminal", args).await;
+        stage.call_text("terminal", args).await;
     }
     let ended = background.list().iter().filter(|command| !command.is_running()).count();
-    assert_eq!(ended, BACKGROUND_ENDED);
+    assert_eq!(ended, MAX_BACKGROUND_ENDED_KEPT);
     assert!(background.find("bg-1").is_none());
-    background.end().await;
-    assert!(background.reserve().is_none());
+    background.stop_all_and_wait().await;
+    assert!(background.reserve_slot().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_is_typed_at() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let line = r#"stty -echo; echo ready; while read -r x; do echo "got <$x>"; done; echo over"#;
     let args = json!({ "command": line, "background": true, "tty": true });
-    let told = stage.told("terminal", args).await;
+    let told = stage.call_text("terminal", args).await;
     assert!(told.contains("terminal_input types at its terminal"), "{told}");
     if !told.contains("ready") {
-        stage.until("bg-1", "ready").await;
+        stage.read_until("bg-1", "ready").await;
     }
-    let typed = stage.told("terminal_input", json!({ "id": "bg-1", "text": "a\n" })).await;
+    let typed = stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "a\n" })).await;
     if !typed.contains("got <a>\n") {
-        stage.until("bg-1", "got <a>\n").await;
+        stage.read_until("bg-1", "got <a>\n").await;
     }
-    stage.until("bg-1", "and waits for input]").await;
-    stage.told("terminal_input", json!({ "id": "bg-1", "text": "bc\n\u{4}" })).await;
-    let end = stage.told("terminal_wait", json!({ "id": "bg-1" })).await;
+    stage.read_until("bg-1", "and waits for input]").await;
+    stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "bc\n\u{4}" })).await;
+    let end = stage.call_text("terminal_wait", json!({ "id": "bg-1" })).await;
     let (whole, report) =
         stage.call("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
     assert!(whole.text.ends_with("got <bc>\nover\n"), "{} {end}", whole.text);
@@ -259,17 +259,17 @@ async fn a_terminal_is_typed_at() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let line = "stty raw -echo; trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
     let args = json!({ "command": line, "background": true, "tty": true });
-    let told = stage.told("terminal", args).await;
+    let told = stage.call_text("terminal", args).await;
     if !told.contains("ready") {
-        stage.until("bg-1", "ready").await;
+        stage.read_until("bg-1", "ready").await;
     }
     // A terminal has room for some 64 KiB that nobody reads.
     let mut failed = None;
     for _ in 0..40 {
-        let text = "x".repeat(INPUT_BYTES - 1) + "\n";
+        let text = "x".repeat(MAX_TERMINAL_INPUT_BYTES - 1) + "\n";
         let (ended, _) = stage.call("terminal_input", json!({ "id": "bg-1", "text": text })).await;
         if ended.status == Status::Failed {
             failed = Some(ended.text);
@@ -277,46 +277,51 @@ async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
         }
     }
     assert!(failed.is_some_and(|text| text.starts_with("Only ")));
-    stage.told("terminal_stop", json!({ "id": "bg-1" })).await;
+    stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
 
     let line = "trap 'echo caught; exit 7' INT; echo ready; sleep 600 & wait";
     let args = json!({ "command": line, "background": true, "tty": true });
-    let told = stage.told("terminal", args).await;
+    let told = stage.call_text("terminal", args).await;
     if !told.contains("ready") {
-        stage.until("bg-2", "ready").await;
+        stage.read_until("bg-2", "ready").await;
     }
-    stage.told("terminal_input", json!({ "id": "bg-2", "text": "\u{3}" })).await;
-    let end = stage.told("terminal_wait", json!({ "id": "bg-2" })).await;
-    let whole = stage.told("terminal_output", json!({ "id": "bg-2", "whole": true })).await;
+    stage.call_text("terminal_input", json!({ "id": "bg-2", "text": "\u{3}" })).await;
+    let end = stage.call_text("terminal_wait", json!({ "id": "bg-2" })).await;
+    let whole = stage.call_text("terminal_output", json!({ "id": "bg-2", "whole": true })).await;
     assert!(whole.contains("caught") && whole.contains("exit code 7"), "{whole} {end}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_that_waits_for_an_answer_goes_on_in_the_background() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let line = r#"read -r -p "name? " x; echo "hello $x""#;
-    let told = stage.told("terminal", json!({ "command": line, "tty": true })).await;
+    let told = stage.call_text("terminal", json!({ "command": line, "tty": true })).await;
     assert!(told.starts_with("[It may be waiting for input, and goes on in the background"));
     assert!(told.ends_with("]\nname? "), "{told}");
-    let typed = stage.told("terminal_input", json!({ "id": "bg-1", "text": "Ann\n" })).await;
-    let end = typed + &stage.told("terminal_wait", json!({ "id": "bg-1" })).await;
+    let typed = stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "Ann\n" })).await;
+    let end = typed + &stage.call_text("terminal_wait", json!({ "id": "bg-1" })).await;
     assert!(end.contains("hello Ann"), "{end}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_is_said() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let input = |id: &str, text: &str| json!({ "id": id, "text": text });
     let (_, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
     assert_eq!(report.raw_output.unwrap()["code"], "not_found");
-    stage.sent(&endless()).await;
+    stage.start_in_background(&endless()).await;
     for (tool, args, code, text) in [
         ("terminal_output", json!({ "id": "bg-7" }), "not_found", "bg-1"),
         ("terminal_wait", json!({ "id": "" }), "not_found", "bg-1"),
         ("terminal_stop", json!({ "id": "1" }), "not_found", "bg-1"),
         ("terminal_input", input("bg-1", "y\n"), "invalid_arguments", "`tty`"),
         ("terminal_input", input("bg-1", ""), "invalid_arguments", "empty"),
-        ("terminal_input", input("bg-1", &"x".repeat(INPUT_BYTES + 1)), "too_large", "4000"),
+        (
+            "terminal_input",
+            input("bg-1", &"x".repeat(MAX_TERMINAL_INPUT_BYTES + 1)),
+            "too_large",
+            "4000",
+        ),
     ] {
         let (ended, report) = stage.call(tool, args).await;
         assert_eq!(ended.status, Status::Failed, "{tool}");
@@ -327,10 +332,10 @@ async fn what_cannot_be_is_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     let args = json!({ "command": "cat", "background": true, "tty": true });
-    stage.told("terminal", args).await;
-    let Stage { session, registry, context, .. } = &stage;
+    stage.call_text("terminal", args).await;
+    let TestSession { session, registry, context, .. } = &stage;
     let cancel = CancellationToken::new();
     for (place, (tool, text, effects, is_guarded)) in [
         ("terminal_input", Some("cargo test\n"), vec![&Effect::Unknown], false),
@@ -353,9 +358,10 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
         };
         let id = ToolCallId::new(format!("look{place}"));
         let open = registry.announce(session, &id, &"t".into(), tool, context, &cancel).unwrap();
-        let preview = registry.call(tool, args, context).preview(open.handle()).await.unwrap();
+        let preview =
+            registry.prepare_call(tool, args, context).preview(open.handle()).await.unwrap();
         assert_eq!(preview.effects.iter().collect::<Vec<_>>(), effects, "{tool}");
-        assert_eq!(preview.effects.is_guarded(), is_guarded, "{tool}: {text:?}");
+        assert_eq!(preview.effects.is_always_asked(), is_guarded, "{tool}: {text:?}");
         let title = session.tool_call(&id).unwrap().title;
         assert!(title.contains("`cat`"), "{title}");
         let plain = text.map(str::trim_end).filter(|text| !text.contains(char::is_control));
@@ -365,18 +371,18 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_is_told_once_and_secrets_never() {
-    let mut stage = Stage::new();
+    let mut stage = TestSession::new();
     std::fs::write(stage.folder.path().join("root/notes.txt"), "hunter2hunter2\n").unwrap();
     let gate = stage.folder.path().join("root/gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
-    stage.sent("cat notes.txt gate notes.txt; : hunter2hunter2; exit 4").await;
+    stage.start_in_background("cat notes.txt gate notes.txt; : hunter2hunter2; exit 4").await;
     let background = stage.context.workspace.clone();
     let background = background.background();
-    assert_eq!(background.next_ended(), None);
+    assert_eq!(background.take_ended_id(), None);
     std::fs::write(&gate, "").unwrap();
-    background.ended("bg-1").await;
-    assert_eq!(background.next_ended().as_deref(), Some("bg-1"));
-    assert_eq!(background.next_ended(), None);
+    background.wait_ended("bg-1").await;
+    assert_eq!(background.take_ended_id().as_deref(), Some("bg-1"));
+    assert_eq!(background.take_ended_id(), None);
     let (told, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
     assert!(
         told.text.contains(": exit code 4]\n") && told.text.ends_with("\n[redacted]\n"),
@@ -384,7 +390,7 @@ async fn an_end_is_told_once_and_secrets_never() {
         told.text
     );
     assert!(report.title.contains("which has ended"), "{}", report.title);
-    let whole = stage.told("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
+    let whole = stage.call_text("terminal_output", json!({ "id": "bg-1", "whole": true })).await;
     assert!(whole.ends_with("]\n[redacted]\n[redacted]\n"), "{whole}");
     let (listed, report) = stage.call("terminal_list", json!({})).await;
     let shown = format!("{} {report:?}", listed.text);

@@ -5,19 +5,26 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};
 
-use super::{BEGINNING, CALL, END, Line, Manner, Names, Prepared, fresh, spare};
+use super::{
+    JOURNAL_PREFIX, JournalFile, JournalRecord, JournalWriteKind, PreparedFile, TEMPORARY_PREFIX,
+    TEMPORARY_SUFFIX, new_content_name, old_file_name,
+};
+use crate::files::content_hash::ContentHash;
 use crate::files::contents::overwrite;
-use crate::files::stamp::Stamp;
-use crate::files::system::read_capped;
-use crate::files::system::{Dir, Kind, Root, links};
-use crate::limits::{COUNTED_DEPTH, DIRECTORY_ENTRIES, EDIT_FILES, FILE_BYTES, JOURNAL_BYTES};
+use crate::files::system::read_to_cap;
+use crate::files::system::{Dir, FileKind, PinnedDirectory, link_count};
+use crate::limits::{
+    MAX_COUNTED_DEPTH, MAX_DIRECTORY_ENTRIES, MAX_FILES_PER_EDIT_CALL, MAX_JOURNAL_BYTES,
+    MAX_WHOLE_FILE_BYTES,
+};
 
 /// Puts in order what killed processes left, as their journals in a folder say. What cannot be done
 /// is left for the next time.
 pub(crate) fn replay(folder: &Path) {
     let Ok(journals) = fs::read_dir(folder) else { return };
     let is_call = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(CALL.as_bytes()))
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(JOURNAL_PREFIX.as_bytes()))
     };
     for journal in journals.flatten().map(|entry| entry.path()).filter(is_call) {
         // The lock is held until it is removed: who begins one now waits for that, and sees it.
@@ -29,85 +36,91 @@ pub(crate) fn replay(folder: &Path) {
 }
 
 fn replay_one(file: &File) -> io::Result<()> {
-    if links(&file.metadata()?) == 0 {
+    if link_count(&file.metadata()?) == 0 {
         // Another process has put it in order meanwhile.
         return Ok(());
     }
     let (mut names, mut prepared, mut is_done) = (Vec::new(), Vec::new(), false);
-    for line in BufReader::new(file.take(JOURNAL_BYTES)).lines() {
+    for line in BufReader::new(file.take(MAX_JOURNAL_BYTES)).lines() {
         // A last line that was cut short says nothing.
         match serde_json::from_str(&line?) {
-            Ok(Line::Begin(begun)) => names = begun,
-            Ok(Line::Ready(ready)) => prepared = ready,
-            Ok(Line::Done) => is_done = true,
+            Ok(JournalRecord::Begin(begun)) => names = begun,
+            Ok(JournalRecord::Ready(ready)) => prepared = ready,
+            Ok(JournalRecord::Done) => is_done = true,
             Err(_) => break,
         }
     }
     let mut outcome = Ok(());
-    for (at, names) in names.iter().enumerate().take(EDIT_FILES).rev() {
+    for (at, names) in names.iter().enumerate().take(MAX_FILES_PER_EDIT_CALL).rev() {
         let left = match prepared.get(at) {
-            None => Left::Begun,
-            Some(prepared) if is_done => Left::Done(prepared),
-            Some(prepared) => Left::Ready(prepared),
+            None => ReplayStage::Begun,
+            Some(prepared) if is_done => ReplayStage::Done(prepared),
+            Some(prepared) => ReplayStage::Ready(prepared),
         };
         // One that fails must not keep the others as they are.
-        outcome = outcome.and(names.put_in_order(&left).or_else(unless_missing));
+        outcome = outcome.and(names.recover(&left).or_else(ignore_missing));
     }
     outcome
 }
 
 /// How far a file came.
-enum Left<'a> {
+enum ReplayStage<'a> {
     /// The files beside it may be there.
     Begun,
     /// It may be in its place, or partly.
-    Ready(&'a Prepared),
+    Ready(&'a PreparedFile),
     /// It is.
-    Done(&'a Prepared),
+    Done(&'a PreparedFile),
 }
 
-impl Names {
+impl JournalFile {
     /// Makes the file the old one again, if it was not finished, and removes what lies beside it.
-    fn put_in_order(&self, left: &Left<'_>) -> io::Result<()> {
-        if !is_temporary(&self.temporary) || !is_name(&self.name) {
+    fn recover(&self, left: &ReplayStage<'_>) -> io::Result<()> {
+        if !is_temporary(&self.temporary) || !is_single_component(&self.name) {
             return Ok(());
         }
-        let pin = |path: &OsString| Root::pin(Path::new(path))?.dir(Path::new(""));
+        let pin = |path: &OsString| PinnedDirectory::pin(Path::new(path))?.open_dir(Path::new(""));
         let copies = self.copies.as_ref().map(pin).transpose();
-        let is_ready = matches!(left, Left::Ready(_));
+        let is_ready = matches!(left, ReplayStage::Ready(_));
         let cleaned = copies.and_then(|copies| match pin(&self.dir) {
-            Ok(dir) => self.clean(&dir, copies.as_ref().unwrap_or(&dir), left),
+            Ok(dir) => self.recover_in_dir(&dir, copies.as_ref().unwrap_or(&dir), left),
             // Nothing of a folder that is gone needs its copies.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !is_ready => {
-                copies.map_or(Ok(()), |copies| self.remove_beside(&copies, left))
+                copies.map_or(Ok(()), |copies| self.remove_temporaries(&copies, left))
             }
             // It may be mounted later, and then the file is put in order; with its age the journal
             // goes in any case.
             Err(error) => Err(io::Error::other(error)),
         });
-        let cleaned = cleaned.or_else(unless_missing);
-        if !matches!(left, Left::Done(_)) {
+        let cleaned = cleaned.or_else(ignore_missing);
+        if !matches!(left, ReplayStage::Done(_)) {
             // What is not empty stays.
             self.made.iter().rev().for_each(|made| drop(fs::remove_dir(made)));
         }
         cleaned
     }
 
-    fn clean(&self, dir: &Dir, copies: &Dir, left: &Left<'_>) -> io::Result<()> {
+    fn recover_in_dir(&self, dir: &Dir, copies: &Dir, left: &ReplayStage<'_>) -> io::Result<()> {
         match left {
-            Left::Ready(prepared) => self.restore(dir, copies, prepared).or_else(unless_missing)?,
-            Left::Done(Prepared { way: Manner::Aside, .. }) => {
+            ReplayStage::Ready(prepared) => {
+                self.restore_old_file(dir, copies, prepared).or_else(ignore_missing)?
+            }
+            ReplayStage::Done(PreparedFile { way: JournalWriteKind::Aside, .. }) => {
                 return remove_tree(dir, &self.temporary);
             }
-            Left::Begun | Left::Done(_) => {}
+            ReplayStage::Begun | ReplayStage::Done(_) => {}
         }
-        self.remove_beside(copies, left)
+        self.remove_temporaries(copies, left)
     }
 
-    fn remove_beside(&self, dir: &Dir, left: &Left<'_>) -> io::Result<()> {
-        for beside in [spare(&self.temporary), fresh(&self.temporary), self.temporary.clone()] {
+    fn remove_temporaries(&self, dir: &Dir, left: &ReplayStage<'_>) -> io::Result<()> {
+        for beside in [
+            old_file_name(&self.temporary),
+            new_content_name(&self.temporary),
+            self.temporary.clone(),
+        ] {
             if is_removable(dir, &beside, left) {
-                dir.remove(&beside).or_else(unless_missing)?;
+                dir.remove(&beside).or_else(ignore_missing)?;
             }
         }
         Ok(())
@@ -115,51 +128,52 @@ impl Names {
 
     /// Makes the file the old one again, if it holds just what was being written: any other was
     /// changed since, and stays.
-    fn restore(&self, dir: &Dir, copies: &Dir, prepared: &Prepared) -> io::Result<()> {
+    fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PreparedFile) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
-            let is_ours = dir.identity(&self.name).is_ok_and(|there| there == prepared.ours);
-            let is_after = |bytes: Vec<u8>| Stamp::of(&bytes).as_bytes() == &prepared.after;
+            let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
+            let is_after =
+                |bytes: Vec<u8>| ContentHash::of_bytes(&bytes).as_bytes() == &prepared.after;
             Ok(is_ours && read(dir, &self.name)?.is_some_and(is_after))
         };
         match prepared.way {
-            Manner::Add if is_there()? => dir.remove(&self.name),
-            Manner::Replace if is_there()? => {
-                let old = spare(&self.temporary);
+            JournalWriteKind::Add if is_there()? => dir.remove(&self.name),
+            JournalWriteKind::Replace if is_there()? => {
+                let old = old_file_name(&self.temporary);
                 // Without a spare name, the one beside it is the old one now.
-                let old = if dir.identity(&old).is_ok() { &old } else { &self.temporary };
+                let old = if dir.entry_id(&old).is_ok() { &old } else { &self.temporary };
                 dir.replace(old, &self.name)
             }
-            Manner::InPlace => {
-                let [old, new] = [self.temporary.clone(), fresh(&self.temporary)];
+            JournalWriteKind::InPlace => {
+                let [old, new] = [self.temporary.clone(), new_content_name(&self.temporary)];
                 let (old, new) = (read(copies, &old)?, read(copies, &new)?);
                 let now = read(dir, &self.name)?;
                 if let (Some(old), Some(new), Some(now)) = (old, new, now)
                     && now != old
                     && is_torn(&now, &old, &new)
                 {
-                    overwrite(&dir.change(&self.name)?, &old)?;
+                    overwrite(&dir.open_read_write(&self.name)?, &old)?;
                 }
                 Ok(())
             }
             // Nobody who made it again in the meantime loses it.
-            Manner::Aside => match dir.rename(&self.temporary, &self.name) {
+            JournalWriteKind::Aside => match dir.rename(&self.temporary, &self.name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 other => other,
             },
-            Manner::Add | Manner::Replace => Ok(()),
+            JournalWriteKind::Add | JournalWriteKind::Replace => Ok(()),
         }
     }
 }
 
 /// Whether what lies beside a file is needless: the new one or the old one, but not what somebody
 /// else wrote while they were exchanged, nor what was out of the way and has no name any more.
-fn is_removable(dir: &Dir, name: &OsStr, left: &Left<'_>) -> bool {
+fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     match left {
-        Left::Ready(Prepared { way: Manner::Aside, .. }) => false,
-        Left::Ready(Prepared { way: Manner::Replace, ours, old, .. }) => dir
-            .identity(name)
+        ReplayStage::Ready(PreparedFile { way: JournalWriteKind::Aside, .. }) => false,
+        ReplayStage::Ready(PreparedFile { way: JournalWriteKind::Replace, ours, old, .. }) => dir
+            .entry_id(name)
             .is_ok_and(|there| there == *ours || old.is_none_or(|old| there == old)),
-        Left::Ready(_) | Left::Begun | Left::Done(_) => true,
+        ReplayStage::Ready(_) | ReplayStage::Begun | ReplayStage::Done(_) => true,
     }
 }
 
@@ -177,28 +191,28 @@ fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     };
     let is_length = (new.len().min(old.len())..=new.len().max(old.len())).contains(&now.len());
     let is_block = |at: usize| {
-        let block = at..now.len().min(at + BLOCK_BYTES);
+        let block = at..now.len().min(at + DISK_BLOCK_BYTES);
         [old, new].iter().any(|of| of.get(block.clone()) == Some(&now[block.clone()]))
     };
     let is_killed = || start >= end || new.get(start..end) == Some(&now[start..end]);
-    is_length && (is_killed() || (0..now.len()).step_by(BLOCK_BYTES).all(is_block))
+    is_length && (is_killed() || (0..now.len()).step_by(DISK_BLOCK_BYTES).all(is_block))
 }
 
 /// Bytes that a disk writes whole or not at all.
-const BLOCK_BYTES: usize = 512;
+const DISK_BLOCK_BYTES: usize = 512;
 
 /// Removes a directory with all that is in it, or whatever else has that name. What is too deep or
 /// too much stays.
 pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     fn remove(dir: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
-        if dir.kind(name)? != Kind::Directory {
+        if dir.kind(name)? != FileKind::Directory {
             return dir.remove(name);
         }
-        if depth > COUNTED_DEPTH {
+        if depth > MAX_COUNTED_DEPTH {
             return Err(io::Error::other("directories are nested too deeply"));
         }
-        let inner = dir.dir(name)?;
-        for entry in inner.entries(DIRECTORY_ENTRIES)?.0 {
+        let inner = dir.open_dir(name)?;
+        for entry in inner.entries(MAX_DIRECTORY_ENTRIES)?.0 {
             remove(&inner, &entry.name, depth + 1)?;
         }
         dir.remove_dir(name)
@@ -208,32 +222,35 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
 
 /// Reads a whole file; nothing of one that is too large to be one of a call.
 fn read(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
-    read_capped(&dir.open(name)?, FILE_BYTES)
+    read_to_cap(&dir.open(name)?, MAX_WHOLE_FILE_BYTES)
 }
 
-fn unless_missing(error: io::Error) -> io::Result<()> {
+fn ignore_missing(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-fn is_name(name: &OsStr) -> bool {
+fn is_single_component(name: &OsStr) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
 fn is_temporary(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
-        name.starts_with(BEGINNING) && name.ends_with(END) && !name.contains('/')
+        name.starts_with(TEMPORARY_PREFIX)
+            && name.ends_with(TEMPORARY_SUFFIX)
+            && !name.contains('/')
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK_BYTES, is_torn};
+    use super::{DISK_BLOCK_BYTES, is_torn};
 
     /// A file of three blocks and a half, each of one letter.
     fn blocks(letters: &str) -> Vec<u8> {
-        let whole: Vec<u8> = letters.bytes().flat_map(|letter| vec![letter; BLOCK_BYTES]).collect();
-        whole[..whole.len() - BLOCK_BYTES / 2].to_vec()
+        let whole: Vec<u8> =
+            letters.bytes().flat_map(|letter| vec![letter; DISK_BLOCK_BYTES]).collect();
+        whole[..whole.len() - DISK_BLOCK_BYTES / 2].to_vec()
     }
 
     #[test]
@@ -250,7 +267,7 @@ mod tests {
             assert_eq!(is_torn(&blocks(now), &old, &new), expected, "{now}");
         }
         let mut half = blocks("bbaa");
-        half[BLOCK_BYTES + 7] = b'a';
+        half[DISK_BLOCK_BYTES + 7] = b'a';
         assert!(!is_torn(&half, &old, &new));
     }
 }

@@ -11,14 +11,14 @@ use rustix::fs as sys;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::super::{Audience, Entry, Identity, Kind, Look};
+use super::super::{DirectoryEntry, EntryMetadata, FileId, FileKind, FileVisibility};
 #[cfg(test)]
-use super::rename::pretence;
-use super::rename::{Manner, is_without_second_names, linked, renamed};
-use super::{DIRECTORY, LOOK, QUIETLY, READ};
+use super::rename::simulated_file_system;
+use super::rename::{RenameMode, hard_link, is_hard_link_refused, rename_with};
+use super::{NONBLOCKING_FLAGS, OPEN_DIRECTORY_FLAGS, OPEN_PATH_FLAGS, OPEN_READ_FLAGS};
 
-const CHANGE: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(QUIETLY);
-const CREATE: OFlags = CHANGE.union(OFlags::CREATE).union(OFlags::EXCL);
+const OPEN_READ_WRITE_FLAGS: OFlags = OFlags::RDWR.union(OFlags::NOFOLLOW).union(NONBLOCKING_FLAGS);
+const CREATE_NEW_FLAGS: OFlags = OPEN_READ_WRITE_FLAGS.union(OFlags::CREATE).union(OFlags::EXCL);
 
 /// An open directory. All names are single components and links in them are not followed.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Dir(pub(super) OwnedFd);
 
 impl Dir {
     /// Returns at most `max` entries, in no order, and whether there are more.
-    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<Entry>, bool)> {
+    pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
@@ -35,9 +35,10 @@ impl Dir {
         &self,
         max: usize,
         mut goes_on: impl FnMut() -> bool,
-    ) -> io::Result<(Vec<Entry>, bool)> {
+    ) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         let mut entries = Vec::new();
-        let readable = sys::openat(&self.0, ".", READ | OFlags::DIRECTORY, Mode::empty())?;
+        let readable =
+            sys::openat(&self.0, ".", OPEN_READ_FLAGS | OFlags::DIRECTORY, Mode::empty())?;
         for entry in sys::Dir::new(readable)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
@@ -50,10 +51,10 @@ impl Dir {
             let name = OsStr::from_bytes(name).to_owned();
             let kind = match entry.file_type() {
                 // Some file systems do not report it at once.
-                FileType::Unknown => self.kind(&name).unwrap_or(Kind::Special),
+                FileType::Unknown => self.kind(&name).unwrap_or(FileKind::Special),
                 known => known.into(),
             };
-            entries.push(Entry { name, kind });
+            entries.push(DirectoryEntry { name, kind });
         }
         Ok((entries, false))
     }
@@ -63,45 +64,45 @@ impl Dir {
         sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<Kind> {
+    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
 
     /// Returns a path to this directory whatever its name is, for processes that inherit it: it is to
     /// be held until they have gone there.
-    pub(crate) fn path_by_descriptor(&self) -> Option<PathBuf> {
+    pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
         // Without `/proc` no command runs, and says so itself.
         (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
     /// Returns the identity of this directory, unique in the system.
-    pub(crate) fn itself(&self) -> io::Result<Identity> {
+    pub(crate) fn own_id(&self) -> io::Result<FileId> {
         let stat = sys::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
     /// Returns the identity of a file, unique in the system.
-    pub(crate) fn identity(&self, name: &OsStr) -> io::Result<Identity> {
+    pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
     /// Holds a file without reading it. As long as it is held no other file gets its
     /// [identity](Self::identity), also when it has no name any more.
-    pub(crate) fn hold(&self, name: &OsStr) -> io::Result<File> {
-        let flags = LOOK | OFlags::NOFOLLOW;
+    pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OPEN_PATH_FLAGS | OFlags::NOFOLLOW;
         Ok(sys::openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
     /// Looks at what is at a name.
-    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Look> {
+    pub(crate) fn entry_metadata(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let time = |seconds: i128, nanoseconds: i128| seconds * 1_000_000_000 + nanoseconds;
-        Ok(Look {
+        Ok(EntryMetadata {
             kind: FileType::from_raw_mode(stat.st_mode).into(),
-            identity: (stat.st_dev, stat.st_ino),
+            file_id: (stat.st_dev, stat.st_ino),
             bytes: u64::try_from(stat.st_size).unwrap_or(0),
             modified: time(stat.st_mtime.into(), stat.st_mtime_nsec.into()),
             changed: time(stat.st_ctime.into(), stat.st_ctime_nsec.into()),
@@ -109,13 +110,13 @@ impl Dir {
     }
 
     /// Opens a directory in this one.
-    pub(crate) fn dir(&self, name: &OsStr) -> io::Result<Self> {
-        let flags = DIRECTORY | OFlags::NOFOLLOW;
+    pub(crate) fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = OPEN_DIRECTORY_FLAGS | OFlags::NOFOLLOW;
         Ok(Self(sys::openat(&self.0, name, flags, Mode::empty())?))
     }
 
     /// Whether both are on one file system, so that files can be moved from one to the other.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_on_same_file_system(&self, other: &Self) -> bool {
         let device = |dir: &Self| sys::fstat(&dir.0).map(|stat| stat.st_dev);
         device(self).is_ok_and(|own| device(other) == Ok(own))
     }
@@ -125,22 +126,22 @@ impl Dir {
     }
 
     /// Opens a file for reading and writing.
-    pub(crate) fn change(&self, name: &OsStr) -> io::Result<File> {
-        Ok(sys::openat(&self.0, name, CHANGE, Mode::empty())?.into())
+    pub(crate) fn open_read_write(&self, name: &OsStr) -> io::Result<File> {
+        Ok(sys::openat(&self.0, name, OPEN_READ_WRITE_FLAGS, Mode::empty())?.into())
     }
 
     /// Opens a file for reading, whatever it is. It never blocks.
     pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
-        Ok(sys::openat(&self.0, name, READ | OFlags::NOFOLLOW, Mode::empty())?.into())
+        Ok(sys::openat(&self.0, name, OPEN_READ_FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
     /// Makes a file that was not there.
-    pub(crate) fn create(&self, name: &OsStr, audience: Audience) -> io::Result<File> {
+    pub(crate) fn create(&self, name: &OsStr, audience: FileVisibility) -> io::Result<File> {
         let mode = match audience {
-            Audience::Owner => 0o600,
-            Audience::Everyone => 0o666,
+            FileVisibility::Owner => 0o600,
+            FileVisibility::Everyone => 0o666,
         };
-        Ok(sys::openat(&self.0, name, CREATE, Mode::from_raw_mode(mode))?.into())
+        Ok(sys::openat(&self.0, name, CREATE_NEW_FLAGS, Mode::from_raw_mode(mode))?.into())
     }
 
     pub(crate) fn create_dir(&self, name: &OsStr) -> io::Result<()> {
@@ -156,13 +157,13 @@ impl Dir {
     ///
     /// It is unsupported where the system or the file system cannot do that.
     pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
-        let done = renamed(&self.0, one, &self.0, other, Manner::Exchanging);
+        let done = rename_with(&self.0, one, &self.0, other, RenameMode::Exchange);
         done.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
     }
 
     /// Gives a file one more name, which nothing has.
     pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        linked(&self.0, from, &self.0, to)
+        hard_link(&self.0, from, &self.0, to)
     }
 
     /// Moves a file to a name that nothing has.
@@ -172,30 +173,32 @@ impl Dir {
 
     /// Moves a file or directory to a name in another directory that nothing has.
     pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
-        if let Some(done) = renamed(&self.0, from, &dir.0, to, Manner::ReplacingNothing) {
+        if let Some(done) = rename_with(&self.0, from, &dir.0, to, RenameMode::NoReplace) {
             return done;
         }
         // As not every file system can.
-        match linked(&self.0, from, &dir.0, to) {
+        match hard_link(&self.0, from, &dir.0, to) {
             Ok(()) => self.remove(from).inspect_err(|_| {
                 // It stays where it was, if it still is what has the other name.
-                let identities = (self.identity(from).ok(), dir.identity(to).ok());
+                let identities = (self.entry_id(from).ok(), dir.entry_id(to).ok());
                 if identities.0.is_some() && identities.0 == identities.1 {
                     drop(dir.remove(to));
                 }
             }),
-            Err(error) if is_without_second_names(&error) => self.rename_reserved(from, dir, to),
+            Err(error) if is_hard_link_refused(&error) => {
+                self.rename_over_placeholder(from, dir, to)
+            }
             Err(error) => Err(error),
         }
     }
 
     /// The same for what gets no second name, as a directory: the name is taken by something empty
     /// first, which is refused where something has it.
-    fn rename_reserved(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
-        let is_directory = self.kind(from)? == Kind::Directory;
+    fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
+        let is_directory = self.kind(from)? == FileKind::Directory;
         match is_directory {
             true => dir.create_dir(to)?,
-            false => drop(dir.create(to, Audience::Owner)?),
+            false => drop(dir.create(to, FileVisibility::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
             // A directory that is not empty any more belongs to another program, and stays.
@@ -207,7 +210,8 @@ impl Dir {
     /// Waits until the disk has the names in it, where that can be had: not of a directory that may
     /// not be read, nor in every file system.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        let readable = sys::openat(&self.0, ".", READ | OFlags::DIRECTORY, Mode::empty());
+        let readable =
+            sys::openat(&self.0, ".", OPEN_READ_FLAGS | OFlags::DIRECTORY, Mode::empty());
         match readable.and_then(sys::fsync) {
             Err(
                 Errno::ACCESS
@@ -224,8 +228,8 @@ impl Dir {
 
     /// Checks that files can be made in it, renamed and removed, by what the system says of it
     /// without trying.
-    pub(crate) fn require_taking(&self) -> io::Result<()> {
-        self.require(".".as_ref(), Access::WRITE_OK | Access::EXEC_OK)?;
+    pub(crate) fn require_can_create(&self) -> io::Result<()> {
+        self.require_access(".".as_ref(), Access::WRITE_OK | Access::EXEC_OK)?;
         #[cfg(target_os = "linux")]
         {
             use sys::StatxAttributes as Attributes;
@@ -239,10 +243,10 @@ impl Dir {
 
     /// Checks that a file can be written, without opening it: some watch files for that.
     pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
-        self.require(name, Access::WRITE_OK)
+        self.require_access(name, Access::WRITE_OK)
     }
 
-    fn require(&self, name: &OsStr, access: Access) -> io::Result<()> {
+    fn require_access(&self, name: &OsStr, access: Access) -> io::Result<()> {
         match sys::accessat(&self.0, name, access, AtFlags::EACCESS) {
             // Not known before it is tried.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
@@ -254,7 +258,7 @@ impl Dir {
     /// renamed nor removed.
     pub(crate) fn is_mounted(&self, name: &OsStr) -> bool {
         #[cfg(test)]
-        if pretence::is_mounted() {
+        if simulated_file_system::is_mounted() {
             return true;
         }
         #[cfg(target_os = "linux")]
@@ -264,7 +268,7 @@ impl Dir {
             return found.contains(sys::StatxAttributes::MOUNT_ROOT);
         }
         // Before Linux 5.8; a file from elsewhere on the same file system is not noticed.
-        self.itself().ok().zip(self.identity(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
+        self.own_id().ok().zip(self.entry_id(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
     }
 
     /// Returns the attributes that a name has, and those that the file system knows.
@@ -277,15 +281,15 @@ impl Dir {
 
     /// Makes a file its owner's alone, and returns the mode that it had if that was another one.
     /// Nothing is done to what has another name too, or is no file.
-    pub(crate) fn take_mode(&self, name: &OsStr) -> io::Result<Option<u32>> {
-        const OWN: u32 = 0o600;
+    pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
+        const OWNER_ONLY_MODE: u32 = 0o600;
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = stat.st_mode & 0o7777;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !is_file || stat.st_nlink != 1 || mode == OWN {
+        if !is_file || stat.st_nlink != 1 || mode == OWNER_ONLY_MODE {
             return Ok(None);
         }
-        self.set_mode(name, OWN)?;
+        self.set_mode(name, OWNER_ONLY_MODE)?;
         Ok(Some(mode))
     }
 
@@ -295,7 +299,7 @@ impl Dir {
     }
 
     /// Returns how many bytes its file system has room for.
-    pub(crate) fn room(&self) -> io::Result<u64> {
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         let found = sys::fstatvfs(&self.0)?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }

@@ -11,33 +11,33 @@ use rustix::io::Errno;
 
 /// What a rename can do beside moving a file over another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum RenameMode {
     /// Each of two names gets what the other one stood for.
-    Exchanging,
+    Exchange,
     /// It is refused where something has the name.
-    ReplacingNothing,
+    NoReplace,
 }
 
 /// Renames, where the system and the file system can do it in this manner.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-pub(super) fn renamed(
+pub(super) fn rename_with(
     from: &OwnedFd,
     name: &OsStr,
     to: &OwnedFd,
     new: &OsStr,
-    manner: Manner,
+    manner: RenameMode,
 ) -> Option<io::Result<()>> {
     #[cfg(test)]
-    if pretence::lacks(manner) {
+    if simulated_file_system::is_unsupported(manner) {
         return None;
     }
     #[cfg(test)]
-    if pretence::is_mounted() && manner == Manner::Exchanging {
+    if simulated_file_system::is_mounted() && manner == RenameMode::Exchange {
         return Some(Err(Errno::BUSY.into()));
     }
     let flags = match manner {
-        Manner::Exchanging => sys::RenameFlags::EXCHANGE,
-        Manner::ReplacingNothing => sys::RenameFlags::NOREPLACE,
+        RenameMode::Exchange => sys::RenameFlags::EXCHANGE,
+        RenameMode::NoReplace => sys::RenameFlags::NOREPLACE,
     };
     match sys::renameat_with(from, name, to, new, flags) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => None,
@@ -51,14 +51,14 @@ pub(super) fn renamed(
     _: &OsStr,
     _: &OwnedFd,
     _: &OsStr,
-    _: Manner,
+    _: RenameMode,
 ) -> Option<io::Result<()>> {
     None
 }
 
-pub(super) fn linked(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr) -> io::Result<()> {
+pub(super) fn hard_link(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr) -> io::Result<()> {
     #[cfg(test)]
-    if pretence::lacks_links() {
+    if simulated_file_system::lacks_links() {
         return Err(Errno::PERM.into());
     }
     Ok(sys::linkat(from, name, to, new, AtFlags::empty())?)
@@ -66,72 +66,78 @@ pub(super) fn linked(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr) ->
 
 /// Whether a second name was refused because there can be none: of a directory, of somebody else's
 /// file, in the whole file system.
-pub(super) fn is_without_second_names(error: &io::Error) -> bool {
+pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK))
 }
 
 #[cfg(test)]
-pub(crate) mod pretence {
+pub(crate) mod simulated_file_system {
     //! File systems that can do less than the one that the tests run on, for the thread that says
     //! so: a test has a thread of its own.
 
     use std::cell::Cell;
 
-    use super::Manner;
+    use super::RenameMode;
 
     /// What a file system can do.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub(crate) enum FileSystem {
+    pub(crate) enum SimulatedFileSystem {
         /// All that this one can.
-        Whole,
+        FullFeatured,
         /// No rename but a plain one, as NFS.
-        Plain,
+        PlainRenameOnly,
         /// Neither exchanges nor second names, as exFAT.
-        Unlinked,
+        NoExchangeNoLinks,
         /// Only a plain rename, and no second names, as some that are mounted by a program.
-        Bare,
+        PlainRenameNoLinks,
         /// Each file is mounted by itself, as those of a container are.
-        Mounted,
+        MountedFiles,
     }
 
     /// All that can do less.
-    pub(crate) const LESSER: [FileSystem; 3] =
-        [FileSystem::Plain, FileSystem::Unlinked, FileSystem::Bare];
+    pub(crate) const LIMITED: [SimulatedFileSystem; 3] = [
+        SimulatedFileSystem::PlainRenameOnly,
+        SimulatedFileSystem::NoExchangeNoLinks,
+        SimulatedFileSystem::PlainRenameNoLinks,
+    ];
 
     thread_local! {
-        static PRETENDED: Cell<FileSystem> = const { Cell::new(FileSystem::Whole) };
+        static SIMULATED: Cell<SimulatedFileSystem> = const { Cell::new(SimulatedFileSystem::FullFeatured) };
     }
 
     /// Runs something on a file system that can do less.
-    pub(crate) fn on<T>(file_system: FileSystem, run: impl FnOnce() -> T) -> T {
-        let before = PRETENDED.replace(file_system);
+    pub(crate) fn run_on<T>(file_system: SimulatedFileSystem, run: impl FnOnce() -> T) -> T {
+        let before = SIMULATED.replace(file_system);
         let done = run();
-        PRETENDED.set(before);
+        SIMULATED.set(before);
         done
     }
 
     /// Runs tests on each of those that can do less.
-    pub(crate) fn on_lesser(tests: &[fn()]) {
-        for file_system in LESSER {
+    pub(crate) fn run_on_limited(tests: &[fn()]) {
+        for file_system in LIMITED {
             println!("{file_system:?}");
-            tests.iter().for_each(|test| on(file_system, test));
+            tests.iter().for_each(|test| run_on(file_system, test));
         }
     }
 
-    pub(super) fn lacks(manner: Manner) -> bool {
-        match PRETENDED.get() {
-            FileSystem::Whole | FileSystem::Mounted => false,
-            FileSystem::Unlinked => manner == Manner::Exchanging,
-            FileSystem::Plain | FileSystem::Bare => true,
+    pub(super) fn is_unsupported(manner: RenameMode) -> bool {
+        match SIMULATED.get() {
+            SimulatedFileSystem::FullFeatured | SimulatedFileSystem::MountedFiles => false,
+            SimulatedFileSystem::NoExchangeNoLinks => manner == RenameMode::Exchange,
+            SimulatedFileSystem::PlainRenameOnly | SimulatedFileSystem::PlainRenameNoLinks => true,
         }
     }
 
     pub(in super::super) fn is_mounted() -> bool {
-        PRETENDED.get() == FileSystem::Mounted
+        SIMULATED.get() == SimulatedFileSystem::MountedFiles
     }
 
     pub(super) fn lacks_links() -> bool {
-        matches!(PRETENDED.get(), FileSystem::Unlinked | FileSystem::Bare)
+        matches!(
+            SIMULATED.get(),
+            SimulatedFileSystem::NoExchangeNoLinks | SimulatedFileSystem::PlainRenameNoLinks
+        )
     }
 }

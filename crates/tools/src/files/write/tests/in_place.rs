@@ -9,16 +9,16 @@ use std::time::SystemTime;
 
 use pretty_assertions::assert_eq;
 
-use super::super::staged::Staged;
-use super::super::{Change, Manner, PreImage, atomic_write};
-use crate::error::Code;
-use crate::files::contents::holds_quietly;
-use crate::files::workspace::testing::{kept, tree};
+use super::super::staged::StagedFile;
+use super::super::{FileWrite, PreImage, WriteMode, atomic_write};
+use crate::error::ErrorCode;
+use crate::files::contents::equals_undisturbed;
+use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
 
 /// Reads a file, at whose end somebody writes to what was read before.
-struct Meddled<'a>(&'a File, Option<&'a str>);
+struct ConcurrentlyWrittenReader<'a>(&'a File, Option<&'a str>);
 
-impl Read for Meddled<'_> {
+impl Read for ConcurrentlyWrittenReader<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(bytes)?;
         if read == 0
@@ -33,28 +33,37 @@ impl Read for Meddled<'_> {
 #[test]
 fn who_writes_to_what_was_compared_already_is_seen() {
     for (meddling, holds) in [(None, true), (Some("late"), false)] {
-        let tree = tree(&[("file", "text of ours")]);
+        let tree = test_workspace(&[("file", "text of ours")]);
         let path = tree.path("file");
         let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        let read = holds_quietly(&file, &mut Meddled(&file, meddling), b"text of ours");
+        let read = equals_undisturbed(
+            &file,
+            &mut ConcurrentlyWrittenReader(&file, meddling),
+            b"text of ours",
+        );
         assert_eq!(read.unwrap(), holds, "{meddling:?}");
     }
 }
 
 #[test]
 fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
-    let tree = tree(&[("file", "old")]);
+    let tree = test_workspace(&[("file", "old")]);
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
-    let at = tree.at("file");
-    let change = Change { at: &at, found: Some(b"old"), bytes: b"ours" };
-    let mut staged =
-        Staged::new(&tree.workspace, change, Manner::default(), "beside".into(), &mut |_| {})
-            .unwrap();
+    let at = tree.resolve("file");
+    let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
+    let mut staged = StagedFile::new(
+        &tree.workspace,
+        change,
+        WriteMode::default(),
+        "beside".into(),
+        &mut |_| {},
+    )
+    .unwrap();
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), tree.path("file")).unwrap();
     let error = staged.commit().unwrap_err();
-    assert_eq!(error.code(), Some(Code::ChangedSincePreview));
+    assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
     drop(staged);
     assert_eq!((tree.read("file"), tree.read("other")), ("theirs".into(), "old".into()));
     assert_eq!(tree.names("."), ["file", "other"]);
@@ -68,7 +77,7 @@ const BYTES: usize = 1 << 20;
 
 #[test]
 fn who_writes_while_it_is_written_is_told() {
-    let tree = kept(&[("file", "")]);
+    let tree = test_workspace_with_undo(&[("file", "")]);
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
     let (path, is_over) = (tree.path("other"), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -85,8 +94,8 @@ fn who_writes_while_it_is_written_is_told() {
         let mut seen = PreImage::Bytes(Vec::new());
         let met = (0..PATIENCE).find_map(|round| {
             let ours = vec![b"ab"[round as usize % 2]; BYTES];
-            atomic_write(&tree.workspace, &tree.at("file"), &ours, &seen).unwrap();
-            let told = tree.workspace.late_writes();
+            atomic_write(&tree.workspace, &tree.resolve("file"), &ours, &seen).unwrap();
+            let told = tree.workspace.take_late_writes();
             // Whenever they came, it was after ours.
             seen = loop {
                 let now = fs::read(tree.path("file")).unwrap();
@@ -98,6 +107,6 @@ fn who_writes_while_it_is_written_is_told() {
         });
         is_over.store(true, Ordering::Relaxed);
         let met = met.expect("they never met");
-        assert_eq!((met.path, met.kept, met.can_be_undone), (tree.path("file"), None, false));
+        assert_eq!((met.path, met.backup, met.can_be_undone), (tree.path("file"), None, false));
     });
 }

@@ -1,20 +1,22 @@
 //! What a killed process leaves, and what becomes of it.
 
-use crate::files::stamp::Stamp;
-use crate::files::state::journal::{Journal, Manner, Names, Prepared, fresh, replay, temporary};
-use crate::files::system::pretence;
-use crate::files::workspace::testing::{Tree, tree};
+use crate::files::content_hash::ContentHash;
+use crate::files::state::journal::{
+    Journal, JournalFile, JournalWriteKind, PreparedFile, new_content_name, replay, temporary_name,
+};
+use crate::files::system::simulated_file_system;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use pretty_assertions::assert_eq;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 /// A call that writes three files, stopped after so many steps. Returns where its journal is.
-fn killed_after(tree: &Tree, steps: usize) -> PathBuf {
-    let folder = tree.outer().join("journal");
-    let temporaries = [0, 1, 2].map(|number| temporary(7, number));
+fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
+    let folder = tree.outer_folder().join("journal");
+    let temporaries = [0, 1, 2].map(|number| temporary_name(7, number));
     let names = ["replaced", "added", "linked"].iter().zip(&temporaries);
-    let names = names.map(|(name, temporary)| Names {
+    let names = names.map(|(name, temporary)| JournalFile {
         dir: tree.workspace.cwd().into(),
         name: name.into(),
         temporary: temporary.clone(),
@@ -34,18 +36,22 @@ fn killed_after(tree: &Tree, steps: usize) -> PathBuf {
             1 => fs::write(&add, "new").unwrap(),
             2 => {
                 fs::write(&old, "old linked").unwrap();
-                fs::write(tree.path(fresh(&temporaries[2]).to_str().unwrap()), "new li").unwrap();
+                fs::write(tree.path(new_content_name(&temporaries[2]).to_str().unwrap()), "new li")
+                    .unwrap();
             }
             3 => {
                 ours = [&new, &add, &old].map(identity).to_vec();
-                let ways = [Manner::Replace, Manner::Add, Manner::InPlace];
-                let after = ["new", "new", "new li"].map(|it| *Stamp::of(it.as_bytes()).as_bytes());
+                let ways =
+                    [JournalWriteKind::Replace, JournalWriteKind::Add, JournalWriteKind::InPlace];
+                let after = ["new", "new", "new li"]
+                    .map(|it| *ContentHash::of_bytes(it.as_bytes()).as_bytes());
                 let prepared = ours.iter().zip(ways).zip(after);
                 let prepared = prepared.map(|((ours, way), after)| {
-                    let old = (way == Manner::Replace).then(|| identity(&tree.path("replaced")));
-                    Prepared { way, ours: *ours, old, after }
+                    let old = (way == JournalWriteKind::Replace)
+                        .then(|| identity(&tree.path("replaced")));
+                    PreparedFile { way, ours: *ours, old, after }
                 });
-                journal.ready(prepared.collect()).unwrap();
+                journal.write_ready(prepared.collect()).unwrap();
             }
             4 => {
                 let (other, name) = (tree.path("beside"), tree.path("replaced"));
@@ -55,7 +61,7 @@ fn killed_after(tree: &Tree, steps: usize) -> PathBuf {
             }
             5 => fs::rename(&add, tree.path("added")).unwrap(),
             6 => fs::write(tree.path("linked"), "new li").unwrap(),
-            _ => journal.done().unwrap(),
+            _ => journal.write_done().unwrap(),
         }
     }
     drop(ours);
@@ -70,9 +76,9 @@ fn killed_after(tree: &Tree, steps: usize) -> PathBuf {
 #[test]
 fn after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones() {
     for steps in 0..=8 {
-        let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+        let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
-        let folder = killed_after(&tree, steps);
+        let folder = interrupt_after(&tree, steps);
         replay(&folder);
         let expected: &[_] = if steps == 8 {
             &[("added", "new"), ("linked", "new li"), ("other", "new li"), ("replaced", "new")]
@@ -89,8 +95,8 @@ fn after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones() {
 
 #[test]
 fn what_somebody_else_wrote_since_stays() {
-    let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
-    let folder = killed_after(&tree, 5);
+    let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
+    let folder = interrupt_after(&tree, 5);
     tree.write("beside", "theirs");
     fs::rename(tree.path("beside"), tree.path("replaced")).unwrap();
     replay(&folder);
@@ -101,9 +107,9 @@ fn what_somebody_else_wrote_since_stays() {
 #[test]
 fn what_its_user_wrote_since_stays_in_the_same_file_too() {
     for name in ["replaced", "added", "linked"] {
-        let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
+        let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
-        let folder = killed_after(&tree, 7);
+        let folder = interrupt_after(&tree, 7);
         // In place, as some editors save: the file is the same one.
         fs::write(tree.path(name), "theirs").unwrap();
         replay(&folder);
@@ -115,9 +121,9 @@ fn what_its_user_wrote_since_stays_in_the_same_file_too() {
 
 #[test]
 fn the_journal_of_a_living_process_and_other_files_are_left_alone() {
-    let tree = tree(&[("replaced", "old")]);
-    let folder = tree.outer().join("journal");
-    let names = |temporary: &str| Names {
+    let tree = test_workspace(&[("replaced", "old")]);
+    let folder = tree.outer_folder().join("journal");
+    let names = |temporary: &str| JournalFile {
         dir: tree.workspace.cwd().into(),
         name: "replaced".into(),
         temporary: temporary.into(),
@@ -153,9 +159,9 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
         ("old link", old),
         ("", ""),
     ] {
-        let tree = tree(&[("replaced", "old"), ("linked", old)]);
+        let tree = test_workspace(&[("replaced", "old"), ("linked", old)]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
-        let folder = killed_after(&tree, 6);
+        let folder = interrupt_after(&tree, 6);
         fs::write(tree.path("linked"), torn).unwrap();
         replay(&folder);
         assert_eq!(tree.read("other"), expected, "{torn}");
@@ -164,10 +170,10 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
 
 #[test]
 fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
-    let tree = tree(&[("replaced", "old"), ("linked", "old linked")]);
-    let folder = killed_after(&tree, 5);
+    let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
+    let folder = interrupt_after(&tree, 5);
     // Somebody replaced the file just before the exchange, and again just after it.
-    let beside = tree.workspace.cwd().join(temporary(7, 0));
+    let beside = tree.workspace.cwd().join(temporary_name(7, 0));
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), &beside).unwrap();
     tree.write("newer", "newer");
@@ -180,16 +186,17 @@ fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
 #[test]
 fn what_was_out_of_the_way_comes_back_unless_its_name_is_taken() {
     for is_taken in [false, true] {
-        let tree = tree(&[("file", "old")]);
-        let folder = tree.outer().join("journal");
-        let name = temporary(9, 0);
+        let tree = test_workspace(&[("file", "old")]);
+        let folder = tree.outer_folder().join("journal");
+        let name = temporary_name(9, 0);
         let mut journal =
-            Journal::aside(&folder, tree.workspace.cwd(), "file".as_ref(), &name).unwrap();
+            Journal::begin_quarantine(&folder, tree.workspace.cwd(), "file".as_ref(), &name)
+                .unwrap();
         fs::rename(tree.path("file"), tree.workspace.cwd().join(&name)).unwrap();
         if is_taken {
             tree.write("file", "newer");
         }
-        journal.leave();
+        journal.keep_for_replay();
         drop(journal);
         replay(&folder);
         assert_eq!(tree.read("file"), if is_taken { "newer" } else { "old" });
@@ -199,7 +206,7 @@ fn what_was_out_of_the_way_comes_back_unless_its_name_is_taken() {
 
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {
-    pretence::on_lesser(&[
+    simulated_file_system::run_on_limited(&[
         after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones,
         what_somebody_else_wrote_since_stays,
         what_came_out_of_an_exchange_and_was_never_seen_is_not_removed,

@@ -1,9 +1,9 @@
 //! Pieces have the matches of the whole, and the budget is asked between them.
 
-use super::StoppableMatcher;
-use crate::files::walk::Budget;
-use crate::limits::SEARCHED_PIECE_BYTES;
-use crate::search::grep::Query;
+use super::BudgetedMatcher;
+use crate::files::walk::SearchBudget;
+use crate::limits::BYTES_PER_SEARCH_CANCEL_CHECK;
+use crate::search::grep::GrepQuery;
 use grep_matcher::{LineTerminator, Matcher};
 use grep_searcher::{SearcherBuilder, sinks};
 use pretty_assertions::assert_eq;
@@ -27,8 +27,8 @@ fn lines(matcher: impl Matcher, text: &str, multiline: bool) -> Option<Vec<u64>>
 fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec<u64>>, usize) {
     let asked = AtomicUsize::new(0);
     let cancel = || asked.fetch_add(1, Ordering::Relaxed) + 1 >= asks;
-    let query = Query { multiline, ..Query::new(pattern) };
-    let matcher = StoppableMatcher::new(query.matcher().unwrap(), Budget::new(&cancel));
+    let query = GrepQuery { multiline, ..GrepQuery::new(pattern) };
+    let matcher = BudgetedMatcher::new(query.matcher().unwrap(), SearchBudget::new(&cancel));
     let found = lines(&matcher, text, multiline);
     (found, asked.into_inner())
 }
@@ -44,13 +44,13 @@ fn pieces_have_the_matches_of_the_whole() {
     let cases = cases.chain(by_lines.map(|it| (it, false))).chain([("b?\r?", true), ("r\r", true)]);
     let cases: Vec<_> = cases.collect();
     let line = "x".repeat(1023) + "\n";
-    let filler = line.repeat(SEARCHED_PIECE_BYTES / line.len());
+    let filler = line.repeat(BYTES_PER_SEARCH_CANCEL_CHECK / line.len());
     // A piece ends before the first of these lines, and behind each of them in turn.
     let behind = end.match_indices('\n').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(behind) {
         let text = filler[at..].to_owned() + end;
         for (pattern, multiline) in &cases {
-            let query = Query { multiline: *multiline, ..Query::new(*pattern) };
+            let query = GrepQuery { multiline: *multiline, ..GrepQuery::new(*pattern) };
             let whole = lines(query.matcher().unwrap(), &text, *multiline);
             let (found, _) = asked(pattern, &text, *multiline, usize::MAX);
             assert_eq!(found, whole, "{pattern:?} {at} {multiline}");
@@ -62,7 +62,7 @@ fn pieces_have_the_matches_of_the_whole() {
 fn a_search_without_a_match_can_be_stopped_after_each_piece() {
     let pieces = 16;
     let line = "all work and no play\n";
-    let text = line.repeat(pieces * SEARCHED_PIECE_BYTES / line.len());
+    let text = line.repeat(pieces * BYTES_PER_SEARCH_CANCEL_CHECK / line.len());
     for (pattern, multiline) in [
         ("needle", false),
         (r"\w{7}\d{9}", false),

@@ -1,0 +1,143 @@
+//! The hunks of a change whose places are known. It compares no texts.
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::hunk_builder::{HunkBuilder, line_count};
+use super::{CONTEXT_LINES, TextEdit};
+use crate::LineTag;
+
+/// Whole lines that were replaced by other whole lines; the last ones may have no line end.
+struct ChangedRegion {
+    /// Where they begin and end.
+    start: usize,
+    end: usize,
+    /// How many lines are before them, in the old text.
+    line: usize,
+    new: String,
+}
+
+/// Lists the hunks of a text whose `splices` are replaced.
+pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuilder) {
+    let regions = changed_regions(old, splices);
+    let is_emptied = |region: &ChangedRegion| {
+        region.start == 0 && region.end == old.len() && region.new.is_empty()
+    };
+    let new_is_empty = regions.iter().any(is_emptied);
+    // How many lines more the new text has so far.
+    let mut ahead = 0_isize;
+    // Where the hunk ends that is open.
+    let mut open = None;
+    for region in &regions {
+        let is_near = |end: &usize| line_count(&old[*end..region.start]) <= 2 * CONTEXT_LINES;
+        let end = match open.take() {
+            Some(end) if is_near(&end) => end,
+            other => {
+                if let Some(end) = other {
+                    push_trailing_context(listed, old, end);
+                }
+                let (start, before) = context_before(old, region.start);
+                let line = region.line - before;
+                let number = |line: usize| u32::try_from(line + 1).unwrap_or(u32::MAX);
+                let old_start = if old.is_empty() { 0 } else { number(line) };
+                let new_start =
+                    if new_is_empty { 0 } else { number(line.saturating_add_signed(ahead)) };
+                listed.start_hunk(old_start, new_start);
+                start
+            }
+        };
+        let removed = &old[region.start..region.end];
+        listed.push_lines(LineTag::Context, &old[end..region.start]);
+        listed.push_lines(LineTag::Removed, removed);
+        listed.push_lines(LineTag::Added, &region.new);
+        ahead += line_count(&region.new) as isize - line_count(removed) as isize;
+        open = Some(region.end);
+    }
+    if let Some(end) = open {
+        push_trailing_context(listed, old, end);
+    }
+}
+
+/// Returns the lines that change, without those that come out the same.
+fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
+    let (mut regions, mut counted, mut line) = (Vec::new(), 0, 0);
+    let mut splices = splices.iter().peekable();
+    while let Some(first) = splices.next() {
+        let mut start = line_start(old, first.old.start);
+        let mut new = old[start..first.old.start].to_owned() + &first.new;
+        let mut at = first.old.end;
+        let mut end = edited_line_end(old, at, at, &new);
+        while let Some(next) =
+            splices.next_if(|next| next.old.start < end || is_unterminated_end(old, end))
+        {
+            new.push_str(&old[at..next.old.start]);
+            new.push_str(&next.new);
+            at = next.old.end;
+            end = edited_line_end(old, at, end, &new);
+        }
+        new.push_str(&old[at..end]);
+        let (before, after) = common_lines(&old[start..end], &new);
+        start += before;
+        end -= after;
+        if start < end || before + after < new.len() {
+            line += memchr_iter(b'\n', &old.as_bytes()[counted..start]).count();
+            counted = start;
+            let new = new[before..new.len() - after].to_owned();
+            regions.push(ChangedRegion { start, end, line, new });
+        }
+    }
+    regions
+}
+
+/// Returns where lines end of which the text up to `at` was replaced by `new`, if a line ends at
+/// `known`.
+fn edited_line_end(old: &str, at: usize, known: usize, new: &str) -> usize {
+    let is_whole = at == 0 || old.as_bytes()[at - 1] == b'\n';
+    if is_whole && (new.is_empty() || new.ends_with('\n')) {
+        at
+    } else if at < known {
+        known
+    } else {
+        line_end(old, at)
+    }
+}
+
+/// Whether a place is the end of a text whose last line has no end, so that it is in that line.
+fn is_unterminated_end(old: &str, place: usize) -> bool {
+    place == old.len() && !old.is_empty() && !old.ends_with('\n')
+}
+
+/// Lists what follows a hunk.
+fn push_trailing_context(listed: &mut HunkBuilder, old: &str, end: usize) {
+    let after = (0..CONTEXT_LINES).fold(end, |at, _| line_end(old, at));
+    listed.push_lines(LineTag::Context, &old[end..after]);
+}
+
+/// Returns where the context before a line begins, and how many lines it has.
+fn context_before(old: &str, place: usize) -> (usize, usize) {
+    let (mut at, mut lines) = (place, 0);
+    while at > 0 && lines < CONTEXT_LINES {
+        at = line_start(old, at - 1);
+        lines += 1;
+    }
+    (at, lines)
+}
+
+/// Returns the bytes of the lines that both texts begin with, and of those that both end with.
+fn common_lines(old: &str, new: &str) -> (usize, usize) {
+    fn common<'a>(old: impl Iterator<Item = &'a str>, new: impl Iterator<Item = &'a str>) -> usize {
+        old.zip(new).take_while(|(old, new)| old == new).map(|(line, _)| line.len()).sum()
+    }
+    let before = common(old.split_inclusive('\n'), new.split_inclusive('\n'));
+    let (old, new) = (&old[before..], &new[before..]);
+    let after = common(old.split_inclusive('\n').rev(), new.split_inclusive('\n').rev());
+    (before, after)
+}
+
+fn line_start(text: &str, place: usize) -> usize {
+    memrchr(b'\n', &text.as_bytes()[..place]).map_or(0, |at| at + 1)
+}
+
+/// Returns where the line ends that a place is in, its line end included.
+fn line_end(text: &str, place: usize) -> usize {
+    memchr(b'\n', &text.as_bytes()[place..]).map_or(text.len(), |at| place + at + 1)
+}

@@ -1,0 +1,80 @@
+//! Hunks as they are listed, up to a bound; what is beyond it is counted. It finds no differences.
+
+use memchr::memchr_iter;
+
+use crate::change::line_json_len;
+use crate::limits::{HUNK_LINE_OVERHEAD_BYTES, MAX_HUNKS_BYTES};
+use crate::{FileChange, Hunk, HunkLine, LineTag};
+
+/// The hunks of one change, while they are made.
+#[derive(Debug)]
+pub(super) struct HunkBuilder {
+    hunks: Vec<Hunk>,
+    remaining_bytes: usize,
+    /// What a hunk takes beside its lines.
+    hunk_cost: usize,
+    line_cost: fn(LineTag, &str) -> usize,
+    unlisted: (usize, usize),
+}
+
+impl HunkBuilder {
+    /// Lists what may be kept in memory.
+    pub(super) fn for_memory() -> Self {
+        let line_cost = |_, line: &str| line.len() + HUNK_LINE_OVERHEAD_BYTES;
+        Self {
+            hunks: Vec::new(),
+            remaining_bytes: MAX_HUNKS_BYTES,
+            hunk_cost: 0,
+            line_cost,
+            unlisted: (0, 0),
+        }
+    }
+
+    /// Lists what `room` bytes of a message can hold of a change whose hunks take `extra` bytes more.
+    pub(super) fn for_message(change: &FileChange, remaining_bytes: usize, extra: usize) -> Self {
+        let (hunk_cost, line_cost) = (change.hunk_overhead_json_len() + extra, line_json_len);
+        Self { hunks: Vec::new(), remaining_bytes, hunk_cost, line_cost, unlisted: (0, 0) }
+    }
+
+    /// Begins a hunk at these lines.
+    pub(super) fn start_hunk(&mut self, old_start: u32, new_start: u32) {
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(self.hunk_cost);
+        if self.remaining_bytes > 0 {
+            self.hunks.push(Hunk { old_start, new_start, lines: Vec::new() });
+        }
+    }
+
+    /// Adds lines to the last hunk, as far as there is room.
+    pub(super) fn push_lines(&mut self, tag: LineTag, mut text: &str) {
+        while self.remaining_bytes > 0
+            && let Some(line) = text.split_inclusive('\n').next()
+        {
+            // Behind the first line that does not fit, none is listed.
+            self.remaining_bytes = self.remaining_bytes.saturating_sub((self.line_cost)(tag, line));
+            let Some(hunk) = self.hunks.last_mut().filter(|_| self.remaining_bytes > 0) else {
+                break;
+            };
+            hunk.lines.push(HunkLine { tag, text: line.to_owned() });
+            text = &text[line.len()..];
+        }
+        match tag {
+            LineTag::Added => self.unlisted.0 += line_count(text),
+            LineTag::Removed => self.unlisted.1 += line_count(text),
+            LineTag::Context => {}
+        }
+    }
+
+    /// Returns the hunks, and how many lines come and go beside them.
+    pub(super) fn finish(mut self) -> (Vec<Hunk>, (usize, usize)) {
+        let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| line.tag != LineTag::Context);
+        // The last one may have no room left for what it was about.
+        self.hunks.retain(changes);
+        (self.hunks, self.unlisted)
+    }
+}
+
+/// Returns how many lines a text has.
+pub(super) fn line_count(text: &str) -> usize {
+    let is_cut = !text.is_empty() && !text.ends_with('\n');
+    memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_cut)
+}

@@ -1,0 +1,65 @@
+//! Where two texts differ, by the lines that occur once in each. It takes no clock: the time grows
+//! with the texts, but not with how much they differ.
+
+use foldhash::{HashMap, HashMapExt as _};
+
+use super::TextEdit;
+
+/// A line that occurs once in both texts.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    /// Where it begins in the old text.
+    old: usize,
+    /// Where it begins in the new text.
+    new: usize,
+    len: usize,
+}
+
+/// Returns what is replaced between the lines that stay: of those that occur once in both texts, the
+/// most whose order is the same.
+pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> {
+    let (olds, news) = (unique_lines(old), unique_lines(new));
+    let anchor = |(line, at): (&&str, &Option<usize>)| {
+        Some(Anchor { old: (*at)?, new: (*news.get(line)?)?, len: line.len() })
+    };
+    let mut anchors: Vec<_> = olds.iter().filter_map(anchor).collect();
+    anchors.sort_unstable_by_key(|anchor| anchor.old);
+    let end = Anchor { old: old.len(), new: new.len(), len: 0 };
+    let (mut splices, mut old_at, mut new_at) = (Vec::new(), 0, 0);
+    for anchor in longest_ordered_anchors(&anchors).into_iter().chain([end]) {
+        if (old_at, new_at) != (anchor.old, anchor.new) {
+            let new = new[new_at..anchor.new].to_owned();
+            splices.push(TextEdit { old: old_at..anchor.old, new });
+        }
+        (old_at, new_at) = (anchor.old + anchor.len, anchor.new + anchor.len);
+    }
+    splices
+}
+
+/// Maps each line of a text to where it begins, if it occurs once.
+fn unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
+    let (mut lines, mut at) = (HashMap::new(), 0);
+    for line in text.split_inclusive('\n') {
+        lines.entry(line).and_modify(|place| *place = None).or_insert(Some(at));
+        at += line.len();
+    }
+    lines
+}
+
+/// Returns the longest part of `anchors` that is in the order of the new text too (patience sorting).
+fn longest_ordered_anchors(anchors: &[Anchor]) -> Vec<Anchor> {
+    // The last anchor of the best chain of each length, and the one before each in its chain.
+    let (mut ends, mut before) = (Vec::<usize>::new(), Vec::new());
+    for (index, anchor) in anchors.iter().enumerate() {
+        let len = ends.partition_point(|end| anchors[*end].new < anchor.new);
+        before.push(len.checked_sub(1).map(|len| ends[len]));
+        match ends.get_mut(len) {
+            Some(end) => *end = index,
+            None => ends.push(index),
+        }
+    }
+    let chain = std::iter::successors(ends.last().copied(), |index| before[*index]);
+    let mut chain: Vec<_> = chain.map(|index| anchors[index]).collect();
+    chain.reverse();
+    chain
+}

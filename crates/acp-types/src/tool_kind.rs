@@ -1,0 +1,145 @@
+//! Finds the kind of a tool that may not declare one. It reads no arguments.
+
+use crate::ToolKind;
+
+/// The hints of an MCP tool about itself
+/// (<https://modelcontextprotocol.io/specification/2025-06-18/server/tools>).
+///
+/// They come from the server: good for an icon, never for a permission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ToolAnnotations {
+    /// `readOnlyHint`: it changes nothing.
+    pub read_only: Option<bool>,
+    /// `destructiveHint`: it may remove things.
+    pub destructive: Option<bool>,
+    /// `openWorldHint`: it reaches outside of the machine.
+    pub open_world: Option<bool>,
+}
+
+/// Returns the kind of a tool: as declared, else as annotated, else as its name says in whole
+/// words (`delete_widget` deletes; `widget` gets nothing), else `Other`.
+#[must_use]
+pub fn infer_kind(
+    declared: Option<ToolKind>,
+    annotations: ToolAnnotations,
+    name: &str,
+) -> ToolKind {
+    declared
+        .or_else(|| from_annotations(annotations))
+        .or_else(|| from_name(name))
+        .unwrap_or_default()
+}
+
+/// Returns whether a call of this kind may change something, or be seen elsewhere. For telling
+/// people, never for a permission: a kind is what a tool says of itself.
+#[must_use]
+pub fn may_have_side_effects(kind: ToolKind) -> bool {
+    !matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think)
+}
+
+fn from_annotations(annotations: ToolAnnotations) -> Option<ToolKind> {
+    match (annotations.read_only, annotations.destructive, annotations.open_world) {
+        (Some(true), _, Some(true)) => Some(ToolKind::Fetch),
+        (Some(true), _, _) => Some(ToolKind::Read),
+        (Some(false), Some(true), _) => Some(ToolKind::Delete),
+        _ => None,
+    }
+}
+
+fn from_name(name: &str) -> Option<ToolKind> {
+    split_words(name).find_map(|word| {
+        KIND_BY_WORD.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind)
+    })
+}
+
+/// Splits at everything that is no letter and before each capital after a small letter.
+fn split_words(name: &str) -> impl Iterator<Item = String> {
+    let mut words = vec![String::new()];
+    let mut small = false;
+    for letter in name.chars() {
+        if !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
+            words.push(String::new());
+        }
+        small = letter.is_lowercase();
+        if letter.is_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.into_iter().filter(|word| !word.is_empty())
+}
+
+/// Verbs that name one kind and nothing else. `get`, `list`, `create` and `query` are left out:
+/// they say nothing of what is got or made.
+const KIND_BY_WORD: &[(&str, ToolKind)] = &[
+    ("read", ToolKind::Read),
+    ("view", ToolKind::Read),
+    ("cat", ToolKind::Read),
+    ("edit", ToolKind::Edit),
+    ("write", ToolKind::Edit),
+    ("patch", ToolKind::Edit),
+    ("replace", ToolKind::Edit),
+    ("delete", ToolKind::Delete),
+    ("remove", ToolKind::Delete),
+    ("move", ToolKind::Move),
+    ("rename", ToolKind::Move),
+    ("copy", ToolKind::Move),
+    ("search", ToolKind::Search),
+    ("grep", ToolKind::Search),
+    ("glob", ToolKind::Search),
+    ("find", ToolKind::Search),
+    ("execute", ToolKind::Execute),
+    ("exec", ToolKind::Execute),
+    ("run", ToolKind::Execute),
+    ("shell", ToolKind::Execute),
+    ("bash", ToolKind::Execute),
+    ("terminal", ToolKind::Execute),
+    ("think", ToolKind::Think),
+    ("thinking", ToolKind::Think),
+    ("todo", ToolKind::Think),
+    ("plan", ToolKind::Think),
+    ("fetch", ToolKind::Fetch),
+    ("download", ToolKind::Fetch),
+    ("browse", ToolKind::Fetch),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{ToolAnnotations, infer_kind};
+    use crate::ToolKind;
+
+    #[test]
+    fn a_name_counts_by_whole_words() {
+        for (name, kind) in [
+            ("read_file", ToolKind::Read),
+            ("readFile", ToolKind::Read),
+            ("mcp__files__delete_path", ToolKind::Delete),
+            ("widget_delete", ToolKind::Delete),
+            ("widget", ToolKind::Other),
+            ("budget", ToolKind::Other),
+            ("get_weather", ToolKind::Other),
+            ("create_issue", ToolKind::Other),
+            ("spread", ToolKind::Other),
+            ("runner", ToolKind::Other),
+            ("copy-file", ToolKind::Move),
+            ("Bash", ToolKind::Execute),
+            ("", ToolKind::Other),
+            ("___", ToolKind::Other),
+        ] {
+            assert_eq!(infer_kind(None, ToolAnnotations::default(), name), kind, "{name}");
+        }
+    }
+
+    #[test]
+    fn declared_beats_annotated_beats_named() {
+        let read_only = ToolAnnotations { read_only: Some(true), ..ToolAnnotations::default() };
+        assert_eq!(infer_kind(Some(ToolKind::Edit), read_only, "delete_file"), ToolKind::Edit);
+        assert_eq!(infer_kind(None, read_only, "delete_file"), ToolKind::Read);
+        let open = ToolAnnotations { open_world: Some(true), ..read_only };
+        assert_eq!(infer_kind(None, open, "x"), ToolKind::Fetch);
+        let destructive =
+            ToolAnnotations { read_only: Some(false), destructive: Some(true), open_world: None };
+        assert_eq!(infer_kind(None, destructive, "x"), ToolKind::Delete);
+    }
+}

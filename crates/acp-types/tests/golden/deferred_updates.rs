@@ -1,0 +1,247 @@
+//! What is too large for a streamed update waits, and is told in the end.
+
+use acp_types::wire;
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
+use acp_types::{
+    CallMeta, Content, FileChange, Hunk, HunkLine, LineTag, Operation, Status, ToolCallPatch,
+    TraceContext,
+};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::{announce, id};
+
+/// A connection that was told of a running call.
+fn running() -> V1Projection {
+    let mut sent = V1Projection::new(TerminalDisplay::Text);
+    drop(sent.tool_call(&id(), announce()));
+    drop(sent.tool_call(&id(), ToolCallPatch::new().status(Status::InProgress)));
+    sent
+}
+
+fn large(letter: &str) -> Value {
+    json!({ "text": letter.repeat(65 * 1024) })
+}
+
+fn end() -> ToolCallPatch {
+    ToolCallPatch::new().status(Status::Completed)
+}
+
+fn update(fields: Value) -> Value {
+    let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c"});
+    update.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    json!([update])
+}
+
+/// Checks what a running connection sends for each patch.
+fn check(steps: Vec<(ToolCallPatch, Value)>) {
+    let mut sent = running();
+    for (patch, expected) in steps {
+        let updates = crate::json(&sent.tool_call(&id(), &patch));
+        // A failure with 65 KB in it is unreadable.
+        let size = |value: &Value| value.to_string().len();
+        assert_eq!(size(&updates), size(&expected), "sizes");
+        assert!(updates == expected);
+    }
+}
+
+#[test]
+fn each_large_field_waits_for_the_end() {
+    let text = "x".repeat(65 * 1024);
+    let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
+    for (patch, field, value) in [
+        (ToolCallPatch::new().raw_input(large("i")), "rawInput", large("i")),
+        (ToolCallPatch::new().raw_output(large("o")), "rawOutput", large("o")),
+        (ToolCallPatch::new().append(Content::text(text.clone())), "content", content),
+    ] {
+        check(vec![
+            (patch.title("New"), update(json!({"title": "New"}))),
+            (ToolCallPatch::new().title("Newer"), update(json!({"title": "Newer"}))),
+            (end(), update(json!({"status": "completed", field: value}))),
+        ]);
+    }
+}
+
+#[test]
+fn a_large_first_report_and_a_large_end_are_sent_at_once() {
+    let mut sent = V1Projection::new(TerminalDisplay::Text);
+    let first = crate::json(&sent.tool_call(&id(), announce().raw_input(large("i"))));
+    assert!(first[0]["rawInput"] == large("i"));
+    check(vec![(
+        end().raw_output(large("o")),
+        update(json!({"status": "completed", "rawOutput": large("o")})),
+    )]);
+}
+
+#[test]
+fn a_permission_request_tells_what_waited() {
+    let mut sent = running();
+    assert!(sent.tool_call(&id(), ToolCallPatch::new().raw_input(large("i"))).is_empty());
+    let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
+    assert!(request["toolCall"]["rawInput"] == large("i"));
+    // Told once, it is not told again.
+    assert_eq!(crate::json(&sent.tool_call(&id(), end())), update(json!({"status": "completed"})));
+}
+
+#[test]
+fn what_waited_is_told_once_there_is_room() {
+    check(vec![
+        (ToolCallPatch::new().raw_output(large("o")), json!([])),
+        (
+            ToolCallPatch::new().raw_output(json!({"small": 2})),
+            update(json!({"rawOutput": {"small": 2}})),
+        ),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+}
+
+#[test]
+fn a_value_that_was_replaced_is_never_told() {
+    let small = || json!({"small": 1});
+    check(vec![
+        (ToolCallPatch::new().raw_output(small()), update(json!({"rawOutput": small()}))),
+        (ToolCallPatch::new().raw_output(large("o")), json!([])),
+        // The client holds this already.
+        (ToolCallPatch::new().raw_output(small()), json!([])),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+    check(vec![
+        (ToolCallPatch::new().raw_input(small()), update(json!({"rawInput": small()}))),
+        (ToolCallPatch::new().raw_input(large("i")), json!([])),
+        (ToolCallPatch::new().raw_input(small()), json!([])),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+    let text = || vec![Content::text("small")];
+    let shown = json!([{"type": "content", "content": {"type": "text", "text": "small"}}]);
+    check(vec![
+        (ToolCallPatch::new().content(text()), update(json!({ "content": shown }))),
+        (ToolCallPatch::new().append(Content::text("x".repeat(65 * 1024))), json!([])),
+        (ToolCallPatch::new().content(text()), json!([])),
+        (end(), update(json!({"status": "completed"}))),
+    ]);
+}
+
+#[test]
+fn in_draft_v2_the_same_waits_and_items_keep_their_order() {
+    let mut sent = wire::v2::V2Projection::new();
+    let mut tell = |patch: ToolCallPatch| crate::json(&sent.tool_call(&id(), &patch));
+    let chunk = |text: &str| {
+        json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c",
+               "content": {"type": "content", "content": {"type": "text", "text": text}}})
+    };
+    let item = |text: &str| ToolCallPatch::new().append(Content::text(text));
+    let long = "x".repeat(65 * 1024);
+    tell(announce());
+    assert_eq!(tell(item("a")), json!([chunk("a")]));
+    assert_eq!(tell(item(&long)), json!([]));
+    assert_eq!(tell(item("b")), json!([]));
+    assert_eq!(tell(ToolCallPatch::new().raw_output(large("o"))), json!([]));
+    assert_eq!(
+        tell(ToolCallPatch::new().raw_output(json!({"small": 1}))),
+        update(json!({"rawOutput": {"small": 1}}))
+    );
+    let last =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
+    assert!(tell(end()) == json!([chunk(&long), chunk("b"), last]));
+}
+
+#[test]
+fn in_draft_v2_a_permission_request_tells_what_waited() {
+    let mut sent = wire::v2::V2Projection::new();
+    drop(sent.tool_call(&id(), &announce()));
+    let long = Content::text("x".repeat(65 * 1024));
+    let patch = ToolCallPatch::new().content(vec![long]).raw_input(large("i"));
+    assert!(sent.tool_call(&id(), &patch).is_empty());
+    assert!(sent.tool_call(&id(), &ToolCallPatch::new().append(Content::text("y"))).is_empty());
+    let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
+    let asked = &request["subject"]["toolCall"];
+    assert!(asked["rawInput"] == large("i"));
+    assert_eq!(asked["content"].as_array().map(Vec::len), Some(2));
+    assert_eq!(crate::json(&sent.tool_call(&id(), &end())), update(json!({"status": "completed"})));
+}
+
+/// Content that grows item by item is repeated whole in v1, so its repetitions must get rarer.
+#[test]
+fn what_grows_is_repeated_in_proportion_to_what_there_is() {
+    let (mut sent, mut bytes, mut told, mut document) = (running(), 0, 0, 0);
+    for number in 0..400 {
+        let item = format!("{number:04}{}", "x".repeat(1020));
+        document += item.len();
+        let updates = sent.tool_call(&id(), ToolCallPatch::new().append(Content::text(item)));
+        told += updates.len();
+        bytes += crate::json(&updates).to_string().len();
+    }
+    bytes += crate::json(&sent.tool_call(&id(), end())).to_string().len();
+    assert!(bytes <= 3 * document + 64 * 1024, "{bytes} bytes for {document}");
+    assert!(told >= 10, "{told} updates");
+}
+
+#[test]
+fn a_streamed_line_is_bounded_with_its_metadata() {
+    let trace = TraceContext {
+        baggage: Some(format!("k={}", "v".repeat(8_000))),
+        ..TraceContext::default()
+    };
+    let meta = CallMeta { trace, ..CallMeta::default() };
+    let patch = ToolCallPatch::new().raw_output(json!("x".repeat(55 * 1024))).meta(meta);
+    let v1 = crate::json(&running().tool_call(&id(), &patch)).to_string();
+    let mut sent = wire::v2::V2Projection::default();
+    drop(sent.tool_call(&id(), &announce()));
+    let v2 = serde_json::to_string(&sent.tool_call(&id(), &patch)).unwrap();
+    for line in [v1, v2] {
+        assert!(line.len() <= 60 * 1024, "{}", line.len());
+    }
+}
+
+/// A change of so many lines of 100 bytes.
+fn change(path: &str, lines: usize) -> Content {
+    let line = HunkLine { tag: LineTag::Added, text: "x".repeat(99) + "\n" };
+    let hunks = vec![Hunk { old_start: 0, new_start: 1, lines: vec![line; lines] }];
+    Content::Change(FileChange { hunks, ..FileChange::new(Operation::Add, path) })
+}
+
+/// What a client shows that takes updates only, and no permission request: diffs and texts.
+fn shown(updates: &Value) -> (usize, Vec<String>) {
+    let items = updates[0]["content"].as_array().unwrap();
+    let diffs = items.iter().filter(|item| item["type"] == "diff").count();
+    let texts = items.iter().filter_map(|item| item["content"]["text"].as_str());
+    (diffs, texts.map(str::to_owned).collect())
+}
+
+#[test]
+fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
+    let many = (0..200).map(|file| change(&format!("/p/{file}"), 5)).collect();
+    for (content, diffs, rest) in [
+        (vec![change("/p/a", 1000)], 1, "+714 −0 more lines are not shown."),
+        (many, 58, "142 more files and +714 −0 more lines are not shown."),
+    ] {
+        let mut sent = V1Projection::new(TerminalDisplay::Text);
+        drop(sent.tool_call(&id(), announce()));
+        let patch = ToolCallPatch::new().content(content);
+        let updates = crate::json(&sent.tool_call(&id(), &patch));
+        assert!(updates.to_string().len() <= 60 * 1024);
+        assert_eq!(shown(&updates), (diffs, vec![rest.to_owned()]));
+        // It is sent once.
+        assert_eq!(crate::json(&sent.tool_call(&id(), &patch)), json!([]));
+        // The request shows all of it, and nothing more is sent of it.
+        let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
+        assert!(request["toolCall"]["content"].to_string().len() > 90 * 1024);
+        assert_eq!(
+            crate::json(&sent.tool_call(&id(), end())),
+            update(json!({"status": "completed"}))
+        );
+    }
+}
+
+#[test]
+fn of_whole_texts_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
+    let text: String = (0..20_000).map(|number| format!("line {number} of a file\n")).collect();
+    let new_text = Some(text);
+    let change = FileChange { new_text, ..FileChange::new(Operation::Add, "/p/a") };
+    let updates =
+        crate::json(&running().tool_call(&id(), ToolCallPatch::new().append(change.into())));
+    assert!(updates.to_string().len() <= 60 * 1024);
+    let (diffs, notes) = shown(&updates);
+    assert_eq!((diffs, notes.len()), (1, 1), "{notes:?}");
+    assert!(notes[0].ends_with(" more lines are not shown."), "{notes:?}");
+}

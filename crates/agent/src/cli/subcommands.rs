@@ -1,0 +1,183 @@
+//! The agent that is configured, and the commands that show what there is to choose.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::Implementation;
+use callboard_models::Model;
+use callboard_models::provider::Provider;
+use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode};
+use serde_json::json;
+
+use super::args::ConfigCommand;
+use super::{block_on, fail, fail_unusable};
+use crate::config::{self, Config, ConfigRow, Flags};
+use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
+use crate::login::{self, LoginAuthenticator};
+use crate::model_selection::{
+    BrokenConfigModel, CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError,
+};
+use crate::output::OutputStream;
+use crate::{secrets, user_folders};
+
+type Env = Vec<(String, String)>;
+
+fn process_env() -> Env {
+    callboard_process::env::own_env().collect()
+}
+
+/// Makes the agent that flags, environment and file say, and the model that it runs with.
+///
+/// # Errors
+///
+/// The exit code, after saying what is wrong: a configuration that cannot be used, or no model.
+pub(super) async fn exec_agent(flags: Flags) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
+    let env = process_env();
+    let config = Config::load(&env, flags).map_err(|error| match error.is_flag_error() {
+        true => fail_unusable(&error.to_string()),
+        false => fail(&error.to_string()),
+    })?;
+    let mut choices =
+        ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
+    match choices.resolve_default().await {
+        Ok(Some(model)) => Ok((agent_with_model(model.clone(), choices, env), model)),
+        Ok(None) => Err(fail_unusable(NO_MODEL)),
+        Err(NoModelError::Spec(error)) => Err(fail_unusable(&error.to_string())),
+        Err(NoModelError::Model(error)) => Err(fail(&format!("The model failed: {error}"))),
+        Err(error @ NoModelError::Logins(_)) => Err(fail(&error.to_string())),
+    }
+}
+
+const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC_API_KEY, \
+    OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, llama.cpp or LM Studio on this machine. \
+    `--model direct` runs commands without a model.";
+
+/// Makes the agent that flags, environment and file say. What is wrong with anything but a flag is told
+/// at the first prompt: a client shows that to its user, and hardly ever why an agent did not start.
+pub(super) fn serving_agent(flags: Flags) -> Result<CodingAgent, String> {
+    let env = process_env();
+    let names_model = flags.model.is_some();
+    let config = match Config::load(&env, flags) {
+        Ok(config) => config,
+        Err(error) if error.is_flag_error() => return Err(error.to_string()),
+        Err(error) => return Ok(broken_agent(error.to_string(), env)),
+    };
+    let choices = ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork);
+    match choices.session_model() {
+        Ok(model) => Ok(agent_with_model(model, choices, env)),
+        Err(error) if names_model => Err(error.to_string()),
+        Err(error) => Ok(broken_agent(error.to_string(), env)),
+    }
+}
+
+fn agent_with_model(model: Arc<dyn Model>, choices: ConfiguredModels, env: Env) -> CodingAgent {
+    let config = choices.config();
+    let (mode, locale) = (config.mode.value, config.locale.clone());
+    let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
+    let agent = base_agent(model, env).with_mode(mode);
+    let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);
+    match locale {
+        Some(locale) => agent.with_locale(locale.value),
+        None => agent,
+    }
+}
+
+/// An agent that says what is wrong and does nothing: what the user configured may have been
+/// stricter than what would be done instead.
+fn broken_agent(why: String, env: Env) -> CodingAgent {
+    tracing::error!("{why}");
+    let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_help(CONNECT_HELP);
+    base_agent(Arc::new(BrokenConfigModel(why)), env)
+        .with_mode(PermissionMode::AskAlways)
+        .with_catalogue(Arc::new(catalogue))
+}
+
+/// Makes an agent with the logins, the state and the secrets of this user.
+fn base_agent(model: Arc<dyn Model>, env: Env) -> CodingAgent {
+    let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
+    let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
+    // The file, its folder by whatever name, and the file that a link there leads to.
+    let config = config::config_file_path(&env);
+    let guarded = config.iter().flat_map(|file| file.ancestors().take(2));
+    let state = user_folders::state_folder(&env);
+    let agent = CodingAgent::new(model, env.into_iter())
+        .with_info(info)
+        .with_authenticator(Arc::new(logins))
+        .with_secrets(secrets::PROCESS_SECRETS.clone());
+    let agent = guarded.fold(agent, |agent, path| agent.with_guarded_path(path.to_owned()));
+    match state {
+        Some(state) => agent.with_state_folder(state),
+        None => agent,
+    }
+}
+
+/// `callboard config …`
+pub(super) fn config(command: ConfigCommand) -> ExitCode {
+    match command {
+        ConfigCommand::Path => match config::config_file_path(&process_env()) {
+            Some(path) => print_stdout(&path.display().to_string()),
+            None => fail("there is no folder for it: set HOME or XDG_CONFIG_HOME"),
+        },
+        ConfigCommand::Show { flags, json } => match Config::load(&process_env(), flags) {
+            Ok(config) => print_stdout(&render_config(&config, json)),
+            Err(error) => fail(&error.to_string()),
+        },
+    }
+}
+
+fn render_config(config: &Config, is_json: bool) -> String {
+    let rows = config.rows();
+    if is_json {
+        return format!("{:#}", json!({ "path": config.file.path, "values": rows }));
+    }
+    let value = |row: &ConfigRow| row.value.clone().unwrap_or_else(|| "–".to_owned());
+    let key = rows.iter().map(|row| row.key.len()).max().unwrap_or_default();
+    let width = rows.iter().map(|row| value(row).chars().count()).max().unwrap_or_default();
+    let lines =
+        rows.iter().map(|row| format!("{:key$}  {:width$}  {}", row.key, value(row), row.source));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// `callboard models`
+pub(super) fn models(is_json: bool) -> ExitCode {
+    run_with_models(async |mut choices| {
+        let report = choices.report().await;
+        print_stdout(&if is_json { format!("{:#}", json!(report)) } else { report.to_string() })
+    })
+}
+
+/// `callboard login`, and the same by its other names.
+pub(super) fn login(provider: Option<Provider>) -> ExitCode {
+    run_with_models(async |choices| match login::run(&choices, provider).await {
+        Ok(said) => print_stdout(&said),
+        Err(why) => fail(&why),
+    })
+}
+
+/// `callboard logout`
+pub(super) fn logout(provider: Option<Provider>) -> ExitCode {
+    let of = provider.map_or(LOGIN_PROVIDERS.to_vec(), |provider| vec![provider]);
+    match KeyStore::from_env(&process_env()).remove(&of) {
+        Ok(had) if had.is_empty() => print_stdout("There was no stored key."),
+        Ok(had) => {
+            let names: Vec<_> = had.iter().map(|provider| provider.name()).collect();
+            print_stdout(&format!("Removed the stored key of {}.", names.join(", ")))
+        }
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn run_with_models(ask: impl AsyncFnOnce(ConfiguredModels) -> ExitCode) -> ExitCode {
+    let env = process_env();
+    match Config::load(&env, Flags::default()) {
+        Ok(config) => {
+            block_on(ask(ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork)))
+        }
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn print_stdout(text: &str) -> ExitCode {
+    OutputStream::stdout().line(&secrets::current().redact(text));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,61 @@
+//! What is configured as rows: a key, its value, where it is from. Keys of providers are not shown.
+
+use callboard_models::provider::Provider;
+use serde::Serialize;
+
+use super::{Config, SourcedValue, ValueSource};
+
+/// One value, as it is shown.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ConfigRow {
+    pub(crate) key: String,
+    /// None if there is none.
+    pub(crate) value: Option<String>,
+    /// `default`, `PATH:LINE`, the name of a variable, or a flag.
+    pub(crate) source: String,
+}
+
+impl Config {
+    /// Lists the values that are not specific to a provider, and those of providers that are set.
+    pub(crate) fn rows(&self) -> Vec<ConfigRow> {
+        let mut rows = vec![
+            self.row("model", self.model.as_ref(), Clone::clone),
+            self.row("mode", Some(&self.mode), |mode| mode.id().to_owned()),
+            self.row("locale", self.locale.as_ref(), Clone::clone),
+            self.row("terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
+        ];
+        for provider in Provider::ALL {
+            let of = self.provider(provider);
+            let set = [
+                self.row("base_url", of.base_url.as_ref(), Clone::clone),
+                self.row("key_env", of.key_env.as_ref(), Clone::clone),
+                self.row("key", of.key.as_ref(), |_| "(set)".to_owned()),
+                self.row("ca_file", of.ca_file.as_ref(), |path| path.display().to_string()),
+                self.row("tools", of.tools.as_ref(), |tools| tools.name().to_owned()),
+                self.row("context_tokens", of.context_tokens.as_ref(), ToString::to_string),
+                self.row("models", of.models.as_ref(), |models| models.join(", ")),
+            ];
+            for ConfigRow { key, value, source } in
+                set.into_iter().filter(|row| row.value.is_some())
+            {
+                rows.push(ConfigRow {
+                    key: format!("providers.{}.{key}", provider.name()),
+                    value,
+                    source,
+                });
+            }
+        }
+        rows
+    }
+
+    fn row<T>(
+        &self,
+        key: &str,
+        value: Option<&SourcedValue<T>>,
+        show: impl Fn(&T) -> String,
+    ) -> ConfigRow {
+        let source =
+            self.file.describe_source(value.map_or(&ValueSource::Default, |value| &value.source));
+        ConfigRow { key: key.to_owned(), value: value.map(|value| show(&value.value)), source }
+    }
+}

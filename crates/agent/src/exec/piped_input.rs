@@ -1,0 +1,249 @@
+//! What is piped into `callboard exec`: its prompt (`-`), or the context of its prompt.
+//!
+//! The end of a pipe may never come, because a program inherited one that nobody closes. So the user
+//! is told of a wait for context, and it has a deadline.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Read};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use acp_transport::MAX_LINE_BYTES;
+use callboard_text::code_fence;
+
+use crate::limits::{MAX_PIPED_CONTEXT_BYTES, STDIN_IDLE_TIMEOUT, STDIN_NOTE_DELAY};
+
+/// Reads a prompt from standard input, to its end.
+///
+/// # Errors
+///
+/// Whatever reading standard input gives, and a prompt over [`MAX_LINE_BYTES`].
+pub(crate) fn read_prompt() -> io::Result<String> {
+    let mut text = String::new();
+    let read = io::stdin().lock().take(MAX_LINE_BYTES as u64 + 1).read_to_string(&mut text)?;
+    if read > MAX_LINE_BYTES {
+        return Err(io::Error::other(format!("it is over {} MiB", MAX_LINE_BYTES >> 20)));
+    }
+    Ok(text)
+}
+
+/// What standard input holds for a prompt that is an argument.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PipedContext {
+    /// Nothing, or standard input is nothing that is read.
+    None,
+    /// A text for the model.
+    Text(String),
+    /// Nothing came for [`STDIN_PATIENCE`].
+    TimedOut,
+}
+
+/// What the user is told while standard input is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PipedInputNote {
+    /// Nothing has come for [`STDIN_NOTE`].
+    Waiting,
+    /// The rest is not read: it is over [`MAX_CONTEXT_BYTES`].
+    TooLong,
+    /// The rest is not read: nothing came for [`STDIN_PATIENCE`].
+    Unfinished,
+    /// The rest cannot be read.
+    Failed,
+}
+
+impl fmt::Display for PipedInputNote {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting => formatter.write_str(
+                "waiting for standard input, the context of the prompt. If it holds nothing, use \
+                 `</dev/null`.",
+            ),
+            Self::TooLong => {
+                let most = MAX_PIPED_CONTEXT_BYTES >> 10;
+                write!(formatter, "standard input is cut off after its first {most} KiB.")
+            }
+            Self::Unfinished => {
+                let minutes = STDIN_IDLE_TIMEOUT.as_secs() / 60;
+                write!(formatter, "standard input is cut off: nothing came for {minutes} minutes.")
+            }
+            Self::Failed => formatter.write_str("standard input cannot be read to its end."),
+        }
+    }
+}
+
+/// Reads the context of a prompt where standard input is a pipe, a socket or a file: not from a
+/// terminal, and not from a device such as `/dev/null`. Blocks. `tell` gets what the user is to know.
+pub(crate) fn read_context(tell: impl FnMut(PipedInputNote)) -> PipedContext {
+    let stdin = io::stdin();
+    if stdin.is_terminal() || !is_stream(&stdin) {
+        return PipedContext::None;
+    }
+    read_with_timeouts(stdin, [STDIN_NOTE_DELAY, STDIN_IDLE_TIMEOUT], tell)
+}
+
+#[cfg(unix)]
+pub(super) fn is_stream(stdin: &io::Stdin) -> bool {
+    use rustix::fs::FileType;
+    let kind = rustix::fs::fstat(stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_stream(_: &io::Stdin) -> bool {
+    true
+}
+
+/// Reads until the end, until there is more than is taken, or until nothing comes for `patience`;
+/// after `quiet` without a byte, the user is told of the wait, once.
+fn read_with_timeouts(
+    mut source: impl Read + Send + 'static,
+    [quiet, patience]: [Duration; 2],
+    mut tell: impl FnMut(PipedInputNote),
+) -> PipedContext {
+    let (sender, pieces) = sync_channel(1);
+    let reading = thread::Builder::new().name("stdin".into()).spawn(move || {
+        loop {
+            let mut piece = vec![0; 16 << 10];
+            match source.read(&mut piece) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(bytes @ 1..) => {
+                    piece.truncate(bytes);
+                    if sender.send(Some(piece)).is_err() {
+                        return;
+                    }
+                }
+                Ok(0) => return,
+                Err(_) => return drop(sender.send(None)),
+            }
+        }
+    });
+    if reading.is_err() {
+        return PipedContext::None;
+    }
+    let mut bytes = Vec::new();
+    let mut is_told = false;
+    let cut = loop {
+        let wait = if is_told { patience } else { quiet };
+        match pieces.recv_timeout(wait) {
+            Ok(Some(piece)) => bytes.extend(piece),
+            Ok(None) => break Some(PipedInputNote::Failed),
+            Err(RecvTimeoutError::Disconnected) => break None,
+            Err(RecvTimeoutError::Timeout) if !is_told => {
+                is_told = true;
+                tell(PipedInputNote::Waiting);
+            }
+            Err(RecvTimeoutError::Timeout) if bytes.is_empty() => return PipedContext::TimedOut,
+            Err(RecvTimeoutError::Timeout) => break Some(PipedInputNote::Unfinished),
+        }
+        if bytes.len() > MAX_PIPED_CONTEXT_BYTES {
+            bytes.truncate(MAX_PIPED_CONTEXT_BYTES);
+            break Some(PipedInputNote::TooLong);
+        }
+    };
+    let note = cut.map(|note| {
+        tell(note);
+        format!("\nNote: {note}")
+    });
+    let note = note.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    if text.trim().is_empty() {
+        return PipedContext::None;
+    }
+    PipedContext::Text(format!("Standard input:\n{}{note}", code_fence("", &text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Cursor, Read};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::{MAX_PIPED_CONTEXT_BYTES, PipedContext, PipedInputNote};
+
+    const LONG: [Duration; 2] = [Duration::from_secs(60); 2];
+    const NONE: [Duration; 2] = [Duration::ZERO; 2];
+
+    /// A pipe that somebody holds open and writes nothing more into.
+    struct OpenPipe(Cursor<Vec<u8>>, Receiver<()>);
+
+    impl Read for OpenPipe {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => self.1.recv().map(|()| 0).map_err(io::Error::other),
+                bytes => Ok(bytes),
+            }
+        }
+    }
+
+    /// Reads, and returns what the user was told.
+    fn read(
+        source: impl Read + Send + 'static,
+        times: [Duration; 2],
+    ) -> (PipedContext, Vec<PipedInputNote>) {
+        let mut told = Vec::new();
+        let context = super::read_with_timeouts(source, times, |note| told.push(note));
+        (context, told)
+    }
+
+    fn text((context, told): (PipedContext, Vec<PipedInputNote>)) -> (String, Vec<PipedInputNote>) {
+        match context {
+            PipedContext::Text(text) => (text, told),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_piped_is_fenced_so_that_it_cannot_end_its_fence() {
+        let said = text(read(Cursor::new("a\n```\nb"), LONG));
+        assert_eq!(said, ("Standard input:\n````\na\n```\nb\n````".to_owned(), vec![]));
+        assert!(text(read(Cursor::new(b"caf\xe9"), LONG)).0.contains("caf\u{fffd}"));
+        for nothing in ["", " \n\n"] {
+            assert_eq!(read(Cursor::new(nothing), LONG), (PipedContext::None, vec![]));
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_and_both_are_told() {
+        let (said, told) = text(read(io::repeat(b'x'), LONG));
+        assert!(said.contains(&format!("\n{}\n```\n", "x".repeat(MAX_PIPED_CONTEXT_BYTES))));
+        assert!(said.ends_with("Note: standard input is cut off after its first 256 KiB."));
+        assert_eq!(told, [PipedInputNote::TooLong]);
+        let (whole, told) = text(read(Cursor::new(vec![b'x'; MAX_PIPED_CONTEXT_BYTES]), LONG));
+        assert!(whole.ends_with("```") && told.is_empty());
+    }
+
+    #[test]
+    fn an_input_that_never_ends_is_waited_for_as_long_as_the_user_is_told() {
+        let (_held, open) = channel();
+        let silent = OpenPipe(Cursor::new(Vec::new()), open);
+        assert_eq!(read(silent, NONE), (PipedContext::TimedOut, vec![PipedInputNote::Waiting]));
+        let (_held, open) = channel();
+        let times = [Duration::from_secs(1), Duration::ZERO];
+        let (said, told) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), open), times));
+        assert!(said.ends_with("nothing came for 10 minutes."), "{said}");
+        assert_eq!(told, [PipedInputNote::Waiting, PipedInputNote::Unfinished]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_to_its_end_is_told() {
+        let (_, closed) = channel();
+        let (said, told) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), closed), LONG));
+        assert!(said.ends_with("Note: standard input cannot be read to its end."), "{said}");
+        assert_eq!(told, [PipedInputNote::Failed]);
+    }
+
+    #[test]
+    fn what_comes_late_is_read() {
+        let (held, open) = channel();
+        let times = [Duration::ZERO, Duration::from_secs(60)];
+        let late = OpenPipe(Cursor::new(Vec::new()), open).chain(Cursor::new("late"));
+        let mut told = Vec::new();
+        let context = super::read_with_timeouts(late, times, |note| {
+            told.push(note);
+            held.send(()).unwrap();
+        });
+        assert_eq!(context, PipedContext::Text("Standard input:\n```\nlate\n```".to_owned()));
+        assert_eq!(told, [PipedInputNote::Waiting]);
+    }
+}

@@ -1,0 +1,115 @@
+//! The words of `exec` and of its cards, in the language of the user.
+
+use std::sync::LazyLock;
+
+use acp_cards::Catalogue;
+use acp_lifecycle::Titles;
+
+/// The words of one language, by their keys.
+#[derive(Debug)]
+pub(super) struct Translations(Titles);
+
+/// The words for agents, which may pass them on to a model.
+pub(super) static ENGLISH: LazyLock<Translations> = LazyLock::new(|| Translations::in_locale("en"));
+
+impl Translations {
+    /// Reads the words in the language of a locale, else in English.
+    pub(super) fn in_locale(locale: &str) -> Self {
+        // They are valid, as the tests show; without any, their keys stand for them.
+        Self(Titles::negotiate(CATALOGUES, locale).unwrap_or_default())
+    }
+
+    /// Says something.
+    pub(super) fn message(&self, key: &str) -> String {
+        self.0.sentence(key, &[], &[])
+    }
+
+    /// Says something with a text in it.
+    pub(super) fn message_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
+        self.0.sentence(key, &[(name, text.into())], &[])
+    }
+}
+
+impl Catalogue for Translations {
+    fn sentence(
+        &self,
+        key: &str,
+        texts: &[(&str, String)],
+        counts: &[(&str, u64)],
+    ) -> Option<String> {
+        self.0.has(key).then(|| self.0.sentence(key, texts, counts))
+    }
+
+    /// Translates an error with which a request was answered that nobody was asked about.
+    fn translate(&self, said: &str) -> Option<String> {
+        SENT_ERROR_KEYS.iter().find_map(|key| {
+            let before = said.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;
+            Some(format!("{before}{}.", self.message(key)))
+        })
+    }
+}
+
+const CATALOGUES: &[(&str, &str)] =
+    &[("en", include_str!("../../locales/en.ftl")), ("de", include_str!("../../locales/de.ftl"))];
+
+/// Errors with which a request is answered that nobody was asked about.
+const SENT_ERROR_KEYS: [&str; 2] = ["sent-rejected-all", "sent-unasked"];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use acp_cards::{CATALOGUE_KEYS, Catalogue as _};
+    use pretty_assertions::assert_eq;
+
+    use super::{CATALOGUES, Translations};
+
+    /// The keys, each with the variables of its message.
+    fn keys(messages: &str) -> BTreeMap<&str, Vec<&str>> {
+        let (mut keys, mut last) = (BTreeMap::<_, Vec<_>>::new(), "");
+        for line in messages.lines().filter(|line| !line.starts_with('#')) {
+            if let Some((key, _)) = line.split_once(" = ") {
+                last = key;
+                keys.entry(key).or_default();
+            }
+            let names = line.split('$').skip(1);
+            let names = names.map(|rest| rest.split(' ').next().unwrap_or_default());
+            keys.entry(last).or_default().extend(names);
+        }
+        keys.remove("");
+        keys.values_mut().for_each(|variables| {
+            variables.sort_unstable();
+            variables.dedup();
+        });
+        keys
+    }
+
+    #[test]
+    fn each_locale_has_every_word_and_those_of_the_cards() {
+        let (_, english) = CATALOGUES[0];
+        for (locale, messages) in &CATALOGUES[1..] {
+            let mut found = keys(messages);
+            for key in CATALOGUE_KEYS {
+                assert!(found.remove(key).is_some(), "{locale}: {key}");
+            }
+            assert_eq!(found, keys(english), "{locale}");
+            let words = Translations::in_locale(locale);
+            assert!(CATALOGUE_KEYS.iter().all(|key| words.0.has(key)), "{locale}");
+        }
+        assert!(
+            CATALOGUE_KEYS.iter().all(|key| !Translations::in_locale("en").0.has(key)),
+            "the cards say them"
+        );
+    }
+
+    #[test]
+    fn an_error_that_was_sent_in_english_is_shown_in_the_language_of_the_user() {
+        let said = "Nicht ausgeführt: --deny-all rejects whatever is asked.";
+        let shown = "Nicht ausgeführt: --deny-all lehnt jede Frage ab.";
+        assert_eq!(Translations::in_locale("de").translate(said).as_deref(), Some(shown));
+        assert_eq!(Translations::in_locale("en").translate(said).as_deref(), Some(said));
+        assert_eq!(Translations::in_locale("de").translate("a.txt: no such file"), None);
+        let lines = Translations::in_locale("de").sentence("more-lines", &[], &[("lines", 2)]);
+        assert_eq!(lines.as_deref(), Some("… 2 weitere Zeilen"));
+    }
+}

@@ -1,0 +1,100 @@
+//! The keyring of the system: Secret Service, Keychain or Credential Manager.
+//!
+//! Whatever is asked of it ends by `limits::KEYRING_DEADLINE`, because it may wait for its user, or
+//! for a service that hangs. What then still waits is left behind in its thread.
+
+use std::time::Duration;
+
+use super::Keyring;
+use crate::limits::KEYRING_TIMEOUT;
+
+/// The name that keys stand under in the keyring.
+const SERVICE: &str = "callboard";
+
+/// That of the user's session.
+#[derive(Debug)]
+pub(in crate::key_store) struct SystemKeyring;
+
+impl Keyring for SystemKeyring {
+    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
+        run_with_deadline(KEYRING_TIMEOUT, move || match open_entry(name)?.get_password() {
+            Ok(key) => Ok(Some(key)),
+            Err(keyring::Error::NoEntry) => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
+        let key = key.to_owned();
+        run_with_deadline(KEYRING_TIMEOUT, move || open_entry(name)?.set_password(&key))
+    }
+
+    fn remove(&self, name: &'static str) -> Result<(), String> {
+        run_with_deadline(KEYRING_TIMEOUT, move || match open_entry(name)?.delete_credential() {
+            Err(keyring::Error::NoEntry) => Ok(()),
+            other => other,
+        })
+    }
+}
+
+fn open_entry(name: &str) -> keyring::Result<keyring::Entry> {
+    keyring::Entry::new(SERVICE, name)
+}
+
+fn run_with_deadline<T: Send + 'static>(
+    deadline: Duration,
+    ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
+) -> Result<T, String> {
+    let (to, answer) = std::sync::mpsc::sync_channel(1);
+    // Who asked may have given up by then.
+    let thread = std::thread::Builder::new().name("keyring".to_owned());
+    let started = thread.spawn(move || drop(to.send(ask())));
+    started.map_err(|error| format!("the system's keyring cannot be asked: {error}"))?;
+    match answer.recv_timeout(deadline) {
+        Ok(answer) => {
+            answer.map_err(|error| format!("the system's keyring: {}", redacted_message(&error)))
+        }
+        Err(_) => Err(format!(
+            "the system's keyring did not answer within {} seconds",
+            deadline.as_secs()
+        )),
+    }
+}
+
+/// Some errors hold what was found, which may be a key.
+fn redacted_message(error: &keyring::Error) -> String {
+    match error {
+        keyring::Error::PlatformFailure(why) | keyring::Error::NoStorageAccess(why) => {
+            why.to_string()
+        }
+        keyring::Error::NoDefaultStore => "there is none".to_owned(),
+        _ => "what it holds is of no use".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::{KEYRING_TIMEOUT, run_with_deadline};
+
+    #[test]
+    fn a_keyring_that_hangs_is_given_up_and_what_fails_shows_no_key() {
+        let (open, gate) = mpsc::channel::<()>();
+        let hung = run_with_deadline(Duration::ZERO, move || Ok(gate.recv().is_ok()));
+        assert_eq!(hung.unwrap_err(), "the system's keyring did not answer within 0 seconds");
+        drop(open);
+        let of = |error: Option<keyring::Error>| {
+            run_with_deadline(KEYRING_TIMEOUT, move || error.map_or(Ok(7), Err))
+        };
+        assert_eq!(of(None), Ok(7));
+        for (error, told) in [
+            (keyring::Error::NoDefaultStore, "there is none"),
+            (keyring::Error::NoStorageAccess("it is locked".into()), "it is locked"),
+            (keyring::Error::BadEncoding(b"sk-0123".to_vec()), "what it holds is of no use"),
+        ] {
+            assert_eq!(of(Some(error)).unwrap_err(), format!("the system's keyring: {told}"));
+        }
+    }
+}

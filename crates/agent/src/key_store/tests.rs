@@ -1,0 +1,231 @@
+//! Keys in a file and in a keyring: stored, read, removed, refused.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use callboard_models::provider::{ApiKey, Provider};
+use pretty_assertions::assert_eq;
+
+use super::keyring::Keyring;
+use super::{KeyLocation, KeyStore, LOGIN_PROVIDERS, Login};
+
+const SECRET: &str = "sk-0123456789";
+
+/// A keyring, while it is not locked.
+#[derive(Debug, Default)]
+struct FakeKeyring {
+    keys: Mutex<BTreeMap<&'static str, String>>,
+    is_locked: Mutex<bool>,
+}
+
+impl FakeKeyring {
+    fn lock(&self, is_locked: bool) {
+        *self.is_locked.lock().unwrap() = is_locked;
+    }
+
+    fn ask<T>(
+        &self,
+        ask: impl FnOnce(&mut BTreeMap<&'static str, String>) -> T,
+    ) -> Result<T, String> {
+        match *self.is_locked.lock().unwrap() {
+            true => Err("it is locked".to_owned()),
+            false => Ok(ask(&mut self.keys.lock().unwrap())),
+        }
+    }
+
+    fn stored_keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().values().cloned().collect()
+    }
+}
+
+impl Keyring for FakeKeyring {
+    fn read(&self, name: &'static str) -> Result<Option<String>, String> {
+        self.ask(|keys| keys.get(name).cloned())
+    }
+
+    fn write(&self, name: &'static str, key: &str) -> Result<(), String> {
+        self.ask(|keys| drop(keys.insert(name, key.to_owned())))
+    }
+
+    fn remove(&self, name: &'static str) -> Result<(), String> {
+        self.ask(|keys| drop(keys.remove(name)))
+    }
+}
+
+impl KeyStore {
+    /// Makes a store that asks nobody's keyring.
+    pub(crate) fn in_file(env: &[(String, String)]) -> Self {
+        Self::new(
+            env,
+            Arc::new(FakeKeyring { is_locked: Mutex::new(true), ..FakeKeyring::default() }),
+        )
+    }
+}
+
+fn home() -> (tempfile::TempDir, [(String, String); 1]) {
+    let home = tempfile::tempdir().unwrap();
+    let env = [("HOME".to_owned(), home.path().to_string_lossy().into_owned())];
+    (home, env)
+}
+
+/// A store in a folder of its own.
+fn store() -> (tempfile::TempDir, KeyStore) {
+    let (home, env) = home();
+    (home, KeyStore::in_file(&env))
+}
+
+/// A store in a folder of its own, with a keyring.
+fn store_with_keyring() -> (tempfile::TempDir, KeyStore, Arc<FakeKeyring>) {
+    let ((home, env), keyring) = (home(), Arc::new(FakeKeyring::default()));
+    (home, KeyStore::new(&env, keyring.clone()), keyring)
+}
+
+fn write(store: &KeyStore, provider: Provider, base_url: Option<&str>) -> KeyLocation {
+    store.store(provider, base_url.map(str::to_owned), ApiKey::new(SECRET).unwrap()).unwrap()
+}
+
+fn login(store: &KeyStore, provider: Provider) -> Option<Login> {
+    store.logins().unwrap().for_provider(provider).cloned()
+}
+
+#[test]
+fn a_stored_key_is_read_again_until_it_is_removed() {
+    let (_home, store) = store();
+    assert_eq!(login(&store, Provider::OpenAi), None);
+    write(&store, Provider::OpenAi, Some("http://h/v1"));
+    write(&store, Provider::Gemini, None);
+    let login_before = login(&store, Provider::OpenAiResponses).unwrap();
+    assert_eq!(login_before.base_url.as_deref(), Some("http://h/v1"));
+    assert_eq!(store.key(Provider::OpenAi, &login_before).unwrap().expose(), SECRET);
+    assert_eq!(store.logins().unwrap().keys().count(), 2);
+    assert!(!format!("{login_before:?}").contains(SECRET), "{login_before:?}");
+
+    write(&store, Provider::OpenAi, None);
+    assert_ne!(login(&store, Provider::OpenAi).unwrap(), login_before);
+    assert_eq!(store.remove(&[Provider::OpenAi]).unwrap(), [Provider::OpenAi]);
+    assert_eq!(login(&store, Provider::OpenAi), None);
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), []);
+}
+
+#[test]
+fn keys_that_an_earlier_build_stored_are_read() {
+    let (_home, store) = store();
+    let KeyLocation::File(path) = write(&store, Provider::Gemini, None) else {
+        panic!("a keyring")
+    };
+    // Written by a build of November 2026.
+    fs::write(&path, include_str!("stored/keys.json")).unwrap();
+    let stored = login(&store, Provider::Anthropic).unwrap();
+    assert_eq!(stored.base_url.as_deref(), Some("http://127.0.0.1:9"));
+    let key = store.key(Provider::Anthropic, &stored).unwrap();
+    assert_eq!(key.expose(), "sk-stored-by-an-earlier-build");
+}
+
+#[test]
+fn without_a_folder_nothing_is_stored() {
+    let store = KeyStore::in_file(&[]);
+    assert_eq!(login(&store, Provider::Gemini), None);
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), []);
+    let error = store.store(Provider::Gemini, None, ApiKey::new(SECRET).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("set HOME"), "{error}");
+}
+
+#[test]
+fn a_damaged_file_is_told_without_what_it_holds() {
+    let (_home, store) = store();
+    let KeyLocation::File(path) = write(&store, Provider::Gemini, None) else {
+        panic!("a keyring")
+    };
+    for text in [
+        format!("{{\"gemini\": {{\"id\": \"1\", \"key\": [\"{SECRET}\"]}}}}"),
+        format!("{{\"gemini\": {{\"id\": \"1\", \"{SECRET}\": 1}}}}"),
+        SECRET.to_owned(),
+    ] {
+        fs::write(&path, text).unwrap();
+        let error = store.logins().unwrap_err().to_string();
+        assert!(error.contains("keys.json") && error.contains("damaged"), "{error}");
+        assert!(!error.contains(SECRET), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (_home, store) = store();
+    let KeyLocation::File(path) = write(&store, Provider::Gemini, None) else {
+        panic!("a keyring")
+    };
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let error = store.logins().unwrap_err();
+    assert!(error.to_string().contains("chmod 600"), "{error}");
+}
+
+#[test]
+fn a_key_in_the_keyring_is_in_no_file_and_gone_after_logout() {
+    let (home, store, keyring) = store_with_keyring();
+    assert_eq!(write(&store, Provider::OpenAi, Some("http://h/v1")), KeyLocation::Keyring);
+    let noted = login(&store, Provider::OpenAiResponses).unwrap();
+    assert_eq!(noted.base_url.as_deref(), Some("http://h/v1"));
+    assert_eq!(store.key(Provider::OpenAi, &noted).unwrap().expose(), SECRET);
+    let file = home.path().join(".local/state/callboard/keys/keys.json");
+    assert!(!fs::read_to_string(&file).unwrap().contains(SECRET));
+
+    keyring.lock(true);
+    assert_eq!(store.key(Provider::OpenAi, &noted).unwrap_err().to_string(), "it is locked");
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
+    assert_eq!(login(&store, Provider::OpenAi), Some(noted.clone()));
+    keyring.lock(false);
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), [Provider::OpenAi]);
+    assert_eq!((login(&store, Provider::OpenAi), keyring.stored_keys()), (None, vec![]));
+    let lost = store.key(Provider::OpenAi, &noted).unwrap_err();
+    assert!(lost.to_string().contains("callboard login"), "{lost}");
+}
+
+#[test]
+fn a_login_leaves_no_earlier_key_behind_wherever_either_lies() {
+    let (_home, store, keyring) = store_with_keyring();
+    keyring.lock(true);
+    assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
+    keyring.lock(false);
+    assert_eq!(write(&store, Provider::Gemini, None), KeyLocation::Keyring);
+    assert_eq!(store.logins().unwrap().keys().count(), 0);
+
+    // What could not be removed is known from then on, and removed as soon as that can be done.
+    keyring.lock(true);
+    assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
+    assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
+    let in_file = login(&store, Provider::Gemini).unwrap();
+    assert_eq!(store.key(Provider::Gemini, &in_file).unwrap().expose(), SECRET);
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
+    assert_eq!(login(&store, Provider::Gemini), None);
+    assert_eq!(store.logins().unwrap().keys().count(), 0);
+    keyring.lock(false);
+    assert_eq!(keyring.stored_keys(), [SECRET]);
+    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);
+    assert_eq!((store.remove(&LOGIN_PROVIDERS).unwrap(), keyring.stored_keys()), (vec![], vec![]));
+}
+
+#[test]
+fn a_key_that_the_keyring_took_too_late_does_not_outlive_logout() {
+    let (_home, store, keyring) = store_with_keyring();
+    keyring.lock(true);
+    write(&store, Provider::Gemini, None);
+    keyring.lock(false);
+    keyring.write(Provider::Gemini.name(), SECRET).unwrap();
+    assert_eq!(store.remove(&[Provider::Gemini]).unwrap(), [Provider::Gemini]);
+    assert_eq!(keyring.stored_keys(), [""; 0]);
+}
+
+#[test]
+fn a_key_that_could_not_be_noted_does_not_stay_in_the_keyring() {
+    let (_home, store, keyring) = store_with_keyring();
+    let file = super::file_path(store.folder().unwrap());
+    fs::create_dir_all(&file).unwrap();
+    store.store(Provider::Gemini, None, ApiKey::new(SECRET).unwrap()).unwrap_err();
+    assert_eq!(keyring.stored_keys(), [""; 0]);
+}

@@ -1,0 +1,272 @@
+//! A model that is looked for when it is needed: its key, or which one it is.
+//!
+//! It knows nothing of sessions.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use callboard_models::direct::DirectModel;
+use callboard_models::provider::{Provider, ProviderSettings};
+use callboard_models::{
+    Model, ModelCapabilities, ModelError, ModelErrorKind, ModelEvent, ModelRequest, PromptCommand,
+    ReplyStream, ToolSpec,
+};
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::{StreamExt as _, stream};
+
+use super::{CONNECT_HELP, Candidate, ModelSelector, ProviderAccess, lock};
+use crate::key_store::Login;
+use crate::limits::MAX_FOUND_MODELS;
+
+/// A model that opens itself at the first prompt.
+#[derive(Debug, Clone)]
+pub(super) struct DeferredModel(Arc<DeferredModelState>);
+
+#[derive(Debug)]
+struct DeferredModelState {
+    selector: Arc<ModelSelector>,
+    /// Which model it is, once that is known; until then it is `direct`.
+    chosen: OnceLock<ChosenModel>,
+    /// That model without its key, for its traits.
+    keyless: OnceLock<Arc<dyn Model>>,
+    direct: Arc<dyn Model>,
+    state: Mutex<Option<Result<OpenModel, ModelError>>>,
+    /// Held by the one who looks.
+    resolving: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct ChosenModel {
+    provider: Provider,
+    model: String,
+    /// As `--model` names it.
+    name: String,
+    /// Why it was chosen, if no name was given.
+    why: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct OpenModel {
+    model: Arc<dyn Model>,
+    /// Whose model it is; none for `direct`.
+    provider: Option<Provider>,
+    /// The provider whose login decides which key it has, and that login, if there was one; none
+    /// where no login matters.
+    login: Option<(Provider, Option<Login>)>,
+}
+
+impl DeferredModel {
+    /// Makes a model of a provider; `why` is told if the user did not name it.
+    pub(super) fn for_model(
+        chooser: Arc<ModelSelector>,
+        provider: Provider,
+        model: String,
+        why: Option<String>,
+    ) -> Self {
+        let lazy = Self::first_available(chooser);
+        lazy.0.set_chosen(provider, model, why);
+        lazy
+    }
+
+    /// Makes the model that is the first to be found, and `direct` while there is none.
+    pub(super) fn first_available(chooser: Arc<ModelSelector>) -> Self {
+        Self(Arc::new(DeferredModelState {
+            selector: chooser,
+            chosen: OnceLock::new(),
+            keyless: OnceLock::new(),
+            direct: Arc::new(DirectModel::with_help_footer(CONNECT_HELP)),
+            state: Mutex::default(),
+            resolving: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Looks for the model, unless it is open. Returns whether there is one: `direct` only stands
+    /// in.
+    pub(super) async fn resolve(&self) -> Result<bool, ModelError> {
+        let _one = self.0.resolving.lock().await;
+        self.0.read_logins().await;
+        if !self.0.is_current() {
+            drop(self.0.resolve_now().await?);
+        }
+        Ok(self.0.chosen.get().is_some())
+    }
+}
+
+impl Model for DeferredModel {
+    fn name(&self) -> &str {
+        self.0.chosen.get().map_or(self.0.direct.name(), |which| which.name.as_str())
+    }
+
+    fn capabilities(&self) -> ModelCapabilities {
+        self.0.current_model().capabilities()
+    }
+
+    fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
+        self.0.current_model().commands(tools)
+    }
+
+    fn help(&self, tools: &[ToolSpec]) -> Option<String> {
+        self.0.current_model().help(tools)
+    }
+
+    fn prompt_error(&self, prompt: &str) -> Option<String> {
+        self.0.current_model().prompt_error(prompt)
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, Option<String>> {
+        async move {
+            drop(self.resolve().await);
+            let ChosenModel { name, why, .. } = self.0.chosen.get()?;
+            let is_open = matches!(&*lock(&self.0.state), Some(Ok(_)));
+            let why = why.as_ref().filter(|_| is_open)?;
+            Some(format!("The model is `{name}`, because {why}."))
+        }
+        .boxed()
+    }
+
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
+        let inner = self.0.clone();
+        let reply = async move {
+            let opened = lock(&inner.state).clone();
+            let opened = match opened {
+                Some(opened) => opened,
+                None => {
+                    let _one = inner.resolving.lock().await;
+                    inner.read_logins().await;
+                    inner.resolve_now().await
+                }
+            };
+            match opened {
+                Ok(OpenModel { model, provider, .. }) => {
+                    let advised = move |event| match (event, provider) {
+                        (ModelEvent::Error(error), Some(of)) => {
+                            ModelEvent::Error(inner.selector.with_key_advice(of, error))
+                        }
+                        (event, _) => event,
+                    };
+                    model.reply(request).map(advised).boxed()
+                }
+                Err(error) => {
+                    // Another attempt looks anew.
+                    *lock(&inner.state) = None;
+                    stream::iter([ModelEvent::Error(error)]).boxed()
+                }
+            }
+        };
+        stream::once(reply).flatten().boxed()
+    }
+}
+
+impl DeferredModelState {
+    fn set_chosen(&self, provider: Provider, model: String, why: Option<String>) {
+        let name = provider.model_spec(&model);
+        // The first that is known stays.
+        drop(self.chosen.set(ChosenModel { provider, model, name, why }));
+    }
+
+    /// Returns the model as far as it is known.
+    fn current_model(&self) -> Arc<dyn Model> {
+        if let Some(Ok(open)) = &*lock(&self.state) {
+            return open.model.clone();
+        }
+        let Some(ChosenModel { provider, model, .. }) = self.chosen.get() else {
+            return self.direct.clone();
+        };
+        let connect = || {
+            let login = self.selector.login(*provider);
+            let base_url = self.selector.base_url(*provider, login.as_ref());
+            let shut = ProviderAccess { base_url, key: None, login };
+            self.selector.network.connect(self.selector.settings(*provider, model.clone(), &shut))
+        };
+        self.keyless.get_or_init(connect).clone()
+    }
+
+    /// Whether what is open need not be looked for again: `direct` is only what is there meanwhile,
+    /// and a login may have changed, also in another process.
+    fn is_current(&self) -> bool {
+        match &*lock(&self.state) {
+            Some(Ok(OpenModel { login: Some((provider, login)), .. })) => {
+                self.selector.active_login(*provider) == *login
+            }
+            Some(Ok(OpenModel { login: None, .. })) => self.chosen.get().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Reads which logins there are, where they matter.
+    async fn read_logins(&self) {
+        if self.chosen.get().is_none_or(|which| !self.selector.has_key(which.provider)) {
+            self.selector.read_logins().await;
+        }
+    }
+
+    async fn resolve_now(&self) -> Result<OpenModel, ModelError> {
+        let found = match self.chosen.get() {
+            Some(ChosenModel { provider, model, .. }) => {
+                self.open_model(*provider, Some(model.clone()), None).await
+            }
+            None => self.find_model().await,
+        };
+        *lock(&self.state) = Some(found.clone());
+        found
+    }
+
+    /// Looks for what is at hand by now, then for a server on this machine.
+    async fn find_model(&self) -> Result<OpenModel, ModelError> {
+        if let Candidate::Provider { provider, model, why } = self.selector.candidate() {
+            return self.open_model(provider, model, Some(why)).await;
+        }
+        let Some(settings) = self.selector.find_local_servers().await.into_iter().next() else {
+            return Ok(OpenModel { model: self.direct.clone(), provider: None, login: None });
+        };
+        let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
+        Ok(self.connect(settings.clone(), None, Some(settings), Some(why)))
+    }
+
+    async fn open_model(
+        &self,
+        provider: Provider,
+        model: Option<String>,
+        why: Option<String>,
+    ) -> Result<OpenModel, ModelError> {
+        let chooser = &self.selector;
+        let found = model.as_ref().and_then(|model| chooser.local_model_settings(provider, model));
+        if let Some(settings) = found {
+            return Ok(self.connect(settings.clone(), None, Some(settings), why));
+        }
+        let access = chooser.resolve_access(provider).await?;
+        let decides = (!chooser.has_key(provider)).then(|| (provider, access.login.clone()));
+        let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
+        if settings.model.is_empty() {
+            let models = chooser.network.list_models(settings.clone()).await;
+            let models = models.map_err(|error| chooser.with_key_advice(provider, error))?;
+            settings.model = models.into_iter().next().ok_or_else(|| {
+                let message = format!("{} lists no model; name one", provider.name());
+                ModelError::new(ModelErrorKind::Other, message)
+            })?;
+        }
+        Ok(self.connect(settings, decides, None, why))
+    }
+
+    /// Connects, and remembers the model for those who choose; `found` is how to reach it again, if
+    /// no configuration tells that.
+    fn connect(
+        &self,
+        settings: ProviderSettings,
+        login: Option<(Provider, Option<Login>)>,
+        found: Option<ProviderSettings>,
+        why: Option<String>,
+    ) -> OpenModel {
+        let provider = settings.provider;
+        let name = provider.model_spec(&settings.model);
+        let mut known = lock(&self.selector.opened_models);
+        if known.iter().all(|(other, _)| *other != name) && known.len() < MAX_FOUND_MODELS {
+            known.push((name, found));
+        }
+        self.set_chosen(provider, settings.model.clone(), why);
+        OpenModel {
+            model: self.selector.network.connect(settings),
+            provider: Some(provider),
+            login,
+        }
+    }
+}

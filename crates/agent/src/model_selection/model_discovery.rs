@@ -1,0 +1,148 @@
+//! Fills the list of models from what servers list, beside everything else.
+
+use std::time::Instant;
+
+use callboard_runtime::MAX_CATALOGUE_CHOICES;
+use futures::future::join_all;
+
+use super::{Candidate, ModelSelector, Provider, ProviderSettings, lock};
+use crate::key_store::Login;
+use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE};
+
+/// The models that a server lists.
+#[derive(Debug, Clone)]
+pub(super) struct ServerModels {
+    /// The dialect that its models are used with.
+    dialect: Provider,
+    settings: ProviderSettings,
+    /// The login whose key it was asked with.
+    login: Option<Login>,
+    /// Whether it was found on this machine, so that no configuration tells how to reach it.
+    is_found: bool,
+    models: Vec<String>,
+    asked_at: Instant,
+}
+
+impl ServerModels {
+    fn new(
+        dialect: Provider,
+        settings: ProviderSettings,
+        login: Option<Login>,
+        is_found: bool,
+    ) -> Self {
+        Self { dialect, settings, login, is_found, models: Vec::new(), asked_at: Instant::now() }
+    }
+
+    fn is_same_server(&self, other: &Self) -> bool {
+        let address = |it: &Self| (it.settings.provider, it.settings.base_url.clone());
+        address(self) == address(other)
+    }
+}
+
+impl ModelSelector {
+    /// Asks for their models: the servers that there is a key or an address for, that of the model
+    /// which the user named, and those that are found on this machine, which are looked for where
+    /// nothing else is at hand. What one has listed counts for [`MODEL_LIST_FRESH`].
+    pub(super) async fn discover_models(&self) {
+        // Of two sessions that begin together, the second one finds what the first one learned.
+        let _one = self.exploring.lock().await;
+        let named = self.config.model.as_ref().and_then(|named| Provider::parse(&named.value));
+        let is_asked = |of: &Provider| {
+            self.has_key_or_base_url(*of) || named.is_some_and(|(named, _)| named == *of)
+        };
+        let configured = Provider::ALL.into_iter().filter(is_asked);
+        let configured = configured.map(|provider| self.discover_configured(provider));
+        let is_none = self.candidate() == Candidate::Nothing;
+        let found = async {
+            let mut found: Vec<_> =
+                lock(&self.opened_models).iter().filter_map(|(_, it)| it.clone()).collect();
+            if is_none {
+                found.extend(self.find_local_servers().await);
+            }
+            let found = found.into_iter().map(|it| ServerModels::new(it.provider, it, None, true));
+            join_all(found.map(|it| self.discover_server(it))).await;
+        };
+        futures::join!(join_all(configured), found);
+    }
+
+    async fn discover_configured(&self, provider: Provider) {
+        // The keyring may ask its user to unlock it. That waits until a prompt needs the key.
+        let is_locked =
+            |login: &Login| login.needs_keyring() && !lock(&self.unlocked_logins).contains(login);
+        if self.active_login(provider).as_ref().is_some_and(is_locked) {
+            return;
+        }
+        let Ok(access) = self.resolve_access(provider).await else { return };
+        let settings = self.settings(provider, String::new(), &access);
+        // The dialect that its models are used with.
+        let by = self.provider_default_model(provider).map_or(provider, |(by, _)| by);
+        self.discover_server(ServerModels::new(by, settings, access.login, false)).await;
+    }
+
+    /// Asks a server, unless it has listed models lately.
+    async fn discover_server(&self, server: ServerModels) {
+        let is_known = |known: &ServerModels| {
+            let is_fresh = known.asked_at.elapsed() < MODEL_LIST_MAX_AGE;
+            is_fresh && known.is_same_server(&server) && known.login == server.login
+        };
+        if lock(&self.listed_servers).iter().any(is_known) {
+            return;
+        }
+        match self.network.list_models(server.settings.clone()).await {
+            Ok(models) if models.is_empty() => {}
+            Ok(mut models) => {
+                models.truncate(MAX_CATALOGUE_CHOICES);
+                let mut listed = lock(&self.listed_servers);
+                listed.retain(|known| !known.is_same_server(&server));
+                if listed.len() < MAX_FOUND_MODELS {
+                    listed.push(ServerModels { models, ..server });
+                }
+            }
+            Err(error) => tracing::debug!(%error, "a server did not list its models"),
+        }
+    }
+
+    /// Returns the models that servers listed, at most `room`, which the servers share.
+    pub(super) fn listed_models(&self, room: usize) -> Vec<String> {
+        let servers = self.current_servers();
+        let taken =
+            |share: usize| servers.iter().map(|it| it.models.len().min(share)).sum::<usize>();
+        let share = (0..=room).rev().find(|share| taken(*share) <= room).unwrap_or(0);
+        let first = |it: ServerModels| {
+            it.models.into_iter().take(share).map(move |model| it.dialect.model_spec(&model))
+        };
+        servers.into_iter().flat_map(first).collect()
+    }
+
+    /// Returns how to reach a model that no configuration tells of: one that was found on this
+    /// machine, or another one that its server lists.
+    pub(super) fn local_model_settings(
+        &self,
+        provider: Provider,
+        model: &str,
+    ) -> Option<ProviderSettings> {
+        let name = provider.model_spec(model);
+        let opened = lock(&self.opened_models).iter().find(|(known, _)| *known == name).cloned();
+        if let Some((_, Some(settings))) = opened {
+            return Some(settings);
+        }
+        let lists =
+            |it: &ServerModels| it.dialect == provider && it.models.iter().any(|it| it == model);
+        let server = self.current_servers().into_iter().find(lists).filter(|it| it.is_found)?;
+        // The server told the size of the model that was found, not of this one.
+        let context_tokens = match server.settings.model == model {
+            true => server.settings.context_tokens,
+            false => self.context_tokens(provider),
+        };
+        Some(ProviderSettings { model: model.to_owned(), context_tokens, ..server.settings })
+    }
+
+    /// Returns the servers that listed models, but for those of a login that is gone.
+    fn current_servers(&self) -> Vec<ServerModels> {
+        let mut servers = lock(&self.listed_servers).clone();
+        servers.retain(|server| {
+            server.login.is_none() || self.active_login(server.settings.provider) == server.login
+        });
+        servers
+    }
+}

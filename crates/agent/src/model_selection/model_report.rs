@@ -1,0 +1,188 @@
+//! What can be reached: for `callboard models`, and for a key that is tried.
+//!
+//! It knows nothing of how it is printed but its text.
+
+use std::fmt;
+
+use callboard_models::ModelError;
+use callboard_models::provider::{ApiKey, Provider, ProviderSettings};
+use callboard_text::count_with_noun;
+use futures::future::join_all;
+use serde::Serialize;
+
+use super::{ConfiguredModels, ModelSelector, ProviderAccess, without_trailing_slash};
+use crate::config::ProviderConfig;
+use crate::key_store::{KeyError, KeyLocation};
+
+/// What providers and local servers say.
+#[derive(Debug, Serialize)]
+pub(crate) struct ModelReport {
+    /// The model that `callboard exec` runs with; none if nothing is set up.
+    default: Option<String>,
+    /// Why that model cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    providers: Vec<ProviderReport>,
+}
+
+/// What one of them says.
+#[derive(Debug, Serialize)]
+struct ProviderReport {
+    provider: &'static str,
+    /// None for the provider's own.
+    base_url: Option<String>,
+    /// As `--model` names them.
+    models: Vec<String>,
+    error: Option<String>,
+}
+
+impl ProviderReport {
+    fn new(
+        provider: Provider,
+        base_url: Option<String>,
+        models: Result<Vec<String>, ModelError>,
+    ) -> Self {
+        let error = models.as_ref().err().map(ToString::to_string);
+        let models = models.iter().flatten().map(|model| provider.model_spec(model)).collect();
+        Self { provider: provider.name(), base_url, models, error }
+    }
+}
+
+impl ConfiguredModels {
+    /// Asks everybody at once that there is a key or an address for, and all servers on this machine.
+    pub(crate) async fn report(&mut self) -> ModelReport {
+        let settled = self.resolve_default().await;
+        let chooser = &self.selector;
+        chooser.read_logins().await;
+        let asked =
+            Provider::ALL.into_iter().filter(|provider| chooser.has_key_or_base_url(*provider));
+        let asked = join_all(asked.map(|provider| chooser.report_provider(provider)));
+        let (mut providers, local) = futures::join!(asked, chooser.find_local_servers());
+        let is_new = |found: &&ProviderSettings| {
+            let at = found.base_url.as_deref().map(without_trailing_slash);
+            providers.iter().all(|it| it.base_url.as_deref().map(without_trailing_slash) != at)
+        };
+        let found = join_all(local.iter().filter(is_new).map(|it| chooser.report_server(it))).await;
+        providers.extend(found);
+        let (default, error) = match settled {
+            Ok(model) => (model.map(|model| model.name().to_owned()), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        ModelReport { default, error, providers }
+    }
+
+    /// Asks a provider for its models, with a key or without one.
+    pub(crate) async fn list_models(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: Option<ApiKey>,
+    ) -> Result<Vec<String>, ModelError> {
+        let access = ProviderAccess { base_url, key, login: None };
+        self.selector
+            .network
+            .list_models(self.selector.settings(provider, String::new(), &access))
+            .await
+    }
+
+    /// Stores a key for one address of a provider.
+    pub(crate) async fn store_key(
+        &self,
+        provider: Provider,
+        base_url: Option<String>,
+        key: ApiKey,
+    ) -> Result<KeyLocation, KeyError> {
+        let keys = self.selector.keys.clone();
+        let stored = tokio::task::spawn_blocking(move || keys.store(provider, base_url, key));
+        stored.await.unwrap_or_else(|_| Err(KeyError::new("storing the key failed")))
+    }
+
+    /// Returns the address that is configured for a provider, if it is not its own.
+    pub(crate) fn base_url(&self, provider: Provider) -> Option<String> {
+        self.selector.base_url(provider, None)
+    }
+}
+
+impl ModelSelector {
+    /// Whether there is a key or an address to ask a provider with.
+    pub(super) fn has_key_or_base_url(&self, provider: Provider) -> bool {
+        let configured = self.config.provider(provider);
+        let url = |of: &ProviderConfig| {
+            of.base_url.as_ref().map(|url| without_trailing_slash(&url.value).to_owned())
+        };
+        if provider == Provider::OpenAiResponses {
+            // Else OpenAI's two dialects have one key and one list.
+            return url(configured) != url(self.config.provider(Provider::OpenAi));
+        }
+        let is_own = configured.key.is_some() || self.login(provider).is_some();
+        is_own || configured.base_url.is_some()
+    }
+
+    async fn report_provider(&self, provider: Provider) -> ProviderReport {
+        match self.resolve_access(provider).await {
+            Ok(access) => {
+                self.report_server(&self.settings(provider, String::new(), &access)).await
+            }
+            Err(error) => ProviderReport::new(provider, None, Err(error)),
+        }
+    }
+
+    async fn report_server(&self, settings: &ProviderSettings) -> ProviderReport {
+        let provider = settings.provider;
+        let models = self.network.list_models(settings.clone()).await;
+        let models = models.map_err(|error| self.with_key_advice(provider, error));
+        ProviderReport::new(provider, settings.base_url.clone(), models)
+    }
+
+    /// Looks for the servers on this machine, the one to choose first.
+    pub(super) async fn find_local_servers(&self) -> Vec<ProviderSettings> {
+        let ollama = self.config.provider(Provider::Ollama).base_url.as_ref();
+        let found = self
+            .network
+            .find_local_servers(ollama.map(|url| without_trailing_slash(&url.value).to_owned()))
+            .await;
+        found.into_iter().map(|found| self.with_configuration(found)).collect()
+    }
+
+    /// Lays what is configured over what a server on this machine told of itself.
+    fn with_configuration(&self, found: ProviderSettings) -> ProviderSettings {
+        let ProviderSettings { provider, model, base_url, context_tokens, .. } = found;
+        let models = self.config.provider(provider).models.as_ref();
+        // With OpenAI's dialect it is any server: which models OpenAI has to offer says nothing of it.
+        let named = models.filter(|_| provider == Provider::Ollama);
+        let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
+        let told = context_tokens.filter(|_| *named == model);
+        let open = ProviderAccess { base_url, key: None, login: None };
+        let settings = self.settings(provider, named.clone(), &open);
+        ProviderSettings { context_tokens: settings.context_tokens.or(told), ..settings }
+    }
+}
+
+impl fmt::Display for ModelReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ProviderReport { provider, base_url, models, error } in &self.providers {
+            let at = base_url.as_ref().map(|url| format!(" at {url}")).unwrap_or_default();
+            match error {
+                Some(error) => writeln!(formatter, "{provider}{at}: {error}")?,
+                None => {
+                    let models = count_with_noun(models.len() as u64, "model", "models");
+                    writeln!(formatter, "{provider}{at}: {models}")?;
+                }
+            }
+            models.iter().try_for_each(|model| writeln!(formatter, "  {model}"))?;
+        }
+        if self.providers.is_empty() {
+            writeln!(formatter, "Nothing is set up: run `callboard login`, or set a key.")?;
+        }
+        writeln!(formatter, "direct: needs nothing")?;
+        match (&self.default, &self.error) {
+            (Some(default), _) => write!(formatter, "New sessions begin with {default}."),
+            (None, Some(error)) => write!(formatter, "No session can begin: {error}"),
+            (None, None) => write!(
+                formatter,
+                "New sessions in an editor begin with direct. `callboard exec` needs a model, or \
+                 `--model direct`."
+            ),
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! Which model is chosen, by a network that is written down here.
+
+use std::sync::{Arc, Mutex};
+
+use callboard_models::provider::{ApiKey, Provider, ProviderSettings, ToolCalling};
+use callboard_models::{
+    ChatMessage, Model, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason,
+    ReplyStream,
+};
+use futures::future::{BoxFuture, FutureExt as _, ready};
+use futures::{StreamExt as _, stream};
+use pretty_assertions::assert_eq;
+
+use super::{ConfiguredModels, ModelNetwork};
+use crate::config::{Config, Flags};
+use crate::key_store::KeyStore;
+use callboard_runtime::{MAX_CATALOGUE_CHOICES, ModelCatalogue as _};
+
+/// What answers, and what it was asked.
+#[derive(Debug, Clone, Default)]
+struct FakeNetwork(Arc<Mutex<FakeNetworkState>>);
+
+#[derive(Debug, Default)]
+struct FakeNetworkState {
+    local: Vec<ProviderSettings>,
+    listed: Vec<String>,
+    asked: Vec<String>,
+    connected: Vec<ProviderSettings>,
+}
+
+impl FakeNetwork {
+    fn with<T>(&self, change: impl FnOnce(&mut FakeNetworkState) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.with(|state| std::mem::take(&mut state.asked))
+    }
+}
+
+impl ModelNetwork for FakeNetwork {
+    fn connect(&self, settings: ProviderSettings) -> Arc<dyn Model> {
+        self.with(|state| state.connected.push(settings.clone()));
+        Arc::new(ConnectedModel(settings))
+    }
+
+    fn list_models(
+        &self,
+        settings: ProviderSettings,
+    ) -> BoxFuture<'static, Result<Vec<String>, ModelError>> {
+        self.with(|state| state.asked.push(format!("models of {}", settings.provider.name())));
+        let listed = self.with(|state| state.listed.clone());
+        let key = settings.key.as_ref().map_or("", ApiKey::expose);
+        let refused =
+            ModelError { status: Some(401), ..ModelError::new(ModelErrorKind::Auth, "no") };
+        let is_silent = settings.base_url.is_some_and(|url| url.contains("silent"));
+        ready(if key == "wrong" || is_silent { Err(refused) } else { Ok(listed) }).boxed()
+    }
+
+    fn find_local_servers(
+        &self,
+        ollama: Option<String>,
+    ) -> BoxFuture<'static, Vec<ProviderSettings>> {
+        self.with(|state| state.asked.push(format!("local {}", ollama.unwrap_or_default())));
+        ready(self.with(|state| state.local.clone())).boxed()
+    }
+}
+
+/// Says which model it is, where, and with which key.
+#[derive(Debug)]
+struct ConnectedModel(ProviderSettings);
+
+impl Model for ConnectedModel {
+    fn name(&self) -> &str {
+        &self.0.model
+    }
+
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
+        let ProviderSettings { provider, model, base_url, key, .. } = &self.0;
+        let (url, key) = (base_url.as_deref(), key.as_ref().map(ApiKey::expose));
+        let (url, key) = (url.unwrap_or_default(), key.unwrap_or_default());
+        let said = format!("{}/{model} {url} {key}", provider.name());
+        stream::iter([ModelEvent::Text(said), ModelEvent::Stop(ModelStopReason::EndTurn)]).boxed()
+    }
+}
+
+/// The user's side: a folder, an environment, a file.
+struct TestUser {
+    home: tempfile::TempDir,
+    env: Vec<(String, String)>,
+    file: &'static str,
+}
+
+impl TestUser {
+    fn new(env: &[(&str, &str)], file: &'static str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let own = [("HOME", &*home.path().to_string_lossy())];
+        let env = env.iter().chain(&own).map(|(name, value)| ((*name).into(), (*value).into()));
+        let env = env.collect();
+        Self { home, env, file }
+    }
+
+    fn keys(&self) -> KeyStore {
+        KeyStore::in_file(&self.env)
+    }
+
+    fn log_in(&self, provider: Provider, base_url: Option<&str>, key: &str) {
+        let (url, key) = (base_url.map(str::to_owned), ApiKey::new(key).unwrap());
+        self.keys().store(provider, url, key).unwrap();
+    }
+
+    fn choices(&self, fake: &FakeNetwork) -> ConfiguredModels {
+        let path = Some(self.home.path().join("config.toml"));
+        let config = Config::from_sources(path, self.file, &self.env, Flags::default()).unwrap();
+        ConfiguredModels::new(config, self.keys(), fake.clone())
+    }
+}
+
+/// Prompts a model as a session does; returns what was told about the model, and what it said.
+async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
+    let told = model.prepare().await;
+    let messages = Arc::new(vec![Arc::new(ChatMessage::user("hello"))]);
+    let mut reply = model.reply(ModelRequest { messages, ..ModelRequest::default() });
+    let said = match reply.next().await.unwrap() {
+        ModelEvent::Text(text) => text.lines().next().unwrap_or_default().to_owned(),
+        ModelEvent::Error(error) => format!("error: {error}"),
+        other => panic!("{other:?}"),
+    };
+    (told, said)
+}
+
+fn names(choices: &ConfiguredModels) -> Vec<String> {
+    choices.list().into_iter().map(|choice| choice.value).collect()
+}
+
+fn local() -> ProviderSettings {
+    let base_url = Some("http://127.0.0.1:11434".to_owned());
+    ProviderSettings { base_url, ..ProviderSettings::new(Provider::Ollama, "llama") }
+}
+
+const KEYS: [(&str, &str); 3] =
+    [("GEMINI_API_KEY", "g-key"), ("OPENAI_API_KEY", "o-key"), ("ANTHROPIC_API_KEY", "a-key")];
+
+/// What there is at hand, and what is chosen.
+#[derive(Clone, Copy)]
+struct SelectionCase {
+    env: &'static [(&'static str, &'static str)],
+    file: &'static str,
+    login: Option<(Provider, Option<&'static str>)>,
+    local: bool,
+    /// The name before the first prompt.
+    name: &'static str,
+    said: &'static str,
+    why: Option<&'static str>,
+    asked: &'static [&'static str],
+}
+
+const BASE: SelectionCase = SelectionCase {
+    env: &KEYS,
+    file: "",
+    login: Some((Provider::Gemini, None)),
+    local: true,
+    name: "direct",
+    said: "",
+    why: None,
+    asked: &[],
+};
+
+const CASES: &[SelectionCase] = &[
+    SelectionCase {
+        file: "model = 'gemini/mine'",
+        name: "gemini/mine",
+        said: "gemini/mine  g-key",
+        ..BASE
+    },
+    SelectionCase {
+        name: "anthropic/claude-sonnet-5-5",
+        said: "anthropic/claude-sonnet-5-5  a-key",
+        why: Some("because `ANTHROPIC_API_KEY` is set"),
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OPENAI_API_KEY", "o-key")],
+        name: "openai-responses/gpt-6-sol",
+        said: "openai-responses/gpt-6-sol  o-key",
+        why: Some("because `OPENAI_API_KEY` is set"),
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OPENAI_API_KEY", "o-key")],
+        file: "[providers.openai]\nmodels = ['one', 'two']",
+        name: "openai/one",
+        said: "openai/one  o-key",
+        why: Some("is set"),
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OPENAI_API_KEY", "o-key"), ("OPENAI_BASE_URL", "http://h/v1")],
+        said: "openai/first http://h/v1 o-key",
+        why: Some("because `OPENAI_API_KEY` is set"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OPENAI_BASE_URL", "http://h/v1")],
+        name: "gemini/gemini-3.8-flash",
+        said: "gemini/gemini-3.8-flash  stored",
+        why: Some("because you are logged in to gemini"),
+        ..BASE
+    },
+    SelectionCase {
+        env: &[],
+        login: Some((Provider::OpenAi, Some("http://s/v1"))),
+        said: "openai/first http://s/v1 stored",
+        why: Some("because you are logged in to openai"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OPENAI_BASE_URL", "http://h/v1")],
+        login: None,
+        said: "openai/first http://h/v1 ",
+        why: Some("because OPENAI_BASE_URL names its server"),
+        asked: &["models of openai"],
+        ..BASE
+    },
+    SelectionCase {
+        env: &[("OLLAMA_HOST", "box")],
+        login: None,
+        said: "ollama/llama http://127.0.0.1:11434 ",
+        why: Some("because it answers at http://127.0.0.1:11434"),
+        asked: &["local http://box:11434"],
+        ..BASE
+    },
+    SelectionCase {
+        env: &[],
+        login: None,
+        local: false,
+        said: "This is no command: `hello`.",
+        asked: &["local "],
+        ..BASE
+    },
+];
+
+#[tokio::test]
+async fn the_order_is_configuration_key_login_named_server_local_server_direct() {
+    for case in CASES {
+        let (user, fake) = (TestUser::new(case.env, case.file), FakeNetwork::default());
+        if let Some((provider, url)) = case.login {
+            user.log_in(provider, url, "stored");
+        }
+        fake.with(|state| {
+            state.local = case.local.then(local).into_iter().collect();
+            state.listed = vec!["first".to_owned(), "second".to_owned()];
+        });
+        let model = user.choices(&fake).session_model().unwrap();
+        assert_eq!((model.name(), fake.asked()), (case.name, vec![]), "{}", case.said);
+        let (told, said) = prompt(&model).await;
+        if case.name != "direct" || case.why.is_some() {
+            assert_eq!(said, case.said);
+        }
+        assert_eq!(fake.asked(), case.asked, "{said}");
+        match (case.why, &told) {
+            (Some(why), Some(told)) => assert!(told.contains(why), "{told}"),
+            (why, told) => assert!(why.is_none() && told.is_none(), "{why:?} {told:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
+    let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
+    let local = || ProviderSettings {
+        base_url: base_url.clone(),
+        ..ProviderSettings::new(Provider::OpenAi, "gguf")
+    };
+    let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
+    let choices = user.choices(&fake);
+    let model = choices.session_model().unwrap();
+    assert_eq!(prompt(&model).await.0, None);
+    assert_eq!(choices.list().len(), 1);
+
+    fake.with(|state| state.local = vec![local()]);
+    let (told, said) = prompt(&model).await;
+    assert_eq!(said, "openai/gguf http://127.0.0.1:8080/v1 ");
+    assert!(told.is_some());
+    assert_eq!(model.name(), "openai/gguf");
+    assert_eq!(choices.list()[0].value, "openai/gguf");
+
+    user.log_in(Provider::Anthropic, None, "stored");
+    fake.asked();
+    assert_eq!(prompt(&model).await.1, said);
+    assert_eq!(fake.asked(), [""; 0]);
+    assert_eq!(fake.with(|state| state.connected.len()), 1);
+    // A new session begins with what there is by then, and what was found is still there.
+    assert_eq!(choices.initial_model().unwrap().name(), "anthropic/claude-sonnet-5-5");
+    let again = choices.open_model("openai/gguf").unwrap();
+    assert_eq!(prompt(&again).await.1, said);
+}
+
+#[tokio::test]
+async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
+    let (user, fake) = (TestUser::new(&[], "model = 'anthropic/x'"), FakeNetwork::default());
+    let model = user.choices(&fake).session_model().unwrap();
+    let missing = "error: there is no key for anthropic: set ANTHROPIC_API_KEY, or run \
+        `callboard login`";
+    assert_eq!(prompt(&model).await, (None, missing.to_owned()));
+    user.log_in(Provider::Anthropic, None, "first-key");
+    assert_eq!(prompt(&model).await, (None, "anthropic/x  first-key".to_owned()));
+    user.log_in(Provider::Anthropic, None, "other-key");
+    assert_eq!(prompt(&model).await.1, "anthropic/x  other-key");
+    user.keys().remove(&[Provider::Anthropic]).unwrap();
+    assert_eq!(prompt(&model).await.1, missing);
+}
+
+#[tokio::test]
+async fn a_login_reaches_an_open_model_that_had_no_key() {
+    let env = [("OPENAI_BASE_URL", "https://s/v1")];
+    let (user, fake) = (TestUser::new(&env, "model = 'openai/x'"), FakeNetwork::default());
+    let model = user.choices(&fake).session_model().unwrap();
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
+    user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
+    // It is opened anew for a change only.
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
+    assert_eq!(fake.with(|state| state.connected.len()), 2);
+    user.keys().remove(&[Provider::OpenAi]).unwrap();
+    assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
+}
+
+#[tokio::test]
+async fn what_can_be_chosen_is_told_without_a_look_at_the_disk() {
+    let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
+    let choices = user.choices(&fake);
+    user.log_in(Provider::Anthropic, None, "stored");
+    assert_eq!(names(&choices), ["direct"]);
+    choices.refresh().await;
+    assert_eq!(names(&choices), ["anthropic/claude-sonnet-5-5", "direct"]);
+    assert_eq!(choices.initial_model().unwrap().name(), "anthropic/claude-sonnet-5-5");
+}
+
+#[tokio::test]
+async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
+    for (env, stored, said) in [
+        (&[][..], Some("https://s/v1"), "openai/x https://s/v1 stored"),
+        (
+            &[("OPENAI_BASE_URL", "https://s/v1/")],
+            Some("https://s/v1"),
+            "openai/x https://s/v1/ stored",
+        ),
+        (
+            &[("OPENAI_BASE_URL", "https://other/v1")],
+            Some("https://s/v1"),
+            "openai/x https://other/v1 ",
+        ),
+        (&[("OPENAI_BASE_URL", "https://other/v1")], None, "openai/x https://other/v1 "),
+        (&[("OPENAI_API_KEY", "o-key")], Some("https://s/v1"), "openai/x  o-key"),
+    ] {
+        let (user, fake) = (TestUser::new(env, "model = 'openai/x'"), FakeNetwork::default());
+        user.log_in(Provider::OpenAi, stored, "stored");
+        let model = user.choices(&fake).session_model().unwrap();
+        assert_eq!(prompt(&model).await.1, said);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_lists_nothing_is_told_and_asked_again() {
+    let (user, fake) =
+        (TestUser::new(&[("OPENAI_BASE_URL", "http://h/v1")], ""), FakeNetwork::default());
+    let model = user.choices(&fake).session_model().unwrap();
+    assert_eq!(prompt(&model).await, (None, "error: openai lists no model; name one".to_owned()));
+    fake.with(|state| state.listed = vec!["first".to_owned()]);
+    assert_eq!(prompt(&model).await.1, "openai/first http://h/v1 ");
+}
+
+#[test]
+fn every_model_that_is_configured_or_has_a_key_can_be_chosen() {
+    let file = "model = 'gemini/mine'\n[providers.openai]\nmodels = ['one', 'two']\n\
+        [providers.ollama]\nmodels = ['qwen']";
+    let (user, fake) = (TestUser::new(&KEYS, file), FakeNetwork::default());
+    let choices = user.choices(&fake);
+    let listed = names(&choices);
+    assert_eq!(
+        listed,
+        [
+            "gemini/mine",
+            "openai/one",
+            "openai/two",
+            "ollama/qwen",
+            "anthropic/claude-sonnet-5-5",
+            "openai-responses/gpt-6-sol",
+            "gemini/gemini-3.8-flash",
+            "direct",
+        ]
+    );
+    for name in listed {
+        assert_eq!(choices.open_model(&name).unwrap().name(), name);
+    }
+    assert!(choices.open_model("gpt").is_err());
+    assert_eq!(fake.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
+    let file = "[providers.ollama]\ntools = 'json_schema'\ncontext_tokens = 9\nca_file = '/ca.pem'\n\
+        [providers.openai]\ntools = 'json_schema'\nmodels = ['of-openai']";
+    let openai = ProviderSettings {
+        base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
+        context_tokens: Some(7),
+        ..ProviderSettings::new(Provider::OpenAi, "gguf")
+    };
+    let json =
+        |found: ProviderSettings| ProviderSettings { tools: ToolCalling::JsonSchema, ..found };
+    let ollama = ProviderSettings { context_tokens: Some(7), ..local() };
+    let ca_file = Some("/ca.pem".into());
+    let configured = ProviderSettings { ca_file, context_tokens: Some(9), ..json(ollama.clone()) };
+    let named = "[providers.ollama]\nmodels = ['qwen', 'llama']";
+    let qwen =
+        ProviderSettings { model: "qwen".to_owned(), context_tokens: None, ..ollama.clone() };
+    for (file, found, opened) in [
+        ("", &ollama, &ollama),
+        (file, &ollama, &configured),
+        (named, &ollama, &qwen),
+        (file, &openai, &json(openai.clone())),
+    ] {
+        let (user, fake) = (TestUser::new(&[], file), FakeNetwork::default());
+        fake.with(|state| state.local = vec![found.clone()]);
+        let choices = user.choices(&fake);
+        let model = choices.session_model().unwrap();
+        prompt(&model).await;
+        // By its name, as another session chooses it later.
+        prompt(&choices.open_model(model.name()).unwrap()).await;
+        let connected = fake.with(|state| std::mem::take(&mut state.connected));
+        assert_eq!(connected.last(), Some(opened), "{file}");
+        assert!(connected.iter().filter(|it| it.model == opened.model).count() >= 2);
+    }
+}
+
+#[tokio::test]
+async fn the_report_names_every_address_that_is_asked() {
+    let gguf = ProviderSettings {
+        base_url: Some("http://127.0.0.1:8080/v1".to_owned()),
+        ..ProviderSettings::new(Provider::OpenAi, "gguf")
+    };
+    let both = vec![local(), gguf];
+    let slash = "[providers.ollama]\nbase_url = 'http://127.0.0.1:11434/'";
+    let responses = "[providers.openai-responses]\nbase_url = 'http://r/v1'";
+    let silent = [("OLLAMA_HOST", "silent"), ("OPENAI_BASE_URL", "http://h/v1")];
+    for (env, file, local, rows) in [
+        (&[][..], "", &[][..], &["Nothing is set up: run `callboard login`, or set a key."][..]),
+        (
+            &[],
+            "",
+            &both,
+            &[
+                "ollama at http://127.0.0.1:11434: 1 model",
+                "openai at http://127.0.0.1:8080/v1: 1 model",
+            ],
+        ),
+        (
+            &[],
+            slash,
+            &both,
+            &[
+                "ollama at http://127.0.0.1:11434/: 1 model",
+                "openai at http://127.0.0.1:8080/v1: 1 model",
+            ],
+        ),
+        (&[], responses, &[], &["openai-responses at http://r/v1: 1 model"]),
+        (
+            &silent,
+            "",
+            &[],
+            &[
+                "openai at http://h/v1: 1 model",
+                "ollama at http://silent:11434: no (status 401). No key was sent: set OLLAMA_API_KEY, or run `callboard login`",
+            ],
+        ),
+    ] {
+        let (user, fake) = (TestUser::new(env, file), FakeNetwork::default());
+        fake.with(|state| {
+            state.local = local.to_vec();
+            state.listed = vec!["first".to_owned()];
+        });
+        let report = user.choices(&fake).report().await.to_string();
+        let told = report.lines().take_while(|line| !line.starts_with("direct:"));
+        let told: Vec<_> = told.filter(|line| !line.starts_with("  ")).collect();
+        assert_eq!(told, rows, "{report}");
+    }
+}
+
+#[tokio::test]
+async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
+    let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
+    let base_url = Some("http://127.0.0.1:8080/v1".to_owned());
+    fake.with(|state| {
+        let found = ProviderSettings::new(Provider::OpenAi, "first");
+        state.local = vec![ProviderSettings { base_url, context_tokens: Some(7), ..found }];
+    });
+    let choices = user.choices(&fake);
+    choices.discover_models().await;
+    assert_eq!(names(&choices), ["direct"], "an empty list is asked for again");
+    fake.with(|state| state.listed = vec!["first".to_owned(), "second".to_owned()]);
+    choices.discover_models().await;
+    assert_eq!(names(&choices), ["openai/first", "openai/second", "direct"]);
+    // Again, once it is known from the first time.
+    for _ in 0..2 {
+        for (model, tokens) in [("first", Some(7)), ("second", None)] {
+            let name = format!("openai/{model}");
+            let said = prompt(&choices.open_model(&name).unwrap()).await.1;
+            assert_eq!(said, format!("{name} http://127.0.0.1:8080/v1 "));
+            let connected = fake.with(|state| state.connected.pop().unwrap());
+            assert_eq!(connected.context_tokens, tokens, "{model}");
+        }
+    }
+    fake.asked();
+    choices.discover_models().await;
+    assert_eq!(fake.asked(), ["local "], "what it has listed is known");
+}
+
+#[tokio::test]
+async fn servers_share_the_menu_and_direct_has_its_place_in_it() {
+    let env = [("OPENAI_API_KEY", "o"), ("ANTHROPIC_API_KEY", "a"), ("GEMINI_API_KEY", "wrong")];
+    let (user, fake) = (TestUser::new(&env, ""), FakeNetwork::default());
+    fake.with(|state| state.listed = (0..300).map(|number| format!("m{number}")).collect());
+    let choices = user.choices(&fake);
+    choices.discover_models().await;
+    let names = names(&choices);
+    assert!(names.len() <= MAX_CATALOGUE_CHOICES && names.len() > MAX_CATALOGUE_CHOICES - 5);
+    assert_eq!(names.last().unwrap(), "direct");
+    let of = |provider: &str| names.iter().filter(|name| name.starts_with(provider)).count();
+    assert!(of("anthropic/").abs_diff(of("openai")) < 3, "{names:?}");
+}
+
+#[tokio::test]
+async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
+    let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
+    user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
+    let file = user.home.path().join(".local/state/callboard/keys/keys.json");
+    std::fs::write(&file, "{").unwrap();
+    let error = user.choices(&fake).resolve_default().await.unwrap_err().to_string();
+    assert!(error.contains(&file.display().to_string()), "{error}");
+    // What else there is, is taken all the same.
+    fake.with(|state| state.local = vec![local()]);
+    assert!(user.choices(&fake).resolve_default().await.unwrap().is_some());
+    std::fs::remove_file(&file).unwrap();
+    fake.with(|state| state.local.clear());
+    assert!(user.choices(&fake).resolve_default().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn without_a_menu_no_server_is_asked_for_one() {
+    let (user, fake) = (TestUser::new(&KEYS, ""), FakeNetwork::default());
+    user.choices(&fake).without_menu().discover_models().await;
+    assert_eq!(fake.asked(), [""; 0]);
+    user.choices(&fake).discover_models().await;
+    assert_eq!(fake.asked().len(), 3);
+}

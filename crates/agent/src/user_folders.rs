@@ -1,0 +1,42 @@
+//! The folders of the user that an environment is of.
+
+use std::path::PathBuf;
+
+/// Returns the folder for what is kept for the user that an environment is of:
+/// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
+/// path.
+pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
+    user_folder(env, "XDG_STATE_HOME", ".local/state")
+}
+
+/// Returns our folder beneath the one that a variable names, else beneath one of the user's home.
+pub(crate) fn user_folder(env: &[(String, String)], name: &str, in_home: &str) -> Option<PathBuf> {
+    let named = |name: &str| {
+        let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);
+        value.map(PathBuf::from).filter(|folder| folder.is_absolute())
+    };
+    Some(named(name).or_else(|| Some(named("HOME")?.join(in_home)))?.join("callboard"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state_folder;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn the_state_folder_is_found_by_the_environment() {
+        let of = |env: &[(&str, &str)]| {
+            let env: Vec<_> =
+                env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            state_folder(&env)
+        };
+        let (state, home) = (("XDG_STATE_HOME", "/s"), ("HOME", "/h"));
+        assert_eq!(of(&[home, state]), Some("/s/callboard".into()));
+        let below_home = Some("/h/.local/state/callboard".into());
+        assert_eq!(of(&[home]), below_home);
+        assert_eq!(of(&[home, ("XDG_STATE_HOME", "relative")]), below_home);
+        assert_eq!(of(&[home, ("XDG_STATE_HOME", "")]), below_home);
+        assert_eq!(of(&[("HOME", "")]), None);
+        assert_eq!(of(&[]), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! The end of a call: what was held back, and the line that says how it ended.
+
+use acp_types::schema::v1::ToolCallStatus;
+use anstyle::Style;
+use callboard_text::{format_duration, head};
+
+use super::{
+    Card, HeldBackText, MAX_ENDED_TITLE_BYTES, MAX_EXCERPT_EDGE_LINES, OpenCallState, Page,
+    TextExcerpt, TextOwner, UiText, exit_text, sanitise,
+};
+
+/// Columns of a title that its end does not take away.
+const MIN_TITLE_COLUMNS: usize = 20;
+
+/// What the last line says behind its mark.
+struct OutcomeLine {
+    title: String,
+    reason: String,
+    details: String,
+    /// Whether the reason did not fit.
+    is_reason_truncated: bool,
+}
+
+impl Card {
+    /// Prints the end, and forgets what was needed until then.
+    pub(super) fn print_outcome(&mut self, page: &mut Page) {
+        self.finish_output(page);
+        let has_failed = self.status == ToolCallStatus::Failed;
+        let reason = has_failed.then(|| self.failure_reason(&page.words));
+        self.failure = reason.as_ref().map(|reason| format!("{} {reason}", self.title));
+        let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
+        let line = self.outcome_line(page, &why);
+        let is_said = has_failed && !line.is_reason_truncated;
+        if is_said && self.open.texts.last().is_some_and(|last| last.excerpt.line_count() <= 1) {
+            self.open.texts.pop();
+        }
+        self.print_held_back_texts(page);
+        // What was shown may have named the call.
+        let line = self.outcome_line(page, &why);
+        match page.owner {
+            TextOwner::CallHead(_) | TextOwner::Call(_) => page.end_open_line(),
+            _ => page.ensure_blank_line(),
+        }
+        let (mark, style) =
+            if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
+        page.write(style, mark);
+        // What stands first stands behind the mark.
+        let parts = [
+            (Style::new(), line.title),
+            (page.palette.bad, line.reason),
+            (page.palette.dim, line.details),
+        ];
+        let mut parts = parts.into_iter().filter(|(_, text)| !text.is_empty()).peekable();
+        if parts.peek().is_none() {
+            page.write(Style::new(), &page.words.text("completed"));
+        }
+        for (at, (style, text)) in parts.enumerate() {
+            page.write(style, if at == 0 { text.trim_start() } else { &text });
+        }
+        page.write_line("");
+        page.owner = TextOwner::Call(self.id.clone());
+        self.discard_open_state();
+    }
+
+    /// Prints the texts that were held back.
+    pub(super) fn print_held_back_texts(&mut self, page: &mut Page) {
+        let words = page.words.clone();
+        for text in std::mem::take(&mut self.open.texts) {
+            if self.was_printed_whole(text.hash).is_none() && text.excerpt.line_count() > 0 {
+                self.claim_page(page);
+                page.end_open_line();
+                text.excerpt
+                    .shown_lines(&words)
+                    .for_each(|line| page.write_with_gutter(&format!("{line}\n")));
+                self.remember_printed(text.hash, false);
+            }
+        }
+    }
+
+    /// Fits the last line into the width: first the title gives way, then the reason. No title where
+    /// the page says last what this call is called.
+    fn outcome_line(&self, page: &Page, why: &str) -> OutcomeLine {
+        let details = self.outcome_details(&page.words);
+        let len = |text: &str| text.chars().count();
+        let room = page.width.saturating_sub(2 + len(&details));
+        let title = if self.is_title_printed_last(page) { "" } else { &*self.title };
+        let title =
+            sanitise::truncate_line(title, room.saturating_sub(len(why)).max(MIN_TITLE_COLUMNS));
+        let room = room.saturating_sub(len(&title));
+        let is_cut = len(why) > room;
+        let why = if why.is_empty() { String::new() } else { sanitise::truncate_line(why, room) };
+        OutcomeLine { title, reason: why, details, is_reason_truncated: is_cut }
+    }
+
+    /// Says why it did not complete: by its last text, else by how its command ended.
+    fn failure_reason(&mut self, words: &UiText) -> String {
+        let last = self.open.texts.last_mut().filter(|text| text.excerpt.line_count() == 1);
+        if let Some(HeldBackText { excerpt, .. }) = last {
+            let said = words.translate_reason(excerpt.first_line().unwrap_or_default());
+            *excerpt = TextExcerpt::new(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
+            excerpt.push(&said);
+        }
+        let end = &self.open.meta;
+        let last = self.open.texts.last();
+        let said = last.and_then(|text| text.excerpt.first_line()).filter(|line| !line.is_empty());
+        // v1 has no such status; the projection says it by this sentence.
+        let sentence = end.reason.map(|reason| words.translate_reason(reason.description()));
+        self.is_cancelled = said.is_some() && said == sentence.as_deref();
+        if self.is_cancelled {
+            return words.text_with("cancelled", "why", said.unwrap_or_default());
+        }
+        let (code, signal) = self.exit_status();
+        let exit = exit_text(code, signal, words);
+        let why = said.map(str::to_owned).or(exit).or(sentence);
+        why.map_or_else(|| words.text("failed"), |why| words.text_with("failed-why", "why", why))
+    }
+
+    /// Returns how its command ended, if that is worth a word, and how long it took.
+    fn outcome_details(&self, words: &UiText) -> String {
+        let (code, signal) = self.exit_status();
+        let is_told = self.status == ToolCallStatus::Failed;
+        let exit = exit_text(code.filter(|code| *code != 0), signal, words).filter(|_| !is_told);
+        let parts = exit.into_iter().chain(self.duration_ms.map(format_duration));
+        parts.map(|part| format!("  {part}")).collect()
+    }
+
+    /// Returns how its command ended, as the metadata say, else as its terminal did.
+    fn exit_status(&self) -> (Option<i64>, Option<&str>) {
+        let OpenCallState { meta: end, exit: (code, signal), .. } = &self.open;
+        let code = end.exit_code.or(*code).map(i64::from);
+        (code, end.signal.as_deref().or(signal.as_deref()))
+    }
+
+    fn discard_open_state(&mut self) {
+        self.is_ended = true;
+        self.open = OpenCallState::default();
+        self.title = head(&self.title, MAX_ENDED_TITLE_BYTES).to_owned();
+    }
+}

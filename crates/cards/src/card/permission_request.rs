@@ -1,0 +1,103 @@
+//! A permission request: everything that is being decided on, none of it cut, and the options.
+
+use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
+use anstyle::Style;
+
+use super::{
+    Card, LineBudget, Page, PrintedTitle, TextOwner, block_text, diff, hash, raw_input, sanitise,
+    unfence,
+};
+
+impl Card {
+    /// Prints what is decided on: of the call what was not shown as a whole.
+    pub(crate) fn print_permission_request(
+        &mut self,
+        request: &RequestPermissionRequest,
+        bytes: usize,
+        page: &mut Page,
+    ) {
+        self.apply_update(&request.tool_call, bytes, page);
+        let asks = page.words.text("asks");
+        let fields = &request.tool_call.fields;
+        let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());
+        let title = title.map_or_else(|| self.title.clone(), sanitise::escape_line);
+        let is_named = self.is_title_printed_last(page)
+            && self
+                .open
+                .printed_title
+                .as_ref()
+                .is_some_and(|named| named.is_whole && named.title == title);
+        self.print_separator(page);
+        if is_named {
+            page.write(page.palette.ask, &format!("▸ {asks}\n"));
+        } else {
+            page.write(page.palette.ask, &format!("▸ {title}"));
+            page.write(
+                page.palette.dim,
+                format!("  {}", page.words.kind_name(self.kind)).trim_end(),
+            );
+            page.write(page.palette.ask, &format!("  {asks}\n"));
+            self.open.printed_title = Some(PrintedTitle { title: title.clone(), is_whole: true });
+        }
+        page.owner = TextOwner::Call(self.id.clone());
+        let input = fields.raw_input.as_ref().unwrap_or(&self.open.input);
+        let command = raw_input::command_text(input);
+        let content = fields.content.as_deref().unwrap_or_default();
+        let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
+        // A diff says all that the input of an edit does, and in place.
+        let fields = if has_diff { Vec::new() } else { raw_input::field_lines(input) };
+        // A title that holds the whole command, as Callboard's do, says it already.
+        let is_in_title =
+            |command: &&String| title.contains(&format!("`{}`", sanitise::escape_line(command)));
+        if let Some(command) = command.as_ref().filter(|command| !is_in_title(command)) {
+            raw_input::indented_lines("$ ", command)
+                .iter()
+                .for_each(|line| page.write_line(&format!("  {line}")));
+        }
+        fields.iter().for_each(|line| page.write_line(&format!("  {line}")));
+        self.print_whole_content(content, command.as_deref(), page);
+        if request.tool_call.fields.content.is_none() {
+            self.print_held_back_texts(page);
+        }
+    }
+
+    fn print_whole_content(
+        &mut self,
+        content: &[ToolCallContent],
+        command: Option<&str>,
+        page: &mut Page,
+    ) {
+        for item in content {
+            match item {
+                ToolCallContent::Diff(diff) => {
+                    let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
+                    if self.was_printed_whole(hash) != Some(true) {
+                        diff::print_diff(diff, &mut LineBudget::Unlimited, page);
+                        self.remember_printed(hash, true);
+                    }
+                }
+                ToolCallContent::Content(item) => {
+                    let text = block_text(&item.content, &page.words);
+                    let (_, text) = unfence(&text);
+                    let is_command =
+                        command.is_some_and(|it| raw_input::is_command_preview(text, it));
+                    if !is_command && self.was_printed_whole(hash(text)) != Some(true) {
+                        raw_input::indented_lines("", text)
+                            .iter()
+                            .for_each(|line| page.write_line(&format!("  {line}")));
+                        self.remember_printed(hash(text), true);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Prints what a person may answer.
+pub(crate) fn print_options(options: &[PermissionOption], page: &mut Page) {
+    for (at, option) in options.iter().enumerate() {
+        page.write(page.palette.ask, &format!("  {}", at + 1));
+        page.write(Style::new(), &format!("  {}\n", sanitise::escape_line(&option.name)));
+    }
+}

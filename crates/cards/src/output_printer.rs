@@ -1,0 +1,471 @@
+//! The output of a command as it grows, whether it comes as a text that is replaced or in pieces.
+//!
+//! A text that is replaced is aligned with the last one, so that only what is new is printed. A line
+//! that starts over, as a progress bar does, is printed once: in its last state, or drawn over
+//! itself where the page is a terminal. Colours are kept; nothing else that acts on a terminal is.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::mem;
+
+use anstyle::Style;
+use callboard_text::{head, tail};
+use vte::{Params, Parser, Perform};
+
+use super::limits::{
+    MAX_ALIGNED_LINES, MAX_COLOUR_BYTES, MAX_EXCERPT_EDGE_LINES, MAX_LINE_CHARS,
+    MAX_LIVE_OUTPUT_LINES, MAX_REMEMBERED_OUTPUT_BYTES,
+};
+use super::markdown::display_width;
+use super::page::Page;
+use super::sanitise;
+
+/// What was printed of a command's output.
+#[derive(Default)]
+pub(super) struct OutputPrinter {
+    /// The end of the last text, and the length of the whole.
+    last_text_tail: String,
+    last_text_len: usize,
+    parser: Parser,
+    line: StyledLine,
+    /// Lines that have ended.
+    line_count: usize,
+    /// The last of those that came after the live lines.
+    held: VecDeque<StyledLine>,
+}
+
+impl std::fmt::Debug for OutputPrinter {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Console").field("lines", &self.line_count).finish_non_exhaustive()
+    }
+}
+
+impl OutputPrinter {
+    /// Returns what is new in `text`, which replaces the one before, and remembers it. The
+    /// first part says how it joins what was printed.
+    pub(super) fn take_new_text<'a>(&mut self, text: &'a str) -> (OutputJoin, &'a str) {
+        let grown = find_new_text(&self.last_text_tail, self.last_text_len, text);
+        tail(text, MAX_REMEMBERED_OUTPUT_BYTES).clone_into(&mut self.last_text_tail);
+        self.last_text_len = text.len();
+        grown
+    }
+
+    /// Prints what is new. The page must be the call's.
+    pub(super) fn print(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
+        match joint {
+            OutputJoin::Continues => {}
+            // What was there of the line is replaced.
+            OutputJoin::ReplacesLine => self.line.overwrite_on_next = true,
+            OutputJoin::AfterGap => {
+                self.end_line(page);
+                page.end_open_line();
+                page.write_with_gutter("…\n");
+            }
+        }
+        for line in text.split_inclusive('\n') {
+            let (words, is_ended) = match line.strip_suffix('\n') {
+                Some(words) => (words, true),
+                None => (line, false),
+            };
+            // The parser looks for the next escape anew behind what is no text.
+            let mut rest = words;
+            while !rest.is_empty() {
+                let part = head(rest, PARSER_CHUNK_BYTES);
+                self.parser.advance(&mut self.line, part.as_bytes());
+                rest = &rest[part.len()..];
+            }
+            if is_ended {
+                // A sequence ends with its line, so one that is never finished hides no more.
+                self.parser = Parser::new();
+                let colours = self.line.colours.clone();
+                self.complete_line(page);
+                self.line.colours = colours;
+            }
+        }
+        if page.is_terminal() && self.line_count < MAX_LIVE_OUTPUT_LINES && !self.line.is_empty() {
+            let room = page.width.saturating_sub(GUTTER_COLUMNS + 1);
+            let (shown, columns) = self.line.render(room);
+            page.redraw_line(&with_gutter(page, &shown), columns + GUTTER_COLUMNS);
+        }
+    }
+
+    /// Prints the line as it is by now, if there is one.
+    fn end_line(&mut self, page: &mut Page) {
+        if !self.line.is_empty() {
+            self.complete_line(page);
+        }
+    }
+
+    fn complete_line(&mut self, page: &mut Page) {
+        let line = mem::take(&mut self.line);
+        self.line_count += 1;
+        if self.line_count <= MAX_LIVE_OUTPUT_LINES {
+            print_line(&line, page);
+            return;
+        }
+        if self.held.len() == MAX_EXCERPT_EDGE_LINES {
+            self.held.pop_front();
+        }
+        self.held.push_back(line);
+    }
+
+    /// Returns whether something waits for the end of the call.
+    pub(super) fn has_unprinted_output(&self) -> bool {
+        !self.line.is_empty() || !self.held.is_empty()
+    }
+
+    /// Prints what waited for the end of the call. The page must be the call's.
+    pub(super) fn finish(&mut self, page: &mut Page) {
+        self.end_line(page);
+        let left_out = self.line_count.saturating_sub(MAX_LIVE_OUTPUT_LINES + self.held.len());
+        if left_out > 0 {
+            page.end_open_line();
+            page.write_with_gutter(&format!("{}\n", page.words.more_lines(left_out)));
+        }
+        mem::take(&mut self.held).iter().for_each(|line| print_line(line, page));
+    }
+}
+
+fn print_line(line: &StyledLine, page: &mut Page) {
+    let (shown, columns) = line.render(MAX_LINE_CHARS);
+    page.finish_drawing(&with_gutter(page, &shown), columns + GUTTER_COLUMNS);
+}
+
+fn with_gutter(page: &Page, line: &str) -> String {
+    let dim: Style = page.palette.dim;
+    if line.is_empty() { format!("{dim}  │{dim:#}") } else { format!("{dim}  │ {dim:#}{line}") }
+}
+
+/// Columns of what stands before each line.
+const GUTTER_COLUMNS: usize = 4;
+
+/// Columns from one tab stop to the next.
+const TAB_COLUMNS: usize = 8;
+
+/// Bytes that the parser gets at once.
+const PARSER_CHUNK_BYTES: usize = 512;
+
+/// A line as a terminal would show it: what was written behind the last `\r`.
+#[derive(Debug, Default, Clone)]
+struct StyledLine {
+    /// Texts, each with the sequences that colour it.
+    spans: Vec<(String, String)>,
+    chars: usize,
+    /// The sequences since the last reset.
+    colours: String,
+    /// The next character replaces the line.
+    overwrite_on_next: bool,
+}
+
+impl StyledLine {
+    fn is_empty(&self) -> bool {
+        self.chars == 0
+    }
+
+    fn columns(&self) -> usize {
+        self.spans.iter().map(|(_, words)| display_width(words)).sum()
+    }
+
+    fn clear(&mut self) {
+        self.spans.clear();
+        (self.chars, self.overwrite_on_next) = (0, false);
+    }
+
+    /// Returns the line with its colours in about so many columns, and how many it has.
+    fn render(&self, room: usize) -> (String, usize) {
+        let (mut shown, mut used) = (String::new(), 0);
+        for (colours, words) in &self.spans {
+            let mut words = sanitise::escape_message(words);
+            let mut columns = display_width(&words);
+            let is_cut = used + columns > room;
+            while used + columns > room && words.pop().is_some() {
+                columns = display_width(&words) + 1;
+            }
+            if is_cut {
+                words.push('…');
+            }
+            match colours.as_str() {
+                "" => shown.push_str(&words),
+                // Writing to a string cannot fail.
+                colours => write!(shown, "{colours}{words}\x1b[0m").unwrap_or_default(),
+            }
+            used += columns;
+            if is_cut {
+                break;
+            }
+        }
+        (shown, used)
+    }
+}
+
+impl Perform for StyledLine {
+    fn print(&mut self, letter: char) {
+        if mem::take(&mut self.overwrite_on_next) {
+            self.clear();
+        }
+        // One more than is shown, so that a cut is seen.
+        if self.chars > MAX_LINE_CHARS || letter.is_control() {
+            return;
+        }
+        match self.spans.last_mut() {
+            Some((colours, words)) if *colours == self.colours => words.push(letter),
+            _ => self.spans.push((self.colours.clone(), letter.into())),
+        }
+        self.chars += 1;
+    }
+
+    fn execute(&mut self, byte: u8) {
+        match byte {
+            b'\r' => self.overwrite_on_next = true,
+            b'\t' => {
+                let column = if self.overwrite_on_next { 0 } else { self.columns() };
+                (column % TAB_COLUMNS..TAB_COLUMNS).for_each(|_| self.print(' '));
+            }
+            // A spinner that turns in its place.
+            b'\x08' => {
+                if let Some((_, words)) = self.spans.last_mut() {
+                    words.pop();
+                    self.chars = self.chars.saturating_sub(1);
+                }
+                self.spans.pop_if(|(_, words)| words.is_empty());
+            }
+            _ => {}
+        }
+    }
+
+    fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], ignore: bool, end: char) {
+        let first = params.iter().next().map_or(0, |param| param[0]);
+        match (intermediates, end) {
+            _ if ignore => {}
+            (b"", 'm') => self.push_colour(params),
+            (b"", 'G') if first <= 1 => self.overwrite_on_next = true,
+            (b"", 'K') if self.overwrite_on_next || first == 2 => self.clear(),
+            _ => {}
+        }
+    }
+}
+
+impl StyledLine {
+    /// Keeps a sequence that colours what follows; one that hides it is left out.
+    fn push_colour(&mut self, params: &Params) {
+        let all: Vec<&[u16]> = params.iter().collect();
+        // Behind a reset, what was before does not matter. Its number is also part of a colour.
+        let is_plain =
+            all.iter().all(|param| param.len() == 1 && !matches!(param[0], 38 | 48 | 58));
+        let from = all.iter().rposition(|param| is_plain && param[0] == 0).map_or(0, |at| at + 1);
+        if from > 0 || all.is_empty() {
+            self.colours.clear();
+        }
+        let hides = |param: &&&[u16]| is_plain && matches!(param[0], 8 | 28);
+        let kept: Vec<String> = all[from..]
+            .iter()
+            .filter(|param| !hides(param))
+            .map(|param| param.iter().map(u16::to_string).collect::<Vec<_>>().join(":"))
+            .collect();
+        if !kept.is_empty() {
+            // Writing to a string cannot fail.
+            write!(self.colours, "\x1b[{}m", kept.join(";")).unwrap_or_default();
+        }
+        if self.colours.len() > MAX_COLOUR_BYTES {
+            self.colours.clear();
+        }
+    }
+}
+
+/// How new output joins what was printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputJoin {
+    /// It goes on where the last piece stopped, also within a line.
+    Continues,
+    /// It replaces the line that has not ended.
+    ReplacesLine,
+    /// Something between was never seen.
+    AfterGap,
+}
+
+/// Returns what is new in `new`, given the end of the text before and that text's length.
+fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, &'a str) {
+    if new.get(..seen_len).is_some_and(|old| old.ends_with(seen)) {
+        return (OutputJoin::Continues, &new[seen_len..]);
+    }
+    // One line that has not ended, as progress does that starts over.
+    if seen_len == seen.len() && !seen.contains('\n') {
+        return (OutputJoin::ReplacesLine, new);
+    }
+    if let Some((joint, at)) = find_overlap_end(seen, new) {
+        return (joint, &new[at..]);
+    }
+    let command = new.split_inclusive('\n').next().filter(|line| line.starts_with("$ "));
+    (OutputJoin::AfterGap, &new[command.map_or(0, str::len)..])
+}
+
+/// Returns where `seen` ends in `new`: after the longest run of lines that are its last ones,
+/// the first such run where several are as long. Its very last line may have grown since, or
+/// have been overwritten.
+fn find_overlap_end(seen: &str, new: &str) -> Option<(OutputJoin, usize)> {
+    let (complete, open) = seen.rsplit_once('\n')?;
+    let old: Vec<_> = complete.rsplit('\n').take(MAX_ALIGNED_LINES).collect();
+    let lines: Vec<_> = new.split_inclusive('\n').collect();
+    let mut best = (0, None);
+    let mut start = 0;
+    for at in 0..=lines.len() {
+        let line = lines.get(at).copied().unwrap_or_default();
+        let before = lines[..at].iter().rev().map(|line| line.trim_end_matches('\n'));
+        let run = before.zip(&old).take_while(|(new, old)| new == *old).count();
+        // Blank lines are found everywhere, and so is the beginning of a line.
+        let is_sure = old[..run].iter().any(|line| !line.is_empty());
+        let is_same = !open.is_empty() && line.trim_end_matches('\n') == open;
+        if line.starts_with(open) && (is_sure || is_same) && run + 1 > best.0 {
+            best = (run + 1, Some((OutputJoin::Continues, start + open.len())));
+        } else if is_sure && run > best.0 {
+            best = (run, Some((OutputJoin::ReplacesLine, start)));
+        }
+        start += line.len();
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::{MAX_REMEMBERED_OUTPUT_BYTES, OutputJoin, OutputPrinter};
+    use crate::page::Page;
+
+    /// Replaces a text by the next one; returns what is new in the last.
+    fn replaced(texts: &[&str]) -> (OutputJoin, String) {
+        let mut console = OutputPrinter::default();
+        let mut last = (OutputJoin::Continues, String::new());
+        for text in texts {
+            let (joint, new) = console.take_new_text(text);
+            last = (joint, new.to_owned());
+        }
+        last
+    }
+
+    #[test]
+    fn only_what_is_new_is_found() {
+        use OutputJoin::{AfterGap, Continues, ReplacesLine};
+        for (texts, joint, expected) in [
+            (&["$ c\na"][..], Continues, "$ c\na"),
+            (&["$ c\na", "$ c\nab\nc"], Continues, "b\nc"),
+            (&["$ c\na", "$ c\na"], Continues, ""),
+            // Shortened from the front.
+            (&["$ c\na\nb\nc", "$ c\n[…]\nb\nc\nd"], Continues, "\nd"),
+            (&["$ c\na\nb\nwor", "$ c\n[…]\nb\nwork"], Continues, "k"),
+            (&["$ c\na\nb\n10%", "$ c\n[…]\nb\n20%"], ReplacesLine, "20%"),
+            // The whole after the end of it.
+            (&["[…]\nb\nc", "a\nb\nc\nd"], Continues, "\nd"),
+            // The longest run wins, the first of those as long.
+            (&["x\nok\nok\nok\n-", "ok\nok\nok\nok\n-\ny"], Continues, "\ny"),
+            (&["a\nok\nb\nok\n-", "[…]\nok\nb\nok\n-\nok"], Continues, "\nok"),
+            (&["[…]\nlast", "a\nlast\nb\nlast"], Continues, "\nb\nlast"),
+            // Nothing in common.
+            (&["a\nb", "z\nbc"], AfterGap, "z\nbc"),
+            (&["$ c\na\n\n", "$ c\n[…]\n\nz"], AfterGap, "[…]\n\nz"),
+            (&["", "x"], Continues, "x"),
+            (&["1 %", "2 %"], ReplacesLine, "2 %"),
+            (&["100 %", "done\nx"], ReplacesLine, "done\nx"),
+        ] {
+            let found = replaced(texts);
+            assert_eq!(found, (joint, expected.to_owned()), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_longer_than_what_is_remembered_still_grows() {
+        let long = "line\n".repeat(MAX_REMEMBERED_OUTPUT_BYTES);
+        let more = format!("{long}more");
+        assert_eq!(replaced(&[&long, &more]), (OutputJoin::Continues, "more".to_owned()));
+    }
+
+    /// Prints pieces of output, on a terminal if it is one.
+    fn printed(pieces: &[&str], is_terminal: bool) -> String {
+        let mut page = Page::new("/p".into(), 40);
+        if is_terminal {
+            page.enable_redraw();
+        }
+        let mut console = OutputPrinter::default();
+        pieces.iter().for_each(|piece| console.print(OutputJoin::Continues, piece, &mut page));
+        console.finish(&mut page);
+        page.take_text()
+    }
+
+    #[test]
+    fn a_line_that_starts_over_is_printed_once() {
+        for pieces in [
+            &["1%\r2%\r3%\nend\n"][..],
+            &["1%", "\r2%", "\r3%", "\nend\n"],
+            &["1%\r", "2%\r", "3%\r\n", "end"],
+            &["1%\u{1b}[1G\u{1b}[0K", "2%\u{1b}[2K3%\nend"],
+            &["|\u{8}/\u{8}-\u{8}3%\nend"],
+        ] {
+            assert_eq!(printed(pieces, false), "  │ 3%\n  │ end\n", "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn on_a_terminal_a_line_is_drawn_over_itself() {
+        assert_eq!(
+            printed(&["10 %", "\r9 %", "\nend"], true),
+            "  │ 10 %\r  │ 9 % \r  │ 9 %\n  │ end\r  │ end\n"
+        );
+        // A line that is wrapped could not be drawn over.
+        let long = "x".repeat(100);
+        let shown = printed(&[&long], true);
+        assert!(shown.starts_with(&format!("  │ {}…\r", "x".repeat(34))), "{shown}");
+        assert!(shown.ends_with(&format!("{long}\n")), "{shown}");
+    }
+
+    #[test]
+    fn a_tab_leads_to_the_next_stop() {
+        for (given, expected) in [
+            ("a\tb\n", "a       b"),
+            ("\tb\n", "        b"),
+            ("漢字\u{1b}[31m\tb\u{1b}[0m\n", "漢字\u{1b}[31m    b\u{1b}[0m"),
+            ("abcdefgh\tb\n", "abcdefgh        b"),
+            ("abc\r\tb\n", "        b"),
+        ] {
+            assert_eq!(printed(&[given], false), format!("  │ {expected}\n"), "{given:?}");
+        }
+        let shown = printed(&["a\t\t\t\t\t\tb"], true);
+        assert!(shown.starts_with(&format!("  │ a{}…\r", " ".repeat(33))), "{shown:?}");
+    }
+
+    #[test]
+    fn colours_are_kept_within_their_lines_and_nothing_else_is() {
+        let red = "\u{1b}[31m";
+        for (pieces, expected) in [
+            (&["\u{1b}[3", "1mred\u{1b}[0m plain\n"][..], format!("{red}red\u{1b}[0m plain")),
+            (&["\u{1b}[31ma\nb\n"], format!("{red}a\u{1b}[0m\n  │ {red}b\u{1b}[0m")),
+            (&["\u{1b}[1m\u{1b}[0;31ma\n"], format!("{red}a\u{1b}[0m")),
+            (&["\u{1b}[38;2;0;0;1ma\n"], "\u{1b}[38;2;0;0;1ma\u{1b}[0m".to_owned()),
+            (&["\u{1b}[8mhidden\n"], "hidden".to_owned()),
+            (&["\u{1b}]0;title\u{7}\u{1b}[2Jx\u{9b}31my\u{1b}P1\u{1b}\\\n"], "x31my".to_owned()),
+            (&["\u{1b}]0;never ended\nnext\n"], "\n  │ next".to_owned()),
+            (&["\u{202e}x\n"], "\\u{202e}x".to_owned()),
+        ] {
+            let expected = format!("  │ {expected}\n").replace("│ \n", "│\n");
+            assert_eq!(printed(pieces, false), expected, "{pieces:?}");
+        }
+        let endless = printed(&["\u{1b}[1m\u{1b}[22m".repeat(1_000).as_str(), "x\n"], false);
+        assert!(endless.len() < 600, "{endless:?}");
+    }
+
+    #[test]
+    fn no_output_draws_beyond_its_line() {
+        let pieces = [
+            "\u{1b}", "[", "]", "P", "é", "\u{9b}", "\u{85}", "€", "3", "m", "A", "\u{7}", "\\",
+            "😀", "\n", "\r", "\u{8}", "38;5;8",
+        ];
+        for number in 0..pieces.len().pow(4) {
+            let digits = (0..4).map(|place| number / pieces.len().pow(place) % pieces.len());
+            let given: String = digits.map(|digit| pieces[digit]).collect();
+            let shown = printed(&[&given], false);
+            let rest = anstream::adapter::strip_str(&shown).to_string();
+            assert!(rest.chars().all(|c| c == '\n' || !c.is_control()), "{given:?}: {shown:?}");
+            let sequences = shown.split('\u{1b}').skip(1);
+            assert!(sequences.into_iter().all(|it| it.starts_with('[') && it.contains('m')));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The raw input of a call as the lines that someone who decides on it must see.
+//!
+//! It knows no tool: a command is what lies under that name, the rest is shown by name.
+
+use serde_json::Value;
+
+use super::sanitise;
+
+/// Returns the command in raw input, a list of words as one line.
+pub(super) fn command_text(input: &Value) -> Option<String> {
+    match input.get("command")? {
+        Value::String(command) => Some(command.clone()),
+        Value::Array(words) => Some(words.iter().map(quoted_word).collect::<Vec<_>>().join(" ")),
+        _ => None,
+    }
+}
+
+/// Returns whether a console shows only a command that has not run, and where it would run.
+pub(super) fn is_command_preview(console: &str, command: &str) -> bool {
+    let rest = console.strip_prefix("$ ").and_then(|text| text.strip_prefix(command));
+    let is_place = |rest: &str| rest.strip_prefix("\n[in ").is_some_and(|it| !it.contains('\n'));
+    rest.is_some_and(|rest| rest.is_empty() || is_place(rest))
+}
+
+/// Returns the lines of everything in raw input that is no command.
+pub(super) fn field_lines(input: &Value) -> Vec<String> {
+    match input {
+        Value::Null => Vec::new(),
+        Value::Object(fields) => {
+            let others =
+                fields.iter().filter(|(key, _)| *key != "command" || command_text(input).is_none());
+            others.flat_map(|(key, value)| field(key, value)).collect()
+        }
+        value => indented_lines("", &value_text(value)),
+    }
+}
+
+/// Returns text as lines, the first one behind `mark`, the others as far in.
+pub(super) fn indented_lines(mark: &str, text: &str) -> Vec<String> {
+    let indent = " ".repeat(mark.chars().count());
+    let lines = text.split('\n').enumerate();
+    let shown = lines.map(|(at, line)| {
+        let before = if at == 0 { mark } else { &indent };
+        format!("{before}{}", sanitise::escape_line(line))
+    });
+    shown.collect()
+}
+
+fn field(key: &str, value: &Value) -> Vec<String> {
+    let key = sanitise::escape_line(key);
+    indented_lines(&format!("{}: ", key.replace('\t', "\\t")), &value_text(value))
+}
+
+/// A word of a command that would not be read as one is in quotes.
+fn quoted_word(word: &Value) -> String {
+    match word.as_str() {
+        Some(plain) if !plain.is_empty() && !plain.contains(needs_quotes) => plain.to_owned(),
+        _ => word.to_string(),
+    }
+}
+
+fn needs_quotes(letter: char) -> bool {
+    letter.is_whitespace() || "\"'\\`$&|;<>()*?".contains(letter)
+}
+
+fn value_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::{command_text, field_lines};
+
+    #[test]
+    fn nothing_of_the_input_is_missing() {
+        for (input, expected_command, expected_fields) in [
+            (json!({"command": "ls -l", "cwd": "/p"}), Some("ls -l"), &["cwd: /p"][..]),
+            (json!({"command": ["sh", "-c", "a b", ""]}), Some("sh -c \"a b\" \"\""), &[]),
+            (json!({"command": 1}), None, &["command: 1"]),
+            (
+                json!({"text": "a\nb\u{1b}", "n": [1]}),
+                None,
+                &["text: a", "      b\\u{1b}", "n: [1]"],
+            ),
+            (json!("x"), None, &["x"]),
+            (json!(null), None, &[]),
+        ] {
+            assert_eq!(command_text(&input).as_deref(), expected_command, "{input}");
+            assert_eq!(field_lines(&input), expected_fields, "{input}");
+        }
+    }
+}

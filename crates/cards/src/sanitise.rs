@@ -1,0 +1,119 @@
+//! Text of others, made safe to show: nothing of it moves the cursor, hides or reorders.
+//!
+//! It knows nothing of colours; those of a command's output are dropped.
+
+use std::fmt::Write as _;
+
+use anstream::adapter::strip_str;
+use callboard_text::visible;
+
+/// Shows one line exactly: every character that cannot be seen is an escape, tabs apart. For
+/// what is being decided on.
+pub(super) fn escape_line(line: &str) -> String {
+    let parts: Vec<_> = line.split('\t').map(visible).collect();
+    parts.join("\t")
+}
+
+/// Shows a message as it is, line ends and joined emoji included.
+pub(super) fn escape_message(text: &str) -> String {
+    escape_harmful(&text.replace('\r', ""))
+}
+
+/// Shows a command's output without its escape sequences, and of each line what was written
+/// last.
+pub(super) fn strip_output(text: &str) -> String {
+    let plain = strip_str(text).to_string();
+    let lines = plain.split('\n').map(|line| {
+        let line = line.trim_end_matches('\r');
+        escape_harmful(line.rsplit('\r').next().unwrap_or_default())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Cuts a line to `max` characters, the last of which says so.
+pub(super) fn truncate_line(line: &str, max: usize) -> String {
+    match line.char_indices().nth(max) {
+        None => line.to_owned(),
+        Some(_) => {
+            let head = line.chars().take(max.saturating_sub(1));
+            head.chain(['…']).collect()
+        }
+    }
+}
+
+fn escape_harmful(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_harmful(letter) {
+            // Writing to a string cannot fail.
+            write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+/// Controls other than line ends and tabs, separators that break lines, and what reorders text
+/// (<https://www.unicode.org/reports/tr9/>).
+fn is_harmful(letter: char) -> bool {
+    (letter.is_control() && !matches!(letter, '\n' | '\t'))
+        || matches!(letter,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::{escape_line, escape_message, strip_output, truncate_line};
+
+    #[test]
+    fn what_is_decided_on_hides_nothing() {
+        assert_eq!(escape_line("a\tb"), "a\tb");
+        assert_eq!(escape_line("a\u{1b}[8mb\u{200b}"), "a\\u{1b}[8mb\\u{200b}");
+    }
+
+    #[test]
+    fn a_message_keeps_its_words() {
+        assert_eq!(escape_message("a\r\n\t👩\u{200d}🔬 **b**"), "a\n\t👩\u{200d}🔬 **b**");
+        assert_eq!(
+            escape_message("\u{1b}[2J\u{7}\u{9b}\u{202e}"),
+            "\\u{1b}[2J\\u{7}\\u{9b}\\u{202e}"
+        );
+    }
+
+    #[test]
+    fn output_loses_its_escapes_and_what_it_overwrote() {
+        for (given, expected) in [
+            ("\u{1b}[1;31mred\u{1b}[0m\n", "red\n"),
+            ("\u{1b}]0;title\u{7}x", "x"),
+            ("10%\r50%\r100%\r\nb", "100%\nb"),
+            ("a\n\nb\n", "a\n\nb\n"),
+            ("\u{202e}x", "\\u{202e}x"),
+        ] {
+            assert_eq!(strip_output(given), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn no_input_breaks_the_stripping() {
+        let pieces = [
+            "\u{1b}", "[", "]", "P", "é", "\u{9b}", "\u{85}", "€", "3", "m", "\u{7}", "\\", "😀",
+            "\n",
+        ];
+        for number in 0..pieces.len().pow(4) {
+            let digits = (0..4).map(|place| number / pieces.len().pow(place) % pieces.len());
+            let given: String = digits.map(|digit| pieces[digit]).collect();
+            let shown = strip_output(&given);
+            assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn cuts_say_so() {
+        assert_eq!(truncate_line("abc", 3), "abc");
+        assert_eq!(truncate_line("äöüß", 3), "äö…");
+        assert_eq!(truncate_line("ab", 0), "…");
+    }
+}

@@ -1,0 +1,160 @@
+//! What is shown where something is decided on.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+#[test]
+fn an_edit_shows_its_diff_once_and_asks() {
+    let change_of_a = diff("1\n2\n3\n4\n5\n6\nseven\n8\n", "1\n2\n3\n4\n5\n6\n7\n8\n");
+    let fields = json!({
+        "title": "Edit src/a.rs", "kind": "edit", "status": "pending",
+        "content": [change_of_a], "rawInput": {"path": "src/a.rs"},
+    });
+    check(
+        &[
+            call("1", "Edit", "edit"),
+            change("1", json!({"title": "Edit src/a.rs", "content": [change_of_a]})),
+            ask("1", fields),
+            running("1"),
+            change("1", json!({"content": [change_of_a]})),
+            ended("1", "completed", 1_234),
+        ],
+        "
+○ Edit src/a.rs  edit
+  src/a.rs  +1 −1
+  @@ -4,5 +4,5 @@
+    4
+    5
+    6
+  - seven
+  + 7
+    8
+▸ asks for permission
+  1  Allow
+  2  Reject
+✓ 1.2 s
+",
+    );
+}
+
+#[test]
+fn a_long_diff_is_cut_but_not_where_it_is_decided_on() {
+    let long = diff("", &"x\n".repeat(MAX_DIFF_LINES + 9));
+    let first = render_all(&[with(call("1", "Edit", "edit"), json!({"content": [long]}))]);
+    assert_eq!(first.matches("+ x\n").count(), MAX_DIFF_LINES - 1);
+    assert!(first.ends_with("  … 10 more lines\n"), "{first}");
+    let both = render_all(&[
+        with(call("1", "Edit", "edit"), json!({"content": [long]})),
+        ask("1", json!({"content": [long]})),
+        ask("1", json!({"content": [long]})),
+    ]);
+    assert_eq!(both.matches("+ x\n").count(), MAX_DIFF_LINES - 1 + MAX_DIFF_LINES + 9);
+}
+
+#[test]
+fn a_permission_request_hides_nothing() {
+    let command = format!("echo {}\nrm -rf \u{202e}x", "y".repeat(100));
+    let input = json!({"command": command, "timeout_ms": 5, "why": "a\u{1b}[8mb"});
+    let title = format!("Run `{}`", "y".repeat(100));
+    check(
+        &[
+            ask("1", json!({"title": title, "kind": "execute", "rawInput": input})),
+            change("1", json!({"status": "failed", "content": [text("Rejected by the user.")]})),
+        ],
+        &format!(
+            "
+▸ {title}  execute  asks for permission
+  $ echo {}
+    rm -rf \\u{{202e}}x
+  timeout_ms: 5
+  why: a\\u{{1b}}[8mb
+  1  Allow
+  2  Reject
+✗ failed: Rejected by the user.
+",
+            "y".repeat(100)
+        ),
+    );
+}
+
+#[test]
+fn a_permission_request_without_details_shows_what_was_told_before() {
+    check(
+        &[
+            with(call("1", "Plan", "other"), json!({"rawInput": {"command": ["ls", "a b"]}})),
+            ask("1", json!({"content": [text("First\nthen")]})),
+            change("1", json!({"content": [text("Step 1")]})),
+            ask("1", json!({})),
+            ended("1", "completed", 1),
+        ],
+        "
+▸ Plan  asks for permission
+  $ ls \"a b\"
+  First
+  then
+  1  Allow
+  2  Reject
+▸ asks for permission
+  $ ls \"a b\"
+  │ Step 1
+  1  Allow
+  2  Reject
+✓ 1 ms
+",
+    );
+}
+
+#[test]
+fn a_command_that_waits_is_shown_once() {
+    let fields = json!({
+        "title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"},
+        "content": [text("```console\n$ ls\n```")],
+    });
+    check(
+        &[
+            call("1", "Run", "execute"),
+            change("1", fields.clone()),
+            ask("1", fields),
+            running("1"),
+            change("1", console("$ ls\na")),
+            ended("1", "completed", 1),
+        ],
+        "
+▸ Run `ls`  execute  asks for permission
+  1  Allow
+  2  Reject
+  │ a
+✓ 1 ms
+",
+    );
+}
+
+#[test]
+fn a_request_that_nobody_is_asked_about_has_no_options() {
+    let mut cards = CardRenderer::new("/p", 80);
+    let fields = json!({"title": "Run `ls`", "kind": "execute", "rawInput": {"command": "ls"}});
+    let request = serde_json::from_value(ask("1", fields)).unwrap();
+    assert_eq!(
+        cards.render_decided_request(&request, 0),
+        "▸ Run `ls`  execute  asks for permission\n"
+    );
+    assert_eq!(
+        cards.render_permission_request(&request, 0),
+        "▸ asks for permission\n  1  Allow\n  2  Reject\n"
+    );
+}
+
+#[test]
+fn a_long_title_that_was_cut_is_whole_where_it_is_decided_on() {
+    let title = format!("Run `echo {}; rm -rf x`", "y".repeat(100));
+    let input = json!({"command": format!("echo {}; rm -rf x", "y".repeat(100))});
+    let text = render_all(&[
+        with(
+            call("1", &title, "execute"),
+            json!({"rawInput": input, "content": [diff("", "x\n")]}),
+        ),
+        ask("1", json!({"title": title, "rawInput": input})),
+    ]);
+    assert!(text.contains(&format!("▸ {title}  execute  asks for permission\n")), "{text}");
+}

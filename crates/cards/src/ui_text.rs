@@ -1,0 +1,242 @@
+//! The words that are printed around what agents say: in English, or from a catalogue.
+
+use std::fmt;
+use std::sync::Arc;
+
+use acp_types::CallEndReason;
+use acp_types::schema::v1::ToolKind;
+
+/// Sentences in another language than English, by the keys in [`KEYS`].
+///
+/// The keys and their variables are those of Fluent messages, but any library will do.
+pub trait Catalogue: fmt::Debug + Send + Sync {
+    /// Writes the sentence of `key`; none leaves it in English.
+    ///
+    /// Each text and each count stands under the name of its variable.
+    fn sentence(
+        &self,
+        key: &str,
+        texts: &[(&str, String)],
+        counts: &[(&str, u64)],
+    ) -> Option<String>;
+
+    /// Translates what an agent says of a call that failed; none leaves it as it is.
+    fn translate(&self, said: &str) -> Option<String> {
+        let _ = said;
+        None
+    }
+}
+
+/// Every key that a [`Catalogue`] is asked for.
+pub const CATALOGUE_KEYS: &[&str] = &[
+    "tool-call",
+    "a-command",
+    "asks",
+    "completed",
+    "failed",
+    "failed-why",
+    "cancelled",
+    "ended-by",
+    "exit-code",
+    "plan",
+    "plan-empty",
+    "diff-new",
+    "diff-deleted",
+    "more-lines",
+    "input-bytes",
+    "binary",
+    "kind-read",
+    "kind-edit",
+    "kind-delete",
+    "kind-move",
+    "kind-search",
+    "kind-execute",
+    "kind-think",
+    "kind-fetch",
+    "kind-switch-mode",
+    "reason-user",
+    "reason-turn",
+    "reason-permission",
+    "reason-timeout",
+    "reason-shutdown",
+    "reason-error",
+    "reason-dropped",
+    MAY_HAVE_ACTED_KEY,
+];
+
+/// The words of one language; English by default.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UiText(Option<Arc<dyn Catalogue>>);
+
+impl UiText {
+    pub(crate) fn from_catalogue(catalogue: Arc<dyn Catalogue>) -> Self {
+        Self(Some(catalogue))
+    }
+
+    /// Says something.
+    pub(crate) fn text(&self, key: &str) -> String {
+        self.lookup(key, &[], &[])
+    }
+
+    /// Says something with a text in it.
+    pub(crate) fn text_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
+        self.lookup(key, &[(name, text.into())], &[])
+    }
+
+    /// Returns the line that stands for lines that are not shown.
+    pub(crate) fn more_lines(&self, lines: usize) -> String {
+        self.lookup("more-lines", &[], &[("lines", lines as u64)])
+    }
+
+    /// Returns the words that stand for input that is not shown.
+    pub(crate) fn input_bytes(&self, bytes: usize) -> String {
+        self.lookup("input-bytes", &[], &[("bytes", bytes as u64)])
+    }
+
+    /// Returns the words that stand for bytes that are no text, of a media type.
+    pub(crate) fn binary(&self, kind: &str, bytes: u64) -> String {
+        self.lookup("binary", &[("kind", kind.to_owned())], &[("bytes", bytes)])
+    }
+
+    /// Returns the word for a kind, none for `other`.
+    pub(crate) fn kind_name(&self, kind: ToolKind) -> String {
+        match kind_word(kind) {
+            "" => String::new(),
+            word => self.text(&format!("kind-{}", word.replace('_', "-"))),
+        }
+    }
+
+    /// Says in this language why a call did not complete, where that is a sentence of the protocol's
+    /// or one that the catalogue knows; else as the agent says it.
+    pub(crate) fn translate_reason(&self, said: &str) -> String {
+        let ended = || {
+            REASON_KEYS.iter().find_map(|(reason, key)| {
+                let acted = said.strip_prefix(reason.description())?.trim_start();
+                match acted {
+                    "" => Some(self.text(key)),
+                    _ if acted == english_text(MAY_HAVE_ACTED_KEY, "", 0) => {
+                        Some(format!("{} {}", self.text(key), self.text(MAY_HAVE_ACTED_KEY)))
+                    }
+                    _ => None,
+                }
+            })
+        };
+        let translated = || self.0.as_ref()?.translate(said);
+        ended().or_else(translated).unwrap_or_else(|| said.to_owned())
+    }
+
+    fn lookup(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
+        let found = self.0.as_ref().and_then(|it| it.sentence(key, texts, counts));
+        found.unwrap_or_else(|| {
+            let text = texts.first().map_or("", |(_, text)| text);
+            english_text(key, text, counts.first().map_or(0, |(_, count)| *count))
+        })
+    }
+}
+
+fn english_text(key: &str, text: &str, count: u64) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    let word = match key {
+        "tool-call" => "Tool call",
+        "a-command" => "a command",
+        "asks" => "asks for permission",
+        "failed-why" => return format!("failed: {text}"),
+        "cancelled" => return format!("[cancelled] {text}"),
+        "ended-by" => return format!("ended by {text}"),
+        "exit-code" => return format!("exit code {text}"),
+        "plan" => "Plan",
+        "plan-empty" => "Plan: no steps",
+        "diff-new" => "new",
+        "diff-deleted" => "deleted",
+        "more-lines" => return format!("… {count} more line{s}"),
+        "input-bytes" => return format!("… {count} bytes that are not shown"),
+        "binary" => return format!("[{text}, {count} byte{s}]"),
+        "kind-switch-mode" => "switch_mode",
+        MAY_HAVE_ACTED_KEY => "It may have had effects already.",
+        // `completed` and `failed`, and the kinds, are words themselves.
+        _ => match REASON_KEYS.iter().find(|(_, reason)| *reason == key) {
+            Some((reason, _)) => reason.description(),
+            None => key.trim_start_matches("kind-"),
+        },
+    };
+    word.to_owned()
+}
+
+/// Returns the protocol's word for a kind, none for `other`.
+pub(crate) fn kind_word(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Read => "read",
+        ToolKind::Edit => "edit",
+        ToolKind::Delete => "delete",
+        ToolKind::Move => "move",
+        ToolKind::Search => "search",
+        ToolKind::Execute => "execute",
+        ToolKind::Think => "think",
+        ToolKind::Fetch => "fetch",
+        ToolKind::SwitchMode => "switch_mode",
+        _ => "",
+    }
+}
+
+const REASON_KEYS: [(CallEndReason, &str); 7] = [
+    (CallEndReason::User, "reason-user"),
+    (CallEndReason::Turn, "reason-turn"),
+    (CallEndReason::Permission, "reason-permission"),
+    (CallEndReason::Timeout, "reason-timeout"),
+    (CallEndReason::Shutdown, "reason-shutdown"),
+    (CallEndReason::Error, "reason-error"),
+    (CallEndReason::Dropped, "reason-dropped"),
+];
+
+const MAY_HAVE_ACTED_KEY: &str = "may-have-acted";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{CATALOGUE_KEYS, Catalogue, REASON_KEYS, UiText};
+    use pretty_assertions::assert_eq;
+
+    /// Says each key with its variables.
+    #[derive(Debug)]
+    struct KeyCatalogue;
+
+    impl Catalogue for KeyCatalogue {
+        fn sentence(
+            &self,
+            key: &str,
+            texts: &[(&str, String)],
+            counts: &[(&str, u64)],
+        ) -> Option<String> {
+            assert!(CATALOGUE_KEYS.contains(&key), "{key}");
+            (key != "failed").then(|| format!("{key} {texts:?} {counts:?}"))
+        }
+
+        fn translate(&self, said: &str) -> Option<String> {
+            (said == "no").then(|| "nein".to_owned())
+        }
+    }
+
+    #[test]
+    fn a_catalogue_says_what_it_has_and_the_rest_is_english() {
+        let words = UiText::from_catalogue(Arc::new(KeyCatalogue));
+        assert_eq!(words.more_lines(2), "more-lines [] [(\"lines\", 2)]");
+        assert_eq!(words.text("failed"), "failed");
+        assert_eq!(words.translate_reason("no"), "nein");
+        assert_eq!(words.translate_reason("Not permitted."), "reason-permission [] []");
+    }
+
+    #[test]
+    fn english_counts_and_says_why_a_call_ended() {
+        let words = UiText::default();
+        assert_eq!(words.more_lines(1), "… 1 more line");
+        assert_eq!(words.binary("image/png", 1200), "[image/png, 1200 bytes]");
+        for (reason, key) in REASON_KEYS {
+            assert_eq!(words.text(key), reason.description());
+            assert_eq!(words.translate_reason(reason.description()), reason.description());
+        }
+        let acted = "Cancelled by the user. It may have had effects already.";
+        assert_eq!(words.translate_reason(acted), acted);
+        assert_eq!(words.translate_reason("Not permitted. Or so."), "Not permitted. Or so.");
+    }
+}

@@ -1,0 +1,164 @@
+//! The requests of the client that are answered in the order of what the session sends.
+//!
+//! Each is answered exactly once: in its turn, or at once when the session sends nothing more.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use acp_lifecycle::{ClientUnreachable, ResponseId, SessionHandle};
+use acp_types::TurnId;
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::{JsonRpcResponse, Result};
+
+use crate::errors;
+use crate::lock::lock;
+
+/// The requests of one session that wait for their answers.
+#[derive(Clone, Default)]
+pub(crate) struct PendingResponses(Arc<Mutex<ResponseQueue>>);
+
+#[derive(Default)]
+struct ResponseQueue {
+    /// In the order in which they came.
+    requests: Vec<(PendingResponseId, Box<dyn PendingResponse>)>,
+    /// How many of them were no prompts, which names them.
+    response_count: u64,
+    /// Whether the session's sink is gone, so that nothing has a turn any more.
+    is_closed: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PendingResponseId {
+    Turn(TurnId),
+    Response(ResponseId),
+}
+
+/// The place for an answer.
+pub(crate) type ResponseSlot<T> = Arc<Mutex<Option<Result<T>>>>;
+
+/// A request of any type that waits for its answer.
+trait PendingResponse: Send {
+    fn has_response(&self) -> bool;
+
+    fn respond(self: Box<Self>) -> Result<()>;
+}
+
+struct TypedResponse<T: JsonRpcResponse> {
+    responder: Responder<T>,
+    slot: ResponseSlot<T>,
+    /// What is answered where the session ends first.
+    fallback: Result<T>,
+}
+
+impl<T: JsonRpcResponse> PendingResponse for TypedResponse<T> {
+    fn has_response(&self) -> bool {
+        lock(&self.slot).is_some()
+    }
+
+    fn respond(self: Box<Self>) -> Result<()> {
+        let answer = lock(&self.slot).take();
+        self.responder.respond_with_result(answer.unwrap_or(self.fallback))
+    }
+}
+
+impl PendingResponses {
+    /// Notes who waits for an answer, and returns the place for it.
+    pub(crate) fn register<T: JsonRpcResponse>(
+        &self,
+        id: PendingResponseId,
+        responder: Responder<T>,
+        cut_off: Result<T>,
+    ) -> ResponseSlot<T> {
+        let slot = ResponseSlot::default();
+        let mut unanswered = lock(&self.0);
+        if unanswered.is_closed {
+            drop(unanswered);
+            // The connection may be gone as well, and with it the client.
+            drop(responder.respond_with_error(errors::session_closing()));
+        } else {
+            let request = TypedResponse { responder, slot: slot.clone(), fallback: cut_off };
+            unanswered.requests.push((id, Box::new(request)));
+        }
+        slot
+    }
+
+    fn next_response_id(&self) -> ResponseId {
+        let mut unanswered = lock(&self.0);
+        unanswered.response_count += 1;
+        ResponseId::new(unanswered.response_count)
+    }
+
+    /// Sends an answer whose turn has come, unless it is still to be decided: then it comes again.
+    pub(crate) fn send(
+        &self,
+        id: &PendingResponseId,
+    ) -> std::result::Result<(), ClientUnreachable> {
+        let waiting = {
+            let mut unanswered = lock(&self.0);
+            let is_due = |(other, waiting): &(PendingResponseId, Box<dyn PendingResponse>)| {
+                other == id && waiting.has_response()
+            };
+            let at = unanswered.requests.iter().position(is_due);
+            at.map(|at| unanswered.requests.remove(at).1)
+        };
+        waiting.map_or(Ok(()), PendingResponse::respond).map_err(|error| {
+            tracing::debug!(code = ?error.code, "an answer could not be sent");
+            ClientUnreachable
+        })
+    }
+
+    /// Answers every request that waits, and each that comes later at once.
+    pub(crate) fn respond_all(&self) {
+        let requests = {
+            let mut unanswered = lock(&self.0);
+            unanswered.is_closed = true;
+            std::mem::take(&mut unanswered.requests)
+        };
+        for (_, waiting) in requests {
+            drop(waiting.respond());
+        }
+    }
+}
+
+/// A request of the client that is no prompt, and is answered behind what was sent before its
+/// [`answer`](Self::answer).
+///
+/// Dropped without an answer, also by a panic, it is answered by an error; and by another one where
+/// the session closes first.
+#[must_use = "dropping it answers by an error"]
+pub struct OpenRequest<T: JsonRpcResponse> {
+    handle: SessionHandle,
+    id: ResponseId,
+    slot: ResponseSlot<T>,
+}
+
+impl<T: JsonRpcResponse> OpenRequest<T> {
+    pub(crate) fn new(
+        handle: SessionHandle,
+        answers: &PendingResponses,
+        responder: Responder<T>,
+    ) -> Self {
+        let id = answers.next_response_id();
+        let cut_off = Err(errors::session_closing());
+        let slot = answers.register(PendingResponseId::Response(id), responder, cut_off);
+        Self { handle, id, slot }
+    }
+
+    /// Answers it, behind everything that was sent before.
+    pub fn respond(self, answer: Result<T>) {
+        *lock(&self.slot) = Some(answer);
+    }
+}
+
+impl<T: JsonRpcResponse> Drop for OpenRequest<T> {
+    fn drop(&mut self) {
+        lock(&self.slot).get_or_insert_with(|| Err(errors::panicked()));
+        self.handle.update(|session, now| session.respond(self.id, now));
+    }
+}
+
+impl<T: JsonRpcResponse> fmt::Debug for OpenRequest<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OpenRequest").field("id", &self.id).finish_non_exhaustive()
+    }
+}

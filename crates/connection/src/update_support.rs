@@ -1,0 +1,105 @@
+//! What a client can show of a session's state, and what it is sent where it cannot (G8).
+
+use acp_types::wire::v1::{V1Projection, WireUpdate};
+use acp_types::{MessageChunk, Role, SessionState};
+use agent_client_protocol::v1::schema::{
+    ClientCapabilities, Notice, NoticeSeverity, SessionUpdate,
+};
+
+/// What a client's capabilities say of updates that not every client takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UpdateSupport {
+    compaction: bool,
+    notices: bool,
+}
+
+impl UpdateSupport {
+    pub(crate) fn from_capabilities(capabilities: &ClientCapabilities) -> Self {
+        let session = capabilities.session.as_ref();
+        Self {
+            compaction: session.is_some_and(|session| session.compaction.is_some()),
+            notices: session.is_some_and(|session| session.notices.is_some()),
+        }
+    }
+
+    /// Returns the update that this client takes: a compaction is a notice, or else a thought, with
+    /// the first text that the client would have been shown.
+    pub(crate) fn supported_update(self, state: &SessionState, sent: &V1Projection) -> WireUpdate {
+        let compaction = match state {
+            SessionState::Compaction(compaction) if !self.compaction => compaction,
+            state => return sent.state(state),
+        };
+        let words = compaction.summary.first().cloned().unwrap_or_default();
+        if self.notices {
+            let notice = Notice::new(NoticeSeverity::Info, "Older messages make room");
+            return SessionUpdate::Notice(notice.description(words)).into();
+        }
+        // One message, however often something is said of it.
+        let message = compaction.id.clone();
+        sent.chunk(&MessageChunk { role: Role::Thought, message, text: words + "\n" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acp_types::wire::v1::TerminalDisplay;
+    use acp_types::{Compaction, CompactionStatus, ContextUsage};
+    use pretty_assertions::assert_eq;
+    use serde_json::{Value, json};
+
+    fn told(capabilities: &Value, state: &SessionState) -> Value {
+        let session = serde_json::from_value(json!({ "session": capabilities })).unwrap();
+        let sent = V1Projection::new(TerminalDisplay::Text);
+        serde_json::to_value(
+            UpdateSupport::from_capabilities(&session).supported_update(state, &sent),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_compaction_is_told_as_the_client_can_show_it() {
+        let summary = vec!["It is shorter.".to_owned(), "All of it.".to_owned()];
+        let compaction = Compaction::new("c1", CompactionStatus::Completed, summary);
+        let state = SessionState::Compaction(compaction);
+        assert_eq!(
+            told(&json!({"compaction": {}, "notices": {}}), &state),
+            json!({
+                "sessionUpdate": "compaction_update",
+                "compactionId": "c1",
+                "status": "completed",
+                "summary": [
+                    {"type": "text", "text": "It is shorter."},
+                    {"type": "text", "text": "All of it."},
+                ],
+            })
+        );
+        assert_eq!(
+            told(&json!({"notices": {}}), &state),
+            json!({
+                "sessionUpdate": "notice",
+                "severity": "info",
+                "title": "Older messages make room",
+                "description": "It is shorter.",
+            })
+        );
+        for capabilities in [json!({}), Value::Null] {
+            assert_eq!(
+                told(&capabilities, &state),
+                json!({
+                    "sessionUpdate": "agent_thought_chunk",
+                    "messageId": "c1",
+                    "content": {"type": "text", "text": "It is shorter.\n"},
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn what_every_client_takes_is_sent_as_it_is() {
+        assert_eq!(
+            told(&Value::Null, &SessionState::Usage(ContextUsage::new(1, 2))),
+            json!({"sessionUpdate": "usage_update", "used": 1, "size": 2})
+        );
+    }
+}

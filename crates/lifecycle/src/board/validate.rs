@@ -1,0 +1,168 @@
+//! What may be told of a call: fields that mean nothing, that do not fit, or that nobody may change
+//! are left out of a patch, and counted.
+
+use acp_types::limits::MAX_FILE_CHANGE_BYTES;
+use acp_types::{CallMeta, Content, ContentPatch, OmittedCounts, ToolCallId, ToolCallPatch, diff};
+use callboard_text::visible_truncated;
+
+use super::{BoardCall, CallBoard};
+use crate::{limits, sanitize, title};
+
+impl CallBoard {
+    /// Leaves out of a patch what may not be, or does not fit.
+    pub(super) fn validate_patch(
+        &mut self,
+        id: &ToolCallId,
+        mut patch: ToolCallPatch,
+    ) -> Option<ToolCallPatch> {
+        let Some(call) = self.calls.get_mut(id) else {
+            self.counters.late_changes += 1;
+            return None;
+        };
+        sanitize::sanitize_patch(
+            &mut patch,
+            &self.secrets,
+            self.config.raw_bytes,
+            &mut call.losses,
+        );
+        patch.status = None;
+        let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
+        meaningless += drop_if(&mut patch.name, String::is_empty);
+        // Whoever made them: what is shown of a call hides nothing.
+        if let Some(base) = patch.title.take() {
+            let (base, is_cut) = visible_truncated(&base, limits::MAX_TITLE_BYTES);
+            call.losses.is_title_truncated |= is_cut;
+            call.base_title = base;
+            patch.title = Some(title::with_subtitle(&call.base_title, call.subtitle.as_deref()));
+        }
+        patch.name = patch.name.map(|name| visible_truncated(&name, limits::MAX_TOOL_NAME_BYTES).0);
+        if let Some(locations) = &mut patch.locations {
+            let cut = locations.len().saturating_sub(limits::MAX_LOCATIONS);
+            locations.truncate(limits::MAX_LOCATIONS);
+            call.losses.omitted_locations = cut as u64;
+        }
+        if let Some(meta) = &mut patch.meta {
+            call.restore_measured_fields(meta);
+        }
+        let dropped = call.cap_content(&mut patch.content, self.config.content_bytes);
+        self.counters.content_dropped += dropped;
+        if let Some(meta) = &mut patch.meta {
+            meaningless += self.drop_invalid_meta(id, meta);
+        }
+        self.counters.fields_dropped += meaningless;
+        self.mark_retry(id, &mut patch);
+        self.report_losses(id, &mut patch);
+        Some(patch)
+    }
+
+    /// Says of a call with the tool and the arguments of one that failed which one that was.
+    ///
+    /// Arguments that still arrive may be those of another call only until the next one comes; what
+    /// the tool says itself stays.
+    fn mark_retry(&mut self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
+        let name = patch.name.as_ref().unwrap_or(&call.report.name);
+        let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
+        let told = &patch.meta.as_deref().unwrap_or(&call.report.meta).retry_of;
+        if *told != earlier && (told.is_none() || *told == call.retry_of) {
+            let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
+            meta.retry_of.clone_from(&earlier);
+        }
+        call.retry_of = earlier;
+    }
+
+    /// Takes away what means nothing of a call's metadata, and returns how much that was.
+    fn drop_invalid_meta(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
+        let told = self.calls.get(id).map(|call| &call.report.meta);
+        let is_known = |other: &str| *id.0 != *other && self.is_id_used(&ToolCallId::new(other));
+        // What was known once stays, though it may be forgotten since.
+        let parent = told.and_then(|told| told.parent.clone());
+        let retry_of = told.and_then(|told| told.retry_of.clone());
+        let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
+        drop_if(&mut meta.progress, |progress| !progress.is_finite())
+            + drop_if(&mut meta.parent, |other| {
+                !stays(&parent, other) && (!is_known(other) || self.is_descendant(other, id))
+            })
+            + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
+    }
+
+    /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
+    fn report_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+        let Some(call) = self.calls.get(id) else { return };
+        let losses = &call.losses;
+        let redacted = losses.redacted_secrets() + self.redacted_in_terminals(id);
+        let meta = patch.meta.as_deref().unwrap_or(&call.report.meta);
+        let told = meta.dropped.clone().unwrap_or_default();
+        let (raw_bytes, locations) = (losses.omitted_raw_bytes(), losses.omitted_locations);
+        let lost = OmittedCounts { redacted, raw_bytes, locations, ..told };
+        if told != lost {
+            let meta = patch.meta.get_or_insert_with(|| Box::new(call.report.meta.clone()));
+            meta.dropped = Some(lost);
+        }
+    }
+
+    /// Whether an open call was made by another, by way of others perhaps: never in a circle.
+    fn is_descendant(&self, id: &str, other: &ToolCallId) -> bool {
+        let parent_of =
+            |id: &str| self.calls.get(&ToolCallId::new(id))?.report.meta.parent.as_deref();
+        std::iter::successors(parent_of(id), |parent| parent_of(parent))
+            .any(|parent| *parent == *other.0)
+    }
+}
+
+impl BoardCall {
+    /// What is measured here, and the trace, are no tool's to change.
+    fn restore_measured_fields(&self, meta: &mut CallMeta) {
+        let own = &self.report.meta;
+        meta.started_at = own.started_at;
+        meta.queued_ms = own.queued_ms;
+        meta.duration_ms = own.duration_ms;
+        meta.reason = own.reason;
+        if !own.trace.is_empty() {
+            meta.trace.clone_from(&own.trace);
+        }
+    }
+
+    /// Shortens the changes of files that no message holds, drops the items that are over the
+    /// call's bounds, and returns how many.
+    fn cap_content(&mut self, content: &mut ContentPatch, max: usize) -> u64 {
+        let (items, had) = match content {
+            ContentPatch::Set(items) => {
+                (self.content_bytes, self.content_dropped) = (0, 0);
+                self.losses.is_change_truncated = false;
+                (items, 0)
+            }
+            ContentPatch::Append(items) => (items, self.report.content.len()),
+            _ => return 0,
+        };
+        let mut dropped = 0;
+        let mut kept = had;
+        items.retain_mut(|item: &mut Content| {
+            let room = max.saturating_sub(self.content_bytes).min(MAX_FILE_CHANGE_BYTES);
+            if let Content::Change(change) = item {
+                if let Some(short) = diff::shorten_change(change, room) {
+                    *change = short;
+                }
+                self.losses.is_change_truncated |= change.unlisted != (0, 0);
+            }
+            let bytes = item.byte_len();
+            let fits = kept < limits::MAX_CONTENT_ITEMS && self.content_bytes + bytes <= max;
+            if fits {
+                kept += 1;
+                self.content_bytes += bytes;
+            } else {
+                dropped += 1;
+            }
+            fits
+        });
+        self.content_dropped += dropped;
+        dropped
+    }
+}
+
+/// Takes a field away that means nothing, and returns how many that were.
+fn drop_if<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
+    let had = field.is_some();
+    *field = field.take().filter(|value| !is_meaningless(value));
+    u64::from(had && field.is_none())
+}

@@ -1,0 +1,167 @@
+//! What is remembered of calls that have ended: their documents, within bounds, and sums by tool.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use acp_types::{Status, ToolCallId, ToolCallReport};
+use foldhash::HashMap;
+use serde_json::Value;
+
+use crate::limits;
+use crate::usage::ToolUsage;
+
+/// The newest calls that have ended, and sums over all of them.
+#[derive(Debug, Default)]
+pub struct CallHistory {
+    /// The documents that are kept; those of older calls are dropped, their ids stay longer.
+    reports: HashMap<ToolCallId, Option<Box<ToolCallReport>>>,
+    ended_ids: VecDeque<ToolCallId>,
+    kept_reports: VecDeque<(ToolCallId, usize)>,
+    bytes: usize,
+    /// The newest that failed, among which a call that tries again finds what it repeats.
+    failed: VecDeque<ToolCallId>,
+    usage: BTreeMap<String, ToolUsage>,
+}
+
+impl CallHistory {
+    /// Returns the document of a call that has ended, if it is still kept.
+    #[must_use]
+    pub fn get(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
+        self.reports.get(id)?.as_deref()
+    }
+
+    /// Returns whether a call is known to have ended.
+    #[must_use]
+    pub fn contains(&self, id: &ToolCallId) -> bool {
+        self.reports.contains_key(id)
+    }
+
+    /// Returns the kept documents, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &ToolCallReport> {
+        self.kept_reports.iter().filter_map(|(id, _)| self.get(id))
+    }
+
+    /// Returns the sums by tool, in the order of the names.
+    pub fn usage_by_tool(&self) -> impl Iterator<Item = (&str, &ToolUsage)> {
+        self.usage.iter().map(|(name, usage)| (name.as_str(), usage))
+    }
+
+    /// Finds the newest call that failed with a tool and its arguments.
+    pub(crate) fn newest_failed(&self, name: &str, input: &Value) -> Option<&ToolCallId> {
+        self.failed.iter().rev().find(|id| {
+            self.get(id).is_some_and(|report| {
+                report.name == name && report.raw_input.as_ref() == Some(input)
+            })
+        })
+    }
+
+    /// Takes the document of a call that has ended, and about how many bytes its content takes.
+    pub(crate) fn insert(&mut self, report: Box<ToolCallReport>, content_bytes: usize) {
+        self.add_usage(&report);
+        let (id, bytes) = (report.id.clone(), content_bytes + report_byte_len(&report));
+        if report.status == Status::Failed {
+            if self.failed.len() >= limits::MAX_FAILED_CALLS {
+                self.failed.pop_front();
+            }
+            self.failed.push_back(id.clone());
+        }
+        self.reports.insert(id.clone(), Some(report));
+        self.ended_ids.push_back(id.clone());
+        self.kept_reports.push_back((id, bytes));
+        self.bytes += bytes;
+        while self.bytes > limits::MAX_HISTORY_BYTES
+            || self.kept_reports.len() > limits::MAX_HISTORY_CALLS
+        {
+            let Some((oldest, bytes)) = self.kept_reports.pop_front() else { break };
+            self.bytes -= bytes;
+            if let Some(report) = self.reports.get_mut(&oldest) {
+                *report = None;
+            }
+        }
+        if self.ended_ids.len() > limits::MAX_ENDED_CALL_IDS
+            && let Some(oldest) = self.ended_ids.pop_front()
+        {
+            self.reports.remove(&oldest);
+        }
+    }
+
+    /// Tools that come up when there are too many are summed under no name.
+    fn add_usage(&mut self, report: &ToolCallReport) {
+        if let Some(usage) = self.usage.get_mut(&report.name) {
+            return usage.add(report);
+        }
+        let has_room = self.usage.len() < limits::MAX_USAGE_TOOLS;
+        let name = if has_room { report.name.clone() } else { String::new() };
+        self.usage.entry(name).or_default().add(report);
+    }
+}
+
+/// About how many bytes a document takes beside its content.
+fn report_byte_len(report: &ToolCallReport) -> usize {
+    let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
+    let raw: usize = raw.map(value_len).sum();
+    raw + report.title.len() + report.name.len()
+}
+
+/// About how many bytes a raw value takes, without writing it as JSON.
+fn value_len(value: &Value) -> usize {
+    match value {
+        Value::String(string) => string.len(),
+        Value::Array(items) => items.iter().map(value_len).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| key.len() + value_len(value)).sum()
+        }
+        _ => size_of::<Value>(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallHistory;
+    use crate::limits;
+    use acp_types::{CallMeta, Content, Status, ToolCallReport};
+    use pretty_assertions::assert_eq;
+
+    fn insert(history: &mut CallHistory, number: usize, name: &str, status: Status, text: &str) {
+        let content = vec![Content::text(text)];
+        let bytes = content.iter().map(Content::byte_len).sum();
+        let report = ToolCallReport {
+            name: name.to_owned(),
+            status,
+            content,
+            meta: CallMeta { duration_ms: Some(2), ..CallMeta::default() },
+            ..ToolCallReport::new(format!("c{number}").into())
+        };
+        history.insert(Box::new(report), bytes);
+    }
+
+    #[test]
+    fn the_newest_documents_are_kept_within_their_bytes_and_their_number() {
+        let mut history = CallHistory::default();
+        let half = "x".repeat(limits::MAX_HISTORY_BYTES / 2);
+        for number in 0..3 {
+            insert(&mut history, number, "t", Status::Completed, &half);
+        }
+        let kept: Vec<_> = history.iter().map(|report| report.id.to_string()).collect();
+        assert_eq!(kept, ["c2"]);
+        assert!(history.contains(&"c0".into()) && history.get(&"c0".into()).is_none());
+        for number in 3..limits::MAX_ENDED_CALL_IDS + 10 {
+            insert(&mut history, number, "t", Status::Completed, "");
+        }
+        assert_eq!(history.iter().count(), limits::MAX_HISTORY_CALLS);
+        assert!(!history.contains(&"c0".into()));
+        assert_eq!(history.reports.len(), limits::MAX_ENDED_CALL_IDS);
+    }
+
+    #[test]
+    fn names_that_a_model_makes_up_do_not_pile_up() {
+        let mut history = CallHistory::default();
+        for number in 0..limits::MAX_USAGE_TOOLS + 5 {
+            insert(&mut history, number, &format!("tool{number}"), Status::Failed, "");
+        }
+        assert_eq!(history.usage_by_tool().count(), limits::MAX_USAGE_TOOLS + 1);
+        assert_eq!(
+            history.usage_by_tool().next().map(|(name, usage)| (name, usage.failed)),
+            Some(("", 5))
+        );
+    }
+}

@@ -1,0 +1,342 @@
+//! The arguments of a call while they stream: which are there, and how much of the rest.
+//!
+//! It reads each byte once and keeps no more than it shows. What is broken is found when the
+//! arguments are whole and read by a parser; here it only ends what can be told.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::limits::{MAX_PARTIAL_FIELD_BYTES, MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIELDS_BYTES};
+
+/// The arguments of a call, one JSON object, of which fragments arrive in order.
+///
+/// ```
+/// use acp_lifecycle::Arriving;
+///
+/// let mut arguments = Arriving::default();
+/// assert!(!arguments.push(r#"{"path": "a.r"#));
+/// assert!(arguments.push(r#"s", "content": "fn"#));
+/// assert_eq!(arguments.fields()["path"], "a.rs");
+/// assert_eq!(arguments.rest()["content"], 3);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct PartialArguments {
+    position: ParserPosition,
+    key: String,
+    /// The key or value that is being read, as long as it is short enough to be shown.
+    token_bytes: Vec<u8>,
+    /// Bytes of that key or value.
+    len: usize,
+    /// Brackets that are open within the value.
+    depth: usize,
+    /// The line that has come of a value which is a text, from 1.
+    text_line: u32,
+    string: StringState,
+    fields: Map<String, Value>,
+    fields_len: usize,
+    partial_field_bytes: BTreeMap<String, u64>,
+}
+
+/// Where in the object the next byte stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ParserPosition {
+    #[default]
+    BeforeObject,
+    BeforeKey,
+    Key,
+    BeforeColon,
+    BeforeValue,
+    Value,
+    AfterValue,
+    /// The object is whole, or no object.
+    Finished,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum StringState {
+    #[default]
+    No,
+    Yes,
+    AfterBackslash,
+}
+
+impl PartialArguments {
+    /// Takes the next fragment, cut anywhere between two characters. Returns whether a field of
+    /// [`Arriving::fields`] was finished by it.
+    pub fn push(&mut self, fragment: &str) -> bool {
+        let had = self.fields_len;
+        fragment.bytes().for_each(|byte| self.push_byte(byte));
+        if self.position == ParserPosition::Value {
+            self.record_partial_field();
+        }
+        self.fields_len > had
+    }
+
+    /// Returns the fields that are whole and at most 1 KiB each, 4 KiB together.
+    #[must_use]
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
+    /// Returns how many bytes of JSON have come of each field that is not among
+    /// [`Arriving::fields`].
+    #[must_use]
+    pub fn partial_field_bytes(&self) -> &BTreeMap<String, u64> {
+        &self.partial_field_bytes
+    }
+
+    /// Returns the field that is a text and not whole yet, and the line of it, from 1, that has come.
+    #[must_use]
+    pub fn streaming_text_field(&self) -> Option<(&str, u32)> {
+        let is_text = self.position == ParserPosition::Value
+            && self.depth == 0
+            && self.string != StringState::No;
+        is_text.then_some((&*self.key, self.text_line))
+    }
+
+    fn push_byte(&mut self, byte: u8) {
+        let is_space = byte.is_ascii_whitespace();
+        match self.position {
+            ParserPosition::BeforeObject if byte == b'{' => {
+                self.position = ParserPosition::BeforeKey
+            }
+            ParserPosition::BeforeKey if byte == b'"' => {
+                self.begin_token(ParserPosition::Key, byte)
+            }
+            ParserPosition::Key => self.push_key_byte(byte),
+            ParserPosition::BeforeColon if byte == b':' => {
+                self.position = ParserPosition::BeforeValue
+            }
+            ParserPosition::BeforeValue
+                if !is_space && !matches!(byte, b'}' | b']' | b',' | b':') =>
+            {
+                self.begin_token(ParserPosition::Value, byte);
+                self.depth = usize::from(matches!(byte, b'{' | b'['));
+            }
+            ParserPosition::Value => self.push_value_byte(byte),
+            ParserPosition::AfterValue if byte == b',' => self.position = ParserPosition::BeforeKey,
+            ParserPosition::Finished => {}
+            _ if is_space => {}
+            _ => self.position = ParserPosition::Finished,
+        }
+    }
+
+    fn begin_token(&mut self, place: ParserPosition, byte: u8) {
+        self.position = place;
+        self.token_bytes.clear();
+        self.len = 0;
+        self.text_line = 1;
+        self.string = if byte == b'"' { StringState::Yes } else { StringState::No };
+        self.push_token_byte(byte);
+    }
+
+    fn push_token_byte(&mut self, byte: u8) {
+        self.len += 1;
+        if self.len <= MAX_PARTIAL_FIELD_BYTES {
+            self.token_bytes.push(byte);
+        }
+    }
+
+    fn push_key_byte(&mut self, byte: u8) {
+        self.push_token_byte(byte);
+        if self.advance_string(byte) {
+            // A key too long to be shown is no key of a tool.
+            self.key = self
+                .parse_token()
+                .and_then(|key| key.as_str().map(str::to_owned))
+                .unwrap_or_default();
+            self.position = if self.key.is_empty() {
+                ParserPosition::Finished
+            } else {
+                ParserPosition::BeforeColon
+            };
+        }
+    }
+
+    fn push_value_byte(&mut self, byte: u8) {
+        if self.string != StringState::No {
+            self.push_token_byte(byte);
+            let ends_line = (self.string, byte) == (StringState::AfterBackslash, b'n');
+            self.text_line = self.text_line.saturating_add(ends_line.into());
+            if self.advance_string(byte) && self.depth == 0 {
+                self.end_value(ParserPosition::AfterValue);
+            }
+            return;
+        }
+        match byte {
+            b',' if self.depth == 0 => return self.end_value(ParserPosition::BeforeKey),
+            b'}' | b']' if self.depth == 0 => return self.end_value(ParserPosition::Finished),
+            _ if self.depth == 0 && byte.is_ascii_whitespace() => {
+                return self.end_value(ParserPosition::AfterValue);
+            }
+            b'"' => self.string = StringState::Yes,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth -= 1,
+            _ => {}
+        }
+        self.push_token_byte(byte);
+        if self.depth == 0 && matches!(byte, b'}' | b']') {
+            self.end_value(ParserPosition::AfterValue);
+        }
+    }
+
+    /// Goes one byte on in a string, and returns whether that ended it.
+    fn advance_string(&mut self, byte: u8) -> bool {
+        self.string = match (self.string, byte) {
+            (StringState::Yes, b'"') => StringState::No,
+            (StringState::Yes, b'\\') => StringState::AfterBackslash,
+            _ => StringState::Yes,
+        };
+        self.string == StringState::No
+    }
+
+    fn end_value(&mut self, place: ParserPosition) {
+        self.position = place;
+        let has_room = self.fields_len + self.len <= MAX_PARTIAL_FIELDS_BYTES;
+        match self.parse_token().filter(|_| has_room) {
+            Some(value) => {
+                self.fields_len += self.len;
+                self.partial_field_bytes.remove(&self.key);
+                self.fields.insert(std::mem::take(&mut self.key), value);
+            }
+            None => self.record_partial_field(),
+        }
+    }
+
+    fn record_partial_field(&mut self) {
+        if self.partial_field_bytes.len() < MAX_PARTIAL_FIELDS
+            || self.partial_field_bytes.contains_key(&self.key)
+        {
+            self.partial_field_bytes.insert(self.key.clone(), self.len as u64);
+        }
+    }
+
+    fn parse_token(&self) -> Option<Value> {
+        let is_kept = self.len == self.token_bytes.len();
+        serde_json::from_slice(&self.token_bytes).ok().filter(|_| is_kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PartialArguments;
+    use crate::limits::{MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIELDS_BYTES};
+    use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+    use proptest::{collection::vec, sample::Index};
+    use serde_json::{Map, Value, json};
+
+    fn parse_in_one_fragment(text: &str) -> PartialArguments {
+        let mut arriving = PartialArguments::default();
+        arriving.push(text);
+        arriving
+    }
+
+    #[test]
+    fn complete_fields_are_parsed_and_partial_ones_measured() {
+        let long = "x".repeat(2000);
+        for (text, fields, rest) in [
+            ("", json!({}), json!({})),
+            ("{", json!({}), json!({})),
+            (r#"{"a"#, json!({}), json!({})),
+            (r#"{"a": "#, json!({}), json!({})),
+            (r#"{"a": 12"#, json!({}), json!({"a": 2})),
+            (r#"{"a": 12 "#, json!({"a": 12}), json!({})),
+            (r#"{"a": 12, "b": "\"}"#, json!({"a": 12}), json!({"b": 4})),
+            (r#"{"a": [1, {"x": "]"}]"#, json!({"a": [1, {"x": "]"}]}), json!({})),
+            (r#"{"a": null, "b": {"c": tr"#, json!({"a": null}), json!({"b": 8})),
+            (&format!(r#"{{"a": "{long}", "b": 1}}"#), json!({"b": 1}), json!({"a": 2002})),
+            (r#"{"a": nonsense, "b": 1}"#, json!({"b": 1}), json!({"a": 8})),
+            ("[1]", json!({}), json!({})),
+            (r#"{"a": 1} {"b": 2}"#, json!({"a": 1}), json!({})),
+            (r#"{"a" 1, "b": 2}"#, json!({}), json!({})),
+            (r#"{"a": }"#, json!({}), json!({})),
+            (r#"{"a": 1], "b": 2}"#, json!({"a": 1}), json!({})),
+            (r#"{"a": ]]], "b": 2}"#, json!({}), json!({})),
+        ] {
+            let arriving = parse_in_one_fragment(text);
+            assert_eq!(json!(arriving.fields()), fields, "{text}");
+            assert_eq!(json!(arriving.partial_field_bytes()), rest, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_current_line_of_a_streaming_text_is_reported() {
+        for (text, line) in [
+            (r#"{"a": "#, None),
+            (r#"{"a": ""#, Some(1)),
+            (r#"{"a": "one\ntwo"#, Some(2)),
+            (r#"{"a": "one\n\"\\n\n"#, Some(3)),
+            (r#"{"a": "one\ntwo\"#, Some(2)),
+            (r#"{"a": "one\ntwo""#, None),
+            (r#"{"b": "one\n", "a": "two"#, Some(1)),
+            (r#"{"a": ["one\n"#, None),
+            (r#"{"a": 12"#, None),
+        ] {
+            assert_eq!(
+                parse_in_one_fragment(text).streaming_text_field(),
+                line.map(|line| ("a", line)),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            parse_in_one_fragment(r#"{"b": "one\ntwo"#).streaming_text_field(),
+            Some(("b", 2))
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_shown_fields() {
+        let fields: Map<String, Value> =
+            (0..200).map(|number| (format!("k{number}"), json!("x".repeat(900)))).collect();
+        let arriving = parse_in_one_fragment(&json!(fields).to_string());
+        let bytes: usize = arriving.fields().values().map(|value| value.to_string().len()).sum();
+        assert!(bytes <= MAX_PARTIAL_FIELDS_BYTES && arriving.fields().len() == 4);
+        assert_eq!(arriving.partial_field_bytes().len(), MAX_PARTIAL_FIELDS);
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            "[a\"\\\\{}\\[\\],:\u{e9}\n]{0,8}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..3).prop_map(Value::from),
+                vec(("[a-c\"\\\\]{1,3}", inner), 0..3)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn fields_are_parsed_for_any_fragmentation(fields in vec(("[a-c\"\\\\]{1,3}", value()), 0..5), cuts in vec(any::<Index>(), 0..6), pretty in any::<bool>()) {
+            let object = Value::Object(fields.into_iter().collect());
+            let text = if pretty { serde_json::to_string_pretty(&object) } else { serde_json::to_string(&object) }.unwrap();
+            let ends: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| ends[cut.index(ends.len())]).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let mut arriving = PartialArguments::default();
+            for cut in cuts.windows(2) {
+                arriving.push(&text[cut[0]..cut[1]]);
+                for (key, value) in arriving.fields() {
+                    assert_eq!(object.get(key), Some(value));
+                }
+            }
+            assert_eq!(&Value::Object(arriving.fields().clone()), &object);
+            assert!(arriving.partial_field_bytes().is_empty());
+        }
+
+        #[test]
+        fn malformed_fragments_never_panic(fragments in vec("[{}\\[\\]\",:a1 \\\\\u{e9}]{0,12}", 0..6)) {
+            let mut arriving = PartialArguments::default();
+            for fragment in fragments {
+                arriving.push(&fragment);
+            }
+        }
+    }
+}

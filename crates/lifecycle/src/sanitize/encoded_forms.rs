@@ -1,0 +1,92 @@
+//! The forms in which a secret appears: as it is, escaped, or encoded.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD_NO_PAD as STANDARD_NO_PAD;
+
+/// Returns a secret in every form that is looked for:
+///
+/// - as it is, and with the line ends that a terminal makes of its own;
+/// - escaped inside JSON and inside Rust's debug output, once and twice;
+/// - percent-encoded as in a URL, in upper and lower case, and as in a form;
+/// - in Base64 of both alphabets, alone or anywhere inside of a longer text that was encoded.
+pub(super) fn encoded_forms(secret: &str) -> BTreeSet<String> {
+    let mut forms = BTreeSet::from([secret.to_owned()]);
+    if secret.contains('\n') {
+        forms.insert(secret.replace("\r\n", "\n").replace('\n', "\r\n"));
+    }
+    // Twice, because JSON lies in strings of JSON, and is logged.
+    let once = escaped_forms(secret);
+    forms.extend(once.iter().flat_map(|once| escaped_forms(once)));
+    forms.extend(once);
+    forms.insert(percent_encode(secret, "-._~", |byte| format!("%{byte:02X}")));
+    forms.insert(percent_encode(secret, "-._~", |byte| format!("%{byte:02x}")));
+    // What browsers leave alone, and what they make of forms.
+    forms.insert(percent_encode(secret, "-._~!*'()", |byte| format!("%{byte:02X}")));
+    forms.insert(percent_encode(secret, "*-._", |byte| match byte {
+        b' ' => "+".to_owned(),
+        byte => format!("%{byte:02X}"),
+    }));
+    for shift in 0..3 {
+        let encoded = base64_fragment(secret.as_bytes(), shift);
+        forms.insert(encoded.replace('+', "-").replace('/', "_"));
+        forms.insert(encoded);
+    }
+    forms
+}
+
+fn escaped_forms(text: &str) -> [String; 2] {
+    let quoted = [serde_json::Value::from(text).to_string(), format!("{text:?}")];
+    quoted.map(|quoted| quoted[1..quoted.len() - 1].to_owned())
+}
+
+fn percent_encode(secret: &str, kept: &str, encode: impl Fn(u8) -> String) -> String {
+    let encoded = secret.bytes().map(|byte| {
+        let is_kept = byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte);
+        if is_kept { char::from(byte).to_string() } else { encode(byte) }
+    });
+    encoded.collect()
+}
+
+/// The letters of Base64 that a secret alone decides when `shift` bytes of something else stand
+/// before it in its group of three.
+fn base64_fragment(secret: &[u8], shift: usize) -> String {
+    let letters = STANDARD_NO_PAD.encode([&[0; 2][..shift], secret].concat());
+    letters[(shift * 8).div_ceil(6)..(shift + secret.len()) * 8 / 6].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::encoded_forms;
+
+    #[test]
+    fn a_secret_is_looked_for_in_every_form() {
+        let forms = encoded_forms("pa ss\"w/\u{fc}~?\n");
+        for form in [
+            "pa ss\"w/ü~?\n",
+            "pa ss\"w/ü~?\r\n",
+            "pa ss\\\"w/ü~?\\n",
+            "pa ss\\\\\\\"w/ü~?\\\\n",
+            "pa%20ss%22w%2F%C3%BC~%3F%0A",
+            "pa%20ss%22w%2f%c3%bc~%3f%0a",
+            "pa+ss%22w%2F%C3%BC%7E%3F%0A",
+            // Of the whole, and of what stands behind one and behind two bytes.
+            "cGEgc3Midy/DvH4/C",
+            "cGEgc3Midy_DvH4_C",
+            "BhIHNzIncvw7x+Pw",
+            "BhIHNzIncvw7x-Pw",
+            "wYSBzcyJ3L8O8fj8K",
+        ] {
+            assert!(forms.contains(form), "{form}: {forms:?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_secret_has_few_forms() {
+        assert_eq!(
+            Vec::from_iter(encoded_forms("hunter2hunter2")),
+            ["aHVudGVyMmh1bnRlcj", "h1bnRlcjJodW50ZXIy", "hunter2hunter2", "odW50ZXIyaHVudGVyM"]
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The part of a title that changes while a call runs: how far it is, in no language.
+
+use acp_types::Progress;
+use callboard_text::{head, visible_truncated};
+
+use crate::limits::MAX_SUBTITLE_BYTES;
+
+/// What stands between a title and what it is followed by while the call runs.
+pub const SUBTITLE_SEPARATOR: &str = " · ";
+
+/// Joins a title and what follows it.
+pub(crate) fn with_subtitle(base: &str, subtitle: Option<&str>) -> String {
+    match subtitle {
+        Some(subtitle) => format!("{base}{SUBTITLE_SEPARATOR}{subtitle}"),
+        None => base.to_owned(),
+    }
+}
+
+/// Makes one short visible line of a text; nothing of a blank one.
+pub(crate) fn subtitle_line(words: &str) -> Option<String> {
+    let mut line = String::new();
+    for word in words.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(head(word, MAX_SUBTITLE_BYTES + 1));
+        if line.len() > MAX_SUBTITLE_BYTES {
+            break;
+        }
+    }
+    (!line.is_empty()).then(|| visible_truncated(&line, MAX_SUBTITLE_BYTES).0)
+}
+
+/// Shows how far a call is: `3/10` where that many steps are counted, percent of anything else,
+/// what is done where the whole is not known, and then the tool's own words.
+pub(crate) fn progress_text(progress: &Progress) -> String {
+    let done = progress.current.max(0.0) + 0.0;
+    let is_step = |number: f64| number.fract() == 0.0 && number <= MAX_COUNTED_STEPS;
+    let counted = |total: &f64| *total > 1.0 && *total != 100.0 && is_step(*total) && is_step(done);
+    let count = match (progress.total.filter(counted), progress.percent()) {
+        _ if !progress.current.is_finite() => String::new(),
+        (Some(total), _) => format!("{done}/{total}"),
+        (None, Some(percent)) => format!("{percent} %"),
+        (None, None) if done.fract() == 0.0 => format!("{done}"),
+        (None, None) => format!("{done:.1}"),
+    };
+    let message = progress.message.as_deref().unwrap_or_default();
+    if count.is_empty() { message.to_owned() } else { format!("{count} {message}") }
+}
+
+/// The most steps that are counted; above, percent say more.
+const MAX_COUNTED_STEPS: f64 = 9_999.0;
+
+#[cfg(test)]
+mod tests {
+    use super::{progress_text, subtitle_line, with_subtitle};
+    use crate::limits::MAX_SUBTITLE_BYTES;
+    use acp_types::Progress;
+    use pretty_assertions::assert_eq;
+
+    fn shown(current: f64, total: Option<f64>, message: &str) -> String {
+        let message = Some(message.to_owned()).filter(|message| !message.is_empty());
+        let progressed = Progress::new(current).with_total(total).with_message(message);
+        subtitle_line(&progress_text(&progressed)).unwrap_or_default()
+    }
+
+    #[test]
+    fn progress_is_steps_percent_or_a_count() {
+        for (current, total, message, expected) in [
+            (3.0, Some(10.0), "compiling…", "3/10 compiling…"),
+            (0.0, Some(10.0), "", "0/10"),
+            (12.0, Some(10.0), "", "12/10"),
+            (40.0, Some(100.0), "", "40 %"),
+            (0.25, Some(1.0), "", "25 %"),
+            (1.0, Some(1.0), "", "100 %"),
+            (2.5, Some(10.0), "half", "25 % half"),
+            (999_999.0, Some(1_000_000.0), "", "99 %"),
+            (2e9, Some(1e9), "", "100 %"),
+            (7.0, None, "", "7"),
+            (7.25, None, "read", "7.2 read"),
+            (-3.0, Some(10.0), "", "0/10"),
+            (-0.0, None, "", "0"),
+            (3.0, Some(0.0), "", "3"),
+            (3.0, Some(f64::NAN), "", "3"),
+            (f64::NAN, Some(10.0), "lost count", "lost count"),
+            (f64::INFINITY, None, "", ""),
+        ] {
+            assert_eq!(shown(current, total, message), expected, "{current} of {total:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_tool_says_is_one_short_visible_line() {
+        assert_eq!(subtitle_line("a\n  b\r\n\u{2028}\tc"), Some("a b c".to_owned()));
+        assert_eq!(subtitle_line("\u{1b}[2J\u{202e}x"), Some("\\u{1b}[2J\\u{202e}x".to_owned()));
+        assert_eq!(subtitle_line(" \n\t"), None);
+        for long in ["x".repeat(1_000_000), "ä ".repeat(1_000), "\u{200b}".repeat(1_000)] {
+            let line = subtitle_line(&long).unwrap();
+            assert!(line.len() <= MAX_SUBTITLE_BYTES && line.ends_with('…'), "{line}");
+        }
+        assert!(shown(1e300, None, "x").len() <= MAX_SUBTITLE_BYTES);
+    }
+
+    #[test]
+    fn a_subtitle_stands_behind_its_title() {
+        assert_eq!(with_subtitle("Run `x`", Some("40 %")), "Run `x` · 40 %");
+        assert_eq!(with_subtitle("Run `x`", None), "Run `x`");
+    }
+}

@@ -1,0 +1,328 @@
+//! The beginning of a request that the request before it had told already, as it was written then.
+//!
+//! Each request tells the whole session again, and the model library shapes each of its messages
+//! anew: a session's requests would cost more with each message before them. What the library writes
+//! of a message depends on no other one, as long as a reply stands between them; so once a message
+//! is followed by a reply and by a further request, its JSON is kept, the library is told one short
+//! message in the place of all those that are kept, and what was kept is put where that stands.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashSet},
+    ptr,
+    sync::{Arc, Weak},
+};
+
+use rig_core::message::CallId;
+use serde_json::value::RawValue;
+
+use crate::{ChatMessage, ModelRequest, ToolSpec};
+
+/// What a dialect calls its messages.
+const MESSAGE_FIELDS: [&str; 3] = ["messages", "input", "contents"];
+
+/// What one session told one model so far.
+#[derive(Debug)]
+pub(super) struct CachedPrefix {
+    system: Weak<str>,
+    tools: Weak<[ToolSpec]>,
+    /// The messages of the last request. While they are known here, no others get their addresses.
+    messages: Vec<Weak<ChatMessage>>,
+    /// How many elements of JSON they were.
+    elements: usize,
+    encoded: EncodedMessages,
+}
+
+/// What is told again as it was written.
+#[derive(Debug, Default)]
+struct EncodedMessages {
+    /// How many messages that are.
+    messages: usize,
+    /// The elements of JSON, the system prompt among them where that is one, each behind a comma.
+    json: Vec<u8>,
+    elements: usize,
+    /// The ids of their calls.
+    ids: HashSet<CallId>,
+}
+
+impl CachedPrefix {
+    /// Nothing is known yet of the session of a request.
+    pub(super) fn new(request: &ModelRequest) -> Self {
+        Self {
+            system: Arc::downgrade(&request.system),
+            tools: Arc::downgrade(&request.tools),
+            messages: Vec::new(),
+            elements: 0,
+            encoded: EncodedMessages::default(),
+        }
+    }
+
+    /// Tells whether somebody still has the session's first message.
+    pub(super) fn is_alive(&self) -> bool {
+        self.messages.first().is_some_and(|first| first.strong_count() > 0)
+    }
+
+    /// Whether a request begins with what is kept.
+    pub(super) fn matches(&self, request: &ModelRequest) -> bool {
+        ptr::eq(self.system.as_ptr(), Arc::as_ptr(&request.system))
+            && ptr::eq(self.tools.as_ptr(), Arc::as_ptr(&request.tools))
+            && starts_with_messages(&request.messages, &self.messages[..self.encoded.messages])
+            && (self.encoded.messages == 0 || is_encoded_reply(request, self.encoded.messages))
+    }
+
+    /// Names the session.
+    pub(super) fn session_address(&self) -> Option<usize> {
+        Some(self.messages.first()?.as_ptr().addr())
+    }
+
+    /// The addresses of the messages that are kept.
+    pub(super) fn cached_addresses(&self) -> impl Iterator<Item = usize> {
+        self.messages[..self.encoded.messages].iter().map(|message| message.as_ptr().addr())
+    }
+
+    /// How many messages of a request need not be told the next time: those of the request before
+    /// it, if a reply follows them.
+    fn next_cached_len(&self, request: &ModelRequest) -> Option<usize> {
+        let next = self.messages.len();
+        (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
+            .then_some(next)
+            .filter(|next| is_encoded_reply(request, *next))
+    }
+}
+
+fn starts_with_messages(messages: &[Arc<ChatMessage>], with: &[Weak<ChatMessage>]) -> bool {
+    let is_same =
+        |(one, other): (&Arc<ChatMessage>, &Weak<ChatMessage>)| Arc::as_ptr(one) == other.as_ptr();
+    messages.len() >= with.len() && messages.iter().zip(with).all(is_same)
+}
+
+/// Whether a reply is in a place, and one that the library tells: what stands on both sides of one
+/// that it leaves out becomes one message.
+fn is_encoded_reply(request: &ModelRequest, place: usize) -> bool {
+    match request.messages.get(place).map(|message| &**message) {
+        Some(ChatMessage::Assistant { text, calls, .. }) => {
+            !text.trim().is_empty() || calls.iter().any(|call| !call.name.is_empty())
+        }
+        _ => false,
+    }
+}
+
+/// A request on its way: what is known of its session until it is written.
+#[derive(Debug)]
+pub(super) struct PendingBody {
+    prefix: CachedPrefix,
+    messages: Vec<Weak<ChatMessage>>,
+    /// What stands for all that is kept; `None` where nothing is.
+    placeholder: Option<String>,
+    /// How many messages need not be told again, and the ids of their calls.
+    next_cached: Option<(usize, HashSet<CallId>)>,
+}
+
+impl PendingBody {
+    /// `mark` stands for what is kept.
+    pub(super) fn new(prefix: CachedPrefix, request: &ModelRequest, mark: String) -> Self {
+        let next_cached = prefix.next_cached_len(request).map(|next| (next, HashSet::new()));
+        let placeholder = (prefix.encoded.messages > 0).then_some(mark);
+        let messages = request.messages.iter().map(Arc::downgrade).collect();
+        Self { prefix, messages, placeholder, next_cached }
+    }
+
+    /// What the library is told in the place of the messages that are kept.
+    pub(super) fn placeholder(&self) -> Option<&str> {
+        self.placeholder.as_deref()
+    }
+
+    /// How many messages are kept.
+    pub(super) fn cached_len(&self) -> usize {
+        self.prefix.encoded.messages
+    }
+
+    /// Whether a call that is kept has this id.
+    pub(super) fn is_id_taken(&self, id: &CallId) -> bool {
+        self.prefix.encoded.ids.contains(id)
+    }
+
+    /// Learns the ids of a reply's calls. One that the library chose depends on those before it.
+    pub(super) fn record_call_ids(&mut self, place: usize, ids: &[CallId]) {
+        let Some((next, learnt)) = &mut self.next_cached else { return };
+        if place >= *next {
+            return;
+        }
+        if ids.iter().all(|id| matches!(id, CallId::Provider(_))) {
+            learnt.extend(ids.iter().cloned());
+        } else {
+            self.next_cached = None;
+        }
+    }
+
+    /// Puts what is kept into a request that the library wrote, and `fill` fills the marks of texts
+    /// in. Returns it whole, and what is known now; `None` if the request has another form.
+    pub(super) fn encode_body(
+        self,
+        body: &str,
+        fill: impl Fn(&str, &mut Vec<u8>),
+    ) -> Option<(Vec<u8>, CachedPrefix)> {
+        let Self { prefix: mut beginning, messages, placeholder: mark, next_cached: next } = self;
+        let (array, elements) = find_messages(body)?;
+        let told = match mark {
+            // It stands for all before it, too.
+            Some(mark) => {
+                let at = elements.iter().position(|element| element.get().contains(&*mark))?;
+                &elements[at + 1..]
+            }
+            None => &elements[..],
+        };
+        let count = beginning.encoded.elements + told.len();
+        let kept = &mut beginning.encoded;
+        let mut rest = told;
+        if let Some((next, ids)) = next
+            && let Some(more) = beginning.elements.checked_sub(kept.elements)
+            && let Some((again, new)) = told.split_at_checked(more)
+        {
+            again.iter().for_each(|element| push_element(element, &mut kept.json, &fill));
+            (kept.messages, kept.elements) = (next, kept.elements + more);
+            kept.ids.extend(ids);
+            rest = new;
+        }
+        let start = array.get().as_ptr().addr() - body.as_ptr().addr();
+        let mut whole = Vec::with_capacity(body.len() + kept.json.len());
+        fill(&body[..start], &mut whole);
+        let first = whole.len();
+        whole.extend_from_slice(&kept.json);
+        rest.iter().for_each(|element| push_element(element, &mut whole, &fill));
+        // The comma before the first element.
+        *whole.get_mut(first)? = b'[';
+        whole.push(b']');
+        fill(&body[start + array.get().len()..], &mut whole);
+        (beginning.messages, beginning.elements) = (messages, count);
+        Some((whole, beginning))
+    }
+}
+
+fn push_element(element: &RawValue, to: &mut Vec<u8>, fill: impl Fn(&str, &mut Vec<u8>)) {
+    to.push(b',');
+    fill(element.get(), to);
+}
+
+/// Finds the messages of a request, whole and one by one.
+fn find_messages(body: &str) -> Option<(&RawValue, Vec<&RawValue>)> {
+    let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(body).ok()?;
+    let array = MESSAGE_FIELDS.iter().find_map(|name| fields.get(*name))?;
+    Some((array, serde_json::from_str(array.get()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::limits;
+    use crate::provider::{Provider, encode_cache::EncodeCache};
+
+    fn reply() -> ChatMessage {
+        let (text, thought) = ("well".to_owned(), String::new());
+        ChatMessage::Assistant { text, thought, calls: Vec::new(), replay: None }
+    }
+
+    fn request_with(texts: &[&str]) -> ModelRequest {
+        let message = |text: &&str| match *text {
+            "" => Arc::new(reply()),
+            text => Arc::new(ChatMessage::user(text)),
+        };
+        ModelRequest {
+            messages: Arc::new(texts.iter().map(message).collect()),
+            ..ModelRequest::default()
+        }
+    }
+
+    fn first(all: &ModelRequest, count: usize) -> ModelRequest {
+        ModelRequest { messages: Arc::new(all.messages[..count].to_vec()), ..all.clone() }
+    }
+
+    /// What the library would write of what it is told, and what that is written as.
+    fn written_request(memory: &EncodeCache, request: &ModelRequest) -> (usize, String) {
+        let telling = memory.begin_request(request);
+        let kept = telling.cached_len();
+        let mut elements: Vec<_> = telling.placeholder().map(str::to_owned).into_iter().collect();
+        for message in &request.messages[kept..] {
+            elements.push(match &**message {
+                ChatMessage::User(parts) => match &parts[0] {
+                    crate::ContentPart::Text(text) => {
+                        memory.text_or_placeholder(message, &mut 0, text)
+                    }
+                    other => panic!("{other:?}"),
+                },
+                _ => String::new(),
+            });
+        }
+        let body = json!({ "model": "m", "messages": elements, "tools": [] }).to_string();
+        let whole = memory.encode_body(telling, &Bytes::from(body)).unwrap();
+        (kept, String::from_utf8(whole.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn what_a_reply_and_a_request_followed_is_kept_and_no_more() {
+        let memory = EncodeCache::new(Provider::OpenAi);
+        let long = "long".repeat(limits::MIN_CACHED_TEXT_BYTES);
+        let all = request_with(&[&long, "note", "", "b", "", "c", "more", "", "d"]);
+        let first = |count| first(&all, count);
+        for (count, kept) in [(2, 0), (4, 0), (4, 2), (6, 2), (7, 4), (9, 4), (9, 7)] {
+            let (told, whole) = written_request(&memory, &first(count));
+            assert_eq!(told, kept, "of {count}");
+            let texts = [&long, "note", "", "b", "", "c", "more", "", "d"];
+            let expected = json!({ "model": "m", "messages": texts[..count], "tools": [] });
+            assert_eq!(whole, expected.to_string());
+        }
+        assert!(!format!("{memory:?}").contains(&long), "a text is there twice");
+    }
+
+    #[test]
+    fn nothing_is_kept_of_another_session_or_of_one_that_is_told_otherwise() {
+        let memory = EncodeCache::new(Provider::OpenAi);
+        let request = request_with(&["a", "", "b", "", "c"]);
+        let first = |count| first(&request, count);
+        let known = || {
+            written_request(&memory, &first(1));
+            written_request(&memory, &first(3));
+            written_request(&memory, &first(5)).0
+        };
+        assert_eq!(known(), 1);
+        assert_eq!(
+            written_request(&memory, &ModelRequest { tools: Arc::new([]), ..request.clone() }).0,
+            0
+        );
+        assert_eq!(known(), 1);
+        assert_eq!(
+            written_request(&memory, &ModelRequest { system: "Be.".into(), ..request.clone() }).0,
+            0
+        );
+        assert_eq!(known(), 1);
+        let mut other = request.clone();
+        Arc::make_mut(&mut other.messages)[2] = Arc::new(ChatMessage::user("b"));
+        assert_eq!(written_request(&memory, &other).0, 0);
+        assert_eq!(written_request(&memory, &request_with(&["a", "", "b", "", "c"])).0, 0);
+    }
+
+    #[test]
+    fn a_request_of_another_form_is_not_taken_for_what_it_is_not() {
+        let memory = EncodeCache::new(Provider::OpenAi);
+        let request = request_with(&["a", "", "b", "", "c"]);
+        for count in [1, 3] {
+            written_request(&memory, &first(&request, count));
+        }
+        let telling = memory.begin_request(&request);
+        assert!(telling.placeholder().is_some());
+        assert_eq!(
+            memory.encode_body(telling, &Bytes::from_static(b"{\"messages\":[\"a\"]}")),
+            None
+        );
+        for body in ["{}", "[]", "{\"messages\":1}", "nonsense"] {
+            assert_eq!(
+                memory.encode_body(memory.begin_request(&request_with(&["a"])), &Bytes::from(body)),
+                None,
+                "{body}"
+            );
+        }
+    }
+}

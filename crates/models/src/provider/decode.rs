@@ -1,0 +1,219 @@
+//! A reply as the model library tells it, turned into the events of a [`Model`](crate::Model).
+//!
+//! Pure: it knows no dialect and no connection.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use rig_core::{
+    completion::{CompletionResponse, FinishReason},
+    message::AssistantContent,
+    streaming::{PartKind, StreamEvent},
+};
+
+use super::{ApiKey, errors, replay};
+use crate::{ModelError, ModelEvent, ModelStopReason, TokenUsage};
+
+/// Hears one reply.
+#[derive(Debug, Default)]
+pub(super) struct StreamDecoder {
+    /// The position of each call in the reply; its place here tells its id.
+    calls: Vec<usize>,
+}
+
+impl StreamDecoder {
+    /// Hears the next piece.
+    pub(super) fn decode_event(&mut self, event: StreamEvent) -> Option<ModelEvent> {
+        match event {
+            StreamEvent::Start { part, kind: PartKind::ToolCall, name } => {
+                self.calls.push(part.index());
+                let name = name.map(String::from).unwrap_or_default();
+                Some(ModelEvent::CallStart { id: replay::call_id(self.calls.len() - 1), name })
+            }
+            StreamEvent::Text { text, .. } => Some(ModelEvent::Text(text)),
+            StreamEvent::Reasoning { text, .. } => Some(ModelEvent::Thought(text)),
+            StreamEvent::Arguments { part, json } => self
+                .call_id(part.index())
+                .map(|id| ModelEvent::CallArguments { id, fragment: json }),
+            StreamEvent::End { part, content: AssistantContent::ToolCall(_) } => {
+                self.call_id(part.index()).map(|id| ModelEvent::CallEnd { id })
+            }
+            StreamEvent::Start { .. } | StreamEvent::End { .. } => None,
+        }
+    }
+
+    fn call_id(&self, part: usize) -> Option<String> {
+        let place = self.calls.iter().position(|call| *call == part)?;
+        Some(replay::call_id(place))
+    }
+
+    /// Hears the end: what is to be told again, what was used, and why it ended.
+    pub(super) fn finish(
+        &self,
+        reply: &CompletionResponse,
+        origin: &Arc<str>,
+        key: Option<&ApiKey>,
+    ) -> VecDeque<ModelEvent> {
+        let stop = match stop_reason(reply) {
+            Ok(stop) => stop,
+            Err(error) => {
+                let error = errors::redacted(error, key);
+                return VecDeque::from([usage(reply), ModelEvent::Error(error)]);
+            }
+        };
+        let replay = replay::replay_of(reply, origin).map(ModelEvent::Replay);
+        replay.into_iter().chain([usage(reply), ModelEvent::Stop(stop)]).collect()
+    }
+}
+
+fn usage(reply: &CompletionResponse) -> ModelEvent {
+    let usage = &reply.usage;
+    ModelEvent::Usage(TokenUsage {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cached_tokens: usage.cached_input_tokens,
+        cache_written_tokens: usage.cache_creation_input_tokens,
+        thought_tokens: usage.reasoning_tokens,
+        cost_micros: usage.cost.as_ref().and_then(|cost| dollars_to_micros(cost.total)),
+    })
+}
+
+fn dollars_to_micros(dollars: f64) -> Option<u64> {
+    let micros = (dollars * 1e6).round();
+    // A cast from a float saturates.
+    (micros.is_finite() && micros >= 0.0).then_some(micros as u64)
+}
+
+/// Words in the reasons of filters.
+const FILTER_REASONS: [&str; 8] =
+    ["refusal", "safety", "filter", "blocklist", "prohibited", "recitation", "spii", "sensitive"];
+
+/// Words in the reasons of failures of the provider, or of calls that it could not read.
+const FAILURE_REASONS: [&str; 6] =
+    ["malformed", "unexpected_tool", "error", "insufficient_system", "failed", "cancelled"];
+
+fn stop_reason(reply: &CompletionResponse) -> Result<ModelStopReason, ModelError> {
+    let has_calls = reply.tool_calls().next().is_some();
+    let told = reply.error.as_deref();
+    match reply.finish_reason() {
+        Some(FinishReason::ContentFilter) => Ok(ModelStopReason::Refusal),
+        Some(FinishReason::Length) => Ok(ModelStopReason::MaxTokens),
+        Some(FinishReason::Other(reason)) => classify_other_reason(&reason, told, has_calls),
+        Some(_) if told.is_some() => Err(errors::transient_error(errors::CUT_OFF)),
+        Some(_) if has_calls => Ok(ModelStopReason::ToolCalls),
+        Some(_) => Ok(ModelStopReason::EndTurn),
+        None => Err(errors::transient_error(errors::CUT_OFF)),
+    }
+}
+
+/// Judges a reason that is a provider's own.
+fn classify_other_reason(
+    reason: &str,
+    told: Option<&str>,
+    has_calls: bool,
+) -> Result<ModelStopReason, ModelError> {
+    let word = reason.to_lowercase();
+    let is = |words: &[&str]| words.iter().any(|known| word.contains(known));
+    if is(&FILTER_REASONS) {
+        return Ok(ModelStopReason::Refusal);
+    }
+    if is(&FAILURE_REASONS) {
+        return Err(match told {
+            Some(told) => errors::from_text(told),
+            None => errors::transient_error(format!("the provider ended the reply: {reason}")),
+        });
+    }
+    match told {
+        Some(told) => Err(errors::from_text(told)),
+        None if has_calls => Ok(ModelStopReason::ToolCalls),
+        None => Ok(ModelStopReason::EndTurn),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rig_core::message::{CallId, Origin, Text, ToolCall, ToolFunction, ToolName};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::ModelErrorKind;
+    use crate::limits;
+
+    fn reply(
+        reason: Option<FinishReason>,
+        has_call: bool,
+        error: Option<&str>,
+    ) -> CompletionResponse {
+        let call = ToolCall::new(
+            CallId::from_wire("a"),
+            ToolFunction::new(ToolName::new("undo").unwrap(), Value::Null),
+        );
+        let text = AssistantContent::Text(Text::new("Well."));
+        let call = has_call.then_some(AssistantContent::ToolCall(call));
+        let origin = Origin::new("api", "provider", "model");
+        let content = [text].into_iter().chain(call).collect();
+        let mut reply = CompletionResponse::new(content, Default::default(), origin, Value::Null)
+            .with_optional_finish_reason(reason)
+            .accept_unknown_finish_reasons(true);
+        reply.error = error.map(str::to_owned);
+        reply
+    }
+
+    #[test]
+    fn the_reason_of_the_end_is_told_in_our_words() {
+        use FinishReason::{ContentFilter, Length, Other, Stop as Natural, ToolCalls};
+        let other = |reason: &str| Some(Other(reason.to_owned()));
+        for (reason, has_call, error, expected) in [
+            (Some(Natural), false, None, Ok(ModelStopReason::EndTurn)),
+            (Some(Natural), true, None, Ok(ModelStopReason::ToolCalls)),
+            (Some(ToolCalls), false, None, Ok(ModelStopReason::EndTurn)),
+            (Some(Length), true, None, Ok(ModelStopReason::MaxTokens)),
+            (Some(ContentFilter), false, Some("no"), Ok(ModelStopReason::Refusal)),
+            (other("IMAGE_SAFETY"), false, None, Ok(ModelStopReason::Refusal)),
+            (other("RECITATION"), false, Some("no"), Ok(ModelStopReason::Refusal)),
+            (other("MALFORMED_FUNCTION_CALL"), false, None, Err(ModelErrorKind::Transient)),
+            (
+                other("failed"),
+                false,
+                Some("prompt is too long"),
+                Err(ModelErrorKind::ContextTooLong),
+            ),
+            (other("something_new"), false, None, Ok(ModelStopReason::EndTurn)),
+            (other("something_new"), true, None, Ok(ModelStopReason::ToolCalls)),
+            (None, false, Some("without a finish reason"), Err(ModelErrorKind::Transient)),
+            (Some(Natural), true, Some("a call never finished"), Err(ModelErrorKind::Transient)),
+        ] {
+            let reply = reply(reason.clone(), has_call, error);
+            let got = stop_reason(&reply).map_err(|error| error.kind);
+            assert_eq!(got, expected, "{reason:?} {error:?}");
+        }
+    }
+
+    #[test]
+    fn no_reason_holds_the_key() {
+        let key = ApiKey::new("sk-test-secret");
+        // Also one that the bound of the text would cut.
+        let long = format!("{}sk-test-secret", "a".repeat(limits::MAX_ERROR_TEXT_BYTES - 5));
+        for (reason, told) in [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
+            .into_iter()
+            .chain([("error: sk-test-secret", None)])
+        {
+            let reason = FinishReason::Other(reason.to_owned());
+            let heard = StreamDecoder::default().finish(
+                &reply(Some(reason), false, told),
+                &"openai/m".into(),
+                key.as_ref(),
+            );
+            let Some(ModelEvent::Error(error)) = heard.back() else { panic!("{heard:?}") };
+            assert!(!error.message.contains("sk-t"), "{error}");
+        }
+    }
+
+    #[test]
+    fn dollars_become_millionths() {
+        for (dollars, expected) in
+            [(0.0125, Some(12_500)), (0.0, Some(0)), (-1.0, None), (f64::NAN, None)]
+        {
+            assert_eq!(dollars_to_micros(dollars), expected, "{dollars}");
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! What a provider is told of a session's messages, kept from one request to the next.
+//!
+//! Each request tells the whole session again. The model library copies every text several times
+//! on its way into a request and escapes it for JSON each time; long texts would make a request
+//! slower with each message before it. So the library is given a short mark in the place of a long
+//! text, which no text of a session can hold by accident or intent, because it is chosen when the
+//! process starts. [`Memory::fill`] puts the text, escaped once, where the mark stands in the
+//! finished request. The schemas of tools, which are the same all the time, are given as marks too:
+//! each dialect passes them on as they are. What a session's requests begin with is kept as it was
+//! written: [`Beginning`].
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use bytes::Bytes;
+use rig_core::{
+    completion::ToolDefinition,
+    message::{AssistantMessage, CallId, ToolName},
+};
+use serde_json::Value;
+
+use super::{
+    Provider,
+    cached_prefix::{CachedPrefix, PendingBody},
+};
+use crate::{ChatMessage, ModelRequest, ToolSpec, limits};
+
+/// A reply as the provider is told it, and the ids of its calls, in order.
+pub(super) type EncodedReply = (AssistantMessage, Vec<CallId>);
+
+/// What is known of the messages, system prompts and tools that sessions told one model. Their
+/// owner is the session: what nobody holds any more is forgotten.
+#[derive(Debug)]
+pub(super) struct EncodeCache {
+    /// What each mark begins with.
+    prefix: String,
+    /// Whether beginnings are kept.
+    caches_prefixes: bool,
+    state: Mutex<CacheState>,
+}
+
+#[derive(Debug, Default)]
+struct CacheState {
+    /// By the address of what they are of.
+    entries: HashMap<usize, CacheEntry>,
+    texts: HashMap<u64, CachedText>,
+    /// By the address of a session's first message.
+    prefixes: HashMap<usize, CachedPrefix>,
+    /// The mark of the next text.
+    next: u64,
+}
+
+/// What stands for a mark in a request.
+#[derive(Debug)]
+enum CachedText {
+    /// What a string of JSON holds between its quotes.
+    Text(Box<str>),
+    /// A value, in the place of the whole string.
+    Json(Box<str>),
+}
+
+#[derive(Debug)]
+struct CacheEntry {
+    owner: CacheOwner,
+    /// The marks of its long texts, in their order.
+    placeholders: Vec<u64>,
+    encoded: EncodedForm,
+}
+
+/// Whose texts are kept. While it is here, nothing else gets its address.
+#[derive(Clone, Debug)]
+enum CacheOwner {
+    Message(Weak<ChatMessage>),
+    System(Weak<str>),
+    Tools(Weak<[ToolSpec]>),
+}
+
+impl CacheOwner {
+    fn is_alive(&self) -> bool {
+        let holders = match self {
+            Self::Message(message) => message.strong_count(),
+            Self::System(text) => text.strong_count(),
+            Self::Tools(tools) => tools.strong_count(),
+        };
+        holders > 0
+    }
+
+    fn address(&self) -> usize {
+        match self {
+            Self::Message(message) => message.as_ptr().addr(),
+            Self::System(text) => text.as_ptr().addr(),
+            Self::Tools(tools) => tools.as_ptr().addr(),
+        }
+    }
+}
+
+/// What was made in the library's form.
+#[derive(Debug, Default)]
+enum EncodedForm {
+    #[default]
+    Nothing,
+    /// A reply, and its place in the session.
+    Reply(usize, EncodedReply),
+    Tools(Vec<ToolDefinition>),
+}
+
+/// What closes a mark. JSON leaves it, and all of a mark, as it is.
+const PLACEHOLDER_END: char = ';';
+
+impl EncodeCache {
+    /// Nothing is known yet of what is told to a provider.
+    pub(super) fn new(provider: Provider) -> Self {
+        // Its keys are random; that is all that is wanted of it.
+        let random = RandomState::new();
+        let prefix = format!("callboard-{:016x}{:016x}-", random.hash_one(0), random.hash_one(1));
+        // The library numbers the items of this dialect by their places.
+        let caches_prefixes = provider != Provider::OpenAiResponses;
+        Self { prefix, caches_prefixes, state: Mutex::default() }
+    }
+
+    /// Returns what the library is to be given for a text of a message: the text itself, or a mark.
+    /// `index` counts the long texts of this message.
+    pub(super) fn text_or_placeholder(
+        &self,
+        of: &Arc<ChatMessage>,
+        index: &mut usize,
+        text: &str,
+    ) -> String {
+        self.placeholder_for(&CacheOwner::Message(Arc::downgrade(of)), index, text)
+    }
+
+    /// Returns the same for a system prompt.
+    pub(super) fn system_or_placeholder(&self, text: &Arc<str>) -> String {
+        self.placeholder_for(&CacheOwner::System(Arc::downgrade(text)), &mut 0, text)
+    }
+
+    fn placeholder_for(&self, of: &CacheOwner, index: &mut usize, text: &str) -> String {
+        if text.len() < limits::MIN_CACHED_TEXT_BYTES {
+            return text.to_owned();
+        }
+        let mut known = self.lock_state();
+        let mark = match known.entry(of).placeholders.get(*index) {
+            Some(mark) => *mark,
+            None => {
+                let json = Value::from(text).to_string();
+                // Without its quotes: the library writes those around the mark.
+                known.add_text(of, CachedText::Text(json[1..json.len() - 1].into()))
+            }
+        };
+        *index += 1;
+        self.format_placeholder(mark)
+    }
+
+    fn format_placeholder(&self, mark: u64) -> String {
+        format!("{}{mark}{PLACEHOLDER_END}", self.prefix)
+    }
+
+    /// Returns a reply in the library's form; makes it the first time.
+    pub(super) fn reply_or_encode(
+        &self,
+        of: &Arc<ChatMessage>,
+        index: usize,
+        make: impl FnOnce() -> EncodedReply,
+    ) -> EncodedReply {
+        let of = CacheOwner::Message(Arc::downgrade(of));
+        if let EncodedForm::Reply(at, turn) = &self.lock_state().entry(&of).encoded
+            && *at == index
+        {
+            return turn.clone();
+        }
+        let turn = make();
+        self.lock_state().entry(&of).encoded = EncodedForm::Reply(index, turn.clone());
+        turn
+    }
+
+    /// Returns tools in the library's form, with marks for their schemas; makes them the first
+    /// time.
+    pub(super) fn tools_or_encode(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
+        let of = CacheOwner::Tools(Arc::downgrade(tools));
+        let mut known = self.lock_state();
+        if let EncodedForm::Tools(made) = &known.entry(&of).encoded {
+            return made.clone();
+        }
+        let made: Vec<_> = tools
+            .iter()
+            .filter_map(|tool| {
+                let name = ToolName::new(tool.name.clone()).ok()?;
+                let schema = CachedText::Json(tool.input_schema.to_string().into());
+                let schema = Value::String(self.format_placeholder(known.add_text(&of, schema)));
+                Some(ToolDefinition::new(name, tool.description.clone(), schema))
+            })
+            .collect();
+        known.entry(&of).encoded = EncodedForm::Tools(made.clone());
+        made
+    }
+
+    /// Takes what is known of the session of a request, for as long as it is on its way.
+    pub(super) fn begin_request(&self, request: &ModelRequest) -> PendingBody {
+        let mut known = self.lock_state();
+        let first = request.messages.first();
+        let begun = first.and_then(|first| known.prefixes.remove(&Arc::as_ptr(first).addr()));
+        let begun = begun.filter(|begun| begun.matches(request));
+        let mark = self.format_placeholder(known.next);
+        known.next += 1;
+        PendingBody::new(begun.unwrap_or_else(|| CachedPrefix::new(request)), request, mark)
+    }
+
+    /// Writes a request that the library made of a session: with the texts where their marks stand,
+    /// and with what was kept of it before. Returns `None` if it is not what was begun.
+    pub(super) fn encode_body(&self, telling: PendingBody, body: &Bytes) -> Option<Bytes> {
+        if !self.caches_prefixes {
+            return Some(self.expand_placeholders(body.clone()));
+        }
+        let mut known = self.lock_state();
+        let fill = |text: &str, to: &mut Vec<u8>| self.expand_into(&known, text, to);
+        let (whole, beginning) = telling.encode_body(str::from_utf8(body).ok()?, fill)?;
+        // Their texts are among what is kept.
+        beginning.cached_addresses().for_each(|message| known.evict_message(message));
+        known.prefixes.insert(beginning.session_address()?, beginning);
+        Some(Bytes::from(whole))
+    }
+
+    /// Forgets what nobody holds any more.
+    pub(super) fn evict_dropped(&self) {
+        let mut known = self.lock_state();
+        known.prefixes.retain(|_, beginning| beginning.is_alive());
+        let CacheState { entries, texts, .. } = &mut *known;
+        entries.retain(|_, entry| {
+            let is_held = entry.owner.is_alive();
+            if !is_held {
+                entry.placeholders.iter().for_each(|mark| drop(texts.remove(mark)));
+            }
+            is_held
+        });
+    }
+
+    /// Puts the texts where their marks stand in a request's body.
+    pub(super) fn expand_placeholders(&self, body: Bytes) -> Bytes {
+        let Ok(text) = str::from_utf8(&body) else { return body };
+        let mut filled = Vec::with_capacity(text.len());
+        self.expand_into(&self.lock_state(), text, &mut filled);
+        Bytes::from(filled)
+    }
+
+    fn expand_into(&self, known: &CacheState, text: &str, filled: &mut Vec<u8>) {
+        let mut pieces = text.split(&self.prefix);
+        filled.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
+        for piece in pieces {
+            let marked = piece
+                .split_once(PLACEHOLDER_END)
+                .and_then(|(mark, rest)| Some((known.texts.get(&mark.parse().ok()?)?, rest)));
+            match marked {
+                Some((CachedText::Text(text), rest)) => {
+                    filled.extend_from_slice(text.as_bytes());
+                    filled.extend_from_slice(rest.as_bytes());
+                }
+                Some((CachedText::Json(json), rest)) => {
+                    filled.pop_if(|quote| *quote == b'"');
+                    filled.extend_from_slice(json.as_bytes());
+                    filled.extend_from_slice(rest.strip_prefix('"').unwrap_or(rest).as_bytes());
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, CacheState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CacheState {
+    /// Returns what is known of something.
+    fn entry(&mut self, of: &CacheOwner) -> &mut CacheEntry {
+        let new = || CacheEntry {
+            owner: of.clone(),
+            placeholders: Vec::new(),
+            encoded: EncodedForm::Nothing,
+        };
+        self.entries.entry(of.address()).or_insert_with(new)
+    }
+
+    /// Drops what was made of a message.
+    fn evict_message(&mut self, address: usize) {
+        let Some(entry) = self.entries.remove(&address) else { return };
+        entry.placeholders.iter().for_each(|mark| drop(self.texts.remove(mark)));
+    }
+
+    fn add_text(&mut self, of: &CacheOwner, kept: CachedText) -> u64 {
+        let mark = self.next;
+        self.next += 1;
+        self.texts.insert(mark, kept);
+        self.entry(of).placeholders.push(mark);
+        mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn long(text: &str) -> String {
+        text.repeat(limits::MIN_CACHED_TEXT_BYTES)
+    }
+
+    fn encoded_texts(
+        memory: &EncodeCache,
+        message: &Arc<ChatMessage>,
+        texts: &[&str],
+    ) -> Vec<String> {
+        let mut index = 0;
+        texts.iter().map(|text| memory.text_or_placeholder(message, &mut index, text)).collect()
+    }
+
+    #[test]
+    fn a_long_text_is_marked_and_filled_in_as_json() {
+        let (memory, message) =
+            (EncodeCache::new(Provider::OpenAi), Arc::new(ChatMessage::user("")));
+        let texts = [&*long("é\"\n\u{1}"), "short", &*long("\\")];
+        let marked = encoded_texts(&memory, &message, &texts);
+        assert_eq!(marked[1], "short");
+        assert!(marked[0].len() < 100 && marked[0] != marked[2], "{marked:?}");
+        assert_eq!(encoded_texts(&memory, &message, &texts), marked);
+
+        let whole = serde_json::to_string(&texts).unwrap();
+        let body = serde_json::to_string(&marked).unwrap();
+        assert_eq!(memory.expand_placeholders(Bytes::from(body)), whole);
+        assert_eq!(memory.expand_placeholders(Bytes::from_static(b"[]")), "[]");
+    }
+
+    #[test]
+    fn schemas_and_system_prompts_are_marked_and_filled_in_with_no_quotes_around_a_schema() {
+        let memory = EncodeCache::new(Provider::OpenAi);
+        let schema = json!({"type": "object", "title": long("\"")});
+        let tool = ToolSpec {
+            name: "greet".into(),
+            description: "Greets.".into(),
+            input_schema: schema.clone(),
+        };
+        let (tools, system): (Arc<[_]>, Arc<str>) = ([tool].into(), long("\n").into());
+        let told =
+            || json!([memory.tools_or_encode(&tools), memory.system_or_placeholder(&system)]);
+        assert!(told().to_string().len() < 500, "{}", told());
+        assert_eq!(told(), told());
+
+        let whole =
+            json!([[{"name": "greet", "description": "Greets.", "parameters": schema}], *system]);
+        let filled = memory.expand_placeholders(Bytes::from(told().to_string()));
+        assert_eq!(serde_json::from_slice::<Value>(&filled).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_nobody_holds_is_forgotten() {
+        let memory = EncodeCache::new(Provider::OpenAi);
+        let kept = Arc::new(ChatMessage::user(""));
+        encoded_texts(&memory, &kept, &[&long("a")]);
+        for _ in 0..3 {
+            encoded_texts(&memory, &Arc::new(ChatMessage::user("")), &[&long("b")]);
+        }
+        memory.evict_dropped();
+        let marked = encoded_texts(&memory, &kept, &[&long("a")]);
+        assert_eq!(memory.expand_placeholders(Bytes::from(marked[0].clone())), long("a"));
+        assert_eq!(memory.lock_state().texts.len(), 1, "{memory:?}");
+    }
+
+    #[test]
+    fn a_reply_is_put_into_form_once_for_its_place() {
+        let (memory, message) =
+            (EncodeCache::new(Provider::OpenAi), Arc::new(ChatMessage::user("")));
+        let made = std::cell::Cell::new(0);
+        let turn = |index| {
+            memory.reply_or_encode(&message, index, || {
+                made.set(made.get() + 1);
+                (AssistantMessage::default(), Vec::new())
+            })
+        };
+        turn(1);
+        turn(1);
+        assert_eq!(made.get(), 1);
+        turn(2);
+        assert_eq!(made.get(), 2);
+    }
+}

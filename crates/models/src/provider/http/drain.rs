@@ -1,0 +1,48 @@
+//! The body of an answer that may be left before its end.
+//!
+//! The library reads no further than to the reply's own end. A connection can serve the next
+//! request only if the body was read to *its* end, which is a few bytes later; without them each
+//! request would make a connection of its own.
+
+use bytes::Bytes;
+use reqwest::Response;
+use tokio::{runtime::Handle, time::timeout};
+
+use crate::limits::{DRAIN_TIMEOUT, MAX_DRAINED_BYTES};
+
+/// A body. When it is dropped, the rest is read if it is short and there; otherwise the connection
+/// is closed, which is how a provider learns that nobody listens any more.
+pub(super) struct DrainOnDrop(Option<Response>);
+
+impl DrainOnDrop {
+    pub(super) fn new(response: Response) -> Self {
+        Self(Some(response))
+    }
+
+    /// Reads the next piece; none at the end.
+    pub(super) async fn chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
+        let Some(response) = &mut self.0 else { return Ok(None) };
+        let chunk = response.chunk().await;
+        if !matches!(chunk, Ok(Some(_))) {
+            self.0 = None;
+        }
+        chunk
+    }
+}
+
+impl Drop for DrainOnDrop {
+    fn drop(&mut self) {
+        let (Some(response), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        runtime.spawn(timeout(DRAIN_TIMEOUT, drain(response)));
+    }
+}
+
+async fn drain(mut response: Response) {
+    let mut bytes = 0;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        bytes += chunk.len();
+        if bytes > MAX_DRAINED_BYTES {
+            return;
+        }
+    }
+}

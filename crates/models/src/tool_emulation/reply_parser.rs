@@ -1,0 +1,263 @@
+//! A reply in the form, read as it is written. Knows nothing of requests and of the schema.
+
+use std::mem;
+
+use serde_json::Value;
+
+use super::super::{ModelEvent, ModelStopReason, ModelToolCall};
+use crate::limits::{MAX_ARGUMENT_BYTES, MAX_FORM_DETECTION_BYTES};
+
+/// Turns what a model writes into text and calls.
+pub(super) struct ReplyParser {
+    /// The id of the call, if there is one.
+    id: String,
+    state: ReplyState,
+    has_called: bool,
+}
+
+enum ReplyState {
+    /// What was written so far tells neither text nor a tool.
+    Undecided(String),
+    /// It does not tell at its beginning; it is read when it is whole.
+    Buffered(String),
+    /// It is not in the form.
+    PlainText,
+    /// In the string of `text`; the rest may end within an escape.
+    Text(String),
+    /// In the object of `arguments`.
+    Arguments(ObjectNesting),
+    /// All is read; what follows does not count.
+    Done,
+}
+
+/// Where in a JSON object a text stands.
+#[derive(Default)]
+struct ObjectNesting {
+    depth: usize,
+    is_string: bool,
+    is_escaped: bool,
+}
+
+impl ReplyParser {
+    pub(super) fn new(id: String) -> Self {
+        Self { id, state: ReplyState::Undecided(String::new()), has_called: false }
+    }
+
+    /// Turns what the model says into what it means.
+    pub(super) fn parse_event(&mut self, event: ModelEvent) -> Vec<ModelEvent> {
+        let mut events = Vec::new();
+        match event {
+            ModelEvent::Text(text) => self.push_text(&text, &mut events),
+            // Of items that are not told again in this form.
+            ModelEvent::Replay(_) => {}
+            ModelEvent::Stop(stop) => {
+                let is_whole =
+                    matches!(stop, ModelStopReason::EndTurn | ModelStopReason::ToolCalls);
+                self.finish(is_whole, &mut events);
+                let has_called = is_whole && self.has_called;
+                events.push(ModelEvent::Stop(if has_called {
+                    ModelStopReason::ToolCalls
+                } else {
+                    stop
+                }));
+            }
+            ModelEvent::Error(error) => {
+                self.finish(false, &mut events);
+                events.push(ModelEvent::Error(error));
+            }
+            other => events.push(other),
+        }
+        events
+    }
+
+    fn push_text(&mut self, text: &str, events: &mut Vec<ModelEvent>) {
+        match &mut self.state {
+            ReplyState::Undecided(seen) => {
+                seen.push_str(text);
+                self.detect_form(events);
+            }
+            ReplyState::Buffered(seen) => {
+                seen.push_str(text);
+                self.flush_if_too_long(events);
+            }
+            ReplyState::PlainText => events.push(ModelEvent::Text(text.to_owned())),
+            ReplyState::Text(rest) => {
+                rest.push_str(text);
+                self.flush_text(events);
+            }
+            ReplyState::Arguments(nesting) => {
+                let end = nesting.find_end(text);
+                let fragment = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+                self.push_arguments(fragment, end.is_some(), events);
+            }
+            ReplyState::Done => {}
+        }
+    }
+
+    /// Looks whether what was written tells what it will be.
+    fn detect_form(&mut self, events: &mut Vec<ModelEvent>) {
+        let ReplyState::Undecided(seen) = &self.state else { return };
+        let started = seen.trim_start();
+        if !started.is_empty() && !started.starts_with('{') {
+            events.push(ModelEvent::Text(seen.clone()));
+            self.state = ReplyState::PlainText;
+        } else if let Some(rest) = strip_tokens(started, &["{", "\"text\"", ":", "\""]) {
+            self.state = ReplyState::Text(rest.to_owned());
+            self.flush_text(events);
+        } else if let Some((name, rest)) =
+            strip_tokens(started, &["{", "\"tool\"", ":"]).and_then(parse_string)
+            && let Some(rest) = strip_tokens(rest, &[",", "\"arguments\"", ":"])
+            && rest.trim_start().starts_with('{')
+        {
+            let rest = rest.trim_start().to_owned();
+            self.start_call(name, events);
+            self.state = ReplyState::Arguments(ObjectNesting::default());
+            self.push_text(&rest, events);
+        } else if seen.len() > MAX_FORM_DETECTION_BYTES {
+            // To look again with each piece would take ever longer.
+            self.state = ReplyState::Buffered(seen.clone());
+            self.flush_if_too_long(events);
+        }
+    }
+
+    /// Takes what is too long for a call as text, of which nothing is left out.
+    fn flush_if_too_long(&mut self, events: &mut Vec<ModelEvent>) {
+        if let ReplyState::Buffered(seen) = &mut self.state
+            && seen.len() > MAX_ARGUMENT_BYTES
+        {
+            events.push(ModelEvent::Text(mem::take(seen)));
+            self.state = ReplyState::PlainText;
+        }
+    }
+
+    fn start_call(&mut self, name: String, events: &mut Vec<ModelEvent>) {
+        self.has_called = true;
+        events.push(ModelEvent::CallStart { id: self.id.clone(), name });
+    }
+
+    fn push_arguments(&mut self, fragment: &str, is_end: bool, events: &mut Vec<ModelEvent>) {
+        let (id, fragment) = (self.id.clone(), fragment.to_owned());
+        events.push(ModelEvent::CallArguments { id, fragment });
+        if is_end {
+            self.state = ReplyState::Done;
+            events.push(ModelEvent::CallEnd { id: self.id.clone() });
+        }
+    }
+
+    /// Says as much of the string of `text` as is there.
+    fn flush_text(&mut self, events: &mut Vec<ModelEvent>) {
+        let ReplyState::Text(rest) = &mut self.state else { return };
+        let (whole, is_end) = complete_chars_len(rest);
+        let read: String = rest.drain(..whole).collect();
+        let text = serde_json::from_str(&format!("\"{read}\"")).unwrap_or(read);
+        if !text.is_empty() {
+            events.push(ModelEvent::Text(text));
+        }
+        if is_end {
+            self.state = ReplyState::Done;
+        }
+    }
+
+    /// Takes what is left at the end of the reply.
+    fn finish(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
+        match mem::replace(&mut self.state, ReplyState::Done) {
+            ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
+                self.parse_buffered(seen, is_whole, events)
+            }
+            // What was broken off within it is told by the session, as of any model.
+            ReplyState::Arguments(_) => events.push(ModelEvent::CallEnd { id: self.id.clone() }),
+            ReplyState::Text(rest) if !rest.is_empty() => events.push(ModelEvent::Text(rest)),
+            ReplyState::Text(_) | ReplyState::PlainText | ReplyState::Done => {}
+        }
+    }
+
+    /// Takes a reply whose fields stand in another order, or that is not in the form.
+    fn parse_buffered(&mut self, seen: String, is_whole: bool, events: &mut Vec<ModelEvent>) {
+        let said: Value = serde_json::from_str(&seen).unwrap_or_default();
+        if let Some(name) = said["tool"].as_str().filter(|_| is_whole) {
+            let arguments = match &said["arguments"] {
+                Value::Null => String::new(),
+                arguments => arguments.to_string(),
+            };
+            self.has_called = true;
+            let call = ModelToolCall { id: self.id.clone(), name: name.to_owned(), arguments };
+            events.extend(ModelEvent::from_call(call, usize::MAX));
+        } else if let Some(text) = said["text"].as_str() {
+            events.push(ModelEvent::Text(text.to_owned()));
+        } else if !seen.is_empty() {
+            events.push(ModelEvent::Text(seen));
+        }
+    }
+}
+
+impl ObjectNesting {
+    /// Returns where the object ends in the next text, if it does.
+    fn find_end(&mut self, text: &str) -> Option<usize> {
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.is_string => self.is_escaped = true,
+                b'"' => self.is_string = !self.is_string,
+                _ if self.is_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// Returns what stands behind some tokens that may have white space before them.
+fn strip_tokens<'a>(text: &'a str, tokens: &[&str]) -> Option<&'a str> {
+    tokens.iter().try_fold(text, |text, token| text.trim_start().strip_prefix(token))
+}
+
+/// Reads a string that is whole; returns it and what stands behind it.
+fn parse_string(text: &str) -> Option<(String, &str)> {
+    let rest = text.trim_start().strip_prefix('"')?;
+    let (whole, is_end) = complete_chars_len(rest);
+    let read = serde_json::from_str(&format!("\"{}\"", rest.get(..whole)?)).ok()?;
+    is_end.then_some((read, rest.get(whole + 1..)?))
+}
+
+/// How many bytes of the inside of a JSON string hold whole characters, and whether its end stands
+/// behind them.
+fn complete_chars_len(text: &str) -> (usize, bool) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    loop {
+        match bytes.get(at) {
+            None => return (at, false),
+            Some(b'"') => return (at, true),
+            Some(b'\\') => match escape_len(bytes.get(at..).unwrap_or_default()) {
+                Some(len) => at += len,
+                None => return (at, false),
+            },
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// The bytes of an escape, the two halves of a pair together; none if it is not whole.
+fn escape_len(bytes: &[u8]) -> Option<usize> {
+    const HIGH: [u8; 4] = *b"89ab";
+    match bytes.get(1)? {
+        b'u' => {
+            let digits = bytes.get(2..6)?;
+            let is_high = digits[0].eq_ignore_ascii_case(&b'd')
+                && HIGH.contains(&digits[1].to_ascii_lowercase());
+            match is_high {
+                false => Some(6),
+                true if bytes.get(6).is_some_and(|next| *next != b'\\') => Some(6),
+                true => bytes.get(..12).map(<[u8]>::len),
+            }
+        }
+        _ => Some(2),
+    }
+}

@@ -1,0 +1,122 @@
+//! What arrives, when it is lost, and who waits for whom.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt as _;
+use pretty_assertions::assert_eq;
+use tokio::time::advance;
+
+use super::super::record::Recording;
+use super::{OutputChunk, channel};
+use crate::limits::{
+    LIVE_OUTPUT_INTERVAL, MAX_BUFFERED_READS, MAX_LIVE_OUTPUT_BYTES, OUTPUT_READ_BYTES,
+};
+use crate::lock::lock;
+
+fn recording() -> Arc<Recording> {
+    Arc::new(Recording::new(0, || Ok(None)))
+}
+
+/// All that came, if nothing is lost.
+fn all(bytes: &[u8]) -> OutputChunk {
+    OutputChunk { head: bytes.to_vec(), omitted_bytes: 0, tail: Vec::new() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
+    let recording = recording();
+    let (sender, mut receiver) = channel(Some(recording));
+    assert!(receiver.recv().now_or_never().is_none(), "there is nothing yet");
+    assert!(sender.send(b"a"));
+    assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"a"));
+    assert!(sender.send(b"b") && sender.send(b"c"));
+    assert!(receiver.recv().now_or_never().is_none(), "it is too soon");
+    advance(LIVE_OUTPUT_INTERVAL).await;
+    assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"bc"));
+    // The end does not wait.
+    sender.send(b"d");
+    drop(sender);
+    assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"d"));
+    assert_eq!(receiver.recv().now_or_never(), Some(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_listens() {
+    let recording = recording();
+    let (sender, mut receiver) = channel(Some(Arc::clone(&recording)));
+    // Somebody listens, for whom it is too soon.
+    sender.send(b"first\n");
+    receiver.recv().await.unwrap();
+    // And is still busy with it.
+    sender.send(b"second\n");
+    let line = [&[b'x'; 1_023][..], b"\n"].concat();
+    for _ in 0..500 {
+        sender.send(&line);
+    }
+    assert!(receiver.recv().now_or_never().is_none());
+    advance(LIVE_OUTPUT_INTERVAL / 2).await;
+    for _ in 0..500 {
+        sender.send(&line);
+    }
+    sender.send(b"last\n");
+    advance(LIVE_OUTPUT_INTERVAL).await;
+    let shown = receiver.recv().await.unwrap();
+    let OutputChunk { head, omitted_bytes, tail } = &shown;
+    assert!(head.starts_with(b"second\nxxx") && tail.ends_with(b"xxx\nlast\n"));
+    assert!(shown.len() <= MAX_LIVE_OUTPUT_BYTES, "{}", shown.len());
+    // All is accounted for, and the rest begins with a line.
+    let sent = 7 + 1_000 * 1_024 + 5;
+    assert_eq!(shown.len() as u64 + omitted_bytes, sent);
+    assert!(tail.starts_with(&line));
+    assert_eq!(recording.finish().bytes, 6 + sent);
+}
+
+/// Sends so much in a thread that it has to wait, and returns what arrives.
+async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
+    let (sender, mut receiver) = channel(recording);
+    let bytes = room * 3;
+    let thread = thread::spawn(move || {
+        for chunk in vec![b'x'; bytes].chunks(OUTPUT_READ_BYTES) {
+            assert!(sender.send(chunk));
+        }
+    });
+    while lock(&receiver.shared.state).buffered.kept_bytes() < room {
+        tokio::task::yield_now().await;
+    }
+    assert!(!thread.is_finished(), "nobody takes anything, so it waits");
+    assert!(lock(&receiver.shared.state).buffered.total() <= (room + OUTPUT_READ_BYTES) as u64);
+    let mut arrived = 0;
+    while let Some(chunk) = receiver.recv().await {
+        arrived += chunk.len();
+    }
+    thread.join().unwrap();
+    arrived
+}
+
+#[tokio::test]
+async fn what_is_not_recorded_arrives_whole_and_waits_for_room() {
+    let room = MAX_BUFFERED_READS * OUTPUT_READ_BYTES;
+    assert_eq!(slowly(None, room).await, room * 3);
+}
+
+#[tokio::test]
+async fn what_is_recorded_waits_too_while_nobody_listens() {
+    assert!(slowly(Some(recording()), MAX_LIVE_OUTPUT_BYTES).await <= MAX_LIVE_OUTPUT_BYTES * 3);
+}
+
+#[tokio::test]
+async fn a_sender_that_waits_is_told_when_the_receiver_leaves() {
+    let (sender, receiver) = channel(None);
+    let thread = thread::spawn(move || while sender.send(&[0; OUTPUT_READ_BYTES]) {});
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while lock(&receiver.shared.state).buffered.kept_bytes()
+        < MAX_BUFFERED_READS * OUTPUT_READ_BYTES
+    {
+        assert!(Instant::now() < deadline, "the sender does not come so far");
+        thread::yield_now();
+    }
+    drop(receiver);
+    thread.join().unwrap();
+}

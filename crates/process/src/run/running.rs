@@ -1,0 +1,192 @@
+//! Opens a pipe or a terminal, starts a shell with it, and owns both until the last process is gone.
+//!
+//! Knows nothing of timeouts, cancelling or what the output is for.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::oneshot;
+
+use super::{ShellCommand, SpawnError, Streams};
+use crate::limits::{MAX_COMMAND_STRING_BYTES, OUTPUT_READ_BYTES};
+use crate::output::channel;
+use crate::output::record::Recording;
+use crate::program::{ProgramExit, SpawnSpec, StdioKind, Supervision};
+use crate::tree::{self, ExitWaiter, OutputReader, ProcessTree, StopReadOnDrop, TerminalWriter};
+
+/// A command that was started. Dropping it kills what is left of it.
+#[derive(Debug)]
+pub(super) struct RunningShell {
+    pub(super) tree: Arc<ProcessTree>,
+    /// What the command writes, until nobody can write any more.
+    pub(super) chunks: channel::Receiver,
+    /// Comes when all processes are gone and the shell is reaped, or could not be started.
+    pub(super) ended: oneshot::Receiver<Result<ProgramExit, SpawnError>>,
+    /// Without it no more is read than what has been written.
+    pub(super) stop_read_guard: Option<StopReadOnDrop>,
+    /// What it reads is typed here, if it reads from its terminal.
+    pub(super) terminal_writer: Option<TerminalWriter>,
+}
+
+impl Drop for RunningShell {
+    fn drop(&mut self) {
+        drop(signal_tree(&self.tree, ProcessTree::kill));
+    }
+}
+
+/// Signals the processes. Where they have to be looked for first, which takes a while, a thread of
+/// its own does it; what is returned ends when it is done.
+pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> oneshot::Receiver<()> {
+    let (busy, done) = oneshot::channel();
+    let found = Arc::clone(tree);
+    let act = move || {
+        how(&found);
+        drop(busy);
+    };
+    if tree.can_signal_directly() {
+        act();
+    } else {
+        // Without a thread to be had the command is ended no sooner than by the next signal.
+        drop(thread::Builder::new().name("signals".into()).spawn(act));
+    }
+    done
+}
+
+/// Starts a command on a thread that stays with it, so that whoever started it (a future, a
+/// runtime) may go away at any time and the processes are still ended and reaped.
+pub(super) async fn start(
+    command: ShellCommand,
+    supervision: Supervision,
+    recording: Option<Arc<Recording>>,
+) -> Result<RunningShell, SpawnError> {
+    let (started, live) = oneshot::channel();
+    thread::Builder::new()
+        .name("command".into())
+        .spawn(move || run_command_thread(&command, supervision, recording, started))
+        .map_err(start_error)?;
+    live.await.unwrap_or_else(|gone| Err(start_error(gone)))
+}
+
+/// The life of the thread that owns the command. What cannot be sent has no receiver any more;
+/// a [`Live`] that cannot be sent is dropped, which kills.
+fn run_command_thread(
+    command: &ShellCommand,
+    supervision: Supervision,
+    recording: Option<Arc<Recording>>,
+    started: oneshot::Sender<Result<RunningShell, SpawnError>>,
+) {
+    let SpawnedCommand { live, ended, waiter } = match spawn(command, supervision, recording) {
+        Ok(spawned) => spawned,
+        Err(error) => return drop(started.send(Err(error))),
+    };
+    let tree = Arc::clone(&live.tree);
+    drop(started.send(Ok(live)));
+    drop(ended.send(tree.wait_and_reap(waiter).map_err(start_error)));
+}
+
+struct SpawnedCommand {
+    live: RunningShell,
+    ended: oneshot::Sender<Result<ProgramExit, SpawnError>>,
+    waiter: ExitWaiter,
+}
+
+fn spawn(
+    command: &ShellCommand,
+    supervision: Supervision,
+    recording: Option<Arc<Recording>>,
+) -> Result<SpawnedCommand, SpawnError> {
+    check(command)?;
+    let (source, reading, end) = tree::open_output(command.streams.into()).map_err(start_error)?;
+    let is_typed = matches!(command.streams, Streams::Interactive(_));
+    let keys = is_typed.then(|| tree::terminal_writer(&source, &reading)).transpose();
+    let keys = keys.map_err(start_error)?;
+    let (sender, chunks) = channel::channel(recording);
+    // Before the shell: a thread that cannot be had must not leave a command running.
+    thread::Builder::new()
+        .name("output".into())
+        .spawn(move || forward_output(source, &sender))
+        .map_err(start_error)?;
+    let (argv, mark) = (argv(&command.line), new_command_id());
+    let program = SpawnSpec { argv, cwd: &command.cwd, env: &command.env, command_id: &mark };
+    let (tree, waiter) = tree::start(&program, end, supervision).map_err(start_error)?;
+    let (sender, ended) = oneshot::channel();
+    let live = RunningShell {
+        tree: Arc::new(tree),
+        chunks,
+        ended,
+        stop_read_guard: Some(reading),
+        terminal_writer: keys,
+    };
+    Ok(SpawnedCommand { live, ended: sender, waiter })
+}
+
+impl From<Streams> for StdioKind {
+    fn from(streams: Streams) -> Self {
+        let terminal = |size: super::WindowSize, typed| Self::Terminal {
+            cols: size.cols,
+            rows: size.rows,
+            typed,
+        };
+        match streams {
+            Streams::Pipe => Self::Pipe,
+            Streams::Terminal(size) => terminal(size, false),
+            Streams::Interactive(size) => terminal(size, true),
+        }
+    }
+}
+
+/// Refuses what the system would, with an answer that says what was wrong.
+fn check(command: &ShellCommand) -> Result<(), SpawnError> {
+    fs::metadata(command.cwd.join("."))
+        .map_err(|source| SpawnError::Cwd { path: command.cwd.clone(), source })?;
+    let variables =
+        command.env.iter().map(|(name, value)| (name.as_str(), name.len() + value.len()));
+    let mut strings = variables.chain([("the command", command.line.len())]);
+    match strings.find(|(_, bytes)| *bytes > MAX_COMMAND_STRING_BYTES) {
+        None => Ok(()),
+        Some((what, bytes)) => Err(SpawnError::TooLong {
+            what: what.to_owned(),
+            bytes,
+            limit: MAX_COMMAND_STRING_BYTES,
+        }),
+    }
+}
+
+/// The shell, never as a login or interactive one: profiles cost time and print things.
+fn argv(line: &str) -> Vec<&str> {
+    if cfg!(windows) {
+        return vec!["cmd.exe", "/d", "/s", "/c", line];
+    }
+    match ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists()) {
+        Some(bash) => vec![bash, "--noprofile", "--norc", "-c", line],
+        None => vec!["/bin/sh", "-c", line],
+    }
+}
+
+/// A value that no other command has, of this process or another, now or later.
+fn new_command_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{}.{now}.{count}", std::process::id())
+}
+
+/// Reads until nobody writes or nobody listens. While there is no room for more, nothing is read,
+/// the pipe or the terminal fills up, and the command waits.
+fn forward_output(mut source: OutputReader, chunks: &channel::Sender) {
+    let mut buffer = vec![0; OUTPUT_READ_BYTES];
+    while let Ok(bytes @ 1..) = source.read(&mut buffer) {
+        if !chunks.send(&buffer[..bytes]) {
+            return;
+        }
+    }
+}
+
+fn start_error(error: impl Into<Box<dyn Error + Send + Sync>>) -> SpawnError {
+    SpawnError::Start(error.into())
+}

@@ -1,0 +1,169 @@
+//! The processes of the system, as `/proc` tells of them.
+//!
+//! Knows nothing of commands, nor of when or why processes are signalled.
+
+use std::collections::HashSet;
+use std::fs;
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+
+use crate::limits::{ENVIRON_READ_INTERVAL, FREEZE_DEADLINE, MAX_ENVIRON_READS};
+
+/// One line of `/proc`, as it was when it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    pub(super) stopped: bool,
+    pub(super) threads: i32,
+    pub(super) parent: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
+    /// In clock ticks since the system started.
+    pub(super) born: u64,
+}
+
+impl Process {
+    /// `None` if there is no such process, or it is dead and only not reaped.
+    pub(super) fn find(pid: Pid) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &String::from_utf8_lossy(&stat))
+    }
+
+    /// Reads the one line of `/proc/PID/stat`: the id, the program's name in parentheses (which
+    /// may hold anything, parentheses too), and 50 numbers but for the first, the state.
+    fn parse(pid: Pid, stat: &str) -> Option<Self> {
+        let (_, fields) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse().ok();
+        let state = *fields.first()?;
+        // Other threads may live on after the first one, which alone is told here.
+        let threads: i32 = number(17)?;
+        if matches!(state, "Z" | "X") && threads <= 1 {
+            return None;
+        }
+        Some(Self {
+            pid,
+            stopped: matches!(state, "T" | "t"),
+            threads,
+            parent: number(1)?,
+            group: number(2)?,
+            session: number(3)?,
+            born: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// What no two processes have in common.
+    pub(super) fn key(&self) -> (Pid, u64) {
+        (self.pid, self.born)
+    }
+
+    /// Another user's environment cannot be read; one in the middle of `exec` is empty for a moment.
+    pub(super) fn environ_contains(&self, line: &str) -> bool {
+        for _ in 0..MAX_ENVIRON_READS {
+            let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
+                return false;
+            };
+            if !environment.is_empty() {
+                let mut entries = environment.split(|byte| *byte == 0);
+                return entries.any(|entry| entry == line.as_bytes());
+            }
+            // Those of the kernel have no session, and never have any.
+            if self.session == 0 {
+                break;
+            }
+            thread::sleep(ENVIRON_READ_INTERVAL);
+        }
+        false
+    }
+
+    /// Signals the process that was found, and no other that has got its id since.
+    pub(super) fn signal(&self, signal: Signal) {
+        let pinned = pidfd_open(self.pid, PidfdFlags::empty());
+        if Self::find(self.pid).is_none_or(|now| now.key() != self.key()) {
+            return;
+        }
+        // A process that is gone by now is as good as signalled.
+        match pinned {
+            Ok(pinned) => drop(pidfd_send_signal(pinned, signal)),
+            // Kernels before 5.3.
+            Err(_) => drop(kill_process(self.pid, signal)),
+        }
+    }
+}
+
+/// Stops all processes that `stop` finds and tells to stop, and returns them.
+///
+/// A process stops when its system call is done, which may be the one by which it gets away: so
+/// they are looked for until all that are found have stopped, for a while.
+pub(super) fn freeze(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
+    let deadline = Instant::now() + FREEZE_DEADLINE;
+    loop {
+        let found = stop();
+        if found.iter().all(|process| process.stopped) || Instant::now() >= deadline {
+            return found;
+        }
+    }
+}
+
+/// Adds the children of these `ids` and of what was `found`, and the children of those, taking
+/// them from `others`.
+pub(super) fn collect_descendants(
+    others: &mut Vec<Process>,
+    mut ids: HashSet<i32>,
+    mut found: Vec<Process>,
+) -> Vec<Process> {
+    let mut members = Vec::new();
+    loop {
+        ids.extend(found.iter().map(|process| process.pid.as_raw_pid()));
+        members.append(&mut found);
+        found = others.extract_if(.., |process| ids.contains(&process.parent)).collect();
+        if found.is_empty() {
+            return members;
+        }
+    }
+}
+
+/// All live processes.
+pub(super) fn list() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.filter_map(Pid::from_raw).filter_map(Process::find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let numbers = "7 8 9 34816 8 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4242 10 11";
+        for (name, state) in [("sleep", "S"), ("a b", "T"), ("a) S 1 (b", "R"), ("(sd-pam)", "t")] {
+            let pid = Pid::from_raw(42).unwrap();
+            let expected = Process {
+                pid,
+                stopped: state.eq_ignore_ascii_case("t"),
+                threads: 1,
+                parent: 7,
+                group: 8,
+                session: 9,
+                born: 4242,
+            };
+            let stat = format!("42 ({name}) {state} {numbers}\n");
+            assert_eq!(Process::parse(pid, &stat), Some(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_dead_and_the_unreadable_do_not_count() {
+        for stat in [
+            "",
+            "42 (sleep",
+            "42 (sleep) S 1 2",
+            "42 (sleep) Z 7 8 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 5",
+        ] {
+            assert_eq!(Process::parse(Pid::INIT, stat), None, "{stat}");
+        }
+    }
+}

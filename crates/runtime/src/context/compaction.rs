@@ -1,0 +1,250 @@
+//! Makes room in a session before its model refuses a request, and tells the client of it.
+//!
+//! It knows nothing of turns: it is given messages and returns fewer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_lifecycle::SessionHandle;
+use acp_types::{Compaction, CompactionStatus, SessionState};
+use callboard_models::{ChatMessage, Model, TokenUsage};
+use callboard_text::count_with_noun;
+use tokio_util::sync::CancellationToken;
+use ulid::Ulid;
+
+use super::budget::{ContextBudget, total_estimated_bytes};
+use super::summary::SummaryError;
+use super::{summary, trim};
+use crate::limits::{MAX_KEPT_PLAN_BYTES, MAX_SUMMARY_BYTES, MAX_TRANSCRIPT_BYTES};
+use crate::retry::RetryState;
+
+/// What making room needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Compactor<'a> {
+    pub(crate) model: &'a dyn Model,
+    pub(crate) handle: &'a SessionHandle,
+    pub(crate) cancel: &'a CancellationToken,
+    /// What a request weighs beside its messages.
+    pub(crate) overhead_bytes: u64,
+    /// How often the model was asked before.
+    pub(crate) index: usize,
+    /// The tool that is given the plan.
+    pub(crate) plan_tool: Option<&'a str>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) enum CompactionOutcome {
+    /// There was nothing to leave out.
+    Nothing,
+    /// The messages weigh less now.
+    Compacted {
+        /// How often the model was asked for it.
+        requests: usize,
+        /// What that took.
+        usage: Option<TokenUsage>,
+    },
+    /// The turn was cancelled meanwhile; the messages are as they were.
+    Cancelled {
+        /// How often the model was asked.
+        requests: usize,
+    },
+}
+
+impl Compactor<'_> {
+    /// Leaves out older results of calls and, if that is not enough, puts a summary into the place
+    /// of older messages.
+    pub(crate) async fn compact(
+        &self,
+        budget: &ContextBudget,
+        messages: &mut Vec<Arc<ChatMessage>>,
+    ) -> CompactionOutcome {
+        let least = budget.bytes_for_tokens(budget.window() / 4);
+        let goal = budget.target_bytes().saturating_sub(self.overhead_bytes).max(least);
+        let mut kept = messages.clone();
+        let cleared = trim::clear_results(&mut kept, goal);
+        let told_room = (goal / 4).min((MAX_SUMMARY_BYTES + MAX_KEPT_PLAN_BYTES) as u64);
+        let notice = self.notice(budget, messages);
+        let mut made = SummaryOutcome::default();
+        if total_estimated_bytes(&kept) > goal {
+            let split = trim::split_history(&mut kept, goal - told_room);
+            let old = split.old_messages(&kept);
+            if old.iter().any(|message| !summary::is_replacement(message)) {
+                notice.send_status(
+                    CompactionStatus::InProgress,
+                    None,
+                    "Older messages are summarised.",
+                );
+                made = self.request_summary(budget, &old, split.kept_prompt(&kept), &notice).await;
+                if made.is_cancelled {
+                    notice.send_status(
+                        CompactionStatus::Cancelled,
+                        None,
+                        "The summary was cancelled.",
+                    );
+                    return CompactionOutcome::Cancelled { requests: made.requests };
+                }
+                let max = usize::try_from(told_room).unwrap_or(usize::MAX);
+                let told =
+                    summary::replacement_text(made.text.as_deref(), &old, self.plan_tool, max);
+                kept = split.replace_old(&kept, told);
+            }
+        }
+        if total_estimated_bytes(&kept) >= total_estimated_bytes(messages) {
+            return CompactionOutcome::Nothing;
+        }
+        notice.send_completed(
+            &made,
+            cleared,
+            budget.estimate_tokens(self.overhead_bytes + total_estimated_bytes(&kept)),
+        );
+        *messages = kept;
+        CompactionOutcome::Compacted { requests: made.requests, usage: made.usage }
+    }
+
+    /// Asks for a summary, again where that may help, as a turn asks for a reply.
+    async fn request_summary(
+        &self,
+        budget: &ContextBudget,
+        old: &[&ChatMessage],
+        prompt: Option<&ChatMessage>,
+        notice: &CompactionNotice<'_>,
+    ) -> SummaryOutcome {
+        let max =
+            usize::try_from(budget.target_bytes()).unwrap_or(usize::MAX).min(MAX_TRANSCRIPT_BYTES);
+        let asked = summary::SummaryRequest {
+            old,
+            kept_prompt: prompt,
+            max_bytes: max,
+            context_tokens: budget.window(),
+        };
+        let (mut made, mut retry) = (SummaryOutcome::default(), RetryState::new());
+        loop {
+            let index = self.index + made.requests;
+            made.requests += 1;
+            let Some(answer) =
+                self.unless_cancelled(summary::request_summary(self.model, index, asked)).await
+            else {
+                return SummaryOutcome { is_cancelled: true, ..made };
+            };
+            let fault = match answer {
+                Ok(summary) => {
+                    return SummaryOutcome {
+                        text: Some(summary.text),
+                        usage: summary.usage,
+                        ..made
+                    };
+                }
+                Err(fault) => fault,
+            };
+            let Some(pause) = fault.retry_delay(&mut retry) else {
+                tracing::warn!(%fault, "older messages are left out without a summary");
+                return SummaryOutcome { error: Some(fault.to_string()), ..made };
+            };
+            notice.send_retry(&fault, pause);
+            if self.unless_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return SummaryOutcome { is_cancelled: true, ..made };
+            }
+        }
+    }
+
+    /// Does something to its end, unless the turn is cancelled before.
+    async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => None,
+            done = work => Some(done),
+        }
+    }
+
+    fn notice(
+        &self,
+        budget: &ContextBudget,
+        messages: &[Arc<ChatMessage>],
+    ) -> CompactionNotice<'_> {
+        CompactionNotice {
+            handle: self.handle,
+            id: format!("compaction_{}", Ulid::generate()),
+            context_tokens: budget.window(),
+            tokens_before: budget
+                .estimate_tokens(self.overhead_bytes + total_estimated_bytes(messages)),
+        }
+    }
+}
+
+/// What asking for a summary came to.
+#[derive(Debug, Default)]
+struct SummaryOutcome {
+    requests: usize,
+    is_cancelled: bool,
+    text: Option<String>,
+    usage: Option<TokenUsage>,
+    error: Option<String>,
+}
+
+/// Tells the client of one compaction. What a client cannot show as one is told in the words of its
+/// first text: see `Shows` of `acp-connection`.
+struct CompactionNotice<'a> {
+    handle: &'a SessionHandle,
+    id: String,
+    context_tokens: u64,
+    tokens_before: u64,
+}
+
+impl CompactionNotice<'_> {
+    fn send_status(&self, status: CompactionStatus, after: Option<u64>, words: &str) {
+        self.send(self.compaction(status, after, vec![words.to_owned()]));
+    }
+
+    fn send_retry(&self, fault: &SummaryError, pause: Duration) {
+        let seconds = pause.as_secs_f64();
+        let words = format!("No summary yet: {fault}. It is asked again in {seconds:.1} s.");
+        self.send_status(CompactionStatus::InProgress, None, &words);
+    }
+
+    fn send_completed(&self, made: &SummaryOutcome, cleared: usize, after: u64) {
+        let Self { context_tokens: window, tokens_before: before, .. } = self;
+        let mut words = format!(
+            "The session filled about {before} of the {window} tokens that the model takes; now it \
+             is about {after}."
+        );
+        if cleared > 0 {
+            let what = count_with_noun(
+                cleared as u64,
+                "older result of a call was",
+                "older results of calls were",
+            );
+            words.push_str(&format!(" {what} left out."));
+        }
+        let is_summarised = made.text.is_some();
+        if is_summarised {
+            words.push_str(" Older messages were replaced by a summary.");
+        } else if let Some(fault) = &made.error {
+            words.push_str(&format!(" Older messages were left out without a summary: {fault}."));
+        }
+        let summary = [Some(words), made.text.clone()].into_iter().flatten().collect();
+        let mut compaction = self.compaction(CompactionStatus::Completed, Some(after), summary);
+        compaction.error.clone_from(&made.error);
+        self.send(compaction);
+    }
+
+    fn compaction(
+        &self,
+        status: CompactionStatus,
+        after: Option<u64>,
+        summary: Vec<String>,
+    ) -> Compaction {
+        let mut compaction = Compaction::new(self.id.clone(), status, summary);
+        compaction.tokens_before = Some(self.tokens_before);
+        compaction.tokens_after = after;
+        compaction.context_tokens = Some(self.context_tokens);
+        compaction
+    }
+
+    fn send(&self, compaction: Compaction) {
+        self.handle.send_state(SessionState::Compaction(compaction));
+    }
+}
+
+#[cfg(test)]
+mod tests;

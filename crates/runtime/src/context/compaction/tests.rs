@@ -1,0 +1,263 @@
+//! Sessions that are full: what is left of them, and what the client is told.
+
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use acp_lifecycle::{ClientUnreachable, OutboxItem, OutboxSink, Session, drive_session};
+use acp_types::wire::v1::{TerminalDisplay, V1Projection, WireUpdate};
+use callboard_models::{
+    ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason, ReplyStream, ToolResult,
+};
+use futures::{StreamExt as _, stream};
+use pretty_assertions::assert_eq;
+use tokio::time::Instant;
+
+use super::*;
+use crate::limits;
+
+/// Summarises, or never says anything.
+#[derive(Debug)]
+enum SummaryModel {
+    Says(&'static str),
+    /// Fails in this way as often, and then says something.
+    FailsFirst(ModelError, usize),
+    Fails,
+    Hangs,
+}
+
+impl Model for SummaryModel {
+    fn name(&self) -> &'static str {
+        "summariser"
+    }
+
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
+        let says = |text: &str| {
+            vec![ModelEvent::Text(text.to_owned()), ModelEvent::Stop(ModelStopReason::EndTurn)]
+        };
+        let events = match self {
+            Self::FailsFirst(error, times) if request.index < INDEX + times => {
+                vec![ModelEvent::Error(error.clone())]
+            }
+            Self::FailsFirst(..) => says("At last."),
+            Self::Says(text) => says(text),
+            Self::Fails => Vec::new(),
+            Self::Hangs => return stream::pending().boxed(),
+        };
+        stream::iter(events).boxed()
+    }
+}
+
+/// How often the model was asked before.
+const INDEX: usize = 3;
+
+struct TestCompaction {
+    handle: SessionHandle,
+    cancel: CancellationToken,
+    /// What the client was told, each time.
+    told: CompactionClient,
+}
+
+#[derive(Clone, Default)]
+struct CompactionClient(Arc<Mutex<Vec<WireUpdate>>>);
+
+impl OutboxSink for CompactionClient {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        if let OutboxItem::State(state) = item {
+            self.0.lock().unwrap().push(V1Projection::new(TerminalDisplay::Text).state(&state));
+        }
+        Ok(())
+    }
+}
+
+impl TestCompaction {
+    fn new() -> Self {
+        let handle = SessionHandle::new(Session::new("/w"), SystemTime::now);
+        Self { handle, cancel: CancellationToken::new(), told: CompactionClient::default() }
+    }
+
+    async fn make(
+        &self,
+        model: &SummaryModel,
+        messages: &mut Vec<Arc<ChatMessage>>,
+    ) -> CompactionOutcome {
+        let budget = ContextBudget::new("summariser", Some(20_000));
+        let (handle, cancel) = (&self.handle, &self.cancel);
+        let maker = Compactor {
+            model,
+            handle,
+            cancel,
+            overhead_bytes: 4_000,
+            index: INDEX,
+            plan_tool: None,
+        };
+        let made = maker.compact(&budget, messages).await;
+        let stop = CancellationToken::new();
+        stop.cancel();
+        drive_session(self.handle.clone(), self.told.clone(), stop).await;
+        made
+    }
+
+    fn last(&self) -> serde_json::Value {
+        serde_json::to_value(self.told.0.lock().unwrap().last().unwrap()).unwrap()
+    }
+}
+
+fn session(prompts: usize, results: usize) -> Vec<Arc<ChatMessage>> {
+    let said = || ChatMessage::Assistant {
+        text: "s".repeat(1_000),
+        thought: String::new(),
+        calls: Vec::new(),
+        replay: None,
+    };
+    let result = |_| ToolResult {
+        call_id: "1".to_owned(),
+        name: "grep".to_owned(),
+        text: "r".repeat(3_000),
+        parts: Vec::new(),
+        is_error: false,
+    };
+    let mut messages = Vec::new();
+    for n in 0..prompts {
+        messages.extend([ChatMessage::user(format!("prompt {n}")), said()]);
+        if results > 0 {
+            messages.push(ChatMessage::ToolResults((0..results).map(result).collect()));
+        }
+    }
+    messages.into_iter().map(Arc::new).collect()
+}
+
+#[tokio::test]
+async fn older_results_are_enough_where_they_are() {
+    let stage = TestCompaction::new();
+    let mut messages = session(4, 5);
+    let count = messages.len();
+    let made = stage.make(&SummaryModel::Fails, &mut messages).await;
+    assert!(matches!(made, CompactionOutcome::Compacted { requests: 0, usage: None }), "{made:?}");
+    assert_eq!(messages.len(), count);
+    assert!(4_000 + total_estimated_bytes(&messages) <= 40_000);
+    let told = stage.last();
+    assert_eq!(told["status"], "completed");
+    let words = told["summary"][0]["text"].as_str().unwrap();
+    assert!(words.contains("older results of calls were left out."), "{words}");
+    assert_eq!(told["_meta"]["callboard"]["contextTokens"], 20_000);
+    assert_eq!(stage.told.0.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_summary_takes_the_place_of_older_messages() {
+    let stage = TestCompaction::new();
+    let mut messages = session(80, 0);
+    let made = stage.make(&SummaryModel::Says("All was well."), &mut messages).await;
+    assert!(matches!(made, CompactionOutcome::Compacted { requests: 1, .. }), "{made:?}");
+    assert!(4_000 + total_estimated_bytes(&messages) <= 40_000);
+    assert!(matches!(&*messages[0], ChatMessage::Context(told) if told.contains("All was well.")));
+    assert!(messages.contains(&Arc::new(ChatMessage::user("prompt 79"))));
+    let told = stage.last();
+    assert_eq!(
+        (&told["status"], &told["summary"][1]["text"]),
+        (&"completed".into(), &"All was well.".into())
+    );
+    let [before, after] = ["tokensBefore", "tokensAfter"]
+        .map(|key| told["_meta"]["callboard"][key].as_u64().unwrap());
+    assert!(before > 20_000 && after <= 10_000, "{before} {after}");
+}
+
+fn failure(fault: ModelErrorKind, retry_after: Option<Duration>) -> ModelError {
+    ModelError { status: Some(429), retry_after, ..ModelError::new(fault, "busy") }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_is_busy_for_a_while_is_asked_for_its_summary_again() {
+    let pause = Duration::from_secs(30);
+    let model = SummaryModel::FailsFirst(failure(ModelErrorKind::Transient, Some(pause)), 2);
+    let (stage, before) = (TestCompaction::new(), Instant::now());
+    let mut messages = session(80, 0);
+    let made = stage.make(&model, &mut messages).await;
+    assert!(matches!(made, CompactionOutcome::Compacted { requests: 3, .. }), "{made:?}");
+    assert!((pause * 2..pause * 3).contains(&before.elapsed()), "{:?}", before.elapsed());
+    assert!(matches!(&*messages[0], ChatMessage::Context(told) if told.contains("At last.")));
+    let told = stage.last();
+    assert_eq!(
+        (&told["status"], &told["summary"][1]["text"]),
+        (&"completed".into(), &"At last.".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_summary_is_asked_for_as_often_as_a_reply() {
+    for (fault, asked) in [
+        (ModelErrorKind::Transient, 1 + limits::MAX_RETRIES),
+        (ModelErrorKind::IdleTimeout, 1 + limits::MAX_COSTLY_RETRIES),
+        (ModelErrorKind::ContextTooLong, 1),
+        (ModelErrorKind::Auth, 1),
+    ] {
+        let model = SummaryModel::FailsFirst(failure(fault, None), 100);
+        let stage = TestCompaction::new();
+        let made = stage.make(&model, &mut session(80, 0)).await;
+        assert!(
+            matches!(made, CompactionOutcome::Compacted { requests: times, .. } if times == asked),
+            "{made:?}"
+        );
+        assert_eq!(stage.last()["error"], "the model failed: busy (status 429)");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_while_a_summary_waits_for_its_next_attempt_leaves_the_session_as_it_was() {
+    let stage = TestCompaction::new();
+    let model = SummaryModel::FailsFirst(failure(ModelErrorKind::Transient, None), 100);
+    let mut messages = session(80, 0);
+    let before = messages.clone();
+    // The model fails at once, so that the first poll comes to the pause.
+    let cancel = async { stage.cancel.cancel() };
+    let (made, ()) = tokio::join!(stage.make(&model, &mut messages), cancel);
+    assert!(matches!(made, CompactionOutcome::Cancelled { requests: 1 }), "{made:?}");
+    assert_eq!(messages, before);
+    assert_eq!(stage.last()["status"], "cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_summary_the_prompts_are_kept_and_that_is_said() {
+    let stage = TestCompaction::new();
+    let mut messages = session(80, 0);
+    stage.make(&SummaryModel::Fails, &mut messages).await;
+    assert!(matches!(&*messages[0], ChatMessage::Context(told) if told.contains("USER: prompt 3")));
+    let told = stage.last();
+    assert_eq!(told["error"], "the model failed: its reply was cut off");
+    assert!(told["summary"][0]["text"].as_str().unwrap().contains("without a summary"));
+}
+
+#[tokio::test]
+async fn a_cancel_leaves_the_session_as_it_was() {
+    let stage = TestCompaction::new();
+    let mut messages = session(80, 0);
+    let before = messages.clone();
+    stage.cancel.cancel();
+    let made = stage.make(&SummaryModel::Hangs, &mut messages).await;
+    assert!(matches!(made, CompactionOutcome::Cancelled { requests: 1 }), "{made:?}");
+    assert_eq!(messages, before);
+    assert_eq!(stage.last()["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_left_out_nobody_is_asked_or_told() {
+    let stage = TestCompaction::new();
+    let short = session(1, 0);
+    let only_told = vec![
+        Arc::new(ChatMessage::Context(summary::replacement_text(
+            Some(&"x".repeat(50_000)),
+            &[],
+            None,
+            1 << 20,
+        ))),
+        Arc::new(ChatMessage::user("x".repeat(90_000))),
+    ];
+    let alone = vec![Arc::new(ChatMessage::user("x".repeat(90_000)))];
+    for mut messages in [short, only_told, alone] {
+        let before = messages.clone();
+        let made = stage.make(&SummaryModel::Hangs, &mut messages).await;
+        assert!(matches!(made, CompactionOutcome::Nothing), "{made:?}");
+        assert_eq!(messages, before);
+    }
+    assert!(stage.told.0.lock().unwrap().is_empty());
+}

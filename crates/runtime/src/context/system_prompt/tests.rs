@@ -1,0 +1,92 @@
+//! The whole prompt as it is told, and what it leaves out where a tool is missing.
+
+use acp_tools::Registry;
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn all_tools() -> Registry {
+    Registry::builtin().unwrap()
+}
+
+fn specs(registry: &Registry) -> Vec<ToolSpec> {
+    let named = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        input_schema: serde_json::Value::Null,
+    };
+    registry.iter().map(|tool| named(&tool.spec.name)).collect()
+}
+
+fn system_prompt_text(registry: &Registry, mode: impl Into<Option<PermissionMode>>) -> String {
+    let (tools, hints, mode) = (&*specs(registry), &*registry.hints(), mode.into());
+    let roots = [Path::new("/home/me/app"), Path::new("/home/me/lib")];
+    let (instructions, os, date) = (None, "linux", "2026-11-22");
+    render(&PromptInputs { instructions, tools, hints, mode, roots: &roots, os, date })
+}
+
+#[test]
+fn the_prompt_is_as_it_is_written_down() {
+    let expected = include_str!("prompt.md");
+    let prompt = system_prompt_text(&all_tools(), PermissionMode::Ask) + "\n";
+    if prompt != expected && std::env::var_os("CALLBOARD_BLESS").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/context/system/prompt.md");
+        std::fs::write(file, &prompt).unwrap();
+    }
+    assert_eq!(prompt, expected, "CALLBOARD_BLESS=1 writes it down anew");
+}
+
+#[test]
+fn each_mode_has_words_of_its_own() {
+    let modes = PermissionMode::all();
+    let prompts = modes.iter().map(|mode| system_prompt_text(&all_tools(), *mode));
+    let mut prompts: Vec<_> = prompts.chain([system_prompt_text(&all_tools(), None)]).collect();
+    prompts.sort();
+    prompts.dedup();
+    assert_eq!(prompts.len(), modes.len() + 1);
+}
+
+#[test]
+fn what_needs_a_tool_is_told_only_where_it_is_there() {
+    let without = |missing: &str| {
+        let mut tools = all_tools();
+        tools.retain(|spec| spec.name != missing);
+        tools
+    };
+    for tool in ["grep", "find_path", "read_file", "edit_file", "write_file", "todo_write"] {
+        assert!(system_prompt_text(&all_tools(), PermissionMode::Ask).contains(tool), "{tool}");
+        assert!(
+            !system_prompt_text(&without(tool), PermissionMode::Ask).contains(&format!(" {tool}")),
+            "{tool}"
+        );
+    }
+    assert!(
+        !system_prompt_text(&without("terminal"), PermissionMode::Ask).contains("start no editor")
+    );
+    let mut none = all_tools();
+    none.retain(|_| false);
+    let bare = system_prompt_text(&none, PermissionMode::Ask);
+    assert!(!bare.contains("# Tools") && !bare.contains("# Permission"), "{bare}");
+    assert!(bare.contains("# How to work"));
+}
+
+#[test]
+fn the_prompt_stays_small() {
+    for mode in PermissionMode::all() {
+        let bytes = system_prompt_text(&all_tools(), *mode).len();
+        assert!(bytes < 6 * 1024, "{bytes}");
+    }
+}
+
+#[test]
+fn an_embedder_names_the_agent_and_how_it_works() {
+    let (os, date, roots) = ("linux", "2026-11-22", [Path::new("/app")]);
+    let (tools, hints) = (&*specs(&all_tools()), &*all_tools().hints());
+    let (instructions, mode) = (Some("You are Ada."), Some(PermissionMode::Ask));
+    let text = render(&PromptInputs { instructions, tools, hints, mode, roots: &roots, os, date });
+    assert!(text.starts_with("You are Ada.\n\n# Where you are\n"), "{text}");
+    assert!(
+        !text.contains("Callboard") && !text.contains(WORK_RULES) && !text.contains(ANSWER_RULES)
+    );
+    assert!(text.contains(TRUST_RULES) && text.contains(REJECTED_CALL_RULE));
+}

@@ -1,0 +1,134 @@
+//! The modes: what is done about calls that no rule speaks of.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use acp_lifecycle::{
+    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
+};
+
+/// What is done about calls that no rule speaks of. A rule that denies wins in every mode.
+///
+/// Its name on the command line is its id in the protocol: `accept-edits`. The strictest is the
+/// first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PermissionMode {
+    /// Reads inside the roots are allowed, everything else is denied.
+    ReadOnly,
+    /// Everything is asked about, reads too.
+    AskAlways,
+    /// Reads inside the roots are allowed, everything else is asked about.
+    #[default]
+    Ask,
+    /// Reads and edits inside the roots are allowed; commands, deletions and protected files are
+    /// asked about.
+    AcceptEdits,
+    /// Everything inside the roots is allowed without asking, and so are commands, but for changes
+    /// of protected files and directories, and for dangerous commands.
+    Auto,
+}
+
+impl PermissionMode {
+    /// Returns every mode.
+    #[must_use]
+    pub fn all() -> &'static [Self] {
+        &[Self::ReadOnly, Self::AskAlways, Self::Ask, Self::AcceptEdits, Self::Auto]
+    }
+
+    /// Finds a mode by its id.
+    #[must_use]
+    pub fn parse(id: &str) -> Option<Self> {
+        Self::all().iter().copied().find(|mode| mode.id() == id)
+    }
+
+    /// Returns its id.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::AskAlways => "ask-always",
+            Self::Ask => "ask",
+            Self::AcceptEdits => "accept-edits",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// Returns what users read in its place.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "Read only",
+            Self::AskAlways => "Always ask",
+            Self::Ask => "Ask",
+            Self::AcceptEdits => "Accept edits",
+            Self::Auto => "Auto",
+        }
+    }
+
+    /// Returns what it comes to, as one phrase for users.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "reads inside the roots are allowed, everything else is denied",
+            Self::AskAlways => "everything is asked about, reads too",
+            Self::Ask => "reads inside the roots are allowed, everything else is asked about",
+            Self::AcceptEdits => {
+                "reads and edits inside the roots are allowed, everything else is asked about"
+            }
+            Self::Auto => {
+                "everything inside the roots is allowed without asking, but for protected files, \
+                 dangerous commands and what a rule denies"
+            }
+        }
+    }
+
+    /// Returns the policy that the mode is in a session with these roots.
+    pub(crate) fn policy(self, roots: &[PathBuf]) -> Arc<dyn Policy> {
+        match self {
+            Self::ReadOnly => Arc::new(ReadOnlyPolicy),
+            Self::AskAlways => Arc::new(AskAlwaysPolicy),
+            Self::Ask => Arc::new(AskPolicy),
+            Self::AcceptEdits => Arc::new(AcceptEditsPolicy::new(roots)),
+            Self::Auto => Arc::new(AllowPolicy),
+        }
+    }
+}
+
+/// What decides at first where no rule speaks.
+#[derive(Debug, Clone)]
+pub(crate) enum PolicySource {
+    /// A mode; the client may choose another.
+    Mode(PermissionMode),
+    /// A policy of an embedder's own, which stays.
+    Policy(Arc<dyn Policy>),
+}
+
+impl PolicySource {
+    pub(crate) fn mode(&self) -> Option<PermissionMode> {
+        match self {
+            Self::Mode(mode) => Some(*mode),
+            Self::Policy(_) => None,
+        }
+    }
+
+    pub(crate) fn policy(&self, roots: &[PathBuf]) -> Arc<dyn Policy> {
+        match self {
+            Self::Mode(mode) => mode.policy(roots),
+            Self::Policy(policy) => policy.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PermissionMode;
+
+    #[test]
+    fn a_mode_has_one_id_everywhere() {
+        for mode in PermissionMode::all() {
+            assert_eq!(PermissionMode::parse(mode.id()), Some(*mode));
+        }
+        assert_eq!(PermissionMode::parse("Ask"), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! A turn that is cancelled at each point at which it can be: before each time it is polled, and
+//! between any two polls of anything that runs beside it.
+
+use std::future::poll_fn;
+
+use super::*;
+use acp_types::schema::v1::ToolCallStatus;
+use pretty_assertions::assert_eq;
+
+/// Fails once, where it has time to, says something, calls tools side by side, then those that
+/// are asked about, then is done.
+#[derive(Debug)]
+struct ToolCallingModel {
+    fails_first: bool,
+}
+
+impl Model for ToolCallingModel {
+    fn name(&self) -> &'static str {
+        "caller"
+    }
+
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
+        let mut events =
+            vec![ModelEvent::Thought("Well".to_owned()), ModelEvent::Text("So".to_owned())];
+        let last = match request.index + usize::from(!self.fails_first) {
+            0 => ModelEvent::Error(error(ModelErrorKind::Transient)),
+            1 => {
+                events.extend([call("a", "look"), call("b", "look")].concat());
+                ModelEvent::Stop(ModelStopReason::ToolCalls)
+            }
+            2 => {
+                let calls = [call("c", "alter"), call("d", "look"), call("e", "alter")];
+                events.extend(calls.concat());
+                ModelEvent::Stop(ModelStopReason::ToolCalls)
+            }
+            _ => ModelEvent::Stop(ModelStopReason::EndTurn),
+        };
+        events.push(last);
+        let slowly = |event| async {
+            yield_now().await;
+            event
+        };
+        stream::iter(events).then(slowly).boxed()
+    }
+}
+
+/// Between what the turn is cancelled.
+#[derive(Clone, Copy, Debug)]
+enum CancelPoint {
+    /// Before the turn is polled for this time.
+    Poll(usize),
+    /// When everything that can run has had this many turns.
+    Tick(usize),
+}
+
+/// Runs a turn that is cancelled at a point; returns whether it came that far.
+async fn is_cancelled_well(point: CancelPoint) -> bool {
+    let stage = TurnFixture::new();
+    let (cancel, started) = (stage.cancel.clone(), stage.started.clone());
+    let started_before = Arc::new(Mutex::new(None));
+    let fire = {
+        let (cancel, started, before) = (cancel.clone(), started.clone(), started_before.clone());
+        move || {
+            before.lock().unwrap().get_or_insert_with(|| started.load(SeqCst));
+            cancel.cancel();
+        }
+    };
+    let ticking = tokio::spawn({
+        let fire = fire.clone();
+        async move {
+            let CancelPoint::Tick(ticks) = point else { return };
+            for _ in 0..ticks {
+                yield_now().await;
+            }
+            fire();
+        }
+    });
+    // Nobody's time goes on while somebody ticks.
+    let caller = Arc::new(ToolCallingModel { fails_first: matches!(point, CancelPoint::Poll(_)) });
+    let mut history = History::default();
+    let blocks = vec![ContentBlock::from("go")];
+    let mut running = Box::pin(stage.run(&caller, &mut history, blocks));
+    let mut polls = 0;
+    let ending = poll_fn(|context| {
+        if matches!(point, CancelPoint::Poll(at) if at == polls) {
+            fire();
+        }
+        polls += 1;
+        running.as_mut().poll(context)
+    });
+    let ending = ending.await;
+    drop(running);
+    ticking.abort();
+    let started_before = *started_before.lock().unwrap();
+
+    let seen = stage.end().await;
+    check_valid(&history);
+    assert_eq!(seen.observer.violations(), [], "{point:?}");
+    assert!(seen.turn_answered && seen.after_the_answer == 0, "{point:?}");
+    let is_final = |status| matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
+    assert!(seen.observer.tool_calls().all(|call| is_final(call.status)), "{point:?}");
+    match started_before {
+        Some(before) => {
+            assert_eq!(ending, Ok(StopReason::Cancelled), "{point:?}");
+            assert_eq!(started.load(SeqCst), before, "a tool began after it, {point:?}");
+        }
+        None => {
+            assert_eq!(ending, Ok(StopReason::EndTurn), "{point:?}");
+            assert_eq!(started.load(SeqCst), 5);
+        }
+    }
+    started_before.is_some()
+}
+
+/// Cancels at point after point until the turn has ended before; returns how many there are.
+async fn points(point: fn(usize) -> CancelPoint) -> usize {
+    for at in 0.. {
+        if !is_cancelled_well(point(at)).await {
+            return at;
+        }
+    }
+    unreachable!("a turn ends")
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_before_any_of_its_polls_a_turn_is_answered_so_and_starts_nothing_more() {
+    let polls = points(CancelPoint::Poll).await;
+    assert!(polls > 30, "{polls} polls are a turn that does not do much");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_between_any_polls_of_its_calls_a_turn_is_answered_so_and_starts_nothing_more() {
+    let ticks = points(CancelPoint::Tick).await;
+    assert!(ticks > 50, "{ticks} ticks are a turn that does not do much");
+}

@@ -1,0 +1,664 @@
+//! How replies end, and what the client, the next request and the answer say then.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+
+use acp_types::schema::v1::{ImageContent, ToolCallStatus};
+use callboard_models::TokenUsage;
+use futures::future;
+use pretty_assertions::assert_eq;
+use tokio::time::Instant;
+
+use super::*;
+
+/// Says what it was given, a reply a request, and then that it is done; keeps what it is asked.
+#[derive(Debug, Default)]
+pub(super) struct FakeModel {
+    replies: Mutex<VecDeque<Vec<ModelEvent>>>,
+    pub(super) asked: Mutex<Vec<Vec<Arc<ChatMessage>>>>,
+    traits: ModelCapabilities,
+    /// Is cancelled when a reply comes to where it hangs.
+    hangs: CancellationToken,
+    /// Whether a reply that has no end was dropped.
+    is_dropped: Arc<AtomicBool>,
+}
+
+impl FakeModel {
+    pub(super) fn new(replies: Vec<Vec<ModelEvent>>) -> Self {
+        Self { replies: Mutex::new(replies.into()), ..Self::default() }
+    }
+
+    pub(super) fn requests(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+/// Notes that it was dropped.
+struct SetOnDrop(Arc<AtomicBool>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// What no event means: the reply says nothing more and does not end.
+const HANGS: fn() -> ModelEvent =
+    || ModelEvent::Usage(TokenUsage { input_tokens: Some(0), ..TokenUsage::default() });
+
+impl Model for FakeModel {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn capabilities(&self) -> ModelCapabilities {
+        self.traits
+    }
+
+    fn reply(&self, request: ModelRequest) -> ReplyStream {
+        self.asked.lock().unwrap().push(request.messages.to_vec());
+        let next = self.replies.lock().unwrap().pop_front();
+        let mut events =
+            next.unwrap_or_else(|| vec![text("Done."), ModelEvent::Stop(ModelStopReason::EndTurn)]);
+        if events.last() != Some(&HANGS()) {
+            return stream::iter(events).boxed();
+        }
+        events.pop();
+        let (dropped, hangs) = (SetOnDrop(self.is_dropped.clone()), self.hangs.clone());
+        let hangs = stream::once(async move {
+            let _dropped = dropped;
+            hangs.cancel();
+            future::pending().await
+        });
+        stream::iter(events).chain(hangs).boxed()
+    }
+}
+
+fn text(text: &str) -> ModelEvent {
+    ModelEvent::Text(text.to_owned())
+}
+
+fn stop(stop: ModelStopReason) -> ModelEvent {
+    ModelEvent::Stop(stop)
+}
+
+fn error_event(fault: ModelErrorKind) -> ModelEvent {
+    ModelEvent::Error(error(fault))
+}
+
+/// A history in words.
+fn history_in_words(messages: &[Arc<ChatMessage>]) -> Vec<String> {
+    let said = |message: &Arc<ChatMessage>| match &**message {
+        ChatMessage::User(parts) => format!("user: {parts:?}"),
+        ChatMessage::Context(text) => format!("context: {text}"),
+        ChatMessage::Assistant { text, calls, .. } => {
+            let calls: Vec<_> = calls.iter().map(|call| call.id.as_str()).collect();
+            format!("assistant: {text}{calls:?}")
+        }
+        ChatMessage::ToolResults(results) => {
+            let result = |it: &callboard_models::ToolResult| {
+                format!("{}{} {}", it.call_id, if it.is_error { "!" } else { ":" }, it.text)
+            };
+            format!("results: {}", results.iter().map(result).collect::<Vec<_>>().join(", "))
+        }
+    };
+    messages.iter().map(said).map(|it| it.replace("user: [Text(\"go\")]", "go")).collect()
+}
+
+/// What is expected of a turn.
+struct Case {
+    replies: Vec<Vec<ModelEvent>>,
+    ending: Result<StopReason, i32>,
+    /// What the client is shown as the answer.
+    said: &'static str,
+    requests: usize,
+    /// What is told with the next prompt.
+    history: &'static [&'static str],
+    /// Calls that ended well, and those that did not.
+    calls: (usize, usize),
+}
+
+async fn check_turn(name: &str, case: Case) {
+    let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(case.replies)));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    check_valid(&history);
+    assert_eq!(ending.map_err(|error| error.code.into()), case.ending, "{name}");
+    assert_eq!(history_in_words(history.messages()), case.history, "{name}");
+    assert_eq!(model.requests(), case.requests, "{name}");
+    let started = stage.started.load(SeqCst);
+    let seen = stage.end().await;
+    assert_eq!(seen.said, case.said, "{name}");
+    assert_eq!(seen.observer.violations(), [], "{name}");
+    let done = |status| seen.observer.tool_calls().filter(|call| call.status == status).count();
+    let ended = (done(ToolCallStatus::Completed), done(ToolCallStatus::Failed));
+    assert_eq!(ended, case.calls, "{name}");
+    assert_eq!(started, case.calls.0, "{name}");
+}
+
+/// A call that was begun.
+fn started_call() -> Vec<ModelEvent> {
+    vec![ModelEvent::CallStart { id: "a".into(), name: "look".into() }]
+}
+
+fn case(
+    replies: Vec<Vec<ModelEvent>>,
+    ending: Result<StopReason, i32>,
+    said: &'static str,
+    requests: usize,
+    history: &'static [&'static str],
+    calls: (usize, usize),
+) -> Case {
+    Case { replies, ending, said, requests, history, calls }
+}
+
+fn whole_replies() -> Vec<(&'static str, Case)> {
+    vec![
+        (
+            "a reply",
+            case(
+                vec![vec![text("Hi"), stop(ModelStopReason::EndTurn)]],
+                Ok(StopReason::EndTurn),
+                "Hi",
+                1,
+                &["go", "assistant: Hi[]"],
+                (0, 0),
+            ),
+        ),
+        (
+            "calls that say that the turn is over",
+            case(
+                vec![[call("a", "look"), vec![stop(ModelStopReason::EndTurn)]].concat()],
+                Ok(StopReason::EndTurn),
+                "Done.",
+                2,
+                &["go", "assistant: [\"a\"]", "results: a: done", "assistant: Done.[]"],
+                (1, 0),
+            ),
+        ),
+        (
+            "a call that is cut short",
+            case(
+                vec![
+                    [vec![text("So")], started_call(), vec![stop(ModelStopReason::MaxTokens)]]
+                        .concat(),
+                ],
+                Ok(StopReason::MaxTokens),
+                "So",
+                1,
+                &[
+                    "go",
+                    "assistant: So[]",
+                    "context: The reply ended here before it was whole. None of its calls was run.",
+                ],
+                (0, 1),
+            ),
+        ),
+        (
+            "a refusal",
+            case(
+                vec![
+                    [call("a", "look"), vec![stop(ModelStopReason::ToolCalls)]].concat(),
+                    vec![text("No."), stop(ModelStopReason::Refusal)],
+                ],
+                Ok(StopReason::Refusal),
+                "No.",
+                2,
+                &[],
+                (1, 0),
+            ),
+        ),
+        (
+            "arguments that are not JSON, and a tool that is not there",
+            case(
+                vec![
+                    [
+                        call_with("a", "look", "{\"path\": "),
+                        call("b", "find"),
+                        vec![stop(ModelStopReason::ToolCalls)],
+                    ]
+                    .concat(),
+                ],
+                Ok(StopReason::EndTurn),
+                "Done.",
+                2,
+                &[
+                    "go",
+                    "assistant: [\"a\", \"b\"]",
+                    "results: a! The arguments are not JSON: EOF while parsing a value at line 1 \
+                     column 9. Send one JSON object., b! There is no tool \"find\". The tools are: \
+                     look, alter, order.",
+                    "assistant: Done.[]",
+                ],
+                (0, 2),
+            ),
+        ),
+    ]
+}
+
+fn broken_replies() -> Vec<(&'static str, Case)> {
+    vec![
+        (
+            "a fault that passes",
+            case(
+                vec![
+                    vec![error_event(ModelErrorKind::Transient)],
+                    vec![],
+                    vec![error_event(ModelErrorKind::Transient)],
+                ],
+                Ok(StopReason::EndTurn),
+                "Done.",
+                4,
+                &["go", "assistant: Done.[]"],
+                (0, 0),
+            ),
+        ),
+        (
+            "a reply that breaks off once, with a call",
+            case(
+                vec![
+                    [
+                        vec![text("We")],
+                        call("a", "look"),
+                        vec![error_event(ModelErrorKind::Transient)],
+                    ]
+                    .concat(),
+                ],
+                Ok(StopReason::EndTurn),
+                "WeDone.",
+                2,
+                &["go", "assistant: Done.[]"],
+                (0, 1),
+            ),
+        ),
+        (
+            "a reply that breaks off twice",
+            case(
+                vec![
+                    vec![text("We"), error_event(ModelErrorKind::Transient)],
+                    [
+                        vec![text("So")],
+                        started_call(),
+                        vec![error_event(ModelErrorKind::Transient)],
+                    ]
+                    .concat(),
+                ],
+                Err(-32603),
+                "WeSo",
+                2,
+                &[
+                    "go",
+                    "assistant: So[]",
+                    "context: The reply broke off here, by a fault. None of its calls was run.",
+                ],
+                (0, 1),
+            ),
+        ),
+        (
+            "a fault that does not pass",
+            case(
+                vec![vec![error_event(ModelErrorKind::Transient)]; limits::MAX_RETRIES + 1],
+                Err(-32603),
+                "",
+                limits::MAX_RETRIES + 1,
+                &["go"],
+                (0, 0),
+            ),
+        ),
+        (
+            "no key",
+            case(
+                vec![vec![error_event(ModelErrorKind::Auth)]],
+                Err(-32000),
+                "",
+                1,
+                &["go"],
+                (0, 0),
+            ),
+        ),
+        (
+            "another fault",
+            case(
+                vec![vec![error_event(ModelErrorKind::Other)]],
+                Err(-32603),
+                "",
+                1,
+                &["go"],
+                (0, 0),
+            ),
+        ),
+        (
+            "too long, with nothing to leave out",
+            case(
+                vec![vec![error_event(ModelErrorKind::ContextTooLong)]],
+                Err(-32603),
+                "",
+                1,
+                &["go"],
+                (0, 0),
+            ),
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_for_the_reason_that_its_last_reply_gives() {
+    for (name, case) in whole_replies() {
+        check_turn(name, case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_breaks_off_is_asked_for_again_where_that_may_help() {
+    for (name, case) in broken_replies() {
+        check_turn(name, case).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_too_long_is_summarised_and_goes_on() {
+    let stage = TurnFixture::new();
+    let long = || vec![text(&"long ".repeat(2_000)), stop(ModelStopReason::EndTurn)];
+    let too_long = vec![error_event(ModelErrorKind::ContextTooLong)];
+    let model = Arc::new(FakeModel::new(vec![long(), long(), long(), too_long]));
+    let mut history = History::default();
+    for prompt in ["one", "two", "three", "four"] {
+        let ending = stage.run(&model, &mut history, vec![ContentBlock::from(prompt)]).await;
+        assert_eq!(ending, Ok(StopReason::EndTurn));
+    }
+    let asked = model.asked.lock().unwrap().clone();
+    // The fifth request is the one for the summary.
+    assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [1, 3, 5, 7, 1, 2]);
+    assert!(matches!(&*asked[5][0], ChatMessage::Context(summary) if summary.contains("Done.")));
+    assert_eq!(*asked[5][1], ChatMessage::user("four"));
+    check_valid(&history);
+    assert_eq!(history.usage_totals().requests, 6);
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_asks_for_time_gets_it_and_the_client_is_told() {
+    let asked = Duration::from_secs(30);
+    let busy = ModelError {
+        retry_after: Some(asked),
+        status: Some(429),
+        ..error(ModelErrorKind::Transient)
+    };
+    let (stage, model) =
+        (TurnFixture::new(), Arc::new(FakeModel::new(vec![vec![ModelEvent::Error(busy)]])));
+    let (mut history, before) = (History::default(), Instant::now());
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::EndTurn));
+    assert!((asked..asked * 2).contains(&before.elapsed()), "{:?}", before.elapsed());
+    let thought = stage.end().await.thought;
+    assert_eq!(thought, "The model failed: busy (status 429). It is asked again in 30.0 s.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_says_nothing_is_asked_twice() {
+    let (stage, model) =
+        (TurnFixture::new(), Arc::new(FakeModel::new(vec![vec![HANGS()], vec![HANGS()]])));
+    let (mut history, before) = (History::default(), Instant::now());
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert!(ending.is_err_and(|error| error.message.contains("it said nothing for 300 s")));
+    assert_eq!(model.requests(), 2);
+    assert!(before.elapsed() >= limits::MODEL_IDLE_TIMEOUT * 2 && model.is_dropped.load(SeqCst));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_while_it_speaks_a_turn_remembers_what_was_said() {
+    let half = vec![
+        text("We"),
+        ModelEvent::CallStart { id: "a".into(), name: "look".into() },
+        ModelEvent::CallArguments { id: "a".into(), fragment: "{\"pa".into() },
+        HANGS(),
+    ];
+    let stage = TurnFixture::new();
+    let model = Arc::new(FakeModel { hangs: stage.cancel.clone(), ..FakeModel::new(vec![half]) });
+    let (mut history, before) = (History::default(), Instant::now());
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!((ending, before.elapsed()), (Ok(StopReason::Cancelled), Duration::ZERO));
+    assert!(model.is_dropped.load(SeqCst), "which closes the connection");
+    let note = "context: The user cancelled the turn here. None of its calls was run.";
+    assert_eq!(history_in_words(history.messages()), ["go", "assistant: We[]", note]);
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_the_provider_refuses_is_not_told_again() {
+    let image = ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
+    let images = ModelCapabilities::new().with_images();
+    for (fault, remembered) in [(ModelErrorKind::Other, 0), (ModelErrorKind::Auth, 1)] {
+        let stage = TurnFixture::new();
+        let model = Arc::new(FakeModel {
+            traits: images,
+            ..FakeModel::new(vec![vec![error_event(fault)]])
+        });
+        let mut history = History::default();
+        let ending = stage.run(&model, &mut history, vec![image.clone()]).await;
+        assert!(ending.is_err());
+        assert_eq!(history.messages().len(), remembered);
+        drop(stage.end().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_makes_no_more_requests_than_it_may() {
+    let again = || [call("a", "look"), vec![stop(ModelStopReason::ToolCalls)]].concat();
+    let replies = std::iter::repeat_with(again).take(limits::MAX_TURN_REQUESTS + 1);
+    let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(replies.collect())));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::MaxTurnRequests));
+    assert_eq!(model.requests(), limits::MAX_TURN_REQUESTS);
+    check_valid(&history);
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_without_end_is_broken_off() {
+    let piece = text(&"x".repeat(1 << 20));
+    let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(vec![vec![piece; 17]])));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert!(ending.is_err_and(|error| error.message.contains("16777216 bytes")));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_speaks_next_begins_a_message() {
+    let thought = |text: &str| ModelEvent::Thought(text.to_owned());
+    let reply = [
+        vec![thought("a"), thought("b"), text("c"), text("d"), thought("e"), text("f")],
+        call("a", "look"),
+        vec![text("g"), stop(ModelStopReason::ToolCalls)],
+    ];
+    let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(vec![reply.concat()])));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!(ending, Ok(StopReason::EndTurn));
+    let seen = stage.end().await;
+    let (roles, ids): (Vec<_>, Vec<_>) = seen.messages.into_iter().unzip();
+    let (thought, agent) = (Role::Thought, Role::Agent);
+    assert_eq!(roles, [thought, agent, thought, agent, agent, agent]);
+    let different: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(different.len(), ids.len(), "{ids:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
+    let used = |input, output, cost_micros| {
+        let (input_tokens, output_tokens) = (Some(input), Some(output));
+        ModelEvent::Usage(TokenUsage {
+            input_tokens,
+            output_tokens,
+            cost_micros,
+            ..TokenUsage::default()
+        })
+    };
+    let reply = |usage| vec![text("Hi."), usage, stop(ModelStopReason::EndTurn)];
+    let replies = vec![
+        reply(used(1000, 50, None)),
+        reply(used(1100, 60, Some(2_500))),
+        reply(used(1200, 70, Some(1_000_000))),
+    ];
+    let traits = ModelCapabilities::new().with_context_tokens(8192);
+    let (stage, model) =
+        (TurnFixture::new(), Arc::new(FakeModel { traits, ..FakeModel::new(replies) }));
+    let mut history = History::default();
+    for prompt in ["mend it\nnow", "and now", "again"] {
+        let ending = stage.run(&model, &mut history, vec![ContentBlock::from(prompt)]).await;
+        assert_eq!(ending, Ok(StopReason::EndTurn));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        yield_now().await;
+    }
+    let spent = *history.usage_totals();
+    assert_eq!((spent.requests, spent.input_tokens, spent.output_tokens), (3, 3300, 180));
+    assert_eq!(spent.cost_micros, Some(1_002_500));
+    let (mut titles, mut usage) = (Vec::new(), Vec::new());
+    for state in stage.end().await.states {
+        match state {
+            SessionState::Info(info) => titles.push((info.title, info.updated_at)),
+            SessionState::Usage(update) => {
+                let cost = update.cost.map(|cost| (cost.amount, cost.currency));
+                usage.push((update.used, update.size, cost));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let at = Some("1970-01-01T00:00:00Z".to_owned());
+    let (title, none) = (Some("mend it".to_owned()), None);
+    assert_eq!(titles, [(title, at.clone()), (none.clone(), at.clone()), (none, at)]);
+    let dollars = |amount: f64| Some((amount, "USD".to_owned()));
+    assert_eq!(
+        usage,
+        [(1050, 8192, None), (1160, 8192, dollars(0.0025)), (1270, 8192, dollars(1.0025))]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_wants_repeated_is_repeated_with_all_of_its_reply_or_not_at_all() {
+    let wanted = || {
+        let items = serde_json::json!(["signed"]);
+        ModelEvent::Replay(callboard_models::ProviderReplay { origin: "fake".into(), items })
+    };
+    let many = || (0..=limits::MAX_REPLY_CALLS).flat_map(|id| call(&id.to_string(), "look"));
+    for (reply, is_kept) in [
+        (vec![text("Hi"), wanted(), stop(ModelStopReason::EndTurn)], true),
+        ([call("a", "look"), vec![wanted(), stop(ModelStopReason::ToolCalls)]].concat(), true),
+        (many().chain([wanted(), stop(ModelStopReason::ToolCalls)]).collect(), false),
+        (vec![text("Hi"), wanted(), stop(ModelStopReason::MaxTokens)], false),
+        (vec![text("Hi"), wanted(), error_event(ModelErrorKind::Other)], false),
+    ] {
+        let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(vec![reply])));
+        let mut history = History::default();
+        drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
+        let ChatMessage::Assistant { replay, .. } = &*history.messages()[1] else {
+            panic!("a reply")
+        };
+        assert_eq!(replay.is_some(), is_kept);
+        drop(stage.end().await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_too_many_for_a_reply_are_told_to_the_model_and_the_client() {
+    let many = (0..limits::MAX_REPLY_CALLS + 2).flat_map(|id| call(&id.to_string(), "look"));
+    let reply = many.chain([stop(ModelStopReason::ToolCalls)]).collect();
+    let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(vec![reply])));
+    let mut history = History::default();
+    let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+    assert_eq!((ending, model.requests()), (Ok(StopReason::EndTurn), 2));
+    check_valid(&history);
+    let words = "Left out of this reply: its last calls, 2 of them. One reply makes 128.";
+    let asked = model.asked.lock().unwrap()[1].clone();
+    assert_eq!(history_in_words(&asked).last().unwrap(), &format!("context: {words}"));
+    let seen = stage.end().await;
+    assert_eq!(seen.thought, words);
+    assert_eq!(seen.observer.tool_calls().count(), limits::MAX_REPLY_CALLS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_goes_back_within_its_bound() {
+    let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
+    let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
+    let reply = [look, vec![stop(ModelStopReason::ToolCalls)]].concat();
+    // Of a window that holds it all, so that no room has to be made.
+    let traits = ModelCapabilities::new().with_context_tokens(1 << 20);
+    let (stage, model) =
+        (TurnFixture::new(), Arc::new(FakeModel { traits, ..FakeModel::new(vec![reply]) }));
+    let mut history = History::default();
+    drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
+    let ChatMessage::ToolResults(results) = &*history.messages()[2] else { panic!("results") };
+    assert!(results[0].text.contains(&format!("[... {} bytes left out", limits::MAX_RESULT_BYTES)));
+    drop(stage.end().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_turn_that_was_lost_each_call_has_its_result() {
+    let (stage, model) = (TurnFixture::new(), Arc::new(FakeModel::new(Vec::new())));
+    let mut history = History::default();
+    let lost = callboard_models::ModelToolCall {
+        id: "a".into(),
+        name: "look".into(),
+        arguments: String::new(),
+    };
+    let (text, thought, calls) = (String::new(), String::new(), vec![lost]);
+    history.push(ChatMessage::Assistant { text, thought, calls, replay: None });
+    drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
+    check_valid(&history);
+    drop(stage.end().await);
+}
+
+/// Ends the turn by a fault, just when the user cancels it.
+#[derive(Debug)]
+struct FatalTool(CancellationToken);
+
+impl Tool for FatalTool {
+    type Args = Args;
+    type Plan = ();
+
+    fn spec(&self) -> Spec {
+        Spec::new("doom", "Fails for good.", ToolKind::Other)
+            .with_side_effects(SideEffects::Nothing)
+            .with_title("look")
+    }
+
+    fn describe(&self, _: &Args, _: &Context) -> CallDescription {
+        CallDescription::new("look")
+    }
+
+    async fn preview(&self, _: Args, _: Invocation<'_>) -> Result<ToolPreview<()>, ToolError> {
+        Ok(ToolPreview::new(()))
+    }
+
+    async fn run(
+        &self,
+        pinned: Pinned<()>,
+        grant: Grant,
+        _: Invocation<'_>,
+    ) -> Result<ToolOutput, ToolError> {
+        pinned.release(grant)?;
+        self.0.cancel();
+        Err(ToolError::fatal("the disk is gone"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_cancelled_while_it_fails_is_cancelled() {
+    for is_cancelled in [true, false] {
+        let mut stage = TurnFixture::new();
+        let cancel = if is_cancelled { stage.cancel.clone() } else { CancellationToken::new() };
+        stage.registry.add(FatalTool(cancel));
+        let reply = [call("a", "doom"), vec![stop(ModelStopReason::ToolCalls)]].concat();
+        let model = Arc::new(FakeModel::new(vec![reply]));
+        let mut history = History::default();
+        let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
+        match is_cancelled {
+            true => assert_eq!(ending, Ok(StopReason::Cancelled)),
+            false => assert!(ending.is_err_and(|error| error.message.contains("disk"))),
+        }
+        drop(stage.end().await);
+    }
+}

@@ -1,0 +1,403 @@
+//! Whether each word of a command is understood, by the table of programs.
+
+use std::fmt;
+
+use crate::programs::{
+    AfterDoubleDash, Operands, Opt, Program, Style, Value, find, is_interpreter, is_shell, option,
+};
+
+/// A command whose words are all understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandAnalysis<'a> {
+    /// The words, or values of options, that name what it reads, relative to its folder.
+    pub paths: Vec<&'a str>,
+    /// The folder beneath its own to which it moves the shell, as `cd` does.
+    pub enters: Option<&'a str>,
+}
+
+/// Why nothing is known of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AnalysisError {
+    /// The program, or its subcommand, is not in the table.
+    UnknownProgram(String),
+    /// It is, but this word of it is not.
+    UnknownWord {
+        /// The word: of a cluster of letters all of them, of `--option=value` the option.
+        word: String,
+        /// The words of the program that the table knows.
+        program: String,
+    },
+    /// The word would be understood if it did not lead out of the folder, or stand for other words.
+    OutsideFolder {
+        /// The word.
+        word: String,
+    },
+}
+
+impl fmt::Display for AnalysisError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownProgram(name) => {
+                write!(formatter, "the options of `{name}` are not known")
+            }
+            Self::UnknownWord { word, program } => {
+                write!(formatter, "`{word}` is not a word of `{program}` that is understood")
+            }
+            Self::OutsideFolder { word } => write!(formatter, "`{word}` leads out of the folder"),
+        }
+    }
+}
+
+impl std::error::Error for AnalysisError {}
+
+/// Reads a command, of which the first `held` words are vouched for, because a rule holds them: if
+/// that is all of them, nothing has to be understood, but that a command moves the shell to another
+/// folder or reads its program.
+///
+/// The words are those that the program gets, as [`plain::read`](crate::plain::read) returns them.
+///
+/// # Errors
+///
+/// [`NotUnderstood`] for the first word that is not in the table, also where it is held: it may
+/// change the meaning of those that follow.
+pub fn analyze_command(
+    command: &[String],
+    held: usize,
+) -> Result<CommandAnalysis<'_>, AnalysisError> {
+    let found = find(command);
+    let moves = found.is_some_and(|program| program.operands == Operands::Folder);
+    if command.len() <= held && !moves && !reads_program_from_stdin(command) {
+        return Ok(CommandAnalysis::default());
+    }
+    let Some(program) = found else {
+        return Err(AnalysisError::UnknownProgram(
+            command.iter().take(2).cloned().collect::<Vec<_>>().join(" "),
+        ));
+    };
+    let mut reader = WordAnalyzer { program, analysis: CommandAnalysis::default() };
+    reader.read(&command[program.words.len()..])?;
+    if moves && reader.analysis.enters.is_none() {
+        // It goes home, or to where it was before.
+        return Err(reader.unknown(&command[0]));
+    }
+    Ok(reader.analysis)
+}
+
+/// Whether a command is an interpreter that is given no script: its program is what it reads.
+fn reads_program_from_stdin(command: &[String]) -> bool {
+    let Some((program, words)) = command.split_first() else { return true };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    (is_interpreter(name) || is_shell(name))
+        && words.iter().all(|word| is_option(word) || word == "-")
+}
+
+/// Returns how many of the first words of a command name a program of which all commands with
+/// understood words may be allowed by one button.
+#[must_use]
+pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
+    let is_plain = command.first().is_some_and(|program| !program.contains('/'));
+    let program = find(command).filter(|program| program.can_allow_prefix && is_plain)?;
+    analyze_command(command, program.words.len()).is_ok().then_some(program.words.len())
+}
+
+struct WordAnalyzer<'a> {
+    program: &'static Program,
+    analysis: CommandAnalysis<'a>,
+}
+
+impl<'a> WordAnalyzer<'a> {
+    /// Reads the words behind the program's own.
+    fn read(&mut self, words: &'a [String]) -> Result<(), AnalysisError> {
+        let (mut at, mut behind) = (0, None::<Option<AfterDoubleDash>>);
+        while let Some(word) = words.get(at) {
+            let next = words.get(at + 1).map(String::as_str);
+            at += match behind {
+                None if word == "--" => {
+                    behind = Some(self.program.after_double_dash);
+                    1
+                }
+                None if is_option(word) => self.option(word, next, self.program.options)?,
+                Some(Some(AfterDoubleDash { options })) if is_option(word) => {
+                    self.option(word, next, options)?
+                }
+                Some(Some(_)) => self.operand(word, Operands::Names)?,
+                _ => self.operand(word, self.program.operands)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Reads an option and its value; returns how many words that are.
+    fn option(
+        &mut self,
+        word: &'a str,
+        next: Option<&'a str>,
+        known: &'static str,
+    ) -> Result<usize, AnalysisError> {
+        let find = |name: &str| {
+            known.split_ascii_whitespace().map(option).find(|option| option.name == name)
+        };
+        if let Some(long) = long(word, self.program.style) {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, None),
+            };
+            let found = find(name).ok_or_else(|| self.unknown(name))?;
+            return self.value(word, found, value, next);
+        }
+        let letters = &word[1..];
+        if letters.bytes().all(|letter| letter.is_ascii_digit()) && find("-#").is_some() {
+            return Ok(1);
+        }
+        for (at, letter) in letters.char_indices() {
+            let found = find(&format!("-{letter}")).ok_or_else(|| self.unknown(word))?;
+            if found.value.is_some() {
+                let attached = &letters[at + letter.len_utf8()..];
+                let attached = Some(attached).filter(|attached| !attached.is_empty());
+                return self.value(word, found, attached, next);
+            }
+        }
+        Ok(1)
+    }
+
+    fn value(
+        &mut self,
+        word: &'a str,
+        option: Opt,
+        attached: Option<&'a str>,
+        next: Option<&'a str>,
+    ) -> Result<usize, AnalysisError> {
+        let Some(kind) = option.value else {
+            return if attached.is_none() { Ok(1) } else { Err(self.unknown(word)) };
+        };
+        let (value, taken) = match (attached, next) {
+            (Some(value), _) => (value, 1),
+            (None, _) if option.is_optional => return Ok(1),
+            (None, Some(value)) => (value, 2),
+            // The program refuses it.
+            (None, None) => return Err(self.unknown(word)),
+        };
+        match kind {
+            Value::Name if is_plain_name(value) => {}
+            Value::Text => {}
+            // It runs a program that checks signatures.
+            Value::Format if !value.contains("%G") => {}
+            Value::Path => self.path(value)?,
+            Value::Name | Value::Format => {
+                return Err(self.unknown(if taken == 2 { value } else { word }));
+            }
+        }
+        Ok(taken)
+    }
+
+    fn operand(&mut self, word: &'a str, operands: Operands) -> Result<usize, AnalysisError> {
+        match operands {
+            Operands::Text => {}
+            Operands::Names if is_plain_name(word) => {}
+            Operands::Paths => self.path(word)?,
+            Operands::Folder if self.analysis.enters.is_none() && !word.starts_with(['+', '-']) => {
+                if !stays_beneath(word) {
+                    return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
+                }
+                self.analysis.enters = Some(word);
+            }
+            Operands::Names | Operands::Folder | Operands::None => return Err(self.unknown(word)),
+        }
+        Ok(1)
+    }
+
+    fn path(&mut self, word: &'a str) -> Result<(), AnalysisError> {
+        if !stays_beneath(word) {
+            return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
+        }
+        // Of `tests/a.py::name` the file.
+        self.analysis.paths.push(word.split_once("::").map_or(word, |(path, _)| path));
+        Ok(())
+    }
+
+    fn unknown(&self, word: &str) -> AnalysisError {
+        AnalysisError::UnknownWord { word: word.to_owned(), program: self.program.words.join(" ") }
+    }
+}
+
+/// Whether a word is an option, or several; `-` alone stands for the standard input.
+fn is_option(word: &str) -> bool {
+    word.starts_with('-') && word.len() > 1
+}
+
+/// Returns a long option as the table names it, if it is one.
+fn long(word: &str, style: Style) -> Option<&str> {
+    match style {
+        Style::Gnu => word.starts_with("--").then_some(word),
+        Style::Single => {
+            Some(word.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(word))
+        }
+    }
+}
+
+/// Whether a word can only be a name or a number: it leads to no file elsewhere, and is no option
+/// but a number.
+pub(crate) fn is_plain_name(word: &str) -> bool {
+    let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_.,:+*%-".contains(&letter);
+    let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
+    let begins_well = |first: u8| first.is_ascii_alphanumeric() || b"_.*".contains(&first);
+    let is_number = digits.bytes().next().is_some_and(|first| first.is_ascii_digit());
+    word.bytes().all(is_letter)
+        && word.bytes().next().is_some_and(|first| begins_well(first) || is_number)
+        && word != ".."
+}
+
+/// Whether a path names nothing outside of the folder that it is relative to, and no program takes
+/// it for something else: `@file` for the words in a file, `:/` for another folder.
+fn stays_beneath(path: &str) -> bool {
+    !path.starts_with(['/', '@', ':', '~']) && !path.split('/').any(|name| name == "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn words(line: &str) -> Vec<String> {
+        let line = crate::portable_line::parse(line).unwrap_or_else(|| panic!("{line} is plain"));
+        line.commands.into_iter().next().unwrap()
+    }
+
+    /// What is not understood of a line, of which the first `held` words are vouched for.
+    fn analysis_error(line: &str, held: usize) -> Option<String> {
+        match analyze_command(&words(line), held) {
+            Ok(_) => None,
+            Err(AnalysisError::UnknownProgram(name)) => Some(name),
+            Err(
+                AnalysisError::UnknownWord { word, .. } | AnalysisError::OutsideFolder { word },
+            ) => Some(word),
+        }
+    }
+
+    #[test]
+    fn each_word_is_understood_or_named() {
+        for (line, held, expected) in [
+            ("cargo test", 2, None),
+            ("cargo test --workspace -qr -j4 -j 4 --jobs=4 --package acp-types a::b", 2, None),
+            ("cargo test -- --nocapture --test-threads=1 name", 2, None),
+            ("cargo test -- --logfile x", 2, Some("--logfile")),
+            ("cargo test -- --logfile=x", 2, Some("--logfile")),
+            ("cargo test --config x", 2, Some("--config")),
+            ("cargo test --confi=x", 2, Some("--confi")),
+            ("cargo test --quiet=yes", 2, Some("--quiet=yes")),
+            ("cargo test -Zunstable", 2, Some("-Zunstable")),
+            ("cargo test -qZ", 2, Some("-qZ")),
+            ("cargo test --package --config", 2, Some("--config")),
+            ("cargo test a/b", 2, Some("a/b")),
+            ("cargo clippy -- -D warnings -A clippy::all", 2, None),
+            ("cargo clippy -- @file", 2, Some("@file")),
+            ("cargo clippy -D warnings", 2, Some("-D")),
+            ("cargo +nightly test", 1, Some("cargo +nightly")),
+            ("git blame -S x a.rs", 2, Some("-S")),
+            ("git blame -Sx a.rs", 2, Some("-Sx")),
+            ("git blame -L 1,2 src/a.rs", 2, None),
+            ("git log --oneline -5 --format=%h main..feature -- src", 2, None),
+            ("git log --pretty='format:%h %s'", 2, None),
+            ("git log '--format=%G?'", 2, Some("--format=%G?")),
+            ("git log --show-signature", 2, Some("--show-signature")),
+            ("git diff --output=x", 2, Some("--output")),
+            ("git diff --outpu=x", 2, Some("--outpu")),
+            ("git diff -- ../a", 2, Some("../a")),
+            ("git diff :/a", 2, Some(":/a")),
+            ("git -C /q status", 1, Some("git -C")),
+            ("git status -sb", 1, None),
+            ("ls -la src", 1, None),
+            ("ls -LR", 1, Some("-LR")),
+            ("ls -R -L", 1, Some("-L")),
+            ("cat /etc/passwd", 1, Some("/etc/passwd")),
+            ("cat a/../../b", 1, Some("a/../../b")),
+            ("head -n -5 a", 1, None),
+            ("head -20 a", 1, None),
+            ("tail --follow a", 1, Some("--follow")),
+            ("grep -rn --include='*.rs' -e -x src", 1, None),
+            ("grep -f/etc/passwd a", 1, Some("/etc/passwd")),
+            ("grep --file=../x a", 1, Some("../x")),
+            ("rg --pre x a", 1, Some("--pre")),
+            ("rg -z a", 1, Some("-z")),
+            ("go test -run TestX -count=1 ./...", 2, None),
+            ("go test --run TestX ./...", 2, None),
+            ("go test -exec x ./...", 2, Some("-exec")),
+            ("go test -o=x ./...", 2, Some("-o")),
+            ("go vet -vettool=x", 2, Some("-vettool")),
+            ("pytest -xvs tests/a.py::test -k a", 1, None),
+            ("pytest @args", 1, Some("@args")),
+            ("pytest -p x", 1, Some("-p")),
+            ("npm test -- --x", 2, Some("--x")),
+            ("cd sub", 1, None),
+            ("cd sub other", 1, Some("other")),
+            ("cd -", 1, Some("-")),
+            ("cd", 1, Some("cd")),
+            ("cd sub", 2, None),
+            ("cd ..", 2, Some("..")),
+            ("python3", 1, Some("python3")),
+            ("python3 x.py", 2, None),
+            ("python3 x.py -v", 2, Some("python3 x.py")),
+            ("find . -name '*.rs' -type f", 1, None),
+            ("find . -delete", 1, Some("-delete")),
+            ("find . -exec rm x", 1, Some("-exec")),
+            ("git commit -am 'a; b'", 2, None),
+            ("git commit -F x", 2, Some("-F")),
+            ("make lint", 2, None),
+            ("make lint", 1, Some("make lint")),
+            ("sudo ls", 1, Some("sudo ls")),
+            // What a rule holds is vouched for, and nothing behind a word that is not understood.
+            ("cargo test --config x", 4, None),
+            ("cargo test --config x -q", 4, Some("--config")),
+            ("cargo test --package a -q", 3, None),
+            ("cargo test -q --config x", 3, Some("--config")),
+            ("/usr/bin/ls -l", 1, None),
+            ("LS", 0, Some("LS")),
+            // Between folders it follows the links in them.
+            ("diff a b", 1, Some("diff a")),
+        ] {
+            assert_eq!(analysis_error(line, held).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_paths_that_are_read_are_told() {
+        for (line, paths) in [
+            ("cat a -n b/c", &["a", "b/c"][..]),
+            ("grep -f pats x src", &["pats", "x", "src"]),
+            ("rg x", &["x"]),
+            ("pytest tests/a.py::name", &["tests/a.py"]),
+            ("cargo test name", &[]),
+            ("git show HEAD:src/a.rs", &["HEAD:src/a.rs"]),
+        ] {
+            assert_eq!(analyze_command(&words(line), 1).unwrap().paths, paths, "{line}");
+        }
+        assert_eq!(analyze_command(&words("cd a/b"), 1).unwrap().enters, Some("a/b"));
+    }
+
+    #[test]
+    fn a_button_covers_what_is_understood_only() {
+        for (line, held) in [
+            ("cargo test --workspace", Some(2)),
+            ("cargo test --config x", None),
+            ("git status", Some(2)),
+            ("git push", None),
+            ("cd src", None),
+            ("rm a", None),
+            ("/tmp/cat a", None),
+        ] {
+            assert_eq!(allowable_prefix_len(&words(line)), held, "{line}");
+        }
+    }
+
+    #[test]
+    fn no_option_stands_in_a_row_twice() {
+        for program in crate::programs::programs() {
+            let mut seen = std::collections::HashSet::new();
+            for text in program.options.split_ascii_whitespace() {
+                let Opt { name, .. } = option(text);
+                assert!(name.starts_with('-') && seen.insert(name), "{:?} {text}", program.words);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a command reads and writes by redirection, and the texts that stand within the line.
+
+use std::mem::take;
+
+use super::{LinePart, ParseFailure, ShellParser, ShellWord};
+
+/// A text that begins with the next line.
+pub(super) struct Heredoc {
+    delimiter: ShellWord,
+    /// Whether what it holds expands.
+    expands: bool,
+    strips_tabs: bool,
+    /// Which of the found commands reads it.
+    pub(super) command_index: Option<usize>,
+}
+
+impl ShellParser<'_> {
+    pub(super) fn redirect(&mut self) -> Result<(), ParseFailure> {
+        const OPERATORS: &[&str] =
+            &["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", ">", "<"];
+        let Some(operator) = OPERATORS.iter().find(|operator| self.eat(operator)) else {
+            return Err(ParseFailure::Unclear);
+        };
+        self.has_prefix = true;
+        self.blanks();
+        let before = self.rest;
+        let target = self.parse_nonempty_word()?;
+        let source = &before[..before.len() - self.rest.len()];
+        let is_descriptor = target.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        match *operator {
+            // Which line ends the text is another one in another shell.
+            "<<" | "<<-" if source.contains(['$', '`']) => return Err(ParseFailure::Unclear),
+            "<<" | "<<-" => {
+                let (strips_tabs, expands) = (*operator == "<<-", !target.is_quoted);
+                let (delimiter, owner) = (target, None);
+                self.heredocs.push(Heredoc {
+                    delimiter,
+                    expands,
+                    strips_tabs,
+                    command_index: owner,
+                });
+            }
+            "<<<" => self.current.add_input(&ShellWord { text: target.text + "\n", ..target }),
+            // What is behind the dash is a word of its own in bash, and an error elsewhere.
+            "<&" | ">&" if target.text.len() > 1 && target.text.starts_with('-') => {
+                return Err(ParseFailure::Unclear);
+            }
+            "<&" | ">&" if is_descriptor => {}
+            // What is quoted there bash expands all the same.
+            "<&" | ">&" if target.is_quoted => return Err(ParseFailure::Unclear),
+            "<" | "<&" => self.current.reads.push(target),
+            _ => self.current.writes.push(target),
+        }
+        Ok(())
+    }
+
+    pub(super) fn heredoc_bodies(&mut self) -> Result<(), ParseFailure> {
+        for Heredoc { delimiter, expands, strips_tabs, command_index: owner } in
+            take(&mut self.heredocs)
+        {
+            let mut body = String::new();
+            loop {
+                if self.rest.is_empty() {
+                    return Err(ParseFailure::Unclear);
+                }
+                let (line, rest) = self.rest.split_once('\n').unwrap_or((self.rest, ""));
+                self.rest = rest;
+                let line = if strips_tabs { line.trim_start_matches('\t') } else { line };
+                if line == delimiter.text {
+                    break;
+                }
+                let backslashes = line.len() - line.trim_end_matches('\\').len();
+                if expands && backslashes % 2 == 1 {
+                    // It is joined with the next line, which then ends nothing.
+                    return Err(ParseFailure::Unclear);
+                }
+                body.push_str(line);
+                body.push('\n');
+            }
+            let mut input = ShellWord { text: body.clone(), ..ShellWord::default() };
+            if expands {
+                input.text.clear();
+                self.parse_embedded(&body, |reader| reader.quoted(&mut input, None))?;
+            }
+            let owner = owner.and_then(|owner| self.parts.get_mut(owner));
+            let Some(LinePart::Command(owner)) = owner else { return Err(ParseFailure::Unclear) };
+            owner.add_input(&input);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,501 @@
+//! How lines are split, and where that is given up.
+
+#![expect(clippy::disallowed_methods, reason = "tests compare with the lines that a shell runs")]
+
+use super::{LinePart, ParseFailure, ShellWord, SimpleCommand, parse};
+use crate::limits::{MAX_COMMAND_DEPTH, MAX_COMMAND_LINE_BYTES, MAX_COMMAND_PARTS};
+#[cfg(target_os = "linux")]
+use crate::risks::tables::EVALUATING_BUILTINS;
+use pretty_assertions::assert_eq;
+#[cfg(target_os = "linux")]
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The words of a command; those that expand are marked by a `?` in front.
+fn words(words: &[ShellWord]) -> Vec<String> {
+    let mark = |word: &ShellWord| if word.expands { "?" } else { "" };
+    words.iter().map(|word| format!("{}{}", mark(word), word.text)).collect()
+}
+
+fn commands(line: &str) -> Result<Vec<SimpleCommand>, ParseFailure> {
+    let command = |part| match part {
+        LinePart::Command(command) => Some(command),
+        _ => None,
+    };
+    Ok(parse(line, 0)?.into_iter().filter_map(command).collect())
+}
+
+/// Each command: what it sets and its words by spaces; then `>` and what it writes, `<` and what it
+/// reads.
+fn split(line: &str) -> Result<Vec<String>, ParseFailure> {
+    let shown = |command: SimpleCommand| {
+        let mut shown = words(&[command.assignments, command.words].concat()).join(" ");
+        let redirects = [(" >", command.writes), (" <", command.reads)];
+        for (sign, targets) in redirects {
+            words(&targets).iter().for_each(|target| shown += &format!("{sign}{target}"));
+        }
+        command.input.iter().for_each(|text| shown += &format!(" << {text:?}"));
+        shown
+    };
+    Ok(commands(line)?.into_iter().map(shown).collect())
+}
+
+#[test]
+fn a_line_is_split_into_the_commands_that_run() {
+    for (line, commands) in [
+        ("", &[][..]),
+        (" # a\n", &[]),
+        ("a b  c", &["a b c"]),
+        ("a; b && c || d | e |& f & g\nh", &["a", "b", "c", "d", "e", "f", "g", "h"]),
+        ("a 'b;c' \"d|e\" f\\;g", &["a b;c d|e f;g"]),
+        ("a \\\n b", &["a b"]),
+        ("a # b; c\nd", &["a", "d"]),
+        ("a b#c", &["a b#c"]),
+        ("(a; b) && { c; }", &["a", "b", "c"]),
+        ("if a; then b; elif c; then d; else e; fi", &["a", "b", "c", "d", "e"]),
+        ("while ! a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
+        ("for x in a b; do c $x; done", &["for x in a b", "c ?$x"]),
+        ("a() { b; }; function c { d; }; function e() ( f )", &["b", "d", "f"]),
+        ("[[ -f a && b > c || ( d < e ) ]] && f", &["f"]),
+        ("[ -f a ] && b", &["[ -f a ]", "b"]),
+        ("for x do a; done; for x { b; }", &["for x", "a", "for x", "b"]),
+        ("select x in a; do b; done", &["select x in a", "b"]),
+        ("time a; time -p b; ! time ! c; time -p -f x d", &["a", "b", "c", "-f x d"]),
+        ("time { a; }; time for x in y; do b; done", &["a", "for x in y", "b"]),
+        ("[[ a == ']]' ]] && b", &["b"]),
+        ("[[ -e <(a) || ! b =~ (c|d) ]]; e", &["a", "e"]),
+        ("A=1 B+=2 C[0]=3 a D=4", &["A=1 B+=2 ?C[0]=3 a D=4"]),
+        ("A=(b $(c)) d", &["c", "A= b ?$ d"]),
+        ("A=1 if a; > b do c", &["A=1 if a", "do c >b"]),
+        ("A=1", &["A=1"]),
+    ] {
+        assert_eq!(split(line).unwrap(), commands, "{line:?}");
+    }
+}
+
+#[test]
+fn what_expands_is_marked_and_what_runs_within_it_is_found() {
+    for (line, commands) in [
+        ("a $b ${c:-d} $1 $@ $$ $", &["a ?$b ?$c ?$ ?$ ?$ $"][..]),
+        ("a $(b $(c))", &["c", "b ?$", "a ?$"]),
+        ("a \"$(b)\" `c \\`d\\``", &["b", "d", "c ?`", "a ?$ ?`"]),
+        ("a ${b:-$(c)} \"${d:-`e`}\"", &["c", "e", "a ?$b ?$d"]),
+        ("a $((1 + $(b))) $(( (c) ))", &["b", "a ?$ ?$"]),
+        ("a <(b) >(c)", &["b", "c", "a ?<() ?<()"]),
+        ("a < <(b)", &["b", "a <?<()"]),
+        ("a * ?b [c] {d,e} {} ~ f=~ g~", &["a ?* ??b ?[c] ?{d,e} {} ?~ ?f=~ g~"]),
+        ("a $'b\\\\\\nc' $\"d$e\"", &["a b\\\nc ?d$e"]),
+        ("a '$b' \\$c \"\\$d\" '*'", &["a $b $c $d *"]),
+        ("$a b", &["?$a b"]),
+    ] {
+        assert_eq!(split(line).unwrap(), commands, "{line:?}");
+    }
+}
+
+#[test]
+fn redirections_are_told_from_words() {
+    for (line, commands) in [
+        ("a > b >>c 2> d &> e &>>f >| g >&h <> i", &["a >b >c >d >e >f >g >h >i"][..]),
+        ("a 2>&1 >&- 1>&2 <&0 < b 3< c", &["a <b <c"]),
+        ("> a", &[" >a"]),
+        ("(a) > b", &["a", " >b"]),
+        ("a > $b > \"c d\"", &["a >?$b >c d"]),
+        ("a 12> b x2> c", &["a x2 >b >c"]),
+        ("a <<< b", &["a << Word { text: \"b\\n\", expands: false, is_quoted: false }"]),
+    ] {
+        assert_eq!(split(line).unwrap(), commands, "{line:?}");
+    }
+}
+
+#[test]
+fn what_a_shell_of_its_own_runs_and_where_a_chain_ends_is_told() {
+    let shown = |part: LinePart| match part {
+        LinePart::Command(command) => {
+            let condition = if command.is_before_and { " &&" } else { "" };
+            format!("{}{condition}", words(&command.words).join(" "))
+        }
+        LinePart::SubshellStart => "(".to_owned(),
+        LinePart::SubshellEnd => ")".to_owned(),
+        LinePart::ChainEnd => ";".to_owned(),
+        LinePart::MayRepeat => "@".to_owned(),
+    };
+    for (line, told) in [
+        ("a && b; c", "a &&, b, ;, c"),
+        ("a && b | c || d && e", "a &&, b, c, ;, d &&, e, ;"),
+        ("a && b & c", "a &&, b, ;, c"),
+        ("! a && b && c", "a, b &&, c, ;"),
+        ("a | b && c && (d | e) && f", "a, b, c &&, (, d, e, ), f, ;"),
+        ("a &&\nb\nc", "a &&, ;, b, c"),
+        ("(a && b); c", "(, a &&, b, ;, ), c"),
+        ("a && (b; c) && d", "a &&, (, b, c, ), d, ;"),
+        ("a; [[ b ]] && c", "a, c, ;"),
+        ("a $(b) `c` <(d)", "(, b, ), (, c, ), (, d, ), a ?$ ?` ?<()"),
+        (
+            "while a; do b; done; f() { c; }; for d in e; do f; done",
+            "@, a, b, @, c, @, for d in e, f",
+        ),
+    ] {
+        let told_of: Vec<String> = parse(line, 0).unwrap().into_iter().map(shown).collect();
+        assert_eq!(told_of.join(", "), told, "{line:?}");
+    }
+}
+
+#[test]
+fn texts_that_follow_belong_to_their_command() {
+    let input = |line: &str| {
+        let commands = commands(line).unwrap();
+        let text = commands.iter().find_map(|command| command.input.clone()).unwrap();
+        (
+            commands.iter().map(|command| words(&command.words).join(" ")).collect(),
+            text.text,
+            text.expands,
+        )
+    };
+    for (line, commands, text, expands) in [
+        ("a <<'E' | b\nc; $(d)\nE\ne", &["a", "b", "e"][..], "c; $(d)\n", false),
+        ("a <<E\nc $(d) \\$e\nE\n", &["a", "d"], "c $ $e\n", true),
+        ("a <<-E\n\tc\n\tE\n", &["a"], "c\n", false),
+        ("a <<E\nE", &["a"], "", false),
+        ("a <<'E' 3<<'F' <<< b\nc\nE\nd\nF\n", &["a"], "b\nc\nd\n", false),
+        ("a <<E\nc\\\\\nE\n", &["a"], "c\\\n", false),
+        ("a <<'E'\nc\\\nE\n", &["a"], "c\\\n", false),
+        ("a $(b <<'E'\nc\nE\n)", &["b", "a ?$"], "c\n", false),
+    ] {
+        let commands: Vec<String> = commands.iter().map(|&command| command.to_owned()).collect();
+        assert_eq!(input(line), (commands, text.to_owned(), expands), "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_said() {
+    for line in [
+        "'",
+        "\"",
+        "`",
+        "a 'b",
+        "a \"b",
+        "a $(b",
+        "a `b",
+        "a ${b",
+        "a $((b",
+        "(a",
+        "a)",
+        "a <<E\nb",
+        "a <<E",
+        "a >",
+        "a > ;",
+        "case a in a) b;; esac",
+        "a (b)",
+        "a=(b",
+        "[[ a",
+        "a \\",
+        "$((a; b))",
+        "$((a) | (b))",
+        "${a:-'}'}",
+        "a <<E $(b\nE\n)",
+        "(a <<E)\nE\n",
+        "a <<$E\nE\n",
+        "a <<${E}\nE\n",
+        "a <<$'E'\nE\n",
+        "a <<`E`\nE\n",
+        "a <<E\nb\\\nE\n",
+        "a >&'$(b)'",
+        "((a))",
+        "coproc a",
+        "coproc a { b; }",
+        "a=(b # c\n)",
+        "a=([b # ]=c)",
+        "a[b # ]=c",
+        "a['b']=c",
+        "[[ a # b\n]]",
+        "[[ x =~ (]]  # ) ]]; x",
+        "[[ -v 'a[1+$(b)]' ]]",
+        "[[ a || b ]]",
+        "[[ a | b ]]",
+        "[[ a & b ]]",
+        "a ${ b; }",
+        "a ${| b; }",
+        "a ${\nb; }",
+        "a ${b:-<(c)}",
+        "a ${b@P}",
+        "a $[1]",
+        "a $'\\x62'",
+        "a $'b\\'c'",
+        "a b\\\nc",
+        "a $\\\n(b)",
+        "a \"${b:-$\\\n(c)}\"",
+        "a ${b:-<\\\n(c)}",
+        "a ${b@\\\nP}",
+        "a \"$\\\n(b)\"",
+        "i\\\nf a; then b; fi",
+        "for ((i = 0; i < 1; i++)); do a; done",
+        ">&-rm -rf a",
+        "a 2>& -b",
+        "a <&-$b",
+        "a >&--",
+        "[[ x =~ (x ${y@) ]] \na\nP}) ]]",
+        "time -a x",
+        "time -- x",
+        "a=()b c",
+        "a=(b)'c' d",
+        "a=(b)<(c) d",
+    ] {
+        assert_eq!(split(line), Err(ParseFailure::Unclear), "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_too_much_is_said_in_time() {
+    let nested = |open: &str, close: &str, depth: usize| {
+        format!("{}a{}", open.repeat(depth), close.repeat(depth))
+    };
+    for (open, close) in [
+        ("( ", ")"),
+        ("a $(", ")"),
+        ("a \"$(", ")\""),
+        ("a ${b:-", "}"),
+        ("a <(", ")"),
+        ("$((", "))"),
+    ] {
+        assert!(split(&nested(open, close, MAX_COMMAND_DEPTH)).is_ok(), "{open}");
+        for depth in [MAX_COMMAND_DEPTH + 1, 5_000] {
+            let told = split(&nested(open, close, depth));
+            assert!(
+                matches!(told, Err(ParseFailure::TooDeep | ParseFailure::Unclear)),
+                "{open} {told:?}"
+            );
+        }
+    }
+    let parts = |count: usize| split(&vec!["a"; count].join(";"));
+    assert_eq!(parts(MAX_COMMAND_PARTS).unwrap().len(), MAX_COMMAND_PARTS);
+    assert_eq!(parts(MAX_COMMAND_PARTS + 1), Err(ParseFailure::TooManyParts));
+    assert_eq!(split(&"a".repeat(MAX_COMMAND_LINE_BYTES + 1)), Err(ParseFailure::TooLong));
+}
+
+proptest::proptest! {
+    #[test]
+    fn nothing_that_is_written_panics(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(&[
+                "a", "1", " ", "\n", ";", "&", "|", "(", ")", "<", ">", "'", "\"", "`", "$", "{", "}",
+                "\\", "#", "=", "[", "]", "é", "<<E\n", "E\n", "$(", "((", "if ", "[[ ",
+            ][..]),
+            0..40,
+        ),
+    ) {
+        drop(parse(&pieces.concat(), 0));
+    }
+}
+
+/// What a shell runs and which files it makes of a line, where no program is there.
+#[cfg(target_os = "linux")]
+fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
+    // Each program tells of itself in a file of its own, because some run at the same time. What
+    // would run for ever is ended, and a function that calls itself is stopped soon: with `&`, it
+    // would fill the machine with shells.
+    let (folder, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let script = format!(
+        "PATH=/nowhere FUNCNEST=5\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
+         printf '%s\\037' \"$*\" >\"{}/$BASHPID.$SRANDOM\"; return $((RANDOM % 2)); }}\n{line}\n",
+        told.path().display()
+    );
+    let mut shell = std::process::Command::new("/usr/bin/timeout")
+        .args(["--signal=KILL", "5", "/bin/bash", "--noprofile", "--norc", "-c"])
+        .args(["ulimit -t 2 -f 64; eval \"$0\"", &script])
+        .current_dir(folder.path())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    shell.wait().unwrap();
+    // `timeout` has a group of its own: nothing that the line left running stays.
+    kill_process_group(Pid::from_child(&shell), Signal::KILL).ok();
+    let entries = |folder: &tempfile::TempDir| {
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path())
+    };
+    // One that still writes, in the background, is left out.
+    let is_whole = |text: &String| text.ends_with('\u{1f}');
+    let texts = entries(&told).map(|file| std::fs::read_to_string(file).unwrap());
+    let ran = texts.filter(is_whole).collect();
+    let name = |path: std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    (ran, entries(&folder).map(name).collect())
+}
+
+/// Whether a command that ran is one that was found: the same words, or some that expand.
+#[cfg(target_os = "linux")]
+fn is_found(ran: &str, command: &SimpleCommand) -> bool {
+    let expands = command.words.iter().any(|word| word.expands);
+    let told: String = command.words.iter().map(|word| format!("{}\u{1f}", word.text)).collect();
+    let program = command.words.first().filter(|word| !word.expands);
+    let is_program = program.is_none_or(|word| ran.starts_with(&format!("{}\u{1f}", word.text)));
+    told == ran || expands && is_program
+}
+
+/// The commands of a line, and of what it tells `eval` and `trap`; none where it is asked about.
+#[cfg(target_os = "linux")]
+fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
+    let mut commands = commands(line).ok()?;
+    let mut told = Vec::new();
+    for command in &commands {
+        let Some((program, words)) = command.words.split_first() else { continue };
+        if EVALUATING_BUILTINS.contains(&&*program.text)
+            && words.iter().any(ShellWord::has_expanding_subscript)
+        {
+            return None;
+        }
+        let dashes = usize::from(words.first().is_some_and(|word| word.text == "--"));
+        let words = match &*program.text {
+            "eval" => &words[dashes..],
+            "trap" => &words[dashes..words.len().min(dashes + 1)],
+            _ => continue,
+        };
+        if words.iter().any(|word| word.expands) {
+            return None;
+        }
+        let texts: Vec<_> = words.iter().map(|word| &*word.text).collect();
+        told.extend(all_commands(&texts.join(" "))?);
+    }
+    commands.extend(told);
+    Some(commands)
+}
+
+/// Compares what is found in a line with what a shell makes of it.
+#[cfg(target_os = "linux")]
+fn compare(line: &str) -> Result<(), proptest::test_runner::TestCaseError> {
+    let Some(commands) = all_commands(line) else { return Ok(()) };
+    let (ran, made) = by_shell(line);
+    for command in &ran {
+        let is_known = commands.iter().any(|found| is_found(command, found));
+        proptest::prop_assert!(is_known, "{:?} ran {:?}", line, command);
+    }
+    let writes = || commands.iter().flat_map(|command| &command.writes);
+    for file in &made {
+        let is_known = writes().any(|word| word.expands || word.text == *file);
+        proptest::prop_assert!(is_known, "{:?} made {:?}", line, file);
+    }
+    Ok(())
+}
+
+/// Pieces of which any line can be made.
+#[cfg(target_os = "linux")]
+const LETTERS: &[&str] = &[
+    "x", "y", "1", " ", " ", " ", " x ", "; ", "&", "&&", "|", "||", "\n", ">", " 2>y", "&1", "'",
+    "\"", "=", "~", "{", "}", "{ x;}", "*", "$y", "$", "${y:-", "$(", ")", "(", "`", "\"$(x)\"",
+    "<(", "\\", "#", "!", "[", "<", "<<E\n", "\nE\n", "<<'E'\n", "<<<", "$'", "if ", ";then ",
+    ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
+];
+
+/// What hides something from whoever reads by other rules than the shell: how it begins and ends.
+#[cfg(target_os = "linux")]
+const FORMS: &[(&str, &str)] = &[
+    ("for y do ", "; done"),
+    ("for y in x; do ", "; done"),
+    ("for y { ", "; }"),
+    ("for y\ndo ", "\ndone"),
+    ("select y in x; do ", "; done"),
+    ("while x; do ", "; done"),
+    ("until x\ndo ", "\ndone"),
+    ("if x; then ", "; fi"),
+    ("case x in x) ", ";; esac"),
+    ("coproc ", ""),
+    ("coproc y { ", "; }"),
+    ("coproc (", ")"),
+    ("time ", ""),
+    ("time -p ", ""),
+    ("! ", ""),
+    ("{ ", "; }"),
+    ("(", ")"),
+    ("((", "))"),
+    ("x() { ", "; }; x"),
+    ("function y { ", "; }; y"),
+    ("[[ ", " ]]"),
+    ("[[ x == ", " ]] || x"),
+    ("[[ -e <(", ") ]]"),
+    ("[[ x =~ (", ") ]]"),
+    ("[[ x =~ ", " ]]; x"),
+    ("a=(", ")"),
+    ("a+=( ", " ) x"),
+    ("a=([", "]=x)"),
+    ("a[", "]=1"),
+    ("a[", "]=1 x"),
+    ("declare a=(", ")"),
+    ("declare a[", "]=1"),
+    ("x ${ ", "; }"),
+    ("x ${| ", "; }"),
+    ("x ${y:-", "}"),
+    ("x \"${y:-", "}\""),
+    ("x ${y:=<(", ")}"),
+    ("x ${y@", "P}"),
+    ("x $[", "]"),
+    ("x $((", "))"),
+    ("x $(", ")"),
+    ("x \"$(", ")\""),
+    ("x `", "`"),
+    ("x <(", ")"),
+    ("x >(", ")"),
+    ("x \"", "\""),
+    ("x '", "'"),
+    ("x $'", "'"),
+    ("x $\"", "\""),
+    ("trap -- '", "' EXIT"),
+    ("trap '", "' EXIT"),
+    ("eval -- '", "'"),
+    ("cat <<E\n", "\nE\n"),
+    ("x <<E && x\n", "\nE\n"),
+    ("x <<'E'\n", "\nE\n"),
+    ("x <<\\E | x\n", "\nE\n"),
+    ("x <<-E\n\t", "\n\tE\n"),
+    ("x <<${y}\n", "\n${y}\n"),
+    ("x <<$'E'\n", "\nE\n"),
+    ("x <<$y\n", "\n$y\n"),
+    ("x <<`y`\n", "\n`y`\n"),
+    ("x <<E\"F\"\n", "\nEF\n"),
+    ("x 3<<E <<'F'\n", "\nE\n\nF\n"),
+    ("x <<< ", ""),
+    ("x <<< \"", "\""),
+    ("x {y}>", ""),
+    ("x &>", ""),
+    ("x >&", ""),
+    ("x 2>&'", "'"),
+    ("x >|", ""),
+    ("x <>", ""),
+    ("exec 3>", ""),
+    ("x {", ",y}"),
+];
+
+/// What stands within them, or behind.
+#[cfg(target_os = "linux")]
+const WITHIN: &[&str] = &[
+    "x ", "x y; ", "x; ", "y", " # ", "#'\n", " #\"\n", " #`\n", "# ]=1 ", "' ", "\" ", "\\'",
+    "\\\"", "\\\n", "\\\\\n", " < y ", " > y ", " && x ", " || x ", " | x ", " & ", "$(x)", "`x`",
+    "<(x)", ") ", "( ", "1", "\n", "$y", "$", "{", "}", "']]' ", "]] ", "esac ", "in ", "do ",
+    "done; ", " [x]=", "[", "$\\\n(x)", "@\\\nP", "!", ";; ", "\nE\n", "; x y\n", "'$(x)'", "=",
+    "~", "-a ", "\nx y",
+];
+
+#[cfg(target_os = "linux")]
+proptest::proptest! {
+    /// `PROPTEST_CASES` says of how many lines.
+    #[test]
+    fn a_shell_runs_and_writes_nothing_that_is_not_found(
+        pieces in proptest::collection::vec(proptest::sample::select(LETTERS), 0..10),
+    ) {
+        compare(&format!("x{}", pieces.concat()))?;
+    }
+
+    /// The same of forms within forms, whole or broken.
+    #[test]
+    fn no_form_hides_a_command_from_the_reader(
+        forms in proptest::collection::vec(proptest::sample::select(FORMS), 1..4),
+        within in proptest::collection::vec(proptest::sample::select(WITHIN), 0..5),
+        behind in proptest::collection::vec(proptest::sample::select(WITHIN), 0..4),
+    ) {
+        compare(&formed(&forms, &within.concat(), &behind.concat()))?;
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn formed(forms: &[(&str, &str)], within: &str, behind: &str) -> String {
+    let line = |within: String, (open, close): &(&str, &str)| format!("{open}{within}{close}");
+    format!("{}{behind}", forms.iter().fold(within.to_owned(), line))
+}

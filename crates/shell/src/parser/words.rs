@@ -1,0 +1,246 @@
+//! Words: what is quoted, escaped and expanded in them.
+
+use super::{LinePart, ParseFailure, ShellParser, ShellWord};
+
+impl ShellParser<'_> {
+    pub(super) fn word(&mut self) -> Result<ShellWord, ParseFailure> {
+        let mut word = ShellWord::default();
+        while let Some(letter) = self.peek() {
+            match letter {
+                '<' | '>' if self.is_process_substitution() => {
+                    self.rest = &self.rest[2..];
+                    self.nested()?;
+                    word.text.push_str("<()");
+                    word.expands = true;
+                }
+                ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
+                '\\' => {
+                    self.bump();
+                    match self.next().ok_or(ParseFailure::Unclear)? {
+                        // What it joins may be a word of the shell, an operator, a `$(`.
+                        '\n' if self.rest.starts_with([' ', '\t', '\n']) => {}
+                        '\n' => return Err(ParseFailure::Unclear),
+                        letter => word.text.push(letter),
+                    }
+                    word.is_quoted = true;
+                }
+                '\'' => {
+                    self.bump();
+                    let (text, rest) = self.rest.split_once('\'').ok_or(ParseFailure::Unclear)?;
+                    word.text.push_str(text);
+                    word.is_quoted = true;
+                    self.rest = rest;
+                }
+                '"' => {
+                    self.bump();
+                    self.quoted(&mut word, Some('"'))?;
+                    word.is_quoted = true;
+                }
+                '$' => self.dollar(&mut word, false)?,
+                '`' => self.backquoted(&mut word)?,
+                letter => {
+                    let begins = word.text.is_empty() || word.text.ends_with(['=', ':']);
+                    word.expands |= match letter {
+                        '*' | '?' | '[' => true,
+                        '{' => !self.rest.starts_with("{}"),
+                        '~' => begins,
+                        _ => false,
+                    };
+                    word.text.push(letter);
+                    self.bump();
+                }
+            }
+        }
+        // The command of that name.
+        word.expands &= word.text != "[";
+        Ok(word)
+    }
+
+    /// Reads what stands in double quotes, or to the end where nothing closes it.
+    pub(super) fn quoted(
+        &mut self,
+        word: &mut ShellWord,
+        closer: Option<char>,
+    ) -> Result<(), ParseFailure> {
+        loop {
+            match self.peek() {
+                None if closer.is_none() => return Ok(()),
+                None => return Err(ParseFailure::Unclear),
+                letter if letter == closer => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some('$') => self.dollar(word, true)?,
+                Some('`') => self.backquoted(word)?,
+                Some('\\') => {
+                    self.bump();
+                    match self.next() {
+                        // It may join a `$` with what it stands for.
+                        Some('\n') if word.text.ends_with('$') => {
+                            return Err(ParseFailure::Unclear);
+                        }
+                        Some('\n') | None => {}
+                        Some(letter @ ('$' | '`' | '"' | '\\')) => word.text.push(letter),
+                        Some(letter) => word.text.extend(['\\', letter]),
+                    }
+                }
+                Some(letter) => {
+                    word.text.push(letter);
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    fn dollar(&mut self, word: &mut ShellWord, is_quoted: bool) -> Result<(), ParseFailure> {
+        self.bump();
+        match self.peek() {
+            Some('\'') if !is_quoted => {
+                self.bump();
+                return self.ansi_quoted(word);
+            }
+            // Translated, it holds what it says.
+            Some('"') if !is_quoted => return Ok(()),
+            // Arithmetic as it was written once.
+            Some('[') => return Err(ParseFailure::Unclear),
+            _ => word.text.push('$'),
+        }
+        let was = std::mem::replace(&mut word.expands, true);
+        if self.eat("((") {
+            return self.with_more_depth(Self::arithmetic);
+        }
+        match self.peek() {
+            Some('(') => {
+                self.bump();
+                self.nested()
+            }
+            Some('{') => {
+                self.bump();
+                // `${ a; }` and `${| a; }` run commands.
+                let is_name = |letter| letter == '_' || char::is_ascii_alphanumeric(&letter);
+                if !self.rest.starts_with(|letter| is_name(letter) || "#!@*?-$".contains(letter)) {
+                    return Err(ParseFailure::Unclear);
+                }
+                self.name(word);
+                self.with_more_depth(Self::parameter)
+            }
+            Some(letter) if letter == '_' || letter.is_ascii_alphabetic() => {
+                self.name(word);
+                Ok(())
+            }
+            Some(letter) if letter.is_ascii_digit() || "@*#?-$!".contains(letter) => {
+                self.bump();
+                Ok(())
+            }
+            _ => {
+                word.expands = was;
+                Ok(())
+            }
+        }
+    }
+
+    fn name(&mut self, word: &mut ShellWord) {
+        let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
+        let end = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
+        let (name, rest) = self.rest.split_at(end);
+        word.text.push_str(name);
+        self.rest = rest;
+    }
+
+    /// Reads up to the end of `${…}`.
+    fn parameter(&mut self) -> Result<(), ParseFailure> {
+        let mut within = ShellWord::default();
+        loop {
+            match self.peek() {
+                // What single quotes mean there depends on what is around.
+                None | Some('\'') => return Err(ParseFailure::Unclear),
+                // A shell takes that away before it looks for anything.
+                Some('\\') if self.rest.starts_with("\\\n") => return Err(ParseFailure::Unclear),
+                Some('<' | '>') if self.is_process_substitution() => {
+                    return Err(ParseFailure::Unclear);
+                }
+                // It runs what the variable holds.
+                Some('@') if self.rest.starts_with("@P") => return Err(ParseFailure::Unclear),
+                Some('}') => {
+                    self.bump();
+                    return Ok(());
+                }
+                Some('$') => self.dollar(&mut within, true)?,
+                Some('`') => self.backquoted(&mut within)?,
+                Some('"') => {
+                    self.bump();
+                    self.quoted(&mut within, Some('"'))?;
+                }
+                Some('\\') => {
+                    self.bump();
+                    self.bump();
+                }
+                Some(_) => self.bump(),
+            }
+        }
+    }
+
+    /// Reads up to the end of `((…))`. What may as well be commands in parentheses is unclear.
+    pub(super) fn arithmetic(&mut self) -> Result<(), ParseFailure> {
+        let (mut open, mut within) = (0, ShellWord::default());
+        loop {
+            match self.peek() {
+                Some(')') if open == 0 => {
+                    return if self.eat("))") { Ok(()) } else { Err(ParseFailure::Unclear) };
+                }
+                Some('$') => self.dollar(&mut within, true)?,
+                Some('`') => self.backquoted(&mut within)?,
+                None | Some(';' | '\n' | '\'' | '"' | '\\' | '{' | '#') => {
+                    return Err(ParseFailure::Unclear);
+                }
+                Some(letter) => {
+                    open += i32::from(letter == '(') - i32::from(letter == ')');
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    /// Reads up to the end of `$'…'`. What a plain `sh` would end elsewhere, or what stands for a
+    /// letter by its number, is unclear.
+    fn ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
+        word.is_quoted = true;
+        loop {
+            match self.next().ok_or(ParseFailure::Unclear)? {
+                '\'' => return Ok(()),
+                '\\' => word.text.push(match self.next().ok_or(ParseFailure::Unclear)? {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    'e' | 'E' => '\u{1b}',
+                    letter @ ('\\' | '"' | '?') => letter,
+                    _ => return Err(ParseFailure::Unclear),
+                }),
+                letter => word.text.push(letter),
+            }
+        }
+    }
+
+    fn backquoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
+        self.bump();
+        let mut text = String::new();
+        loop {
+            match self.next().ok_or(ParseFailure::Unclear)? {
+                '`' => break,
+                '\\' => match self.next().ok_or(ParseFailure::Unclear)? {
+                    letter @ ('`' | '\\' | '$') => text.push(letter),
+                    // Within double quotes it is another one.
+                    '"' => return Err(ParseFailure::Unclear),
+                    letter => text.extend(['\\', letter]),
+                },
+                letter => text.push(letter),
+            }
+        }
+        word.text.push('`');
+        word.expands = true;
+        self.parts.push(LinePart::SubshellStart);
+        self.parse_embedded(&text, |reader| reader.list(None))?;
+        self.parts.push(LinePart::SubshellEnd);
+        Ok(())
+    }
+}

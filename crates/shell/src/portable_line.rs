@@ -1,0 +1,174 @@
+//! Command lines that every POSIX shell reads alike.
+//!
+//! This is not a shell's whole grammar, on purpose: the reader gives up at the first character
+//! beyond what is certain.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A line of simple commands, joined by `;`, `&&`, `||`, `|` or the end of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PortableLine {
+    /// The words of each command, as the program gets them. There is at least one command.
+    pub commands: Vec<Vec<String>>,
+    /// The files that output is redirected to, as they stand there.
+    pub writes: Vec<String>,
+}
+
+/// Reads a line; `None` if anything in it expands, escapes, assigns, groups, reads a file, runs
+/// in the background, or is not plain ASCII.
+#[must_use]
+pub fn parse(line: &str) -> Option<PortableLine> {
+    let mut reader =
+        PortableParser { letters: line.chars().peekable(), ..PortableParser::default() };
+    while let Some(letter) = reader.letters.next() {
+        reader.take(letter)?;
+    }
+    reader.end_word();
+    reader.end_command(Separator::Line)?;
+    let PortableParser { commands, writes, needs_command: owes, wants_target, .. } = reader;
+    let is_whole = !owes && !wants_target && !commands.is_empty();
+    let is_odd =
+        |words: &Vec<String>| words.first().is_none_or(|program| is_ambiguous_program(program));
+    (is_whole && !commands.iter().any(is_odd)).then_some(PortableLine { commands, writes })
+}
+
+/// Whether a first word is no program, or another one in another folder.
+fn is_ambiguous_program(program: &str) -> bool {
+    let is_relative = program.contains('/') && !program.starts_with('/');
+    program.is_empty() || program.contains('=') || is_relative
+}
+
+/// What stands between two commands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Separator {
+    /// The end of a line, which may be empty.
+    Line,
+    /// `;`, which wants a command before it.
+    Semicolon,
+    /// `&&`, `||` or `|`, which want one on either side.
+    Operator,
+}
+
+struct PortableParser<'a> {
+    letters: Peekable<Chars<'a>>,
+    commands: Vec<Vec<String>>,
+    writes: Vec<String>,
+    words: Vec<String>,
+    word: Option<String>,
+    /// Whether a part of the word was quoted: `"2">a` is a word, `2>a` is none.
+    is_quoted: bool,
+    /// Whether the next word names a file to write to.
+    wants_target: bool,
+    /// Whether a command has to follow.
+    needs_command: bool,
+}
+
+impl Default for PortableParser<'_> {
+    fn default() -> Self {
+        Self {
+            letters: "".chars().peekable(),
+            commands: Vec::new(),
+            writes: Vec::new(),
+            words: Vec::new(),
+            word: None,
+            is_quoted: false,
+            wants_target: false,
+            needs_command: false,
+        }
+    }
+}
+
+impl PortableParser<'_> {
+    fn take(&mut self, letter: char) -> Option<()> {
+        match letter {
+            ' ' => self.end_word(),
+            '\'' | '"' => self.quoted(letter)?,
+            '\n' => return self.take_separator(Separator::Line),
+            ';' => return self.take_separator(Separator::Semicolon),
+            '|' => {
+                self.letters.next_if_eq(&'|');
+                return self.take_separator(Separator::Operator);
+            }
+            '&' => {
+                self.letters.next_if_eq(&'&')?;
+                return self.take_separator(Separator::Operator);
+            }
+            '>' => return self.redirect(),
+            // A word that begins with `=` is a path in zsh.
+            '=' if self.word.is_none() => return None,
+            letter if letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter) => {
+                self.word.get_or_insert_default().push(letter);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn quoted(&mut self, end: char) -> Option<()> {
+        self.is_quoted = true;
+        let word = self.word.get_or_insert_default();
+        loop {
+            match self.letters.next()? {
+                letter if letter == end => return Some(()),
+                letter @ ' '..='~' if end == '\'' || !"$`\\!".contains(letter) => word.push(letter),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Reads what follows a `>`. That of `1>`, `2>`, `2>&1` and `>>` is the same.
+    fn redirect(&mut self) -> Option<()> {
+        match self.word.take() {
+            None => {}
+            Some(word) if !self.is_quoted && matches!(&*word, "1" | "2") => {}
+            Some(_) => return None,
+        }
+        if self.wants_target {
+            return None;
+        }
+        if self.letters.next_if_eq(&'&').is_some() {
+            self.letters.next_if(|letter| matches!(letter, '1' | '2'))?;
+            let is_over = self.letters.peek().is_none_or(|letter| " ;|&\n".contains(*letter));
+            return is_over.then_some(());
+        }
+        self.letters.next_if_eq(&'>');
+        self.wants_target = true;
+        Some(())
+    }
+
+    fn end_word(&mut self) {
+        self.is_quoted = false;
+        let Some(word) = self.word.take() else { return };
+        if !self.wants_target {
+            self.words.push(word);
+        } else if word != "/dev/null" {
+            self.writes.push(word);
+        }
+        self.wants_target = false;
+    }
+
+    fn take_separator(&mut self, joint: Separator) -> Option<()> {
+        self.end_word();
+        self.end_command(joint)?;
+        self.needs_command =
+            joint == Separator::Operator || (self.needs_command && joint == Separator::Line);
+        Some(())
+    }
+
+    fn end_command(&mut self, joint: Separator) -> Option<()> {
+        let words = std::mem::take(&mut self.words);
+        if self.wants_target || (words.is_empty() && joint != Separator::Line) {
+            return None;
+        }
+        if !words.is_empty() {
+            self.commands.push(words);
+            self.needs_command = false;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

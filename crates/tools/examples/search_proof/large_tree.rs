@@ -1,0 +1,67 @@
+//! A tree that is too large to be looked at whole: what is said of it, and the memory it takes.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use acp_tools::Workspace;
+use acp_tools::search::find::{NameQuery, find};
+use acp_tools::search::grep::{GrepQuery, search};
+use serde_json::{Value, json};
+
+use crate::{Result, workspace};
+
+/// Searches and finds, and tells the largest memory in MiB. It fails if something is not said.
+pub(crate) fn search_and_find(tree: &Path) -> Result<Value> {
+    let space = workspace(tree)?;
+    let common = print_time("common", || search_to_text(&space, "common"))?;
+    if !common.contains("there are more") {
+        return Err(format!("common: {common}").into());
+    }
+    let rare = print_time("rare", || search_to_text(&space, "in no file"))?;
+    if !(rare.contains("up to a line that was too long") || rare.contains("time was over")) {
+        return Err(format!("rare: {rare}").into());
+    }
+    let alone = GrepQuery { path: Some("long".to_owned()), ..GrepQuery::new("in no file") };
+    let long = print_time("long", || Ok(search(&space, &alone, &|| false)?.to_text(&space)))?;
+    if !long.contains("up to a line that was too long") {
+        return Err(format!("long: {long}").into());
+    }
+    let found =
+        print_time("find", || Ok(find(&space, &NameQuery::new("*"), &|| false)?.to_text(&space)))?;
+    if !found.contains("at least 20,000 more") {
+        return Err(format!("find: {found}").into());
+    }
+    let fuzzy = NameQuery {
+        pattern_kind: acp_tools::search::find::NamePatternKind::Fuzzy,
+        ..NameQuery::new("f1")
+    };
+    let found = print_time("fuzzy", || Ok(find(&space, &fuzzy, &|| false)?.to_text(&space)))?;
+    if !found.contains(" more; narrow") {
+        return Err(format!("fuzzy: {found}").into());
+    }
+    Ok(json!({ "value": peak_mib()? }))
+}
+
+fn search_to_text(space: &Workspace, pattern: &str) -> Result<String> {
+    Ok(search(space, &GrepQuery::new(pattern), &|| false)?.to_text(space))
+}
+
+/// Tells how long it took, and its last lines.
+fn print_time(what: &str, work: impl FnOnce() -> Result<String>) -> Result<String> {
+    let start = Instant::now();
+    let text = work()?;
+    let last: Vec<_> = text.lines().filter(|line| line.starts_with('[')).collect();
+    let secs = start.elapsed().as_secs_f64();
+    writeln!(std::io::stderr(), "{what}: {secs:.1} s, {}", last.join(" "))?;
+    Ok(text)
+}
+
+/// The most memory that this process has had.
+fn peak_mib() -> Result<f64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
+    Ok(kib.parse::<f64>()? / 1024.0)
+}

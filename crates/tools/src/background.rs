@@ -1,0 +1,352 @@
+//! The commands of one session that run in the background, and those that did.
+//!
+//! Knows nothing of calls and permissions: a command comes here while it runs, is found by an id
+//! that a model can write, and ends with its session at the latest.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING};
+use crate::lock::lock;
+use callboard_process::record::{NewOutput, OutputPosition, RecordedOutput, Recording};
+use callboard_process::{CommandExit, CommandInput, SpawnError};
+
+/// The commands of one session in the background. When it is dropped, all of them are ended.
+///
+/// A [`Workspace`](crate::Workspace) has one.
+#[derive(Debug, Default)]
+pub struct BackgroundCommands {
+    shared: Arc<SharedState>,
+    /// Above the tokens of all commands of the session.
+    stop_all: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct SharedState {
+    state: Mutex<State>,
+    /// A command has ended.
+    ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// In the order in which they came.
+    commands: VecDeque<TrackedCommand>,
+    /// How many came, and how many more may come at any time.
+    count: u64,
+    reserved: usize,
+}
+
+#[derive(Debug)]
+struct TrackedCommand {
+    command: BackgroundCommand,
+    /// How far a running one was told. Whoever tells of it holds this, and takes it before the
+    /// state of all, so that nothing is told twice.
+    read_mark: Arc<Mutex<OutputPosition>>,
+    /// What was not told of the output of one that has ended, until that is told too.
+    unread_output: Option<NewOutput>,
+    /// Whether its end was told.
+    is_end_reported: bool,
+}
+
+/// A command that is or was in the background.
+#[derive(Debug, Clone)]
+pub(crate) struct BackgroundCommand {
+    pub(crate) id: String,
+    pub(crate) info: CommandInfo,
+    pub(crate) phase: CommandPhase,
+}
+
+/// What there is to know of a command from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandInfo {
+    pub(crate) command_line: String,
+    pub(crate) begun: Instant,
+    pub(crate) timeout: Option<Duration>,
+    /// Ends it.
+    pub(crate) stop: CancellationToken,
+    /// Its terminal, if it reads from one.
+    pub(crate) input: Option<CommandInput>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum CommandPhase {
+    Running(Arc<Recording>),
+    Ended(Arc<CommandResult>),
+}
+
+/// How a command ended, and what it wrote.
+#[derive(Debug)]
+pub(crate) struct CommandResult {
+    pub(crate) exit: Result<CommandExit, SpawnError>,
+    pub(crate) recorded: RecordedOutput,
+    pub(crate) lasted: Duration,
+}
+
+/// A command while it runs.
+pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnError>>;
+
+impl BackgroundCommands {
+    /// Ends all commands and waits until they are gone: a moment where they end when they are told
+    /// to, else [`KILL_GRACE`](callboard_process::limits::KILL_GRACE) longer. Where the system does not end what
+    /// is killed, [`END_DEADLINE`](callboard_process::limits::END_DEADLINE) and
+    /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE) more, and no longer. None comes after that.
+    pub async fn stop_all_and_wait(&self) {
+        self.stop_all.cancel();
+        self.wait_until(|state| state.running_count() == 0).await;
+    }
+
+    /// Takes the id of the first command whose end was not told yet. The tool `terminal_output`
+    /// tells of it.
+    #[must_use]
+    pub fn take_ended_id(&self) -> Option<String> {
+        let mut state = lock(&self.shared.state);
+        let untold =
+            |entry: &&mut TrackedCommand| !entry.command.is_running() && !entry.is_end_reported;
+        let entry = state.commands.iter_mut().find(untold)?;
+        entry.is_end_reported = true;
+        Some(entry.command.id.clone())
+    }
+
+    /// Returns a token that ends a command, and is cancelled with the session.
+    pub(crate) fn child_token(&self) -> CancellationToken {
+        self.stop_all.child_token()
+    }
+
+    /// Keeps a place for one command; none if as many run as may.
+    pub(crate) fn reserve_slot(&self) -> Option<BackgroundSlot> {
+        let mut state = lock(&self.shared.state);
+        let has_room = state.running_count() + state.reserved < MAX_BACKGROUND_RUNNING;
+        if !has_room || self.stop_all.is_cancelled() {
+            return None;
+        }
+        state.reserved += 1;
+        Some(BackgroundSlot(Arc::clone(&self.shared)))
+    }
+
+    /// Finds a command.
+    pub(crate) fn find(&self, id: &str) -> Option<BackgroundCommand> {
+        lock(&self.shared.state).entry(id).map(|entry| entry.command.clone())
+    }
+
+    /// Returns all commands, in the order in which they came.
+    pub(crate) fn list(&self) -> Vec<BackgroundCommand> {
+        lock(&self.shared.state).commands.iter().map(|entry| entry.command.clone()).collect()
+    }
+
+    /// Takes what of the output of a command was not told. Nothing of one that has ended, if all
+    /// of it was. Blocks for some milliseconds.
+    pub(crate) fn read_new_output(
+        &self,
+        id: &str,
+    ) -> Option<(BackgroundCommand, Option<NewOutput>)> {
+        let telling = self.shared.read_mark(id)?;
+        let mut mark = lock(&telling);
+        let mut state = lock(&self.shared.state);
+        let entry = state.entry(id)?;
+        let command = entry.command.clone();
+        let fresh = match &command.phase {
+            CommandPhase::Running(recording) => {
+                drop(state);
+                Some(recording.take_new(&mut mark))
+            }
+            CommandPhase::Ended(_) => {
+                entry.is_end_reported = true;
+                entry.unread_output.take()
+            }
+        };
+        Some((command, fresh))
+    }
+
+    /// Waits until a command has ended, or is forgotten.
+    pub(crate) async fn wait_ended(&self, id: &str) {
+        let is_over = |state: &mut State| {
+            let command = state.entry(id).map(|entry| &entry.command);
+            command.is_none_or(|command| matches!(command.phase, CommandPhase::Ended(_)))
+        };
+        self.wait_until(is_over).await;
+    }
+
+    async fn wait_until(&self, mut is_so: impl FnMut(&mut State) -> bool) {
+        loop {
+            let ended = self.shared.ended.notified();
+            if is_so(&mut lock(&self.shared.state)) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for BackgroundCommands {
+    fn drop(&mut self) {
+        self.stop_all.cancel();
+    }
+}
+
+/// A place for one command, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct BackgroundSlot(Arc<SharedState>);
+
+impl BackgroundSlot {
+    /// Takes a command that runs, and lets it run on. Returns its id.
+    ///
+    /// Must be called inside a tokio runtime, whose end is the command's too.
+    pub(crate) fn adopt(
+        self,
+        job: CommandInfo,
+        recording: Arc<Recording>,
+        running: CommandFuture,
+    ) -> String {
+        let shared = Arc::clone(&self.0);
+        let id = {
+            let mut state = lock(&shared.state);
+            state.count += 1;
+            let id = format!("bg-{}", state.count);
+            let phase = CommandPhase::Running(Arc::clone(&recording));
+            let command = BackgroundCommand { id: id.clone(), info: job, phase };
+            let (telling, rest) = (Arc::default(), None);
+            state.commands.push_back(TrackedCommand {
+                command,
+                read_mark: telling,
+                unread_output: rest,
+                is_end_reported: false,
+            });
+            id
+        };
+        let ends = EndRecorder { shared, id: id.clone(), recording, exit: None };
+        drop(tokio::spawn(async move {
+            let exit = running.await;
+            // Of long lines, making text of them takes its time.
+            drop(tokio::task::spawn_blocking(move || ends.finish(exit)));
+        }));
+        id
+    }
+}
+
+impl Drop for BackgroundSlot {
+    fn drop(&mut self) {
+        lock(&self.0.state).reserved -= 1;
+    }
+}
+
+/// Notes the end of a command when it is dropped, however that comes.
+struct EndRecorder {
+    shared: Arc<SharedState>,
+    id: String,
+    recording: Arc<Recording>,
+    exit: Option<Result<CommandExit, SpawnError>>,
+}
+
+impl EndRecorder {
+    fn finish(mut self, exit: Result<CommandExit, SpawnError>) {
+        self.exit = Some(exit);
+    }
+}
+
+impl Drop for EndRecorder {
+    fn drop(&mut self) {
+        let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
+        let telling = self.shared.read_mark(&self.id).unwrap_or_default();
+        let mut mark = lock(&telling);
+        let rest = self.recording.take_new(&mut mark);
+        let recorded = self.recording.finish();
+        let mut state = lock(&self.shared.state);
+        if let Some(entry) = state.entry(&self.id) {
+            let done = CommandResult { exit, recorded, lasted: entry.command.info.begun.elapsed() };
+            entry.command.phase = CommandPhase::Ended(Arc::new(done));
+            entry.unread_output = Some(rest);
+        }
+        state.forget_oldest();
+        drop(state);
+        drop(mark);
+        self.shared.ended.notify_waiters();
+    }
+}
+
+impl SharedState {
+    fn read_mark(&self, id: &str) -> Option<Arc<Mutex<OutputPosition>>> {
+        lock(&self.state).entry(id).map(|entry| Arc::clone(&entry.read_mark))
+    }
+}
+
+impl State {
+    fn entry(&mut self, id: &str) -> Option<&mut TrackedCommand> {
+        self.commands.iter_mut().find(|entry| entry.command.id == id)
+    }
+
+    fn running_count(&self) -> usize {
+        self.commands.iter().filter(|entry| entry.command.is_running()).count()
+    }
+
+    fn forget_oldest(&mut self) {
+        let ended = |entry: &TrackedCommand| !entry.command.is_running();
+        if self.commands.iter().filter(|entry| ended(entry)).count() > MAX_BACKGROUND_ENDED_KEPT
+            && let Some(oldest) = self.commands.iter().position(ended)
+        {
+            self.commands.remove(oldest);
+        }
+    }
+}
+
+impl BackgroundCommand {
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.phase, CommandPhase::Running(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Barrier;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_several_who_look_while_it_ends_each_byte_is_told_to_one() {
+        let background = Arc::new(BackgroundCommands::default());
+        let recording = Arc::new(Recording::new(0, || Ok(None)));
+        let stop = background.child_token();
+        let (line, begun) = ("x".to_owned(), Instant::now());
+        let job = CommandInfo {
+            command_line: line,
+            begun,
+            timeout: None,
+            stop: stop.clone(),
+            input: None,
+        };
+        let running = Box::pin(async move {
+            let ended = stop.run_until_cancelled(pending::<()>()).await;
+            Err(SpawnError::Start(format!("{ended:?}").into()))
+        });
+        let id = background.reserve_slot().unwrap().adopt(job, Arc::clone(&recording), running);
+        // Making text of so much takes a while, in which the others look too.
+        let written = b"a line\n".repeat(40_000);
+        recording.push(&written);
+        let begin = Arc::new(Barrier::new(3));
+        let look = || {
+            let (background, begin, id) = (Arc::clone(&background), Arc::clone(&begin), id.clone());
+            tokio::task::spawn_blocking(move || {
+                begin.wait();
+                background.read_new_output(&id).unwrap().1.map_or(0, |fresh| fresh.bytes)
+            })
+        };
+        let looking = [look(), look(), look()];
+        background.stop_all_and_wait().await;
+        let mut told = 0;
+        for looking in looking {
+            told += looking.await.unwrap();
+        }
+        let (command, rest) = background.read_new_output(&id).unwrap();
+        assert!(!command.is_running());
+        assert_eq!(told + rest.map_or(0, |rest| rest.bytes), written.len() as u64);
+    }
+}

@@ -1,0 +1,291 @@
+//! Has the client run a command of `terminal`, in a terminal of its own, and tells the model of it.
+//!
+//! The client shows what the command writes, so nothing is asked for while it runs but its end. A
+//! client may answer late, by an error or not at all: then the call ends all the same, and the
+//! terminal is released when it has. It knows nothing of protocols.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_types::{TerminalExit, TerminalId, TerminalOutput as Shown, TerminalPatch};
+use callboard_text::visible;
+use callboard_text::{head, tail};
+use futures::future::{self, OptionFuture};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Plan;
+use super::command_report::{exit_text, report_command};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::state::outputs::OutputKind;
+use crate::limits::{
+    CLIENT_CANCEL_GRACE, CLIENT_CANCEL_LINGER, CLIENT_EXIT_POLL_DELAY,
+    CLIENT_EXIT_POLL_DELAY_AFTER_ERROR, CLIENT_KILL_DEADLINE, CLIENT_OUTPUT_RETRY_DELAY,
+    MAX_CLIENT_EXIT_POLL_INTERVAL, MAX_CLIENT_OUTPUT_BYTES, MAX_CLIENT_OUTPUT_RETRIES,
+    MAX_CLIENT_SIGNAL_BYTES, MAX_CLIENT_TERMINAL_ID_BYTES, MAX_OUTPUT_FILE_BYTES,
+};
+use crate::tool::backend::{
+    ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend,
+};
+use crate::tool::{Invocation, ToolOutput, blocking};
+use callboard_process::env;
+use callboard_process::escapes::EscapeFilter;
+use callboard_process::record::Recording;
+use callboard_process::{self as process, ExitCause, ShellCommand, Streams};
+
+/// Returns the client's terminals, if it is to run a command: not one that reads what is typed or
+/// is to go on in the background, which no client can be asked for, and not where the client shows
+/// the terminals that we run.
+pub(super) fn client_backend<'a>(
+    plan: &Plan,
+    invocation: Invocation<'a>,
+) -> Option<&'a dyn TerminalBackend> {
+    // The line is for a Unix shell, and a request can only name a folder whose path is UTF-8.
+    let is_for_client = cfg!(unix)
+        && plan.command.streams == Streams::Pipe
+        && !plan.is_background_requested
+        && plan.command.cwd.to_str().is_some();
+    let shows_ours = invocation.call.session().update(|session, _| session.shows_terminals());
+    invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)
+}
+
+/// Has a command run to its end, which comes when it would have gone on in the background.
+pub(super) async fn run(
+    plan: Plan,
+    backend: &dyn TerminalBackend,
+    invocation: Invocation<'_>,
+) -> Result<ToolOutput, ToolError> {
+    let Invocation { call, context } = invocation;
+    let Plan { command, foreground_wait: patience, .. } = plan;
+    let begun = Instant::now();
+    let limit = command.timeout.into_iter().chain(patience).min();
+    let created = tokio::select! {
+        biased;
+        () = call.cancel_token().cancelled() => None,
+        created = create(command, backend) => Some(created?),
+    };
+    let id = TerminalId::new(call.id().0.clone());
+    let ran = match &created {
+        None => ClientRun::new(ExitCause::Cancelled),
+        Some(terminal) => {
+            call.keep_until_end(Arc::clone(terminal));
+            let theirs = TerminalPatch::for_client_terminal(TerminalId::new(terminal.id()));
+            call.update_terminal(&id, theirs);
+            wait_or_kill(&**terminal, limit, call.cancel_token()).await
+        }
+    };
+    let exit = ran.to_process_exit(begun);
+    let how = ran.end_text(&exit, limit, patience);
+    let text = ran.output.map(|output| output.text).unwrap_or_default();
+    let workspace = Arc::clone(&context.workspace);
+    let record = move || {
+        let shown = Shown::new(&EscapeFilter::default().push(text.as_bytes()));
+        let recording = Recording::new(MAX_OUTPUT_FILE_BYTES, move || {
+            workspace.outputs().create(OutputKind::Irreplaceable)
+        });
+        recording.push(text.as_bytes());
+        Ok((shown, recording.finish()))
+    };
+    let (shown, recorded) = blocking(record).await?;
+    call.append_terminal_output(&id, shown.head());
+    call.skip_terminal_output(&id, shown.omitted_bytes());
+    call.append_terminal_output(&id, shown.tail());
+    Ok(report_command(call, &exit, &recorded, &how))
+}
+
+async fn create(
+    command: ShellCommand,
+    backend: &dyn TerminalBackend,
+) -> Result<Arc<dyn ClientTerminal>, ToolError> {
+    let failed = |why: &str| {
+        let message = format!("The client started no terminal for the command: {why}.");
+        ToolError::recoverable(ErrorCode::Io, message)
+    };
+    let created = backend.create(client_command(command)).await;
+    let terminal = created.map_err(|error| failed(&error.to_string()))?;
+    match terminal.id().len() {
+        0..=MAX_CLIENT_TERMINAL_ID_BYTES => Ok(terminal),
+        bytes => Err(failed(&format!("the id of its terminal is {bytes} bytes long"))),
+    }
+}
+
+/// What the client is to run. It has an environment of its own, and what is in ours is none of its
+/// business: it is told only what keeps programs from asking and paging, and git's configuration. Its
+/// terminal is its own.
+fn client_command(command: ShellCommand) -> ClientCommand {
+    let is_set = |name: &str| {
+        name != "TERM" && env::FIXED_VARIABLES.iter().any(|(set, _)| *set == name)
+            || name.starts_with("GIT_CONFIG_")
+    };
+    ClientCommand {
+        program: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), command.line],
+        env: command.env.into_iter().filter(|(name, _)| is_set(name)).collect(),
+        cwd: command.cwd,
+        output_bytes: MAX_CLIENT_OUTPUT_BYTES,
+    }
+}
+
+/// What came of a command at the client.
+struct ClientRun {
+    end: ExitCause,
+    /// None if the client did not say how it ended.
+    exit: Option<TerminalExit>,
+    output: Result<ClientOutput, ClientError>,
+}
+
+impl ClientRun {
+    /// One of which nothing is known but who ended it.
+    fn new(end: ExitCause) -> Self {
+        Self { end, exit: None, output: Ok(ClientOutput::default()) }
+    }
+
+    fn to_process_exit(&self, begun: Instant) -> process::CommandExit {
+        let TerminalExit { code, signal } = self.exit.clone().unwrap_or_default();
+        let signal = signal.filter(|signal| !signal.trim().is_empty());
+        let signal = signal.map(|signal| visible(head(signal.trim(), MAX_CLIENT_SIGNAL_BYTES)));
+        // Some clients say 0 where there is no code.
+        let code = code.filter(|code| signal.is_none() || *code != 0);
+        let (end, duration) = (self.end, begun.elapsed());
+        process::CommandExit::new(code, signal, end, duration)
+    }
+
+    /// Tells how it ended, and what is missing of its output.
+    fn end_text(
+        &self,
+        exit: &process::CommandExit,
+        limit: Option<Duration>,
+        patience: Option<Duration>,
+    ) -> String {
+        let how = match (exit.cause, exit.code, &exit.signal) {
+            (ExitCause::TimedOut, ..) if patience.is_some() => format!(
+                "ended after {} ms, for want of a `timeout_ms`; it may have had effects. The \
+                 client's terminal lets nothing go on in the background: ask for more time by \
+                 `timeout_ms`, or for `background`, where it does not run at the client",
+                limit.unwrap_or_default().as_millis()
+            ),
+            (ExitCause::Exited, None, None) => {
+                "the client does not say how it ended; it may have had effects".to_owned()
+            }
+            _ => exit_text(exit, limit),
+        };
+        match &self.output {
+            Err(error) => format!("{how}; the client does not tell its output: {error}"),
+            Ok(ClientOutput { is_truncated: true, .. }) => format!(
+                "{how}; the client kept only a part of its output, and the rest, at the beginning \
+                 or at the end, is not counted"
+            ),
+            Ok(_) => how,
+        }
+    }
+}
+
+/// Waits for the end of a command, or ends it, and asks for its output.
+async fn wait_or_kill(
+    terminal: &dyn ClientTerminal,
+    limit: Option<Duration>,
+    cancel: &CancellationToken,
+) -> ClientRun {
+    let mut exited = pin!(wait_exit(terminal));
+    let (end, patience) = tokio::select! {
+        biased;
+        exit = &mut exited => {
+            return ClientRun { end: ExitCause::Exited, exit: exit.ok(), output: final_output(terminal, MAX_CLIENT_OUTPUT_RETRIES).await };
+        }
+        () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
+        Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
+    };
+    // A command that the user cancelled is not waited for: once it is told to end, its end is
+    // there soon or does not matter, and so is its last output.
+    let (linger, tries) = match end {
+        ExitCause::Cancelled => (CLIENT_CANCEL_LINGER, 0),
+        _ => (patience, MAX_CLIENT_OUTPUT_RETRIES),
+    };
+    let mut exit = None;
+    let killed = async {
+        let mut kill = terminal.kill();
+        tokio::select! {
+            ended = &mut exited => {
+                exit = ended.ok();
+                drop(kill.await);
+            }
+            _ = &mut kill => {
+                let ended = timeout(linger, &mut exited).await;
+                exit = ended.ok().and_then(Result::ok);
+            }
+        }
+    };
+    // What the client says of it or does not say, the terminal is released.
+    drop(timeout(patience, killed).await);
+    let output = timeout(patience, final_output(terminal, tries)).await;
+    let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
+    let exit = exit.or_else(|| output.as_ref().ok()?.exit.clone());
+    ClientRun { end, exit, output }
+}
+
+/// Waits until a command has ended. A client that fails to wait for it is asked for its output
+/// instead, every now and then; and so, seldom, is one that does not answer.
+///
+/// # Errors
+///
+/// What the client said, if it knows nothing of the terminal any more.
+async fn wait_exit(terminal: &dyn ClientTerminal) -> Result<TerminalExit, ClientError> {
+    let told = async {
+        match terminal.wait().await {
+            Ok(exit) => Ok(exit),
+            Err(_) => poll_exit(terminal, CLIENT_EXIT_POLL_DELAY_AFTER_ERROR).await,
+        }
+    };
+    let seen = async {
+        match poll_exit(terminal, CLIENT_EXIT_POLL_DELAY).await {
+            Ok(exit) => Ok(exit),
+            Err(_) => future::pending().await,
+        }
+    };
+    tokio::select! {
+        exit = told => exit,
+        exit = seen => exit,
+    }
+}
+
+async fn poll_exit(
+    terminal: &dyn ClientTerminal,
+    mut pause: Duration,
+) -> Result<TerminalExit, ClientError> {
+    loop {
+        sleep(pause).await;
+        if let Some(exit) = terminal.output().await?.exit {
+            return Ok(exit);
+        }
+        pause = (pause * 2).min(MAX_CLIENT_EXIT_POLL_INTERVAL);
+    }
+}
+
+/// Asks for the output of a command that has ended, some of which may still be on its way while
+/// the client has not noted the end there: so many times more.
+async fn final_output(
+    terminal: &dyn ClientTerminal,
+    tries: u32,
+) -> Result<ClientOutput, ClientError> {
+    let mut output = terminal.output().await?;
+    for _ in 0..tries {
+        if output.exit.is_some() {
+            break;
+        }
+        sleep(CLIENT_OUTPUT_RETRY_DELAY).await;
+        output = terminal.output().await?;
+    }
+    Ok(truncate_output(output))
+}
+
+/// Leaves out the beginning of what is more than was asked for.
+fn truncate_output(mut output: ClientOutput) -> ClientOutput {
+    let kept = tail(&output.text, MAX_CLIENT_OUTPUT_BYTES as usize).len();
+    let over = output.text.len() - kept;
+    if over > 0 {
+        output.text.drain(..over);
+        output.is_truncated = true;
+    }
+    output
+}

@@ -1,0 +1,104 @@
+//! What is told of a command that has ended: to the model as text, to the client as data.
+
+use std::time::Duration;
+
+use acp_lifecycle::CallHandle;
+use acp_types::schema::v1::ResourceLink;
+use acp_types::{CallEndReason, Content, ContentBlock, TerminalExit, TerminalId};
+use callboard_process::record::{RecordedFile, RecordedOutput};
+use callboard_process::{self as process, ExitCause, ResourceUsage};
+use callboard_text::path_text;
+use serde_json::{Value, json};
+
+use crate::error::ErrorCode;
+use crate::files::state::outputs::file_uri;
+use crate::tool::{ToolOutput, redact_secrets};
+
+/// Tells the client and the model of a command that has ended, `how` in words, and what it wrote.
+pub(super) fn report_command(
+    call: &CallHandle,
+    exit: &process::CommandExit,
+    recorded: &RecordedOutput,
+    how: &str,
+) -> ToolOutput {
+    let id = TerminalId::new(call.id().0.clone());
+    call.exit_terminal(&id, TerminalExit { code: exit.code, signal: exit.signal.clone() });
+    call.update_meta(|meta| {
+        meta.exit_code = exit.code;
+        meta.signal.clone_from(&exit.signal);
+        meta.output_bytes = Some(recorded.bytes);
+        if let Some(usage) = exit.usage {
+            meta.custom.insert("usage".into(), usage_json(usage));
+        }
+    });
+    if let Some(file) = &recorded.file {
+        call.append_content(Content::Block(output_file_link(file)));
+    }
+    let text = format!("[{how}]\n{}", recorded.for_model());
+    ToolOutput {
+        text: redact_secrets(call, &text),
+        raw_output: Some(raw_output(exit, recorded)),
+        failure: failure_reason(exit),
+        ..ToolOutput::default()
+    }
+}
+
+fn raw_output(exit: &process::CommandExit, recorded: &RecordedOutput) -> Value {
+    json!({
+        "exitCode": exit.code,
+        "signal": exit.signal,
+        "timedOut": exit.cause == ExitCause::TimedOut,
+        "outputBytes": recorded.bytes,
+        "outputLines": recorded.lines,
+        "outputFile": recorded.file.as_ref().map(|file| path_text(&file.path)),
+    })
+}
+
+/// The whole output, for whoever wants to see it.
+fn output_file_link(file: &RecordedFile) -> ContentBlock {
+    let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+    let link = ResourceLink::new(name, file_uri(&file.path))
+        .title("The whole output".to_owned())
+        .mime_type("text/plain".to_owned())
+        .size(i64::try_from(file.bytes).ok());
+    ContentBlock::ResourceLink(link)
+}
+
+/// What the processes of the command used together, and how much memory the largest of them.
+fn usage_json(usage: ResourceUsage) -> Value {
+    json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
+}
+
+fn failure_reason(exit: &process::CommandExit) -> Option<(ErrorCode, CallEndReason)> {
+    match exit.cause {
+        ExitCause::TimedOut => Some((ErrorCode::TimedOut, CallEndReason::Timeout)),
+        ExitCause::Cancelled => Some((ErrorCode::Cancelled, CallEndReason::Turn)),
+        ExitCause::WaitedForInput => Some((ErrorCode::CommandFailed, CallEndReason::Error)),
+        ExitCause::Exited if exit.code == Some(0) => None,
+        ExitCause::Exited => Some((ErrorCode::CommandFailed, CallEndReason::Error)),
+    }
+}
+
+pub(super) fn exit_text(exit: &process::CommandExit, timeout: Option<Duration>) -> String {
+    let left_over = match exit.left_over {
+        0 => String::new(),
+        1 => "; 1 process that it left running was ended".to_owned(),
+        count => format!("; {count} processes that it left running were ended"),
+    };
+    let how = match (exit.cause, exit.code, &exit.signal) {
+        (ExitCause::TimedOut, ..) => format!(
+            "ended after its timeout of {} ms; it may have had effects",
+            timeout.unwrap_or_default().as_millis()
+        ),
+        (ExitCause::WaitedForInput, ..) => {
+            "ended because it may have been waiting for input, which \
+                                      nobody gives; it may have had effects"
+                .to_owned()
+        }
+        (ExitCause::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),
+        (_, Some(code), _) => format!("exit code {code}"),
+        (_, None, Some(signal)) => format!("ended by {signal}"),
+        (_, None, None) => "it could not be ended".to_owned(),
+    };
+    how + &left_over
+}

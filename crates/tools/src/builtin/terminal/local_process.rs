@@ -1,0 +1,149 @@
+//! Runs a command of `terminal` itself, and tells the client and the model of it.
+//!
+//! It knows nothing of arguments and of whether the command may run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_types::TerminalId;
+use futures::FutureExt as _;
+use futures::future::{OptionFuture, pending};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::Plan;
+use super::background::{self as told, BackgroundReason};
+use super::command_report::{exit_text, report_command};
+use crate::background::{CommandFuture, CommandInfo};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::state::outputs::OutputKind;
+use crate::files::system::Dir;
+use crate::limits::MAX_OUTPUT_FILE_BYTES;
+use crate::tool::{Invocation, ToolOutput, blocking};
+use callboard_process::escapes::EscapeFilter;
+use callboard_process::record::Recording;
+use callboard_process::{
+    self as process, CommandInput, OutputPiece, ShellCommand, SpawnError, Streams, WindowSize,
+};
+
+/// Runs a command to its end, or until it goes on in the background.
+pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOutput, ToolError> {
+    let Plan { mut command, cwd_handle: folder, is_background, foreground_wait: patience, .. } =
+        plan;
+    if let Some(path) = folder.descriptor_path() {
+        command.cwd = path;
+    }
+    let call = invocation.call;
+    if command.streams == Streams::Pipe && call.session().update(|it, _| it.shows_terminals()) {
+        command.streams = Streams::Terminal(WindowSize::default());
+    }
+    let background = invocation.context.workspace.background();
+    // Who asks for a terminal may have to be answered, which is done in the background.
+    let is_interactive = matches!(command.streams, Streams::Interactive(_));
+    let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
+    if is_background && place.is_none() {
+        return Err(told::too_many_error());
+    }
+    let job = CommandInfo {
+        command_line: command.line.clone(),
+        begun: Instant::now(),
+        timeout: command.timeout,
+        stop: background.child_token(),
+        input: (is_interactive && place.is_some()).then(CommandInput::default),
+    };
+    let RunningCommand { recording, mut running, detached } =
+        start_command(command, folder, &job, invocation);
+    let mut may_go_on = true;
+    let exit = loop {
+        tokio::select! {
+            biased;
+            // First, so that nothing is started for a call that is over.
+            () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
+            exit = &mut running => break exit.map_err(spawn_failed_error)?,
+            why = wait_until_backgrounded(patience, job.input.as_ref()),
+                if may_go_on && !job.stop.is_cancelled() =>
+            {
+                let Some(place) = place.take().or_else(|| background.reserve_slot()) else {
+                    may_go_on = false;
+                    continue;
+                };
+                detached.cancel();
+                let id = place.adopt(job, recording, running);
+                return told::finish_detached_call(&id, why, invocation).await;
+            }
+        }
+    };
+    // Of long lines, that takes its time.
+    let recorded = blocking(move || Ok(recording.finish())).await?;
+    Ok(report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout)))
+}
+
+/// A command that runs for a call.
+struct RunningCommand {
+    recording: Arc<Recording>,
+    running: CommandFuture,
+    /// Says that the call does not show it any more.
+    detached: CancellationToken,
+}
+
+fn start_command(
+    command: ShellCommand,
+    folder: Arc<Dir>,
+    job: &CommandInfo,
+    invocation: Invocation<'_>,
+) -> RunningCommand {
+    let call = invocation.call.clone();
+    // The files are gone with the session, and a command must not keep that.
+    let workspace = Arc::downgrade(&invocation.context.workspace);
+    let open = move || {
+        workspace.upgrade().map_or(Ok(None), |it| it.outputs().create(OutputKind::Irreplaceable))
+    };
+    let recording = Arc::new(Recording::new(MAX_OUTPUT_FILE_BYTES, open));
+    let detached = CancellationToken::new();
+    let (session, is_detached) = (call.session().clone(), detached.clone());
+    let ready = move || {
+        // Open as long as the command runs: its folder is named by the descriptor.
+        let _open = &folder;
+        let (session, is_detached) = (session.clone(), is_detached.clone());
+        // Nobody waits for a client that is not shown it.
+        async move {
+            let _is_over = is_detached.run_until_cancelled(session.wait_writable()).await;
+        }
+        .boxed()
+    };
+    let (id, is_detached) = (TerminalId::new(call.id().0.clone()), detached.clone());
+    let mut filter = EscapeFilter::default();
+    let show = move |piece: OutputPiece<'_>| match piece {
+        _ if is_detached.is_cancelled() => {}
+        OutputPiece::Bytes(bytes) => call.append_terminal_output(&id, &filter.push(bytes)),
+        OutputPiece::Omitted(bytes) => {
+            // What follows is in the midst of nothing.
+            filter = EscapeFilter::default();
+            call.skip_terminal_output(&id, bytes);
+        }
+    };
+    let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());
+    let running = process::run_recorded(command, stop, kept, input, show, ready).boxed();
+    RunningCommand { recording, running, detached }
+}
+
+/// Waits until a command is not to be waited for any more.
+async fn wait_until_backgrounded(
+    patience: Option<Duration>,
+    input: Option<&CommandInput>,
+) -> BackgroundReason {
+    tokio::select! {
+        Some(()) = OptionFuture::from(patience.map(sleep)) => BackgroundReason::WaitExpired,
+        Some(()) = OptionFuture::from(input.map(CommandInput::wait_until_input_awaited)) => BackgroundReason::AwaitsInput,
+        else => pending().await,
+    }
+}
+
+fn spawn_failed_error(error: SpawnError) -> ToolError {
+    let code = match error {
+        SpawnError::Cwd { .. } => ErrorCode::NotADirectory,
+        SpawnError::TooLong { .. } => ErrorCode::TooLarge,
+        _ => ErrorCode::Io,
+    };
+    ToolError::recoverable(code, format!("{error}."))
+}

@@ -1,0 +1,497 @@
+//! Commands that a client runs, one that behaves or one that does not: the call ends as the command
+//! did, as far as the client tells, and the terminal is released once, behind the call's end.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use acp_lifecycle::{CallOutcome, SessionHandle, execute_call};
+use acp_types::{CallEndReason, Status, TerminalExit, ToolCallId, ToolCallReport};
+use futures::future::{BoxFuture, FutureExt as _};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::TestSession;
+use crate::limits::MAX_CLIENT_OUTPUT_BYTES;
+use crate::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
+
+/// What comes of a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum RequestBehaviour {
+    Works,
+    Fails,
+    /// It is not answered, and that is known after ten seconds.
+    Never,
+}
+
+use RequestBehaviour::{Fails, Never, Works};
+
+/// How a client behaves, and what its command does.
+#[derive(Debug, Clone)]
+struct ClientScript {
+    creates: RequestBehaviour,
+    waits: RequestBehaviour,
+    tells: RequestBehaviour,
+    kills: RequestBehaviour,
+    /// When the command ends by itself, if it does.
+    ends: Option<Duration>,
+    exit: TerminalExit,
+    text: String,
+    is_cut: bool,
+}
+
+impl Default for ClientScript {
+    fn default() -> Self {
+        Self {
+            creates: Works,
+            waits: Works,
+            tells: Works,
+            kills: Works,
+            ends: Some(Duration::from_secs(3)),
+            exit: exit(Some(0), None),
+            text: "one\r\ntwo\r\n".to_owned(),
+            is_cut: false,
+        }
+    }
+}
+
+/// A script of a command that does not end by itself.
+fn endless() -> ClientScript {
+    ClientScript { ends: None, ..ClientScript::default() }
+}
+
+fn exit(code: Option<i32>, signal: Option<&str>) -> TerminalExit {
+    TerminalExit { code, signal: signal.map(str::to_owned) }
+}
+
+#[derive(Debug, Clone)]
+struct ScriptedClient {
+    script: ClientScript,
+    session: Arc<OnceLock<SessionHandle>>,
+    /// What it was asked, in order, each by one word.
+    received_requests: Arc<Mutex<Vec<&'static str>>>,
+    commands: Arc<Mutex<Vec<ClientCommand>>>,
+}
+
+impl ScriptedClient {
+    fn new(script: ClientScript) -> Self {
+        Self {
+            script,
+            session: Arc::default(),
+            received_requests: Arc::default(),
+            commands: Arc::default(),
+        }
+    }
+
+    /// Notes a request, and lets it come to what it comes to.
+    async fn perform_request(
+        &self,
+        word: &'static str,
+        does: RequestBehaviour,
+    ) -> Result<(), ClientError> {
+        self.record_request(word);
+        match does {
+            Works => Ok(()),
+            Fails => Err(ClientError::new("no\u{202e} luck.")),
+            Never => {
+                sleep(Duration::from_secs(10)).await;
+                Err(ClientError::new("it did not answer"))
+            }
+        }
+    }
+
+    fn record_request(&self, word: &'static str) {
+        self.received_requests.lock().unwrap().push(word);
+    }
+
+    fn request_log(&self) -> String {
+        self.received_requests.lock().unwrap().join(" ")
+    }
+}
+
+impl TerminalBackend for ScriptedClient {
+    fn create(
+        &self,
+        command: ClientCommand,
+    ) -> BoxFuture<'_, Result<Arc<dyn ClientTerminal>, ClientError>> {
+        self.commands.lock().unwrap().push(command);
+        let created = async {
+            self.perform_request("create", self.script.creates).await?;
+            let (begun, killed) = (Instant::now(), CancellationToken::new());
+            Ok(Arc::new(ScriptedTerminal { client: self.clone(), begun, killed }) as _)
+        };
+        created.boxed()
+    }
+}
+
+#[derive(Debug)]
+struct ScriptedTerminal {
+    client: ScriptedClient,
+    begun: Instant,
+    killed: CancellationToken,
+}
+
+impl ScriptedTerminal {
+    fn ended(&self) -> Option<TerminalExit> {
+        let ClientScript { ends, exit: by_itself, .. } = &self.client.script;
+        match ends {
+            Some(ends) if self.begun.elapsed() >= *ends => Some(by_itself.clone()),
+            _ => self.killed.is_cancelled().then(|| exit(None, Some("SIGKILL"))),
+        }
+    }
+}
+
+impl ClientTerminal for ScriptedTerminal {
+    fn id(&self) -> &str {
+        "theirs"
+    }
+
+    fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>> {
+        let waiting = async {
+            match self.client.script.waits {
+                Never => {
+                    self.client.record_request("wait");
+                    std::future::pending::<()>().await;
+                }
+                waits => self.client.perform_request("wait", waits).await?,
+            }
+            let ends = async {
+                match self.client.script.ends {
+                    Some(ends) => tokio::time::sleep_until(self.begun + ends).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = ends => {}
+                () = self.killed.cancelled() => {}
+            }
+            Ok(self.ended().unwrap())
+        };
+        waiting.boxed()
+    }
+
+    fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
+        let told = async {
+            self.client.perform_request("output", self.client.script.tells).await?;
+            let ClientScript { text, is_cut, .. } = self.client.script.clone();
+            Ok(ClientOutput { text, is_truncated: is_cut, exit: self.ended() })
+        };
+        told.boxed()
+    }
+
+    fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {
+        let killed = async {
+            self.client.perform_request("kill", self.client.script.kills).await?;
+            self.killed.cancel();
+            Ok(())
+        };
+        killed.boxed()
+    }
+}
+
+impl Drop for ScriptedTerminal {
+    fn drop(&mut self) {
+        let session = self.client.session.get().unwrap();
+        let is_open = session.update(|session, _| session.board().tool_call(&id()).is_some());
+        self.client.record_request(if is_open { "released-too-early" } else { "release" });
+    }
+}
+
+/// The id of the first call of a stage.
+fn id() -> ToolCallId {
+    ToolCallId::new("call1")
+}
+
+fn session_with_client(client: &ScriptedClient) -> TestSession {
+    let mut stage = TestSession::new();
+    stage.context.terminal = Some(Arc::new(client.clone()));
+    client.session.set(stage.session.clone()).unwrap();
+    stage
+}
+
+async fn run_at_client(client: &ScriptedClient, args: Value) -> (CallOutcome, ToolCallReport) {
+    // Ten seconds of a client that does not answer pass at once, but do pass.
+    timeout(Duration::from_secs(200), Box::pin(session_with_client(client).call("terminal", args)))
+        .await
+        .expect("an end")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
+    let with = |code, signal| ClientScript { exit: exit(code, signal), ..ClientScript::default() };
+    for (script, text, asked) in [
+        (ClientScript::default(), "[exit code 0]\none\ntwo\n", "create wait output release"),
+        (with(Some(3), None), "[exit code 3]\none\ntwo\n", "create wait output release"),
+        (
+            with(None, Some("9\u{202e}")),
+            "[ended by 9\\u{202e}]\none\ntwo\n",
+            "create wait output release",
+        ),
+        // Some clients say 0 where there is no code.
+        (with(Some(0), Some("KILL")), "[ended by KILL]\none\ntwo\n", "create wait output release"),
+        (
+            with(None, Some(" ")),
+            "[the client does not say how it ended; it may have had effects]\none\ntwo\n",
+            "create wait output release",
+        ),
+        (
+            ClientScript { is_cut: true, ..ClientScript::default() },
+            "[exit code 0; the client kept only a part of its output, and the rest, at the \
+             beginning or at the end, is not counted]\none\ntwo\n",
+            "create wait output release",
+        ),
+        (
+            ClientScript { tells: Fails, ..with(Some(1), None) },
+            "[exit code 1; the client does not tell its output: no\\u{202e} luck]\n",
+            "create wait output release",
+        ),
+        (
+            ClientScript { tells: Never, ..ClientScript::default() },
+            "[exit code 0; the client does not tell its output: it did not answer]\n",
+            "create wait output release",
+        ),
+        // It is seen that the command has ended, soon or at last.
+        (
+            ClientScript { waits: Fails, ..with(Some(4), None) },
+            "[exit code 4]\none\ntwo\n",
+            "create wait output output output output output output release",
+        ),
+        (
+            ClientScript { waits: Never, ..with(Some(5), None) },
+            "[exit code 5]\none\ntwo\n",
+            "create wait output output release",
+        ),
+        // It has forgotten the terminal.
+        (
+            ClientScript { waits: Fails, tells: Fails, ..ClientScript::default() },
+            "[the client does not say how it ended; it may have had effects; the client does not \
+             tell its output: no\\u{202e} luck]\n",
+            "create wait output output release",
+        ),
+    ] {
+        let client = ScriptedClient::new(script.clone());
+        let (ended, report) = run_at_client(&client, json!({"command": "x"})).await;
+        assert_eq!(
+            (ended.text.as_str(), client.request_log().as_str()),
+            (text, asked),
+            "{script:?}"
+        );
+        let is_success = script.exit == exit(Some(0), None) && ended.text.starts_with("[exit code");
+        let status = if is_success { Status::Completed } else { Status::Failed };
+        assert_eq!((ended.status, report.status), (status, status), "{script:?}");
+        let code = report.raw_output.unwrap()["exitCode"].clone();
+        assert_eq!(report.meta.exit_code.map_or(Value::Null, |it| json!(it)), code);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
+    let timed_out = "[ended after its timeout of 1000 ms; it may have had effects";
+    for (script, end, signal, asked) in [
+        (endless(), "]\none\ntwo\n", Some("SIGKILL"), "create wait kill output release"),
+        (
+            ClientScript { kills: Fails, ..endless() },
+            "]\none\ntwo\n",
+            None,
+            "create wait kill output output output release",
+        ),
+        (
+            ClientScript { kills: Never, waits: Never, ..endless() },
+            "]\none\ntwo\n",
+            None,
+            "create wait kill output output output release",
+        ),
+        (
+            ClientScript { waits: Never, ..endless() },
+            "]\none\ntwo\n",
+            Some("SIGKILL"),
+            "create wait kill output release",
+        ),
+        (
+            ClientScript { tells: Never, ..endless() },
+            "; the client does not tell its output: it did not answer in time]\n",
+            Some("SIGKILL"),
+            "create wait kill output release",
+        ),
+    ] {
+        let client = ScriptedClient::new(script.clone());
+        let begun = Instant::now();
+        let (ended, report) =
+            run_at_client(&client, json!({"command": "x", "timeout_ms": 1000})).await;
+        assert_eq!(ended.text, format!("{timed_out}{end}"), "{script:?}");
+        assert_eq!(client.request_log(), asked, "{script:?}");
+        assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Timeout)));
+        assert_eq!(report.meta.signal.as_deref(), signal, "{script:?}");
+        assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
+    }
+    // Where it would go on in the background, it ends.
+    let client = ScriptedClient::new(endless());
+    let (ended, _) = run_at_client(&client, json!({"command": "x"})).await;
+    let why = "[ended after 120000 ms, for want of a `timeout_ms`; it may have had effects.";
+    assert!(ended.text.starts_with(why) && ended.text.contains("`background`"), "{}", ended.text);
+    assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Timeout)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_that_is_refused_is_a_failed_call() {
+    for (creates, why) in [(Fails, "no\\u{202e} luck"), (Never, "it did not answer")] {
+        let client = ScriptedClient::new(ClientScript { creates, ..ClientScript::default() });
+        let (ended, report) = run_at_client(&client, json!({"command": "x"})).await;
+        let text = format!("The client started no terminal for the command: {why}.");
+        assert_eq!((ended.status, report.status), (Status::Failed, Status::Failed));
+        assert_eq!((ended.text, client.request_log().as_str()), (text, "create"));
+    }
+}
+
+/// Runs a call whose turn is cancelled, or whose task is aborted, while it runs.
+async fn run_and_cancel(client: &ScriptedClient, is_aborted: bool) -> Option<CallOutcome> {
+    let stage = session_with_client(client);
+    let TestSession { session, registry, context, .. } = &stage;
+    let cancel = CancellationToken::new();
+    let open =
+        registry.announce(session, &id(), &"t".into(), "terminal", context, &cancel).unwrap();
+    let running =
+        execute_call(open, registry.prepare_call("terminal", json!({"command": "x"}), context));
+    let running = tokio::spawn(running);
+    let last = if client.script.creates == Never { "create" } else { "wait" };
+    let asked = async {
+        while !client.request_log().ends_with(last) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(200), asked).await.expect("it is asked");
+    let begun = Instant::now();
+    match is_aborted {
+        true => running.abort(),
+        false => cancel.cancel(),
+    }
+    let ended = running.await.ok();
+    assert!(begun.elapsed() <= Duration::from_secs(1), "{:?}", begun.elapsed());
+    ended
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
+    for (script, asked) in [
+        (endless(), "create wait kill output release"),
+        (ClientScript { kills: Never, ..endless() }, "create wait kill output release"),
+        (ClientScript { kills: Fails, ..endless() }, "create wait kill output release"),
+        (ClientScript { tells: Never, ..endless() }, "create wait kill output release"),
+        (
+            ClientScript { kills: Never, tells: Never, ..endless() },
+            "create wait kill output release",
+        ),
+        // What comes of it later, the backend releases.
+        (ClientScript { creates: Never, ..endless() }, "create"),
+    ] {
+        let client = ScriptedClient::new(script.clone());
+        let ended = run_and_cancel(&client, false).await.unwrap();
+        assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Turn)));
+        assert!(ended.text.starts_with("[cancelled while it ran;"), "{}", ended.text);
+        assert_eq!(client.request_log(), asked, "{script:?}");
+    }
+}
+
+/// Some clients kill the shell only: what it started holds the output, and the end never comes.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
+    for script in [
+        endless(),
+        ClientScript { kills: Fails, ..endless() },
+        ClientScript { waits: Never, ..endless() },
+        ClientScript { waits: Fails, ..endless() },
+        ClientScript { waits: Never, kills: Fails, ..endless() },
+    ] {
+        let client = ScriptedClient::new(script.clone());
+        let begun = Instant::now();
+        let asked = run_and_cancel(&client, false).await.unwrap();
+        // What it took before it was cancelled is a few milliseconds.
+        assert!(begun.elapsed() < Duration::from_millis(50), "{script:?}: {:?}", begun.elapsed());
+        assert_eq!(asked.status, Status::Cancelled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_releases_its_terminal() {
+    let client = ScriptedClient::new(endless());
+    assert_eq!(run_and_cancel(&client, true).await, None);
+    assert_eq!(client.request_log(), "create wait release");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_client_is_told_a_shell_a_folder_and_nothing_of_our_environment() {
+    let client = ScriptedClient::new(ClientScript::default());
+    let mut stage = session_with_client(&client);
+    let mut env = (*stage.context.env).clone();
+    env.insert("SSH_AUTH_SOCK".to_owned(), "/run/secret".to_owned());
+    stage.context.env = Arc::new(env);
+    std::fs::create_dir(stage.folder.path().join("root/sub")).unwrap();
+    stage.call("terminal", json!({"command": "a | b", "cwd": "sub"})).await;
+    let commands = client.commands.lock().unwrap().clone();
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let expected = ClientCommand {
+        program: "/bin/sh".to_owned(),
+        args: ["-c", "a | b"].map(str::to_owned).into(),
+        env: vec![
+            pair("GIT_CONFIG_COUNT", "1"),
+            pair("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+            pair("GIT_CONFIG_VALUE_0", "explicit"),
+            pair("GIT_EDITOR", "true"),
+            pair("GIT_PAGER", "cat"),
+            pair("GIT_TERMINAL_PROMPT", "0"),
+            pair("PAGER", "cat"),
+        ],
+        cwd: stage.context.workspace.cwd().join("sub"),
+        output_bytes: MAX_CLIENT_OUTPUT_BYTES,
+    };
+    assert_eq!(commands, [expected]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_client_can_do_and_what_it_shows_as_ours_is_run_here() {
+    for (asked, shows_ours) in [
+        (json!({"tty": true}), false),
+        (json!({"background_after_ms": 60_000}), false),
+        (json!({}), true),
+    ] {
+        let client = ScriptedClient::new(ClientScript::default());
+        let mut stage = session_with_client(&client);
+        stage.session.update(|session, _| session.set_shows_terminals(shows_ours));
+        let mut args = asked.clone();
+        args["command"] = json!("echo so");
+        let (ended, _) = stage.call("terminal", args).await;
+        assert_eq!(
+            (ended.text.as_str(), client.request_log().as_str()),
+            ("[exit code 0]\nso\n", "")
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_output_of_a_client_is_in_a_file_and_secrets_are_hidden() {
+    let text = format!("{}hunter2hunter2\n", "line\n".repeat(20_000));
+    let client =
+        ScriptedClient::new(ClientScript { text: text.clone(), ..ClientScript::default() });
+    let mut stage = session_with_client(&client);
+    let (ended, report) = stage.call("terminal", json!({"command": "x"})).await;
+    assert!(ended.text.ends_with("line\n[redacted]\n"), "{}", &ended.text[..200]);
+    let raw = report.raw_output.unwrap();
+    assert_eq!(raw["outputBytes"], text.len());
+    let file = raw["outputFile"].as_str().unwrap();
+    assert_eq!(std::fs::read_to_string(file).unwrap(), text);
+    assert_eq!(report.content.len(), 2, "the terminal and the file: {:?}", report.content);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_more_output_than_was_asked_for_the_end_is_taken() {
+    let text = format!("{}\u{e4}{}y", "x".repeat(3_000_000), "y\n".repeat(524_287));
+    let client = ScriptedClient::new(ClientScript { text, ..ClientScript::default() });
+    let mut stage = session_with_client(&client);
+    let (ended, report) = stage.call("terminal", json!({"command": "x"})).await;
+    assert!(ended.text.contains("the client kept only a part of its output"), "{}", ended.text);
+    let raw = report.raw_output.unwrap();
+    assert_eq!((&raw["outputBytes"], &raw["outputLines"]), (&json!(1_048_575), &json!(524_287)));
+    let file = std::fs::read_to_string(raw["outputFile"].as_str().unwrap()).unwrap();
+    assert!(file.starts_with("y\ny\n"));
+}

@@ -1,0 +1,251 @@
+//! What the previews of tools that change files show, refuse and say.
+
+use std::sync::Arc;
+
+use acp_lifecycle::{ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, SessionHandle};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::{open_call, run_whole_call};
+use crate::builtin::delete_path::DeletePath;
+use crate::builtin::edit_file::EditFile;
+use crate::builtin::move_path::MovePath;
+use crate::builtin::write_file::WriteFile;
+use crate::error::{ErrorCode, ToolError};
+use crate::files::read::read_excerpt;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
+use crate::limits::MAX_EDITS_PER_CALL;
+use crate::note::Note;
+use crate::registry::arguments::normalise;
+use crate::tool::{Context, Invocation, Tool, ToolPreview};
+
+/// Previews a call, by the arguments as a model writes them.
+async fn preview<T: Tool>(
+    tool: T,
+    tree: TestWorkspace,
+    args: Value,
+) -> Result<ToolPreview<T::Plan>, ToolError> {
+    let context = Context::new(Arc::new(tree.workspace));
+    let args = normalise(&schemars::schema_for!(T::Args).to_value(), &args)?.args;
+    let args = serde_json::from_value(args)
+        .map_err(|why| ToolError::invalid_arguments(why.to_string()))?;
+    let open = open_call(&context);
+    tool.preview(args, Invocation::new(open.handle(), &context)).await
+}
+
+fn code<P>(draft: Result<ToolPreview<P>, ToolError>) -> Option<ErrorCode> {
+    draft.err().and_then(|error| error.code())
+}
+
+#[tokio::test]
+async fn one_call_makes_so_many_replacements() {
+    for (count, refused) in
+        [(MAX_EDITS_PER_CALL, None), (MAX_EDITS_PER_CALL + 1, Some(ErrorCode::TooLarge))]
+    {
+        let tree = test_workspace(&[("f", &"a\n".repeat(MAX_EDITS_PER_CALL))]);
+        let edit = json!({ "path": "f", "old_text": "a", "new_text": "b", "occurrence": 1 });
+        let edits = vec![edit; count];
+        let draft = preview(EditFile, tree, json!({ "edits": edits })).await;
+        assert_eq!(code(draft), refused, "{count}");
+    }
+}
+
+/// A range of lines is how other agents name what goes: inserting the new text there would double it.
+#[tokio::test]
+async fn only_an_old_text_that_is_given_as_empty_inserts() {
+    let tree = || test_workspace(&[("f", "a\nb\n")]);
+    for (edit, is_done) in [
+        (json!({ "new_text": "x", "old_text": "", "line": 2 }), true),
+        (json!({ "new_text": "x", "line": 2 }), false),
+        (json!({ "new_text": "x", "line": 2, "old_text": null }), false),
+        (json!({ "new_text": "x", "start_line": 1, "end_line": 2 }), false),
+        (json!({ "new_text": "x", "old_text": "", "start_line": 1 }), false),
+    ] {
+        let mut one = edit.clone();
+        one["path"] = json!("f");
+        for args in [one, json!({ "path": "f", "edits": [edit] })] {
+            let draft = preview(EditFile, tree(), args.clone()).await;
+            assert_eq!(draft.is_ok(), is_done, "{args}: {draft:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
+    let tree = || test_workspace(&[("f", "a\nb\n")]);
+    for (name, value, is_refused) in [
+        ("append", json!(true), true),
+        ("mode", json!("append"), true),
+        ("dry_run", json!("true"), true),
+        ("dryRun", json!(true), true),
+        ("end_line", json!(2), true),
+        ("insert_line", json!(2), true),
+        ("append", json!(false), false),
+        ("mode", json!("overwrite"), false),
+        ("explanation", json!("why"), false),
+    ] {
+        let mut whole = json!({ "path": "f", "content": "x\n" });
+        let mut one = json!({ "old_text": "a", "new_text": "x" });
+        whole[name] = value.clone();
+        one[name] = value;
+        let several = json!({ "path": "f", "edits": [one] });
+        one["path"] = json!("f");
+        let says = [
+            preview(WriteFile, tree(), whole).await.err(),
+            preview(EditFile, tree(), one).await.err(),
+            preview(EditFile, tree(), several).await.err(),
+        ];
+        for error in says {
+            assert_eq!(error.is_some(), is_refused, "{name}: {error:?}");
+            let names = |error: ToolError| error.to_string().contains(name);
+            assert!(error.is_none_or(names), "{name}");
+        }
+    }
+}
+
+/// Files full of one letter, as large as files may be, three of which are too much for a call.
+#[tokio::test]
+async fn one_call_edits_so_many_bytes() {
+    let tree = test_workspace(&[]);
+    for name in ["a", "b", "c"] {
+        tree.write(name, vec![b'x'; 60 << 20]);
+    }
+    let edit = |path| json!({ "path": path, "old_text": "y", "new_text": "z" });
+    let edits = json!({ "edits": [edit("a"), edit("b"), edit("c")] });
+    assert_eq!(code(preview(EditFile, tree, edits).await), Some(ErrorCode::TooLarge));
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_whole_keeps_its_form_and_the_request_says_so() {
+    let tree = test_workspace(&[]);
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+    tree.write("f", wide("\u{feff}one\r\ntwo\r\n"));
+    let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "one\n2\n" })).await;
+    let draft = draft.unwrap();
+    assert_eq!(draft.changes[0].line_counts(), (1, 1), "only what changes is shown to change");
+    let form = "The file keeps its encoding (UTF-16LE), its line ends (CRLF), its byte order mark.";
+    assert_eq!(draft.notes[0].to_string(), form);
+}
+
+#[tokio::test]
+async fn a_file_that_was_never_read_is_not_replaced_without_saying_so() {
+    let said = "This session has not read f, whose whole content is replaced.";
+    for (text, is_read, is_blind) in [
+        (Some("text"), false, true),
+        (Some("text"), true, false),
+        (Some(""), false, false),
+        (None, false, false),
+    ] {
+        let tree = test_workspace(&[]);
+        if let Some(text) = text {
+            tree.write("f", text);
+        }
+        if is_read {
+            read_excerpt(&tree.workspace, "f", None, Some(1)).unwrap();
+        }
+        let draft = preview(WriteFile, tree, json!({ "path": "f", "content": "new" })).await;
+        let draft = draft.unwrap();
+        assert_eq!(draft.effects.is_sensitive(), is_blind, "{text:?} {is_read}");
+        assert_eq!(
+            draft.notes.iter().any(|note| note.to_string() == said),
+            is_blind,
+            "{:?}",
+            draft.notes
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_restored_is_said_and_asked_about_each_time() {
+    for is_kept in [true, false] {
+        let tree = test_workspace(&[("f", "text")]);
+        let state = tree.outer_folder().join("state");
+        let workspace = tree.workspace;
+        let workspace = if is_kept { workspace.with_state_folder(&state) } else { workspace };
+        let draft =
+            preview(DeletePath, TestWorkspace { workspace, ..tree }, json!({ "path": "f" })).await;
+        let draft = draft.unwrap();
+        assert_eq!(draft.effects.is_always_asked(), !is_kept);
+        assert_eq!(draft.notes.len(), usize::from(!is_kept), "{:?}", draft.notes);
+    }
+}
+
+#[tokio::test]
+async fn a_request_to_change_a_file_says_where_nothing_is_kept_of_it() {
+    let edit = json!({ "path": "f", "old_text": "old", "new_text": "new" });
+    for (path, is_kept, is_said) in [("f", true, false), ("f", false, true), ("new", false, false)]
+    {
+        let stage = || {
+            let tree = test_workspace(&[("f", "old")]);
+            let state = tree.outer_folder().join("state");
+            let workspace = tree.workspace;
+            let workspace = if is_kept { workspace.with_state_folder(&state) } else { workspace };
+            TestWorkspace { workspace, ..tree }
+        };
+        let write = json!({ "path": path, "content": "new" });
+        let mut notes = vec![preview(WriteFile, stage(), write).await.unwrap().notes];
+        if path == "f" {
+            notes.push(preview(EditFile, stage(), edit.clone()).await.unwrap().notes);
+        }
+        for notes in notes {
+            let says =
+                notes.iter().any(|it| it.to_string().contains("cannot be restored afterwards"));
+            assert_eq!(says, is_said, "{path} {is_kept}: {notes:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_says_how_much_is_in_a_directory_that_goes() {
+    let tree = test_workspace(&[("dir/a", "a"), ("dir/deep/b", "bb")]);
+    let draft = preview(MovePath, tree, json!({ "from": "dir", "to": "new" })).await.unwrap();
+    let notes: Vec<_> = draft.notes.iter().map(Note::to_string).collect();
+    assert_eq!(notes, ["A directory with 3 files and directories, 3 bytes."]);
+    assert_eq!((draft.pre_image.len(), draft.effects.is_always_asked()), (33, true));
+}
+
+#[tokio::test]
+async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() {
+    for (text, refused) in [("b\na\n", None), ("a\nb\na\n", Some(ErrorCode::ChangedSinceRead))] {
+        let tree = test_workspace(&[("f", "a\n")]);
+        read_excerpt(&tree.workspace, "f", None, None).unwrap();
+        tree.write("f", text);
+        let edit = json!({ "path": "f", "old_text": "a", "new_text": "x", "line": 1 });
+        let draft = preview(EditFile, tree, edit).await;
+        assert_eq!(draft.as_ref().err().and_then(ToolError::code), refused, "{text:?}");
+        if let Ok(draft) = draft {
+            assert_eq!(draft.notes[0].to_string(), "f has changed elsewhere since it was read.");
+        }
+    }
+}
+
+/// A client that answers each question alike.
+struct AnsweringClient(SessionHandle, &'static str);
+
+impl OutboxSink for AnsweringClient {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        if let OutboxItem::PermissionRequest(number) = item {
+            let answer = PermissionAnswer::Selected { option_id: self.1.to_owned(), reason: None };
+            self.0.answer_permission(number, answer);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_of_a_change_that_is_rejected_stays_nowhere() {
+    for (answer, is_made) in [("reject", false), ("allow", true)] {
+        let tree = test_workspace_with_undo(&[]);
+        let (output, made) = (tree.outer_folder().join("state/output"), tree.path("new"));
+        let workspace = Arc::new(tree.workspace);
+        let context = Context::new(workspace);
+        let args = json!({ "path": "new", "content": "a line of a large file\n".repeat(20_000) });
+        let client = |session: &SessionHandle| AnsweringClient(session.clone(), answer);
+        run_whole_call(client, context, "write_file", args).await;
+        assert_eq!(made.exists(), is_made, "{answer}");
+        let sessions = std::fs::read_dir(output).unwrap().map(|session| session.unwrap().path());
+        let files: usize =
+            sessions.map(|session| std::fs::read_dir(session).unwrap().count()).sum();
+        assert_eq!(files, usize::from(is_made), "{answer}");
+    }
+}

@@ -1,0 +1,300 @@
+//! Files that something else changes while somebody is asked about a call: what is asked again, and
+//! what is done.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use acp_lifecycle::{
+    CallOutcome, ClientUnreachable, OutboxItem, OutboxSink, PermissionAnswer, SessionHandle,
+};
+use acp_types::{Content, FileChange, ToolCallReport};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::run_whole_call;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace};
+use crate::{ClientError, Context, TextBackend, Workspace};
+
+/// What somebody else does to the files while the client is asked, by how often it was before.
+type ConcurrentChange = fn(&TestWorkspace, u32);
+
+/// A client that allows once, after somebody else did something.
+struct ApprovingClient {
+    session: SessionHandle,
+    tree: Arc<TestWorkspace>,
+    meanwhile: ConcurrentChange,
+    asked: Arc<AtomicU32>,
+    /// The change that was shown with each question.
+    shown: Arc<Mutex<Vec<Option<FileChange>>>>,
+}
+
+impl OutboxSink for ApprovingClient {
+    fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
+        if let OutboxItem::PermissionRequest(number) = item {
+            let call = self
+                .session
+                .update(|session, _| session.permission_request(number).unwrap().call.clone());
+            let change = change(&self.session.tool_call(&call).unwrap());
+            self.shown.lock().unwrap().push(change);
+            (self.meanwhile)(&self.tree, self.asked.fetch_add(1, Ordering::Relaxed));
+            let answer = PermissionAnswer::Selected { option_id: "allow".to_owned(), reason: None };
+            self.session.answer_permission(number, answer);
+        }
+        Ok(())
+    }
+}
+
+/// An editor that holds what the disk holds, unless there is a buffer: a file too, for the tests.
+#[derive(Debug)]
+struct FakeEditor {
+    buffer: PathBuf,
+    asked: Arc<AtomicU32>,
+}
+
+impl TextBackend for FakeEditor {
+    fn can_write(&self) -> bool {
+        true
+    }
+
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let text = fs::read_to_string(&self.buffer).or_else(|_| fs::read_to_string(path));
+        ready(text.map_err(|error| ClientError::new(&error.to_string()))).boxed()
+    }
+
+    fn write<'a>(&'a self, _: &'a Path, text: &'a str) -> BoxFuture<'a, Result<(), ClientError>> {
+        fs::write(&self.buffer, text).unwrap();
+        ready(Ok(())).boxed()
+    }
+}
+
+fn change(report: &ToolCallReport) -> Option<FileChange> {
+    report.content.iter().find_map(|content| match content {
+        Content::Change(change) => Some(change.clone()),
+        _ => None,
+    })
+}
+
+struct ChangedCallRecord {
+    ended: CallOutcome,
+    report: ToolCallReport,
+    shown: Vec<Option<FileChange>>,
+    tree: Arc<TestWorkspace>,
+    /// How often the client was asked what it holds.
+    texts_asked: u32,
+}
+
+impl ChangedCallRecord {
+    /// The code of the error that it ended with; none if it completed.
+    fn code(&self) -> Option<&str> {
+        self.report.raw_output.as_ref()?.get("code")?.as_str()
+    }
+
+    fn asked(&self) -> usize {
+        self.shown.len()
+    }
+}
+
+/// Lives the life of a call on a file `f` of ten lines.
+async fn run_call_with_change(
+    tool: &str,
+    args: Value,
+    meanwhile: ConcurrentChange,
+) -> ChangedCallRecord {
+    let tree = test_workspace(&[("f", LINES)]);
+    let cwd = tree.workspace.cwd().to_owned();
+    let workspace = Workspace::new(cwd, Vec::new()).unwrap();
+    let workspace = Arc::new(workspace.with_state_folder(&tree.outer_folder().join("state")));
+    let (buffer, asked) = (editor_buffer(&tree), Arc::default());
+    let text: Arc<dyn TextBackend> = Arc::new(FakeEditor { buffer, asked: Arc::clone(&asked) });
+    let context = Context { workspace, env: Arc::default(), text: Some(text), terminal: None };
+    let (tree, shown) = (Arc::new(tree), Arc::default());
+    let client = |session: &SessionHandle| ApprovingClient {
+        session: session.clone(),
+        tree: Arc::clone(&tree),
+        meanwhile,
+        asked: Arc::default(),
+        shown: Arc::clone(&shown),
+    };
+    let (ended, report) = run_whole_call(client, context, tool, args).await;
+    let shown = shown.lock().unwrap().clone();
+    let texts_asked = asked.load(Ordering::Relaxed);
+    ChangedCallRecord { ended, report, shown, tree, texts_asked }
+}
+
+fn editor_buffer(tree: &TestWorkspace) -> PathBuf {
+    tree.outer_folder().join("buffer")
+}
+
+const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
+
+fn edit() -> Value {
+    json!({ "path": "f", "old_text": "9\n", "new_text": "nine\n" })
+}
+
+/// Puts a line before the others, the first time.
+fn insert_line_above(tree: &TestWorkspace, before: u32) {
+    if before == 0 {
+        tree.write("f", format!("0\n{LINES}"));
+    }
+}
+
+/// Changes a line that is shown beside the one that changes, the first time.
+fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
+    if before == 0 {
+        tree.write("f", LINES.replace("8\n", "eight\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now() {
+    let life = run_call_with_change("edit_file", edit(), insert_line_above).await;
+    assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
+    assert_eq!(life.tree.read("f"), format!("0\n{}", LINES.replace('9', "nine")));
+    // The user sees where it was made.
+    assert_eq!(life.report.locations[0].line().map(u32::from), Some(10));
+    let (before, now) = (life.shown[0].as_ref().unwrap(), change(&life.report).unwrap());
+    assert_eq!((before.hunks[0].old_start, now.hunks[0].old_start), (6, 7));
+    assert_eq!(before.hunks[0].lines, now.hunks[0].lines);
+}
+
+#[tokio::test]
+async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
+    let numbered = json!({ "path": "f", "old_text": "9\n", "new_text": "n\n", "occurrence": 1 });
+    let near = json!({ "path": "f", "old_text": "9\n", "new_text": "n\n", "line": 9 });
+    for (tool, args, meanwhile, after) in [
+        (
+            "edit_file",
+            edit(),
+            change_neighbouring_line as ConcurrentChange,
+            "1\n2\n3\n4\n5\n6\n7\neight\nnine\n10\n",
+        ),
+        // It may be another one by now.
+        ("edit_file", numbered, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
+        ("edit_file", near, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
+        ("write_file", json!({ "path": "f", "content": "new\n" }), insert_line_above, "new\n"),
+    ] {
+        let life = run_call_with_change(tool, args.clone(), meanwhile).await;
+        assert_eq!((life.code(), life.asked()), (None, 2), "{args}: {}", life.ended.text);
+        assert_eq!(life.tree.read("f"), after, "{args}");
+        assert!(life.shown[0] != life.shown[1], "{args}: the same is shown");
+        let said = serde_json::to_string(&life.report.content).unwrap();
+        assert!(said.contains("after it was permitted"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn what_goes_is_what_was_asked_about_last() {
+    let gone = json!({ "path": "f" });
+    let moved = json!({ "from": "f", "to": "g" });
+    for (tool, args) in [("delete_path", gone), ("move_path", moved)] {
+        let life = run_call_with_change(tool, args, insert_line_above).await;
+        assert_eq!((life.code(), life.asked()), (None, 2), "{tool}: {}", life.ended.text);
+        assert!(!life.tree.path("f").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_any_more_or_is_never_the_same_is_told_to_the_model() {
+    for (meanwhile, code, asked) in [
+        ((|tree, _| tree.write("f", LINES.replace('9', ""))) as ConcurrentChange, "no_match", 1),
+        (|tree, _| tree.write("f", format!("9\n{LINES}")), "ambiguous_match", 1),
+        (|tree, _| fs::remove_file(tree.path("f")).unwrap(), "not_found", 1),
+        (
+            |tree, before| tree.write("f", LINES.replace('8', &format!("8 {before}"))),
+            "changed_since_preview",
+            3,
+        ),
+    ] {
+        let life = run_call_with_change("edit_file", edit(), meanwhile).await;
+        assert_eq!((life.code(), life.asked()), (Some(code), asked), "{}", life.ended.text);
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_has_done_meanwhile_is_shown_as_done_by_nobody() {
+    let edit = json!({ "path": "f", "old_text": "8\n9\n10\n", "new_text": "8\nnine\n10\n" });
+    let done = |tree: &TestWorkspace, _| tree.write("f", LINES.replace("9\n", "nine\n"));
+    let life = run_call_with_change("edit_file", edit, done).await;
+    assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
+    let says = "Nothing was changed in f: its new_text is there already, at line 8.";
+    assert!(life.ended.text.contains(says), "{}", life.ended.text);
+    assert!(format!("{:?}", life.report.content).contains(says), "{:?}", life.report.content);
+    assert_eq!(change(&life.report), None, "{:?}", life.report.content);
+}
+
+#[tokio::test]
+async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
+    let written = json!({
+        "file_path": "f", "why": "it fits", "edits": [{ "old_string": "9", "new_string": "nine" }],
+    });
+    let life = run_call_with_change("edit_file", written.clone(), |_, _| ()).await;
+    assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
+    assert_eq!(life.tree.read("f"), LINES.replace('9', "nine"));
+    assert_eq!((life.report.raw_input.as_ref(), &*life.report.title), (Some(&written), "Edit f"));
+    let note = "The argument why is unknown and was ignored.";
+    assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
+    // What failed says so too, and nothing is done where two names differ.
+    let missing = json!({ "path": "f", "old_str": "no such line", "new_str": "x", "why": "" });
+    let life = run_call_with_change("edit_file", missing, |_, _| ()).await;
+    assert_eq!(life.code(), Some("no_match"), "{}", life.ended.text);
+    assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
+    let both = json!({ "path": "f", "file_path": "g", "old_text": "9", "new_text": "x" });
+    let life = run_call_with_change("edit_file", both, |_, _| ()).await;
+    assert_eq!((life.code(), life.asked()), (Some("invalid_arguments"), 0), "{}", life.ended.text);
+    assert!(life.ended.text.contains("path and "), "{}", life.ended.text);
+    // A line that is inserted rests on the number of a line.
+    let insert = json!({ "path": "f", "old_text": "", "new_text": "0", "line": "1" });
+    let life = run_call_with_change("edit_file", insert, insert_line_above).await;
+    assert_eq!((life.code(), life.asked()), (None, 2), "{}", life.ended.text);
+}
+
+/// An editor that loses the last line end when it reads a file, and in which somebody types.
+fn type_without_last_line_end(tree: &TestWorkspace, before: u32) {
+    if before == 0 {
+        fs::write(editor_buffer(tree), format!("0\n{}", LINES.trim_end())).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_last_line_end_that_an_editor_lost_is_written_back_with_an_edit() {
+    for (args, after) in [
+        (edit(), format!("0\n{}", LINES.replace('9', "nine"))),
+        (
+            json!({ "path": "f", "old_text": "9\n10\n", "new_text": "x\n" }),
+            "0\n1\n2\n3\n4\n5\n6\n7\n8\nx\n".to_owned(),
+        ),
+    ] {
+        let life =
+            run_call_with_change("edit_file", args.clone(), type_without_last_line_end).await;
+        assert_eq!(life.code(), None, "{args}: {}", life.ended.text);
+        assert_eq!(fs::read_to_string(editor_buffer(&life.tree)).unwrap(), after, "{args}");
+    }
+}
+
+/// Somebody types into the editor, the first time.
+fn type_into_editor(tree: &TestWorkspace, before: u32) {
+    if before == 0 {
+        fs::write(editor_buffer(tree), format!("0\n{LINES}")).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_typed_while_the_change_is_looked_at_is_neither_lost_nor_passed_over() {
+    let whole = json!({ "path": "f", "content": "new\n" });
+    let edited = format!("0\n{}", LINES.replace('9', "nine"));
+    for (tool, args, after) in [("edit_file", edit(), &edited[..]), ("write_file", whole, "new\n")]
+    {
+        let life = run_call_with_change(tool, args.clone(), type_into_editor).await;
+        assert_eq!((life.code(), life.asked()), (None, 2), "{tool}: {}", life.ended.text);
+        assert_eq!(life.tree.read("f"), LINES, "{tool}: the disk is another text than the editor");
+        assert_eq!(fs::read_to_string(editor_buffer(&life.tree)).unwrap(), after, "{tool}");
+        assert!(life.ended.text.contains("not saved"), "{tool}: {}", life.ended.text);
+        // Where nobody types it is asked for the preview and for the change, and no more.
+        assert_eq!(run_call_with_change(tool, args, |_, _| ()).await.texts_asked, 2, "{tool}");
+    }
+}

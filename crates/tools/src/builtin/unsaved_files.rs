@@ -1,0 +1,447 @@
+//! The texts of files that the client holds, where they differ from the disk.
+//!
+//! A call works on the disk, unless the client holds another text of the file: then it reads that
+//! one, and changes it by the client. What differs is told, to the model and in the request for
+//! permission; nothing that is not saved is overwritten without that. The client is asked only
+//! about files that the disk would be asked about, after the same check of the path.
+
+mod text_comparison;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use futures::{StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{ErrorCode, ToolError};
+use crate::files::content_hash::ContentHash;
+use crate::files::encoding::DecodedText;
+use crate::files::state::undo_entry::{FileOperation, UndoEntry};
+use crate::files::workspace::{Workspace, WorkspacePath};
+use crate::files::write::{PreImage, read_whole};
+use crate::limits::{MAX_CLIENT_TEXT_BYTES, MAX_CONCURRENT_CLIENT_TEXTS};
+use crate::note::Note;
+use crate::tool::Context;
+use crate::tool::backend::TextBackend;
+
+use self::text_comparison::{TextComparison, compare_with_disk, lost_line_end};
+
+/// What the client holds of the files of one call, where that is not what the disk holds.
+#[derive(Debug, Default)]
+pub(crate) struct UnsavedTexts {
+    texts: Vec<UnsavedText>,
+    unknown_texts: Vec<UnknownText>,
+}
+
+/// A file that it could not be asked about.
+#[derive(Debug)]
+struct UnknownText {
+    /// The real place.
+    real_path: PathBuf,
+    shown: String,
+    /// As the end of a sentence.
+    reason: Note,
+    /// Whether it holds another text, with holes: neither that text nor the disk's may be written.
+    is_garbled: bool,
+}
+
+#[derive(Debug)]
+struct UnsavedText {
+    /// The real place.
+    real_path: PathBuf,
+    shown: String,
+    text: String,
+    /// The last line end, which the client lost when it read the file.
+    lost_line_end: &'static str,
+    /// Whether there is a file on the disk.
+    is_on_disk: bool,
+}
+
+impl UnsavedTexts {
+    /// Asks the client about a file that a call reads.
+    pub(crate) async fn query_for_read(context: &Context, at: &WorkspacePath) -> Self {
+        Self::query(context, vec![at.clone()]).await
+    }
+
+    async fn query(context: &Context, places: Vec<WorkspacePath>) -> Self {
+        let mut held = Self::default();
+        let Some(backend) = &context.text else { return held };
+        let asked: Vec<_> =
+            places.into_iter().map(|at| query_client(context, &**backend, at)).collect();
+        let mut answers = stream::iter(asked).buffered(MAX_CONCURRENT_CLIENT_TEXTS);
+        while let Some(answer) = answers.next().await {
+            match answer {
+                ClientText::SameAsDisk => {}
+                ClientText::Unsaved(text) => held.texts.push(text),
+                ClientText::Unknown(doubt) => held.unknown_texts.push(doubt),
+            }
+        }
+        held
+    }
+
+    /// Asks the client about the files of a call that would change them.
+    ///
+    /// # Errors
+    ///
+    /// `unsaved_changes` if it holds a text that it takes no other for, or one that is not whole.
+    pub(crate) async fn query_for_change(
+        context: &Context,
+        given: &[String],
+    ) -> Result<Self, ToolError> {
+        if context.text.is_none() {
+            return Ok(Self::default());
+        }
+        let given = given.to_vec();
+        let looked = context.run_blocking(move |workspace| {
+            // Each file once, whatever its names. What is wrong with a path, the tool itself says.
+            let mut known = BTreeSet::new();
+            let places = given.iter().filter_map(|given| workspace.inspect(given).ok());
+            let is_new = |at: &WorkspacePath| {
+                workspace.canonicalize(at).is_ok_and(|real| known.insert(real.path().to_owned()))
+            };
+            Ok(places.filter(is_new).collect())
+        });
+        let held = Self::query(context, looked.await?).await;
+        if let Some(UnknownText { shown, .. }) =
+            held.unknown_texts.iter().find(|doubt| doubt.is_garbled)
+        {
+            let message = format!(
+                "{shown} has changes in the editor that are not saved, and characters are missing \
+                 there that the editor could not decode: written back, they would be lost. Ask the \
+                 user to save the file in its encoding or to give the changes up, then read the \
+                 file again"
+            );
+            return Err(ToolError::recoverable(ErrorCode::UnsavedChanges, message));
+        }
+        let writes = context.text.as_ref().is_some_and(|backend| backend.can_write());
+        match held.texts.first().filter(|_| !writes) {
+            None => Ok(held),
+            Some(UnsavedText { shown, .. }) => {
+                let message = format!(
+                    "{shown} has changes in the editor that are not saved, and they cannot be \
+                     changed from here. Ask the user to save them or to give them up, then read \
+                     the file again"
+                );
+                Err(ToolError::recoverable(ErrorCode::UnsavedChanges, message))
+            }
+        }
+    }
+
+    /// Returns the text that the client holds of a file, by its real place, if it is another one
+    /// than the disk's.
+    pub(crate) fn unsaved_text(&self, real: &Path) -> Option<&str> {
+        self.texts.iter().find(|held| held.real_path == real).map(|held| held.text.as_str())
+    }
+
+    /// Returns the line end that this text lacks only because the client lost it.
+    pub(crate) fn lost_line_end(&self, real: &Path) -> &'static str {
+        self.texts.iter().find(|held| held.real_path == real).map_or("", |held| held.lost_line_end)
+    }
+
+    /// Returns that text, where the client was asked about one file only.
+    pub(crate) fn single_text(&self) -> Option<&str> {
+        self.texts.first().map(|held| held.text.as_str())
+    }
+
+    /// Whether the client held just what the disk holds of a file, by its real place. Of what it
+    /// could not tell, whoever permits the change has heard.
+    pub(crate) fn is_same_on_disk(&self, real: &Path) -> bool {
+        self.unsaved_text(real).is_none()
+            && self.unknown_texts.iter().all(|doubt| doubt.real_path != real)
+    }
+
+    /// Returns what whoever permits a change is to know, and the model too, one sentence each.
+    pub(crate) fn change_notes(&self) -> Vec<Note> {
+        let held = self.texts.iter().map(|UnsavedText { shown, is_on_disk, .. }| {
+            let key = if *is_on_disk { "unsaved" } else { "not-on-disk" };
+            Note::new(key).with("path", shown)
+        });
+        held.chain(self.unknown_notes()).collect()
+    }
+
+    /// Returns what the model is to know of what it reads, one sentence each.
+    pub(crate) fn read_notes(&self) -> Vec<String> {
+        let held = self.texts.iter().map(|UnsavedText { is_on_disk, .. }| match is_on_disk {
+            true => {
+                "these are the lines in the user's editor, not all of which are saved: the \
+                     file on the disk differs"
+            }
+            false => "these are the lines in the user's editor: the file is not on the disk yet",
+        });
+        let doubts = self.unknown_notes().map(|note| note.to_string());
+        held.map(str::to_owned).chain(doubts).collect()
+    }
+
+    fn unknown_notes(&self) -> impl Iterator<Item = Note> {
+        let doubt = |UnknownText { shown, reason: why, .. }: &UnknownText| {
+            Note::new("unknown").with("path", shown).with_notes("why", [why.clone()], "")
+        };
+        self.unknown_texts.iter().map(doubt)
+    }
+}
+
+/// Checks that the client still holds what the disk holds of files, just before they are written
+/// there: somebody may have typed while the change was looked at.
+///
+/// # Errors
+///
+/// `changed_since_preview` if it holds another text of one by now, or does not say; `cancelled`.
+pub(crate) async fn require_saved(
+    context: &Context,
+    files: Vec<WorkspacePath>,
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let asked = cancel.run_until_cancelled(UnsavedTexts::query(context, files)).await;
+    let held = asked.ok_or_else(|| {
+        ToolError::recoverable(
+            ErrorCode::Cancelled,
+            "cancelled before the editor said what it holds",
+        )
+    })?;
+    let texts = held.texts.iter().map(|held| &held.shown);
+    match texts.chain(held.unknown_texts.iter().map(|doubt| &doubt.shown)).next() {
+        None => Ok(()),
+        Some(shown) => {
+            let message = format!(
+                "{shown} was changed in the editor since the change was previewed, and that is not \
+                 saved. Read it again"
+            );
+            Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message))
+        }
+    }
+}
+
+/// What the client says of one file.
+enum ClientText {
+    SameAsDisk,
+    Unsaved(UnsavedText),
+    Unknown(UnknownText),
+}
+
+async fn query_client(
+    context: &Context,
+    backend: &dyn TextBackend,
+    at: WorkspacePath,
+) -> ClientText {
+    if at.path().to_str().is_none() {
+        // No request can name it, so no client holds it.
+        return ClientText::SameAsDisk;
+    }
+    let place = at.clone();
+    // What is wrong with it, the tool itself says.
+    let asked = context.run_blocking(move |workspace| DiskFile::read(workspace, &place)).await;
+    let Ok(Some(DiskFile { real_path: real, content: disk })) = asked else {
+        return ClientText::SameAsDisk;
+    };
+    let shown = context.workspace.display(at.path());
+    let disk = match disk {
+        DiskContent::Missing => None,
+        DiskContent::Text(text) => Some(text),
+        DiskContent::TooLarge => {
+            let why = Note::new("unknown-too-large");
+            return ClientText::Unknown(UnknownText {
+                real_path: real,
+                shown,
+                reason: why,
+                is_garbled: false,
+            });
+        }
+    };
+    match backend.read(at.path()).await {
+        Ok(text) => match compare_with_disk(&text, disk.as_ref()) {
+            TextComparison::Same => ClientText::SameAsDisk,
+            TextComparison::Different => {
+                let end = disk.as_ref().map_or("", |disk| lost_line_end(&text, disk.as_str()));
+                ClientText::Unsaved(UnsavedText {
+                    real_path: real,
+                    shown,
+                    text,
+                    lost_line_end: end,
+                    is_on_disk: disk.is_some(),
+                })
+            }
+            TextComparison::Garbled => {
+                let why = Note::new("unknown-garbled");
+                ClientText::Unknown(UnknownText {
+                    real_path: real,
+                    shown,
+                    reason: why,
+                    is_garbled: true,
+                })
+            }
+        },
+        // It does not know the file either.
+        Err(_) if disk.is_none() => ClientText::SameAsDisk,
+        Err(error) => {
+            let why = Note::from(error.to_string());
+            ClientText::Unknown(UnknownText {
+                real_path: real,
+                shown,
+                reason: why,
+                is_garbled: false,
+            })
+        }
+    }
+}
+
+/// A file that the client may be asked about.
+struct DiskFile {
+    real_path: PathBuf,
+    content: DiskContent,
+}
+
+/// What the disk holds of it.
+enum DiskContent {
+    Missing,
+    Text(DecodedText),
+    TooLarge,
+}
+
+impl DiskFile {
+    /// None for what is no text: editors hold none of it, and the tools refuse it.
+    fn read(workspace: &Workspace, at: &WorkspacePath) -> Result<Option<Self>, ToolError> {
+        let real = workspace.canonicalize(at)?.path().to_owned();
+        let disk = match read_whole(workspace, at, MAX_CLIENT_TEXT_BYTES) {
+            Err(error) if error.code() == Some(ErrorCode::TooLarge) => Some(DiskContent::TooLarge),
+            Err(error) => return Err(error),
+            Ok(PreImage::Missing) => Some(DiskContent::Missing),
+            Ok(PreImage::Bytes(bytes)) => {
+                DecodedText::decode(at.given(), bytes).ok().map(DiskContent::Text)
+            }
+        };
+        Ok(disk.map(|disk| Self { real_path: real, content: disk }))
+    }
+}
+
+/// A text of the client's, as a preview found it and as it shall be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientRewrite<'a> {
+    pub(crate) at: &'a WorkspacePath,
+    /// The real place, as the preview found it.
+    pub(crate) real_path: &'a Path,
+    pub(crate) expected_text: &'a str,
+    /// The last line end that `found` lacks because the client lost it: it is put back with it.
+    pub(crate) lost_line_end: &'static str,
+    pub(crate) new_text: &'a str,
+}
+
+/// Changes texts by the client, all or none.
+///
+/// # Errors
+///
+/// `changed_since_preview` if the client holds another text by now; `io` if it did not take one, and
+/// `cancelled` if that came between two, with those before put back.
+pub(crate) async fn rewrite_in_client(
+    context: &Context,
+    texts: &[ClientRewrite<'_>],
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let Some(backend) = context.text.as_deref().filter(|_| !texts.is_empty()) else {
+        return Ok(());
+    };
+    for text in texts {
+        text.require_unchanged(context, backend).await?;
+    }
+    for (place, ClientRewrite { at, new_text: text, .. }) in texts.iter().enumerate() {
+        if cancel.is_cancelled() {
+            let left = restore_in_client(context, &texts[..place]).await;
+            let message = format!("cancelled before all texts were changed in the editor{left}");
+            return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
+        }
+        if let Err(error) = backend.write(at.path(), text).await {
+            let left = restore_in_client(context, &texts[..place]).await;
+            let message = format!(
+                "the editor did not take the change of {}: {error}. Read the file again to see \
+                 what it holds{left}",
+                at.given()
+            );
+            return Err(ToolError::recoverable(ErrorCode::Io, message));
+        }
+    }
+    Ok(())
+}
+
+/// Remembers texts that the client was told, once nothing of the call can fail any more.
+pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_>]) {
+    for text in texts {
+        text.record(context).await;
+    }
+}
+
+/// Tells the client the texts again that were changed, the last first; returns what to say about
+/// those that it did not take.
+pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<'_>]) -> String {
+    let Some(backend) = &context.text else { return String::new() };
+    let mut left = String::new();
+    for ClientRewrite { at, expected_text: found, lost_line_end: end, .. } in texts.iter().rev() {
+        if backend.write(at.path(), &format!("{found}{end}")).await.is_err() {
+            left.push_str(&format!(". {} could not be put back in the editor", at.given()));
+        }
+    }
+    left
+}
+
+impl ClientRewrite<'_> {
+    /// Checks that the path still leads to the file that was shown, and that its text is that one.
+    async fn require_unchanged(
+        &self,
+        context: &Context,
+        backend: &dyn TextBackend,
+    ) -> Result<(), ToolError> {
+        let changed = |why: &str| {
+            let message = format!("{} {why}. Read it again", self.at.given());
+            ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
+        };
+        let at = self.at.clone();
+        let real = context.run_blocking(move |workspace| workspace.canonicalize(&at)).await?;
+        if real.path() != self.real_path {
+            return Err(changed("leads to another file than when the change was previewed"));
+        }
+        match backend.read(self.at.path()).await {
+            Ok(text) if text == self.expected_text => Ok(()),
+            Ok(_) => Err(changed("was changed in the editor since the change was previewed")),
+            Err(error) => {
+                let given = self.at.given();
+                let message = format!("the editor does not say what it holds of {given}: {error}");
+                Err(ToolError::recoverable(ErrorCode::Io, message))
+            }
+        }
+    }
+
+    /// Remembers what the file holds now: the client may have saved it, in its own way. Where it is
+    /// saved as it was told, the change can be undone like any other.
+    async fn record(&self, context: &Context) {
+        let path = self.real_path.to_owned();
+        let (found, text) =
+            (format!("{}{}", self.expected_text, self.lost_line_end), self.new_text.to_owned());
+        let note = move |workspace: &Workspace| {
+            // The client may have put another file in its place.
+            let disk =
+                read_whole(workspace, &workspace.inspect_path(&path)?, MAX_CLIENT_TEXT_BYTES)?;
+            let is_saved = |bytes: &[u8]| {
+                let disk = DecodedText::decode("", bytes.to_vec());
+                disk.is_ok_and(|disk| compare_with_disk(&text, Some(&disk)) == TextComparison::Same)
+            };
+            let saved = disk.bytes().filter(|bytes| is_saved(bytes));
+            let after = ContentHash::of_bytes(saved.unwrap_or(text.as_bytes()));
+            workspace.known_hashes().record(&path, after);
+            if saved == Some(text.as_bytes())
+                && let Ok(Some(before)) = workspace.undo_store().write_backup(found.as_bytes())
+            {
+                workspace.undo_store().push(UndoEntry {
+                    operations: vec![FileOperation::Replaced {
+                        path,
+                        backup: before,
+                        hash_after: after,
+                    }],
+                });
+            }
+            Ok(())
+        };
+        // What cannot be read is not known, and the next call says why.
+        drop(context.run_blocking(note).await);
+    }
+}
+
+#[cfg(test)]
+mod tests;

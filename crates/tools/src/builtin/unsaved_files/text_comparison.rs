@@ -1,0 +1,207 @@
+//! Whether the text that a client holds is the one on the disk, whatever became of it on the way. It
+//! knows nothing of clients.
+
+use std::borrow::Cow;
+
+use encoding_rs::WINDOWS_1252;
+
+use crate::files::encoding::DecodedText;
+
+/// What a client's text is beside that of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TextComparison {
+    /// The same, but for what clients lose or change when they read a file: the byte order mark, the
+    /// kind of the line ends, the last line end, bytes that they cannot decode.
+    Same,
+    /// Another one.
+    Different,
+    /// Another one, with holes where the client could not decode the file: written back, it would
+    /// damage it.
+    Garbled,
+}
+
+/// Compares a client's text with that of the disk, which may have none.
+pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> TextComparison {
+    let Some(disk) = disk else {
+        return if client.is_empty() { TextComparison::Same } else { TextComparison::Different };
+    };
+    let (bytes, text) = (disk.bytes(), disk.as_str());
+    if client.as_bytes() == bytes
+        || equals_except_last_line_end(&normalise(client), &normalise(text))
+    {
+        return TextComparison::Same;
+    }
+    let held = merge_holes(&normalise(client));
+    let is_read = |reading: Cow<'_, str>| {
+        equals_except_last_line_end(&held, &merge_holes(&normalise(&reading)))
+    };
+    if matches_with_holes(&held, &normalise(text)) || possible_decodings(bytes).any(is_read) {
+        return TextComparison::Same;
+    }
+    let holes = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
+    let is_emptied = disk.encoding().is_some() && client.is_ascii() && !text.is_ascii();
+    if is_emptied || holes(client) > holes(text) {
+        TextComparison::Garbled
+    } else {
+        TextComparison::Different
+    }
+}
+
+/// Returns the line end that the last line of a client's text lacks and that of the disk has: clients
+/// that lose it when they read a file would leave it out when the text is written back.
+pub(super) fn lost_line_end(client: &str, disk: &str) -> &'static str {
+    let end = |text: &str| ["\r\n", "\n", "\r"].into_iter().find(|end| text.ends_with(end));
+    if client.is_empty() || end(client).is_some() {
+        return "";
+    }
+    // Where the client shows lines with other ends than the disk, it is one of these.
+    let shown = client.rfind('\n').and_then(|at| end(&client[..=at]));
+    end(disk).map_or("", |lost| shown.unwrap_or(lost))
+}
+
+/// Returns what a client may read that takes bytes for UTF-8 which are not, or UTF-8 for bytes of an
+/// older encoding.
+fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
+    let lossy = String::from_utf8_lossy(bytes);
+    // Of UTF-8 nothing is left out by a client that cannot decode something.
+    let is_utf8 = matches!(lossy, Cow::Borrowed(_));
+    let without = (!is_utf8).then(|| {
+        let whole = bytes.utf8_chunks().map(|chunk| chunk.valid());
+        Cow::Owned(whole.collect())
+    });
+    let latin = Cow::Owned(bytes.iter().copied().map(char::from).collect());
+    let (windows, _) = WINDOWS_1252.decode_without_bom_handling(bytes);
+    [lossy, latin, windows].into_iter().chain(without)
+}
+
+/// Whether two texts are the same, but for the last line end.
+fn equals_except_last_line_end(one: &str, other: &str) -> bool {
+    one == other || one.strip_suffix('\n') == Some(other) || other.strip_suffix('\n') == Some(one)
+}
+
+/// Whether a text with holes is another one but for them, each of which stands for some characters
+/// that are not ASCII; and but for the last line end.
+fn matches_with_holes(holed: &str, whole: &str) -> bool {
+    let [holed, whole] = [holed, whole].map(|text| text.strip_suffix('\n').unwrap_or(text));
+    let (mut holed, mut whole) = (holed.chars().peekable(), whole.chars().peekable());
+    while let Some(letter) = holed.next() {
+        let there = whole.next();
+        if letter != char::REPLACEMENT_CHARACTER {
+            if there != Some(letter) {
+                return false;
+            }
+            continue;
+        }
+        if there.is_none_or(|there| there.is_ascii()) {
+            return false;
+        }
+        let after = holed.peek().copied();
+        while whole.next_if(|there| !there.is_ascii() && Some(*there) != after).is_some() {}
+    }
+    whole.next().is_none()
+}
+
+fn normalise(text: &str) -> String {
+    text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// Makes one of several holes beside each other: clients differ in how many bytes one stands for.
+fn merge_holes(text: &str) -> String {
+    let mut merged = String::with_capacity(text.len());
+    for letter in text.chars() {
+        let is_again = letter == char::REPLACEMENT_CHARACTER && merged.ends_with(letter);
+        if !is_again {
+            merged.push(letter);
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{TextComparison, compare_with_disk, lost_line_end, possible_decodings};
+    use crate::files::encoding::DecodedText;
+
+    fn comparison(client: &str, disk: &[u8]) -> TextComparison {
+        compare_with_disk(client, Some(&DecodedText::decode("f", disk.to_vec()).unwrap()))
+    }
+
+    #[test]
+    fn what_clients_lose_is_no_change_and_what_users_write_is_one() {
+        let latin = b"na\xefve caf\xe9, tr\xe8s bon, \xe0 bient\xf4t\n";
+        for (client, disk, expected) in [
+            ("a\n", &b"a\n"[..], TextComparison::Same),
+            ("a", b"a\n", TextComparison::Same),
+            ("a\n", b"a", TextComparison::Same),
+            ("a\nb", b"\xef\xbb\xbfa\r\nb\r\n", TextComparison::Same),
+            ("\u{feff}a\r\nb\r\n", b"a\nb", TextComparison::Same),
+            ("a", b"a\n\n", TextComparison::Different),
+            ("", b"a\n", TextComparison::Different),
+            ("a \n", b"a\n", TextComparison::Different),
+            ("a\n\nb\n", b"a\nb\n", TextComparison::Different),
+            // UTF-8 that a client takes for Latin-1, and what its user wrote.
+            ("Ã©tÃ©\n", "été\n".as_bytes(), TextComparison::Same),
+            ("ete\n", "été\n".as_bytes(), TextComparison::Different),
+            ("t\n", "été\n".as_bytes(), TextComparison::Different),
+            ("\u{fffd}t\u{fffd}\n", "été\n".as_bytes(), TextComparison::Same),
+            ("\u{fffd}t\u{fffd} new\n", "été\n".as_bytes(), TextComparison::Garbled),
+            ("a \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Same),
+            ("b \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Different),
+            // Latin-1 that it takes for UTF-8.
+            ("naïve café, très bon, à bientôt\n", latin, TextComparison::Same),
+            (
+                "na\u{fffd}ve caf\u{fffd}, tr\u{fffd}s bon, \u{fffd} bient\u{fffd}t",
+                latin,
+                TextComparison::Same,
+            ),
+            ("nave caf, trs bon,  bientt\n", latin, TextComparison::Same),
+            ("nave caf, trs bon,  bientt!\n", latin, TextComparison::Garbled),
+            ("na\u{fffd}ve new\n", latin, TextComparison::Garbled),
+            ("naïve new\n", latin, TextComparison::Different),
+        ] {
+            assert_eq!(comparison(client, disk), expected, "{client:?} {disk:?}");
+        }
+        assert_eq!(compare_with_disk("", None), TextComparison::Same);
+        assert_eq!(compare_with_disk("a", None), TextComparison::Different);
+    }
+
+    #[test]
+    fn only_a_last_line_end_that_the_disk_has_is_lost() {
+        for (client, disk, expected) in [
+            ("a\nnew", "a\nb\n", "\n"),
+            ("a\r\nnew", "a\r\nb\r\n", "\r\n"),
+            ("a\nnew", "a\r\nb\r\n", "\n"),
+            ("new", "a\r\n", "\r\n"),
+            ("new", "a\r", "\r"),
+            ("new\n", "a\n", ""),
+            ("new", "a", ""),
+            ("", "a\n", ""),
+        ] {
+            assert_eq!(lost_line_end(client, disk), expected, "{client:?} {disk:?}");
+        }
+    }
+
+    proptest! {
+        /// However a client reads a file: what it reads is no change, and a word more is one.
+        #[test]
+        fn no_reading_of_a_file_is_a_change(
+            bytes in prop_oneof![
+                prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), 0x20..=0x7e_u8, 0xa1..=0xff_u8], 0..60),
+                "[a-c\né€𝄞]{0,40}".prop_map(String::into_bytes),
+            ],
+            at in any::<prop::sample::Index>(),
+        ) {
+            let Ok(disk) = DecodedText::decode("f", bytes.clone()) else { return Ok(()) };
+            for reading in possible_decodings(&bytes) {
+                prop_assert_eq!(compare_with_disk(&reading, Some(&disk)), TextComparison::Same);
+                let lines = reading.trim_end_matches('\n');
+                let places: Vec<_> = lines.char_indices().map(|(at, _)| at).chain([lines.len()]).collect();
+                let mut changed = reading.to_string();
+                changed.insert_str(places[at.index(places.len())], "Word");
+                prop_assert_ne!(compare_with_disk(&changed, Some(&disk)), TextComparison::Same);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Why an edit cannot be done, and what to do about it, as the model reads it.
+
+use std::fmt;
+
+use callboard_text::{group_thousands, grouped_count_with_noun};
+
+use super::quote::MatchContext;
+use super::{ComparisonTruncation, NearMiss};
+use crate::error::{ErrorCode, ToolError};
+use crate::limits::{
+    MAX_EDIT_MATCHES_COUNTED, MAX_EDIT_REPLACEMENTS, MAX_EDIT_TIME, MAX_NEAR_MISS_FILE_BYTES,
+    MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES, MAX_WHOLE_FILE_BYTES,
+};
+
+/// Why none of the edits was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EditError {
+    /// The edit that cannot be done, from 1.
+    pub edit_number: usize,
+    /// How many edits there are.
+    pub edit_count: usize,
+    /// Why it cannot be done.
+    pub kind: EditErrorKind,
+}
+
+/// Why an edit cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EditErrorKind {
+    /// The old text is empty, but the file is not.
+    EmptyOldText,
+    /// The old and the new text are equal.
+    SameText,
+    /// They differ in line ends only, and the file does not have those of the old text.
+    SameExceptLineEnds,
+    /// The new text has a carriage return that ends no line, and the file has none.
+    LoneCarriageReturn,
+    /// The new text stands for text that it leaves out.
+    Placeholder {
+        /// The line that does.
+        line: String,
+    },
+    /// The old text is nowhere in the file.
+    NoMatch {
+        /// The places most like it, the best first.
+        near_misses: Vec<NearMiss>,
+        /// What was not compared to find these.
+        truncation: ComparisonTruncation,
+        /// The line of the only place that has the new text as whole lines, if there is one.
+        new_text_line: Option<u32>,
+    },
+    /// The old text is in several places, and only one was meant.
+    Ambiguous {
+        /// In how many, at most 1,000.
+        places: usize,
+        /// The first places.
+        contexts: Vec<MatchContext>,
+    },
+    /// There are fewer places than the number that was asked for.
+    NoSuchOccurrence {
+        /// How many there are.
+        places: usize,
+    },
+    /// The old text was found, and the new one makes no difference there.
+    NoEffect,
+    /// It was cancelled, or took longer than 20 s.
+    CancelledOrTimedOut,
+    /// The new text is to be inserted before a line that the file does not have.
+    NoSuchLine {
+        /// How many lines it has.
+        lines: usize,
+    },
+    /// It is in more than 100,000 places.
+    TooManyMatches,
+    /// The text would have more than 64 MiB afterwards.
+    ResultTooLarge,
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.edit_count > 1 {
+            write!(
+                formatter,
+                "edit {} of {}, so none was done: ",
+                self.edit_number, self.edit_count
+            )?;
+        }
+        self.kind.fmt(formatter)
+    }
+}
+
+impl std::error::Error for EditError {}
+
+impl fmt::Display for EditErrorKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyOldText => formatter.write_str(
+                "old_text is empty, but the file is not. Give the text to be replaced, or the line \
+                 before which new_text is inserted, or use write_file for the whole file",
+            ),
+            Self::SameText => {
+                formatter.write_str("old_text and new_text are equal: nothing to change")
+            }
+            Self::SameExceptLineEnds => formatter.write_str(
+                "old_text and new_text differ in line ends only, and the file does not have those \
+                 of old_text: nothing to change",
+            ),
+            Self::LoneCarriageReturn => formatter.write_str(
+                "new_text has a carriage return (\\r) without a line feed, which the file has \
+                 nowhere. End lines with \\n: they get the line ends of the file",
+            ),
+            Self::Placeholder { line } => write!(
+                formatter,
+                "new_text leaves text out and says so (`{line}`), which would be lost. Give the \
+                 whole text, or replace a smaller part"
+            ),
+            Self::NoMatch { near_misses: near, truncation: uncompared, new_text_line: new_at } => {
+                write_no_match(near, *uncompared, *new_at, formatter)
+            }
+            Self::Ambiguous { places, contexts: around } => {
+                let more = if *places == MAX_EDIT_MATCHES_COUNTED { "at least " } else { "" };
+                write!(
+                    formatter,
+                    "old_text is in {more}{places} places. Give more of the lines around the one \
+                     that is meant, or its number as occurrence, or a line near it as line, or \
+                     replace_all:"
+                )?;
+                for (index, around) in around.iter().enumerate() {
+                    write!(formatter, "\noccurrence {}, line {}:{around}", index + 1, around.line)?;
+                }
+                Ok(())
+            }
+            Self::NoSuchOccurrence { places } => {
+                let places = grouped_count_with_noun(*places as u64, "place", "places");
+                write!(formatter, "old_text is in {places} only; occurrence is too large")
+            }
+            Self::NoEffect => formatter.write_str(
+                "the file would be the same afterwards: old_text was found but for blanks, \
+                 indentation or similar signs, and new_text differs from it in nothing else",
+            ),
+            Self::CancelledOrTimedOut => write!(
+                formatter,
+                "cancelled, or not done after {} seconds. Nothing was changed. Make fewer edits at \
+                 once, or use a command",
+                MAX_EDIT_TIME.as_secs()
+            ),
+            Self::NoSuchLine { lines } => write!(
+                formatter,
+                "the file has {lines} lines. Give a line from 1 to {}",
+                lines.saturating_add(1)
+            ),
+            Self::TooManyMatches => write!(
+                formatter,
+                "old_text is in more than {MAX_EDIT_REPLACEMENTS} places. Give more of what is around them, \
+                 or use a command"
+            ),
+            Self::ResultTooLarge => write!(
+                formatter,
+                "the file would have more than {MAX_WHOLE_FILE_BYTES} bytes afterwards. Replace less, or use \
+                 a command"
+            ),
+        }
+    }
+}
+
+/// Writes what is like an old text that is nowhere, and what was not compared with it.
+fn write_no_match(
+    near: &[NearMiss],
+    uncompared: ComparisonTruncation,
+    new_at: Option<u32>,
+    formatter: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    formatter.write_str("old_text is not in the file")?;
+    match new_at {
+        Some(line) => write!(
+            formatter,
+            ", but new_text is, at line {line}. If this edit was made before, nothing is left to \
+             do."
+        )?,
+        None if !near.is_empty() => formatter.write_str(".")?,
+        None if uncompared == ComparisonTruncation::default() => {
+            formatter.write_str(", nor is anything like it. Read the file again")?;
+        }
+        None => {
+            formatter.write_str(", and nothing like it was found. Read the file again.")?;
+        }
+    }
+    write_nearest(near, formatter)?;
+    if uncompared.old_text {
+        let (lines, bytes) =
+            (MAX_NEAR_MISS_OLD_TEXT_LINES, group_thousands(MAX_NEAR_MISS_OLD_TEXT_BYTES as u64));
+        write!(
+            formatter,
+            "\nOnly the beginning of old_text was compared, up to {lines} lines and {bytes} bytes. \
+             Replace fewer lines at once."
+        )?;
+    }
+    if uncompared.file {
+        let bytes = group_thousands(MAX_NEAR_MISS_FILE_BYTES as u64);
+        write!(
+            formatter,
+            "\nOnly the first {bytes} bytes of the file were searched for lines like it."
+        )?;
+    }
+    Ok(())
+}
+
+impl From<EditError> for ToolError {
+    fn from(error: EditError) -> Self {
+        let code = match error.kind {
+            EditErrorKind::EmptyOldText
+            | EditErrorKind::SameText
+            | EditErrorKind::SameExceptLineEnds
+            | EditErrorKind::LoneCarriageReturn
+            | EditErrorKind::NoEffect
+            | EditErrorKind::NoSuchLine { .. }
+            | EditErrorKind::Placeholder { .. } => ErrorCode::InvalidArguments,
+            EditErrorKind::NoMatch { .. } | EditErrorKind::NoSuchOccurrence { .. } => {
+                ErrorCode::NoMatch
+            }
+            EditErrorKind::Ambiguous { .. } => ErrorCode::AmbiguousMatch,
+            EditErrorKind::CancelledOrTimedOut => ErrorCode::TimedOut,
+            EditErrorKind::TooManyMatches | EditErrorKind::ResultTooLarge => ErrorCode::TooLarge,
+        };
+        Self::recoverable(code, error.to_string())
+    }
+}
+
+/// Writes the places that are most like an old text, and what the best of them is.
+fn write_nearest(near: &[NearMiss], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let [best, others @ ..] = near else { return Ok(()) };
+    let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_partial_line);
+    let lines = match (best.line, best.last_line) {
+        (line, last) if line == last && is_part => format!("A part of line {line} is closest"),
+        (line, last) if line == last => format!("Line {line} is closest"),
+        (line, last) => format!("Lines {line} to {last} are closest"),
+    };
+    let alike = match best.percent {
+        100 => "alike but for white space".to_owned(),
+        percent => format!("{percent} % alike"),
+    };
+    write!(formatter, "\n{lines}, {alike}")?;
+    match &best.quote {
+        Some(quote) => {
+            formatter.write_str(":\n")?;
+            quote.write_with_advice(best.percent, formatter)?;
+        }
+        None => formatter.write_str(".")?,
+    }
+    let others: Vec<_> =
+        others.iter().map(|near| format!("line {} ({} %)", near.line, near.percent)).collect();
+    match &others[..] {
+        [] => Ok(()),
+        others => write!(formatter, "\nLess alike: {}.", others.join(", ")),
+    }
+}

@@ -1,0 +1,77 @@
+//! Takes off the line numbers that `read_file` puts before lines, where they were copied with them.
+
+use std::ops::Range;
+
+/// Returns both texts of an edit without line numbers, if each line of the old one has one and they
+/// follow each other. Of the new text those lines lose theirs that have one of these, or one that
+/// continues them: other numbers are text of the file, such as the first column of a table.
+pub(super) fn strip_line_numbers(old: &str, new: &str) -> Option<(String, String)> {
+    let mut carried: Option<Range<u32>> = None;
+    let mut numbered = |line| {
+        let (number, rest) = split_line_number(line).or_else(|| blank_line_number(line))?;
+        let follows = carried.as_ref().is_none_or(|carried| carried.end == number);
+        let first = carried.as_ref().map_or(number, |carried| carried.start);
+        carried = Some(first..number.checked_add(1)?);
+        follows.then_some(rest)
+    };
+    let old_text: String = old.split_inclusive('\n').map(&mut numbered).collect::<Option<_>>()?;
+    let Range { start, mut end } = carried?;
+    let plain = |line| match split_line_number(line).or_else(|| blank_line_number(line)) {
+        Some((number, rest)) if (start..=end).contains(&number) => {
+            end = end.max(number.saturating_add(1));
+            rest
+        }
+        _ => line,
+    };
+    (!old_text.trim().is_empty())
+        .then(|| (old_text, new.split_inclusive('\n').map(plain).collect()))
+}
+
+/// Parts a line in its number and the rest behind the tab.
+fn split_line_number(line: &str) -> Option<(u32, &str)> {
+    let (number, rest) = line.split_once('\t')?;
+    let number = number.trim_start_matches(' ');
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| is_number)?, rest))
+}
+
+/// The number of a blank line whose tab was left out.
+fn blank_line_number(line: &str) -> Option<(u32, &str)> {
+    let number = line.trim_end_matches(['\r', '\n']);
+    let is_number = number.trim().bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.trim().parse().ok().filter(|_| is_number)?, &line[number.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strip_line_numbers;
+
+    #[test]
+    fn numbers_are_taken_off_where_each_line_has_the_next_one() {
+        let stripped = |old, new| strip_line_numbers(old, new);
+        let texts = |old: &str, new: &str| Some((old.to_owned(), new.to_owned()));
+        for (old, new, expected) in [
+            ("     9\ta\n    10\t\tb\n", "     9\tx\nnew\n", texts("a\n\tb\n", "x\nnew\n")),
+            ("9\ta\n    10\n    11\tb", "x", texts("a\n\nb", "x")),
+            (
+                "     9\ta\n    10\n    11\tb\n",
+                "     9\tx\n    10\n    11\tb\n    12\n    13\tc\n",
+                texts("a\n\nb\n", "x\n\nb\n\nc\n"),
+            ),
+            // Rows of a table, of which the pasted lines have no numbers.
+            (
+                "     9\tid\tname\n",
+                "     9\tid\tname\n1\tAnn\n17\tBob\n12\n",
+                texts("id\tname\n", "id\tname\n1\tAnn\n17\tBob\n12\n"),
+            ),
+            ("     9\ta\n    11\tb\n", "x", None),
+            ("     9\ta\nb\n", "x", None),
+            ("+9\ta\n", "x", None),
+            ("a", "x", None),
+            ("12", "x", None),
+            ("     9\t\n", "x", None),
+        ] {
+            assert_eq!(stripped(old, new), expected, "{old:?}");
+        }
+    }
+}

@@ -1,0 +1,513 @@
+//! The ladder: where a text is that shall be replaced, first exactly, then ever less so.
+//!
+//! It knows nothing of how many places are meant. Each rung passes over more than the one before:
+//! how lines end and the blanks before that, an indentation that all lines share, quotes, dashes
+//! and spaces that look alike, tabs where there are spaces. Below the last rung nothing is replaced.
+//! All but the first one match whole lines or words only.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use acp_types::diff::TextEdit;
+use memchr::memchr_iter;
+use memchr::memmem::Finder;
+
+use super::normalised_view::{LineEndLookup, Normalisation, NormalisedView};
+use crate::files::encoding::line_ends::is_within_line_end;
+use crate::files::walk::IsCancelled;
+use crate::limits::MAX_WHOLE_FILE_BYTES;
+
+/// How a text that was to be replaced was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum MatchKind {
+    /// As it was given, but for whether lines end with CRLF.
+    Exact,
+    /// With other blanks at the ends of lines, or without the last line end.
+    TrailingWhitespace,
+    /// With all lines indented by more or by less; the new text was indented alike.
+    Indentation,
+    /// With other signs for quotes, dashes and spaces, which look the same.
+    LookalikeCharacters,
+    /// Once, indented with tabs instead of spaces or the other way round; the new text was indented
+    /// alike.
+    TabsOrSpaces,
+    /// Once, without the line numbers of `read_file`, which the new text lost too.
+    LineNumbers,
+}
+
+impl MatchKind {
+    /// From the strictest on.
+    pub(super) const STRICTEST_FIRST: [Self; 5] = [
+        Self::Exact,
+        Self::TrailingWhitespace,
+        Self::Indentation,
+        Self::LookalikeCharacters,
+        Self::TabsOrSpaces,
+    ];
+
+    fn normalisation(self) -> Normalisation {
+        match self {
+            Self::Exact => Normalisation::LineEnds,
+            Self::TrailingWhitespace
+            | Self::Indentation
+            | Self::TabsOrSpaces
+            | Self::LineNumbers => Normalisation::TrailingWhitespace,
+            Self::LookalikeCharacters => Normalisation::LookalikeCharacters,
+        }
+    }
+}
+
+/// A text to be replaced and what replaces it, with line feeds as their line ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replacement<'a> {
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+    /// How many places of it are looked for.
+    pub(super) max_matches: usize,
+}
+
+/// The places of a text on one rung.
+pub(super) struct FoundPlaces<'a> {
+    view: NormalisedView<'a>,
+    replacement: Replacement<'a>,
+    pub(super) places: Vec<MatchPlace>,
+}
+
+/// A place that the text to be replaced was found in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MatchPlace {
+    /// Where it is in the view.
+    start: usize,
+    shift: Reindentation,
+}
+
+/// How the lines of a place are indented, where that is not as in the text that is searched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Reindentation {
+    #[default]
+    None,
+    /// All by the same more, or less.
+    AddOrRemove { added: String, removed: String },
+    /// With tabs for so many spaces each.
+    SpacesToTabs(usize),
+    /// With so many spaces for each tab.
+    TabsToSpaces(usize),
+}
+
+impl<'a> FoundPlaces<'a> {
+    /// Finds a text just as it is, carriage returns too. What replaces it keeps its line ends.
+    pub(super) fn find_exact(
+        text: &'a str,
+        replacement: Replacement<'a>,
+        cancel: &IsCancelled<'_>,
+    ) -> Self {
+        let places = MatchPlace::find_exact(text, replacement.old, replacement.max_matches, cancel);
+        Self { view: NormalisedView::new(text, Normalisation::Exact), replacement, places }
+    }
+
+    /// Finds the places that have the very line ends of `old`, a text that names carriage returns.
+    pub(super) fn find_with_exact_line_ends(
+        text: &'a str,
+        old: &str,
+        replacement: Replacement<'a>,
+        cancel: &IsCancelled<'_>,
+    ) -> Self {
+        let view = NormalisedView::new(text, Normalisation::LineEnds);
+        let places = MatchPlace::find_exact(text, old, replacement.max_matches, cancel).into_iter();
+        let places = places
+            .map(|place| MatchPlace { start: view.view_position(place.start), ..place })
+            .collect();
+        Self { view, replacement, places }
+    }
+
+    /// Finds a text on one rung. Nothing, if it is cancelled meanwhile.
+    pub(super) fn find(
+        rung: MatchKind,
+        text: &'a str,
+        pair: Replacement<'a>,
+        cancel: &IsCancelled<'_>,
+    ) -> Self {
+        let view = NormalisedView::new(text, rung.normalisation());
+        let old = NormalisedView::from_normalised(pair.old, rung.normalisation());
+        if rung != MatchKind::Exact && old.text.trim().is_empty() {
+            return Self { view, replacement: pair, places: Vec::new() };
+        }
+        let lines = |start, end| is_whole_lines(&view.text, start, end);
+        let places = match rung {
+            MatchKind::Exact => {
+                MatchPlace::find_all(&view.text, &old.text, pair.max_matches, cancel, |_, _| true)
+            }
+            MatchKind::Indentation => {
+                find_reindented(&view.text, &old.text, pair.max_matches, cancel)
+            }
+            MatchKind::TabsOrSpaces => only_if_single(find_retabbed(&view.text, &old.text, cancel)),
+            MatchKind::LineNumbers => {
+                only_if_single(MatchPlace::find_all(&view.text, &old.text, 2, cancel, lines))
+            }
+            MatchKind::TrailingWhitespace | MatchKind::LookalikeCharacters => {
+                // Blanks that were passed over at the end say that the line ends there.
+                let ends_line = pair.old.ends_with([' ', '\t']);
+                let fits = |start, end| {
+                    is_whole_words(&view.text, start, end)
+                        && (!ends_line || is_line_end(&view.text, end))
+                };
+                MatchPlace::find_all(&view.text, &old.text, pair.max_matches, cancel, fits)
+            }
+        };
+        let unended = pair.old.strip_suffix('\n').zip(pair.new.strip_suffix('\n'));
+        match unended {
+            Some((old, new)) if rung != MatchKind::Exact && places.is_empty() => {
+                let old_view = NormalisedView::from_normalised(old, rung.normalisation());
+                let is_at_end =
+                    |start, end| end == view.text.len() && is_whole_words(&view.text, start, end);
+                let places = MatchPlace::find_all(
+                    &view.text,
+                    &old_view.text,
+                    pair.max_matches,
+                    cancel,
+                    is_at_end,
+                );
+                Self { view, replacement: Replacement { old, new, ..pair }, places }
+            }
+            _ => Self { view, replacement: pair, places },
+        }
+    }
+
+    /// Returns where a place begins in the text.
+    pub(super) fn start(&self, place: &MatchPlace) -> usize {
+        self.view.raw_position(place.start)
+    }
+
+    /// Returns where in the text the new text begins, if it is at the place already as whole lines,
+    /// with the old one as a part of it.
+    pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
+        let (Replacement { old, new, .. }, text) = (self.replacement, &self.view.text);
+        let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
+        let is_there = |start: &usize| {
+            text.as_bytes()[*start..].starts_with(new.as_bytes())
+                && is_whole_lines(text, *start, *start + new.len())
+        };
+        starts.find(is_there).map(|start| self.view.raw_position(start))
+    }
+
+    /// Replaces some of the places. What both texts begin or end with is not touched, nor what is
+    /// passed over there. Nothing, if the new text would be more than a file may have.
+    pub(super) fn to_splices(&self, places: &[MatchPlace]) -> Option<Vec<TextEdit>> {
+        let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_ends());
+        let new_lines = memchr_iter(b'\n', self.replacement.new.as_bytes()).count() + 1;
+        let mut room = usize::try_from(MAX_WHOLE_FILE_BYTES).unwrap_or(usize::MAX);
+        for place in places {
+            if place.start >= end {
+                let more = match &place.shift {
+                    Reindentation::None | Reindentation::SpacesToTabs(_) => 0,
+                    Reindentation::AddOrRemove { added, .. } => {
+                        new_lines.saturating_mul(added.len())
+                    }
+                    Reindentation::TabsToSpaces(width) => {
+                        let tabs = memchr_iter(b'\t', self.replacement.new.as_bytes()).count();
+                        tabs.saturating_mul(*width)
+                    }
+                };
+                room = room.checked_sub(self.replacement.new.len().saturating_add(more))?;
+                let old = place.shift.apply_to(self.replacement.old);
+                let new = place.shift.apply_to(self.replacement.new);
+                let pair = Replacement { old: &old, new: &new, ..self.replacement };
+                splices.push(self.to_splice(place.start, pair, &mut line_ends));
+                end =
+                    place.start + NormalisedView::from_normalised(&old, self.view.level).text.len();
+            }
+        }
+        Some(splices)
+    }
+
+    fn to_splice(
+        &self,
+        start: usize,
+        pair: Replacement<'_>,
+        line_ends: &mut LineEndLookup<'_>,
+    ) -> TextEdit {
+        let Replacement { old, new, .. } = pair;
+        let level = self.view.level;
+        let view = NormalisedView::from_normalised(old, level);
+        let (before, after) = common_affix_bytes(old, new);
+        let before = view.raw_position(view.view_position(before));
+        let places = view.view_position(before)
+            ..view.view_position(old.len() - after).max(view.view_position(before));
+        let raw: Range<_> = self.view.raw_position(start + places.start)
+            ..self.view.raw_position(start + places.end);
+        let new = &new[before..(new.len() - after).max(before)];
+        let line_end = line_ends.line_end_at(raw.start);
+        let new = if level == Normalisation::Exact || line_end == "\n" {
+            new.to_owned()
+        } else {
+            new.replace('\n', line_end)
+        };
+        TextEdit { old: raw, new }
+    }
+}
+
+/// Whether a part of a text begins where a line does, and ends where one does.
+pub(super) fn is_whole_lines(text: &str, start: usize, end: usize) -> bool {
+    is_line_start(text, start) && (is_line_end(text, end) || text[start..end].ends_with('\n'))
+}
+
+fn is_line_start(text: &str, place: usize) -> bool {
+    place == 0 || text.as_bytes()[place - 1] == b'\n'
+}
+
+fn is_line_end(text: &str, place: usize) -> bool {
+    place == text.len() || text.as_bytes()[place] == b'\n'
+}
+
+/// Whether a part of a text cuts no word at its beginning or its end, and has words or is whole
+/// lines.
+fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let cuts = |at: usize| {
+        text[..at].chars().next_back().is_some_and(is_word)
+            && text[at..].chars().next().is_some_and(is_word)
+    };
+    let has_words = text[start..end].contains(is_word);
+    !cuts(start) && !cuts(end) && (has_words || is_whole_lines(text, start, end))
+}
+
+/// Returns the place if it is the only one.
+fn only_if_single(places: Vec<MatchPlace>) -> Vec<MatchPlace> {
+    if places.len() == 1 { places } else { Vec::new() }
+}
+
+impl MatchPlace {
+    /// Returns the places in a text as it is that cut no line end in two.
+    fn find_exact(text: &str, wanted: &str, most: usize, cancel: &IsCancelled<'_>) -> Vec<Self> {
+        let is_cut = |at| is_within_line_end(text, at);
+        Self::find_all(text, wanted, most, cancel, |start, end| !is_cut(start) && !is_cut(end))
+    }
+
+    /// Whether a text is in another one just once.
+    pub(super) fn is_unique(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> bool {
+        Self::find_all(text, wanted, 2, cancel, |_, _| true).len() == 1
+    }
+
+    /// Returns all places that fit by where they start and end, also those that overlap: they are
+    /// as ambiguous as others. If it is cancelled meanwhile, they are not all.
+    fn find_all(
+        text: &str,
+        wanted: &str,
+        most: usize,
+        cancel: &IsCancelled<'_>,
+        fits: impl Fn(usize, usize) -> bool,
+    ) -> Vec<Self> {
+        let step = wanted.chars().next().map_or(1, char::len_utf8);
+        let finder = Finder::new(wanted);
+        let (mut from, mut check) = (0, CancelCheck::new(cancel));
+        let starts = std::iter::from_fn(|| {
+            if check.is_cancelled(wanted.len() + CANDIDATE_COST_BYTES) {
+                return None;
+            }
+            let start = from + finder.find(text.as_bytes().get(from..)?)?;
+            from = start + step;
+            Some(start)
+        });
+        let starts = starts.filter(|start| fits(*start, start + wanted.len()));
+        starts.take(most).map(|start| Self { start, shift: Reindentation::default() }).collect()
+    }
+}
+
+/// Asks whether a search is cancelled, each time that it has done so much work.
+pub(super) struct CancelCheck<'a> {
+    cancel: &'a IsCancelled<'a>,
+    work: usize,
+}
+
+impl<'a> CancelCheck<'a> {
+    pub(super) fn new(cancel: &'a IsCancelled<'a>) -> Self {
+        Self { cancel, work: 0 }
+    }
+
+    /// Adds work, in bytes that are looked at. Returns whether the search has to end.
+    pub(super) fn is_cancelled(&mut self, work: usize) -> bool {
+        self.work += work;
+        let asks = self.work >= BYTES_PER_CANCEL_CHECK;
+        if asks {
+            self.work = 0;
+        }
+        asks && (self.cancel)()
+    }
+}
+
+/// Bytes between two questions whether a search is cancelled.
+const BYTES_PER_CANCEL_CHECK: usize = 64 * 1024;
+
+/// What it costs to look at one place, in bytes.
+const CANDIDATE_COST_BYTES: usize = 16;
+
+/// Returns the places of whole lines that are all indented by the same more, or less.
+fn find_reindented(
+    text: &str,
+    wanted: &str,
+    most: usize,
+    cancel: &IsCancelled<'_>,
+) -> Vec<MatchPlace> {
+    let wanted: Vec<_> = wanted.split_terminator('\n').collect();
+    let Some(telling) = wanted.iter().position(|line| !line.trim().is_empty()) else {
+        return Vec::new();
+    };
+    let mut numbers = HashMap::new();
+    for line in &wanted {
+        let number = numbers.len();
+        numbers.entry(without_indentation(line)).or_insert(number);
+    }
+    let number = |line| numbers.get(without_indentation(line)).copied().unwrap_or(usize::MAX);
+    let pattern: Vec<_> = wanted.iter().map(|line| number(line)).collect();
+    let borders = border_lengths(&pattern);
+    let (mut lines, mut at, mut same, mut places) = (Vec::new(), 0, 0, Vec::new());
+    for (index, line) in text.split_terminator('\n').enumerate() {
+        lines.push((at, line));
+        at += line.len() + 1;
+        let number = number(line);
+        while same > 0 && pattern.get(same) != Some(&number) {
+            same = borders[same - 1];
+        }
+        same += usize::from(pattern[same] == number);
+        let is_candidate = same == pattern.len();
+        if (is_candidate || index % 4096 == 0) && (cancel() || places.len() == most) {
+            break;
+        }
+        if is_candidate {
+            same = borders[same - 1];
+            let found = &lines[index + 1 - pattern.len()..];
+            let shift = Reindentation::from_lines(wanted[telling], found[telling].1);
+            let fits = |shift: &Reindentation| {
+                wanted.iter().zip(found).all(|(wanted, (_, line))| shift.converts(wanted, line))
+            };
+            let place = shift.filter(fits).map(|shift| MatchPlace { start: found[0].0, shift });
+            places.extend(place);
+        }
+    }
+    places
+}
+
+/// Returns for each beginning of a pattern the length of the longest shorter beginning that it ends
+/// with (Knuth, Morris and Pratt).
+fn border_lengths(pattern: &[usize]) -> Vec<usize> {
+    let (mut borders, mut same) = (vec![0; pattern.len()], 0);
+    for at in 1..pattern.len() {
+        while same > 0 && pattern[same] != pattern[at] {
+            same = borders[same - 1];
+        }
+        same += usize::from(pattern[same] == pattern[at]);
+        borders[at] = same;
+    }
+    borders
+}
+
+/// Returns the places of whole lines that are indented with tabs instead of spaces, or with spaces
+/// instead of tabs. The first line may be without its indentation.
+fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<MatchPlace> {
+    let (mut tried, mut places) = (vec![wanted.to_owned()], Vec::new());
+    for width in [4, 2, 8, 3] {
+        for shift in [Reindentation::SpacesToTabs(width), Reindentation::TabsToSpaces(width)] {
+            let wanted = shift.apply_to(wanted);
+            if tried.iter().any(|tried| *tried == wanted) {
+                continue;
+            }
+            let is_begun = |start: usize| {
+                let line = text[..start].rfind('\n').map_or(0, |at| at + 1);
+                let is_indented = wanted.starts_with([' ', '\t']);
+                line == start || (!is_indented && text[line..start].trim().is_empty())
+            };
+            // A line begins far before most places of a long one, so its end is looked at first.
+            let fits = |start: usize, end| {
+                (is_line_end(text, end) || wanted.ends_with('\n')) && is_begun(start)
+            };
+            let found = MatchPlace::find_all(text, &wanted, 2, cancel, fits).into_iter();
+            places.extend(found.map(|place| MatchPlace { shift: shift.clone(), ..place }));
+            tried.push(wanted.into_owned());
+        }
+    }
+    places
+}
+
+impl Reindentation {
+    /// Finds what makes one line of the other.
+    fn from_lines(wanted: &str, found: &str) -> Option<Self> {
+        let indent = |line: &str| line[..line.len() - without_indentation(line).len()].to_owned();
+        let (wanted, found) = (indent(wanted), indent(found));
+        let shift = |added: &str, removed: &str| {
+            Some(Self::AddOrRemove { added: added.to_owned(), removed: removed.to_owned() })
+        };
+        match (found.strip_suffix(&wanted), wanted.strip_suffix(&found)) {
+            (Some(added), _) => shift(added, ""),
+            (None, Some(removed)) => shift("", removed),
+            (None, None) => None,
+        }
+    }
+
+    /// Whether it makes one line of the other.
+    fn converts(&self, wanted: &str, found: &str) -> bool {
+        match self {
+            Self::AddOrRemove { added, removed } if !wanted.trim().is_empty() => {
+                let rest =
+                    wanted.strip_prefix(&**removed).unwrap_or_else(|| without_indentation(wanted));
+                found.strip_prefix(&**added) == Some(rest)
+            }
+            _ => wanted == found,
+        }
+    }
+
+    /// A line that has less than all are to lose loses all of it.
+    fn apply_to_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        if line.trim().is_empty() {
+            return line.into();
+        }
+        let columns = |width: usize| {
+            let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
+            let column = |at: usize, letter| match letter {
+                '\t' => at / width * width + width,
+                _ => at + 1,
+            };
+            indent.chars().fold(0, column)
+        };
+        let rest = || line.trim_start_matches([' ', '\t']);
+        match self {
+            Self::None => line.into(),
+            Self::AddOrRemove { added, removed } => {
+                let line =
+                    line.strip_prefix(&**removed).unwrap_or_else(|| without_indentation(line));
+                if added.is_empty() { line.into() } else { format!("{added}{line}").into() }
+            }
+            Self::SpacesToTabs(width) => {
+                let (tabs, spaces) = (columns(*width) / width, columns(*width) % width);
+                format!("{}{}{}", "\t".repeat(tabs), " ".repeat(spaces), rest()).into()
+            }
+            Self::TabsToSpaces(width) => {
+                format!("{}{}", " ".repeat(columns(*width)), rest()).into()
+            }
+        }
+    }
+
+    fn apply_to<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if *self == Self::default() {
+            return text.into();
+        }
+        text.split_inclusive('\n').map(|line| self.apply_to_line(line)).collect::<String>().into()
+    }
+}
+
+/// Returns a line without what indents it.
+fn without_indentation(line: &str) -> &str {
+    line.trim_start_matches(|letter: char| letter.is_whitespace() && letter != '\r')
+}
+
+/// Returns the bytes of what both texts begin with, whole lines before whole characters, and of
+/// what both end with.
+fn common_affix_bytes(old: &str, new: &str) -> (usize, usize) {
+    let same = |(old, new): &(char, char)| old == new;
+    let length = |(letter, _): (char, char)| letter.len_utf8();
+    let before: usize = old.chars().zip(new.chars()).take_while(same).map(length).sum();
+    let (old, new) = (old[before..].chars().rev(), new[before..].chars().rev());
+    let after = old.zip(new).take_while(same).map(length).sum();
+    (before, after)
+}

@@ -1,0 +1,294 @@
+//! A text as it is compared, and the way back to the text that it stands for.
+//!
+//! It knows nothing of what is searched in it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::{memchr, memrchr};
+
+use crate::files::encoding::line_ends::line_terminator_byte;
+
+/// How much of a text is passed over when it is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Normalisation {
+    /// Nothing.
+    Exact,
+    /// How its lines end.
+    LineEnds,
+    /// That, and the blanks at the ends of lines.
+    TrailingWhitespace,
+    /// That, and which of several signs that look alike a quote, dash or space is.
+    LookalikeCharacters,
+}
+
+/// A text with all that a level passes over left out.
+#[derive(Debug)]
+pub(super) struct NormalisedView<'a> {
+    raw: &'a str,
+    pub(super) level: Normalisation,
+    pub(super) text: Cow<'a, str>,
+    /// Where each stretch ends, in the view and in the raw text: both go on alike up to there. A
+    /// sign that stands for another one is a stretch of its own.
+    stretch_ends: Vec<(usize, usize)>,
+}
+
+impl<'a> NormalisedView<'a> {
+    /// Makes the view of the text of a file, whose line ends are those that [`line_feed`] finds.
+    pub(super) fn new(raw: &'a str, level: Normalisation) -> Self {
+        Self::from_lines(raw, level, LineRanges::new(raw))
+    }
+
+    /// Makes the view of a text that was [`normalised`](crate::files::encoding::line_ends::normalised) for a file: only line feeds end its lines.
+    pub(super) fn from_normalised(raw: &'a str, level: Normalisation) -> Self {
+        Self::from_lines(
+            raw,
+            level,
+            LineRanges { has_crlf: false, feed: b'\n', ..LineRanges::new(raw) },
+        )
+    }
+
+    fn from_lines(raw: &'a str, level: Normalisation, lines: LineRanges<'a>) -> Self {
+        let is_plain = match level {
+            Normalisation::Exact => true,
+            Normalisation::LineEnds => !lines.has_crlf || memchr(b'\r', raw.as_bytes()).is_none(),
+            Normalisation::TrailingWhitespace | Normalisation::LookalikeCharacters => false,
+        };
+        if is_plain {
+            let ends = vec![(raw.len(), raw.len())];
+            return Self { raw, level, text: Cow::Borrowed(raw), stretch_ends: ends };
+        }
+        let mut builder = ViewBuilder::default();
+        let mut at = 0;
+        for line in lines {
+            let content = match level {
+                Normalisation::TrailingWhitespace => {
+                    raw[line.content.clone()].trim_end_matches([' ', '\t'])
+                }
+                Normalisation::LookalikeCharacters => {
+                    raw[line.content.clone()].trim_end_matches(|letter| {
+                        letter == '\t' || plain_lookalike(letter) == Some(' ')
+                    })
+                }
+                Normalisation::Exact | Normalisation::LineEnds => &raw[line.content.clone()],
+            };
+            if level == Normalisation::LookalikeCharacters {
+                builder.push_plain_lookalikes(at, content);
+            } else {
+                builder.push_stretch(at, content);
+            }
+            if line.end > line.content.end {
+                builder.end_line(line.end);
+            }
+            at = line.end;
+        }
+        Self { raw, level, text: Cow::Owned(builder.text), stretch_ends: builder.ends }
+    }
+
+    /// Returns the place in the raw text: right behind what comes before it in the view, so what is
+    /// left out there lies behind.
+    pub(super) fn raw_position(&self, place: usize) -> usize {
+        if place == 0 {
+            return 0;
+        }
+        let at = self.stretch_ends.partition_point(|(end, _)| *end < place);
+        self.stretch_ends.get(at).map_or(self.raw.len(), |(end, raw_end)| raw_end - (end - place))
+    }
+
+    /// Returns the place in the view of a place in the raw text; what is left out is nowhere, and
+    /// so between its neighbours.
+    pub(super) fn view_position(&self, place: usize) -> usize {
+        let at = self.stretch_ends.partition_point(|(_, raw_end)| *raw_end < place);
+        let before = at.checked_sub(1).map_or(0, |before| self.stretch_ends[before].0);
+        let Some((end, raw_end)) = self.stretch_ends.get(at) else { return self.text.len() };
+        (end + place).saturating_sub(*raw_end).max(before)
+    }
+
+    /// Returns what tells how lines end, for places in order.
+    pub(super) fn line_ends(&self) -> LineEndLookup<'a> {
+        let raw = self.raw.as_bytes();
+        let feed = line_terminator_byte(self.raw);
+        LineEndLookup { raw, feed, next: memchr(feed, raw), last: memrchr(feed, raw) }
+    }
+}
+
+/// How the lines of a text end, asked for one place after the other.
+#[derive(Debug)]
+pub(super) struct LineEndLookup<'a> {
+    raw: &'a [u8],
+    feed: u8,
+    /// The first line end that is not passed yet.
+    next: Option<usize>,
+    last: Option<usize>,
+}
+
+impl LineEndLookup<'_> {
+    /// Returns the line end that the surroundings of a place have: that of its line, else the last
+    /// one of the text. Places have to come in order.
+    pub(super) fn line_end_at(&mut self, place: usize) -> &'static str {
+        if self.next.is_some_and(|next| next < place) {
+            self.next = memchr(self.feed, &self.raw[place..]).map(|at| place + at);
+        }
+        match self.next.or(self.last) {
+            Some(_) if self.feed == b'\r' => "\r",
+            Some(at) if at > 0 && self.raw[at - 1] == b'\r' => "\r\n",
+            _ => "\n",
+        }
+    }
+}
+
+#[derive(Default)]
+struct ViewBuilder {
+    text: String,
+    ends: Vec<(usize, usize)>,
+}
+
+impl ViewBuilder {
+    fn push_stretch(&mut self, raw_start: usize, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.text.push_str(text);
+        self.ends.push((self.text.len(), raw_start + text.len()));
+        self.join_adjacent();
+    }
+
+    /// Keeps a line, but for the signs that stand for plainer ones.
+    fn push_plain_lookalikes(&mut self, raw_start: usize, line: &str) {
+        let mut kept = 0;
+        for (at, letter) in line.char_indices() {
+            if let Some(plain) = plain_lookalike(letter).filter(|plain| *plain != letter) {
+                self.push_stretch(raw_start + kept, &line[kept..at]);
+                self.text.push(plain);
+                kept = at + letter.len_utf8();
+                self.ends.push((self.text.len(), raw_start + kept));
+            }
+        }
+        self.push_stretch(raw_start + kept, &line[kept..]);
+    }
+
+    fn end_line(&mut self, raw_end: usize) {
+        self.text.push('\n');
+        self.ends.push((self.text.len(), raw_end));
+        self.join_adjacent();
+    }
+
+    /// Makes one stretch of the last two if nothing was left out between them.
+    fn join_adjacent(&mut self) {
+        if let [.., (view, raw), (next_view, next_raw)] = self.ends[..]
+            && next_view - view == next_raw - raw
+        {
+            let last = self.ends.len() - 1;
+            self.ends.remove(last - 1);
+        }
+    }
+}
+
+/// The lines of a text with their places.
+struct LineRanges<'a> {
+    raw: &'a str,
+    at: usize,
+    feed: u8,
+    /// Whether a carriage return before a line feed is a part of the line end.
+    has_crlf: bool,
+}
+
+struct LineRange {
+    content: Range<usize>,
+    /// Where its line end ends.
+    end: usize,
+}
+
+impl<'a> LineRanges<'a> {
+    fn new(raw: &'a str) -> Self {
+        Self { raw, at: 0, feed: line_terminator_byte(raw), has_crlf: true }
+    }
+}
+
+impl Iterator for LineRanges<'_> {
+    type Item = LineRange;
+
+    fn next(&mut self) -> Option<LineRange> {
+        let (start, bytes) = (self.at, self.raw.as_bytes());
+        if start == bytes.len() {
+            return None;
+        }
+        let feed = memchr(self.feed, &bytes[start..]).map(|at| start + at);
+        self.at = feed.map_or(bytes.len(), |feed| feed + 1);
+        let is_crlf = |feed: usize| {
+            self.has_crlf && self.feed == b'\n' && feed > start && bytes[feed - 1] == b'\r'
+        };
+        let content_end = match feed {
+            Some(feed) if is_crlf(feed) => feed - 1,
+            Some(feed) => feed,
+            None => bytes.len(),
+        };
+        Some(LineRange { content: start..content_end, end: self.at })
+    }
+}
+
+/// Returns the plain sign that a quote, dash or space looks like, itself too.
+fn plain_lookalike(letter: char) -> Option<char> {
+    match letter {
+        '\''
+        | '\u{b4}'
+        | '\u{2bc}'
+        | '\u{2018}'..='\u{201b}'
+        | '\u{2032}'
+        | '\u{2035}'
+        | '\u{ff07}' => Some('\''),
+        '"' | '\u{201c}'..='\u{201f}' | '\u{2033}' | '\u{2036}' | '\u{ff02}' => Some('"'),
+        '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe58}' | '\u{fe63}' | '\u{ff0d}' => {
+            Some('-')
+        }
+        ' ' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+            Some(' ')
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Normalisation, NormalisedView};
+    use proptest::prelude::*;
+
+    #[test]
+    fn each_level_passes_over_more() {
+        let raw = "a \u{201c}b\u{201d} \r\nc\t\n";
+        for (level, text) in [
+            (Normalisation::Exact, raw),
+            (Normalisation::LineEnds, "a \u{201c}b\u{201d} \nc\t\n"),
+            (Normalisation::TrailingWhitespace, "a \u{201c}b\u{201d}\nc\n"),
+            (Normalisation::LookalikeCharacters, "a \"b\"\nc\n"),
+        ] {
+            assert_eq!(NormalisedView::new(raw, level).text, text, "{level:?}");
+        }
+        assert_eq!(NormalisedView::new("a\rb\r", Normalisation::LineEnds).text, "a\nb\n");
+        assert_eq!(NormalisedView::new("a\rb\n", Normalisation::LineEnds).text, "a\rb\n");
+    }
+
+    #[test]
+    fn what_is_left_out_lies_behind_its_place() {
+        let view = NormalisedView::new("a \r\n  \n\u{2018}b", Normalisation::LookalikeCharacters);
+        assert_eq!(view.text, "a\n\n'b");
+        let places: Vec<_> = (0..=5).map(|place| view.raw_position(place)).collect();
+        assert_eq!(places, [0, 1, 4, 7, 10, 11]);
+        let back: Vec<_> = (0..=7).map(|place| view.view_position(place)).collect();
+        assert_eq!(back, [0, 1, 1, 1, 2, 2, 2, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_place_of_a_view_is_found_again(raw in "[a \t\r\n\u{2019}\u{a0}é]{0,20}") {
+            for level in [Normalisation::Exact, Normalisation::LineEnds, Normalisation::TrailingWhitespace, Normalisation::LookalikeCharacters] {
+                let view = NormalisedView::new(&raw, level);
+                for (place, _) in view.text.char_indices().chain([(view.text.len(), ' ')]) {
+                    let there = view.raw_position(place);
+                    prop_assert!(raw.is_char_boundary(there));
+                    prop_assert_eq!(view.view_position(there), place, "{:?} {}", level, place);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a file held when the session last saw it, as a hash. It knows nothing of times.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::limits::MAX_KNOWN_HASHES;
+use crate::lock::lock;
+
+/// The content of a file as a hash.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// Makes the stamp of some bytes.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// Returns the bytes of the hash.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Stamp({:02x}{:02x}…)", self.0[0], self.0[1])
+    }
+}
+
+/// The stamps of the files that a session read or wrote, the last ones of them.
+#[derive(Debug, Default)]
+pub(crate) struct KnownHashes(Mutex<HashesByPath>);
+
+#[derive(Debug, Default)]
+struct HashesByPath {
+    hashes: HashMap<PathBuf, (u64, ContentHash)>,
+    count: u64,
+}
+
+impl KnownHashes {
+    pub(crate) fn record(&self, path: &Path, stamp: ContentHash) {
+        let mut known = lock(&self.0);
+        known.count += 1;
+        let count = known.count;
+        known.hashes.insert(path.to_owned(), (count, stamp));
+        if known.hashes.len() > MAX_KNOWN_HASHES {
+            let oldest = known.hashes.iter().min_by_key(|(_, (count, _))| *count);
+            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
+                known.hashes.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether the session saw the file with just this content.
+    pub(crate) fn is_current(&self, path: &Path, now: ContentHash) -> bool {
+        let known = lock(&self.0);
+        known.hashes.get(path).is_some_and(|(_, stamp)| *stamp == now)
+    }
+
+    /// Whether the session saw the file, whatever it held.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        let known = lock(&self.0);
+        known.hashes.contains_key(path)
+    }
+
+    /// Whether the session saw the file, and then with other content.
+    pub(crate) fn is_stale(&self, path: &Path, now: ContentHash) -> bool {
+        let known = lock(&self.0);
+        known.hashes.get(path).is_some_and(|(_, stamp)| *stamp != now)
+    }
+}
+
+/// Makes the stamp of what is read through it.
+#[derive(Debug)]
+pub(crate) struct HashingReader<R> {
+    reader: R,
+    hasher: Option<Sha256>,
+}
+
+impl<R> HashingReader<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, hasher: Some(Sha256::new()) }
+    }
+
+    /// Makes none, for what is too large to be worth it.
+    pub(crate) fn without_hash(reader: R) -> Self {
+        Self { reader, hasher: None }
+    }
+
+    pub(crate) fn hash(&self) -> Option<ContentHash> {
+        Some(ContentHash(self.hasher.clone()?.finalize().into()))
+    }
+}
+
+impl<R: io::Read> io::Read for HashingReader<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(bytes)?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&bytes[..read]);
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ContentHash, HashingReader, KnownHashes};
+    use crate::limits::MAX_KNOWN_HASHES;
+    use std::io::Read as _;
+    use std::path::Path;
+
+    #[test]
+    fn a_stamp_is_stale_when_the_content_is_another() {
+        let (stamps, path) = (KnownHashes::default(), Path::new("/f"));
+        assert!(!stamps.is_stale(path, ContentHash::of_bytes(b"new")));
+        assert!(!stamps.is_current(path, ContentHash::of_bytes(b"new")));
+        stamps.record(path, ContentHash::of_bytes(b"old"));
+        assert!(stamps.is_stale(path, ContentHash::of_bytes(b"new")));
+        assert!(!stamps.is_stale(path, ContentHash::of_bytes(b"old")));
+        assert!(
+            stamps.is_current(path, ContentHash::of_bytes(b"old"))
+                && !stamps.is_current(path, ContentHash::of_bytes(b"new"))
+        );
+    }
+
+    #[test]
+    fn the_oldest_stamp_is_forgotten_first() {
+        let stamps = KnownHashes::default();
+        for file in 0..=MAX_KNOWN_HASHES {
+            stamps.record(Path::new(&format!("/{file}")), ContentHash::of_bytes(b"old"));
+        }
+        assert!(!stamps.is_stale(Path::new("/0"), ContentHash::of_bytes(b"new")));
+        assert!(stamps.is_stale(Path::new("/1"), ContentHash::of_bytes(b"new")));
+    }
+
+    #[test]
+    fn what_is_read_is_stamped() {
+        let mut reader = HashingReader::new(&b"some bytes"[..]);
+        reader.read_to_end(&mut Vec::new()).unwrap();
+        assert_eq!(reader.hash(), Some(ContentHash::of_bytes(b"some bytes")));
+        assert_eq!(HashingReader::without_hash(&b""[..]).hash(), None);
+    }
+}

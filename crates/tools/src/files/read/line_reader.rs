@@ -1,0 +1,221 @@
+//! Lines as they come in, and the page that is made of them. It knows nothing of files.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, BufReader};
+
+use callboard_text::grouped_count_with_noun;
+use memchr::{memchr, memchr_iter};
+
+use super::TruncatedBy;
+use crate::files::walk::IsCancelled;
+use crate::limits::{
+    LINE_READ_BUFFER_BYTES, MAX_LINE_READ_FILE_BYTES, MAX_READ_LINE_CHARS, MAX_READ_TEXT_BYTES,
+};
+
+/// The lines of a window as they come in.
+#[derive(Default)]
+pub(super) struct ExcerptBuilder {
+    pub(super) text: String,
+    pub(super) numbered: String,
+    pub(super) lines: u32,
+    pub(super) truncated_by: Option<TruncatedBy>,
+    pub(super) truncated_lines: u32,
+    pub(super) crlf_lines: u32,
+    pub(super) has_bom: bool,
+    pub(super) is_lossy: bool,
+}
+
+impl ExcerptBuilder {
+    /// Adds a line of which `bytes` is the beginning, and which has `length` bytes in all.
+    pub(super) fn add(&mut self, number: u64, bytes: &[u8], length: usize) {
+        let bytes = if length > bytes.len() { trim_partial_character(bytes) } else { bytes };
+        let mut hidden = length - bytes.len();
+        let (mut line, is_lossy) = decode_lossy(bytes);
+        let has_bom = number == 1 && line.starts_with('\u{feff}');
+        if has_bom {
+            line.drain(..'\u{feff}'.len_utf8());
+        }
+        let has_cr = hidden == 0 && line.ends_with('\r');
+        if has_cr {
+            line.pop();
+        }
+        if let Some((end, _)) = line.char_indices().nth(MAX_READ_LINE_CHARS) {
+            hidden += line.len() - end;
+            line.truncate(end);
+        }
+        if hidden > 0 {
+            let _ = write!(
+                line,
+                "… [{}]",
+                grouped_count_with_noun(hidden as u64, "more byte", "more bytes")
+            );
+        }
+        if self.text.len() + line.len() > MAX_READ_TEXT_BYTES {
+            self.truncated_by = Some(TruncatedBy::ByteLimit);
+            return;
+        }
+        let _ = writeln!(self.numbered, "{number:>6}\t{line}");
+        self.text.push_str(&line);
+        self.text.push('\n');
+        self.is_lossy |= is_lossy;
+        self.has_bom |= has_bom;
+        self.crlf_lines += u32::from(has_cr);
+        self.truncated_lines += u32::from(hidden > 0);
+        self.lines += 1;
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.truncated_lines > 0 {
+            notes.push(format!("long lines are cut to {MAX_READ_LINE_CHARS} characters"));
+        }
+        if self.is_lossy {
+            notes.push("bytes that are not UTF-8 are shown as \u{fffd}".into());
+        }
+        if self.has_bom {
+            notes.push("the file begins with a byte order mark, which edits keep".into());
+        }
+        if self.crlf_lines > 0 {
+            let which = if self.crlf_lines == self.lines { "lines" } else { "some lines" };
+            notes.push(format!("{which} end with CRLF, which edits keep"));
+        }
+        notes
+    }
+}
+
+/// Reads lines, keeping no more of each than a window may show.
+pub(super) struct LineReader<'a, R> {
+    pub(super) input: BufReader<io::Take<R>>,
+    /// How many lines were read or passed over, and those before the first of them.
+    pub(super) count: u64,
+    /// The beginning of the last line that was read.
+    line: Vec<u8>,
+    checkpoints: Vec<LineCheckpoint>,
+    cancel: &'a IsCancelled<'a>,
+}
+
+/// A place on the way through lines that were passed over: in a line, unless it is the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct LineCheckpoint {
+    /// How many lines end before it.
+    pub(super) lines: u64,
+    /// How many bytes are before it.
+    pub(super) bytes: u64,
+}
+
+impl<'a, R: io::Read> LineReader<'a, R> {
+    /// Enough for the longest characters.
+    const LINE_PREFIX_BYTES: usize = MAX_READ_LINE_CHARS * 4;
+
+    /// Reads the lines of what comes after `before` others.
+    pub(super) fn new(input: R, before: u64, cancel: &'a IsCancelled<'a>) -> Self {
+        let input =
+            BufReader::with_capacity(LINE_READ_BUFFER_BYTES, input.take(MAX_LINE_READ_FILE_BYTES));
+        Self { input, count: before, line: Vec::new(), checkpoints: Vec::new(), cancel }
+    }
+
+    /// Reads lines for a page as long as there is room.
+    pub(super) fn read_into(&mut self, page: &mut ExcerptBuilder, limit: u32) -> io::Result<()> {
+        while page.lines < limit && page.truncated_by.is_none() {
+            let Some(length) = self.read_line()? else { break };
+            page.add(self.count, &self.line, length);
+        }
+        Ok(())
+    }
+
+    /// Passes over lines until there were `count`.
+    pub(super) fn skip_to(&mut self, count: u64) -> io::Result<()> {
+        let mut is_open = false;
+        while self.count < count {
+            let chunk = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?.len(),
+            };
+            self.require_not_cancelled()?;
+            let read = MAX_LINE_READ_FILE_BYTES - self.input.get_ref().limit();
+            self.checkpoints.push(LineCheckpoint { lines: self.count, bytes: read - chunk as u64 });
+            let chunk = self.input.buffer();
+            let Some(last) = chunk.last() else {
+                // The last line needs no end.
+                self.count += u64::from(is_open);
+                break;
+            };
+            let (left, ends) = (count - self.count, memchr_iter(b'\n', chunk).count() as u64);
+            is_open = *last != b'\n';
+            let used = match left <= ends {
+                true => memchr_iter(b'\n', chunk).nth(left as usize - 1).map(|at| at + 1),
+                false => None,
+            };
+            let used = used.unwrap_or(chunk.len());
+            self.count += left.min(ends);
+            self.input.consume(used);
+        }
+        Ok(())
+    }
+
+    /// Returns where to begin to come to a line, by its number from 1, that was passed over.
+    pub(super) fn checkpoint_before(&self, line: u64) -> LineCheckpoint {
+        let after = self.checkpoints.partition_point(|mark| mark.lines + 1 < line);
+        after.checked_sub(1).map_or(LineCheckpoint::default(), |at| self.checkpoints[at])
+    }
+
+    /// Reads a line and returns how long it is without its end.
+    fn read_line(&mut self) -> io::Result<Option<usize>> {
+        self.line.clear();
+        let (mut length, mut is_any) = (0, false);
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            if chunk.is_empty() && !is_any {
+                return Ok(None);
+            }
+            is_any = true;
+            let end = memchr(b'\n', chunk);
+            let part = &chunk[..end.unwrap_or(chunk.len())];
+            let kept = part.len().min(Self::LINE_PREFIX_BYTES.saturating_sub(self.line.len()));
+            self.line.extend_from_slice(&part[..kept]);
+            length += part.len();
+            let (used, is_end) = (part.len() + usize::from(end.is_some()), chunk.is_empty());
+            self.input.consume(used);
+            self.require_not_cancelled()?;
+            if end.is_some() || is_end {
+                self.count += 1;
+                return Ok(Some(length));
+            }
+        }
+    }
+
+    /// Returns whether the file goes on where reading had to stop.
+    pub(super) fn is_truncated(&self, file_bytes: u64) -> bool {
+        self.input.get_ref().limit() == 0 && file_bytes > MAX_LINE_READ_FILE_BYTES
+    }
+
+    /// Returns whether there are more lines that could be read.
+    pub(super) fn has_more(&mut self) -> io::Result<bool> {
+        Ok(!self.input.fill_buf()?.is_empty())
+    }
+
+    /// Refuses to go on with what nobody waits for any more, as `interrupted`.
+    fn require_not_cancelled(&self) -> io::Result<()> {
+        if (self.cancel)() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+    }
+}
+
+/// Leaves out a last character that was cut in two.
+pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+/// Decodes a line, and tells whether that lost something.
+fn decode_lossy(bytes: &[u8]) -> (String, bool) {
+    match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => (text.to_owned(), false),
+        Cow::Owned(text) => (text, true),
+    }
+}

@@ -1,0 +1,132 @@
+//! What the system's answers mean for the model, with names that are like a missing one.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use callboard_text::{parse_path, path_text};
+use similar::get_close_matches;
+
+use super::Workspace;
+use super::workspace_path::WorkspacePath;
+use crate::error::{ErrorCode, PathSuggestions, ToolError, ToolFailure};
+use crate::files::system::Dir;
+use crate::limits::{MAX_NAMES_COMPARED, MAX_SIMILAR_NAMES};
+
+/// Says what the system's answer means for the model, of a path that has no place.
+pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
+    let (code, message) = match error.kind() {
+        io::ErrorKind::NotFound => (ErrorCode::NotFound, format!("{given} does not exist")),
+        io::ErrorKind::NotADirectory => (
+            ErrorCode::NotADirectory,
+            format!("{given} does not lead through directories only, or is no directory"),
+        ),
+        io::ErrorKind::IsADirectory => return is_a_directory_error(given),
+        io::ErrorKind::CrossesDevices => (
+            ErrorCode::OutsideRoots,
+            format!("{given} is outside of the workspace: a link leads out, or in a circle"),
+        ),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => (
+            ErrorCode::NotPermitted,
+            format!("the file system does not permit it: {given}: {error}"),
+        ),
+        io::ErrorKind::FileTooLarge => (
+            ErrorCode::Io,
+            format!("{given} would be larger than this process may write (ulimit -f): {error}"),
+        ),
+        _ => (ErrorCode::Io, format!("{given}: {error}")),
+    };
+    ToolError::recoverable(code, message)
+}
+
+/// Says that a path is refused because of where it lies.
+pub(super) fn outside_roots_error(workspace: &Workspace, given: &str) -> ToolError {
+    let mut roots = String::new();
+    for root in workspace.roots() {
+        // Writing to a String cannot fail.
+        let _ = write!(roots, " {}", path_text(root));
+    }
+    let message = format!("{given} is outside of the workspace. Use a path inside of:{roots}");
+    ToolError::recoverable(ErrorCode::OutsideRoots, message)
+}
+
+pub(super) fn not_found_failure(at: &WorkspacePath) -> ToolFailure {
+    let given = &at.given;
+    let report =
+        |message| ToolFailure { code: ErrorCode::NotFound, message, suggestions: Vec::new() };
+    let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
+        return report(format!("{given} does not exist"));
+    };
+    let Ok(dir) = at.root.pinned.open_dir(parent) else {
+        return report(format!(
+            "{given} does not exist, nor does its directory. Look for the right path with \
+             find_path or list_directory"
+        ));
+    };
+    let similar = similar_names(&dir, &name.to_string_lossy());
+    if similar.is_empty() {
+        return report(format!("{given} does not exist, and nothing beside it has a similar name"));
+    }
+    let path = parse_path(given);
+    let named = |name: &OsString| {
+        let shown = path_text(&path.with_file_name(name)).into_owned();
+        (at.path.with_file_name(name), shown)
+    };
+    let files = similar.iter().map(named).collect();
+    let suggested = vec![PathSuggestions { label: "Similar", files }];
+    ToolFailure { suggestions: suggested, ..report(format!("{given} does not exist")) }
+}
+
+/// Says that a root was removed while the session is open.
+pub(super) fn root_removed_error(root: &Path) -> ToolError {
+    let message = format!(
+        "the folder {} is gone: it was deleted after the session began, and a folder made again \
+         under its name is another one. Ask the user to begin a new session in a folder that exists",
+        path_text(root)
+    );
+    ToolError::recoverable(ErrorCode::NotFound, message)
+}
+
+/// Says that a place is another one than when it was looked at.
+pub(super) fn changed_error(at: &WorkspacePath) -> ToolError {
+    let message = format!(
+        "{} has changed since it was shown: it leads to another place now, or is another file. \
+         Nothing was done. Look at it again",
+        at.given
+    );
+    ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
+}
+
+pub(super) fn is_a_directory_error(given: &str) -> ToolError {
+    let message = format!("{given} is a directory. See its files with list_directory");
+    ToolError::recoverable(ErrorCode::IsADirectory, message)
+}
+
+pub(super) fn not_a_file_error(given: &str) -> ToolError {
+    let message = format!("{given} is a FIFO, socket or device, not a regular file");
+    ToolError::recoverable(ErrorCode::NotARegularFile, message)
+}
+
+/// Returns the names that differ from `wanted` by little, or only in case.
+fn similar_names(dir: &Dir, wanted: &str) -> Vec<OsString> {
+    let Ok((entries, _)) = dir.entries(MAX_NAMES_COMPARED) else { return Vec::new() };
+    let lower: Vec<_> =
+        entries.iter().map(|entry| entry.name.to_string_lossy().to_lowercase()).collect();
+    let compared: Vec<_> = lower.iter().map(String::as_str).collect();
+    get_close_matches(
+        wanted.to_lowercase().as_str(),
+        &compared,
+        MAX_SIMILAR_NAMES,
+        MIN_NAME_SIMILARITY,
+    )
+    .into_iter()
+    .filter_map(|close| {
+        let at = lower.iter().position(|name| name == close)?;
+        Some(entries[at].name.clone())
+    })
+    .collect()
+}
+
+/// Names less alike than this are no help.
+const MIN_NAME_SIMILARITY: f32 = 0.6;

@@ -1,0 +1,140 @@
+//! From a path to a place: made absolute by its text, then looked at before anything is permitted:
+//! where the links lead, and what is there.
+//!
+//! It reads nothing of what a file holds.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use callboard_text::{head, normalise, parse_path};
+
+use super::Workspace;
+use super::errors::{explain_path_error, not_a_file_error, outside_roots_error};
+use super::workspace_path::{InspectedPath, WorkspacePath, WorkspaceRoot, canonicalize_existing};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::system::{FileKind, path_metadata};
+use crate::limits::MAX_PATH_BYTES;
+
+/// Makes a path that the model gave absolute and normalises it, by its text alone.
+pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolError> {
+    if given.is_empty() {
+        return Err(ToolError::invalid_arguments(
+            "the path is empty; `.` is the working directory",
+        ));
+    }
+    if given.contains('\0') {
+        return Err(ToolError::invalid_arguments("the path contains a NUL character"));
+    }
+    let path = parse_path(given);
+    if path.as_os_str().len() > MAX_PATH_BYTES {
+        let start = head(given, 80);
+        let message = format!("the path {start}… is longer than {MAX_PATH_BYTES} bytes");
+        return Err(ToolError::invalid_arguments(message));
+    }
+    Ok(normalise(&cwd.join(path)))
+}
+
+/// Finds out where a path leads, and what is there.
+pub(super) fn inspect_path(
+    workspace: &Workspace,
+    given: &str,
+    named: PathBuf,
+) -> Result<WorkspacePath, ToolError> {
+    let explain = |error: io::Error| explain_path_error(given, &error);
+    let placed = workspace.locate(given, &named);
+    let whole = placed.as_ref().map_or_else(|| named.clone(), |at| workspace.real_path(at));
+    let real = canonicalize_existing(&whole).map_err(explain)?;
+    if let Some(there) = workspace.locate(given, &real) {
+        if placed.is_none() && path_metadata(&whole).is_err_and(|error| crosses_proc_link(&error)) {
+            // By a link of a process, even if it leads inside at the moment.
+            return Err(outside_roots_error(workspace, given));
+        }
+        let seen = inspect_real_path(workspace, &there, named)?;
+        // In the words of the model, if that is inside as well.
+        let at = placed.unwrap_or(there);
+        return Ok(WorkspacePath { inspected: Some(seen), ..at });
+    }
+    let at = pin_outside_roots(workspace, given, &whole, &real)?;
+    let seen = inspect_real_path(workspace, &at, named)?;
+    Ok(WorkspacePath { inspected: Some(seen), ..at })
+}
+
+/// Pins what a call may reach outside of the roots: a directory, or the one that a file is in.
+fn pin_outside_roots(
+    workspace: &Workspace,
+    given: &str,
+    whole: &Path,
+    real: &Path,
+) -> Result<WorkspacePath, ToolError> {
+    let kind = match path_metadata(whole) {
+        Ok(metadata) => Some(FileKind::from(metadata.file_type())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if crosses_proc_link(&error) => {
+            return Err(outside_roots_error(workspace, given));
+        }
+        Err(error) => return Err(explain_path_error(given, &error)),
+    };
+    if matches!(kind, Some(FileKind::Link | FileKind::Special)) {
+        return Err(not_a_file_error(given));
+    }
+    let base = match kind {
+        Some(FileKind::Directory) => Some(real),
+        _ => real.ancestors().skip(1).find(|above| above.is_dir()),
+    };
+    let base = base.ok_or_else(|| outside_roots_error(workspace, given))?;
+    let root =
+        WorkspaceRoot::pin_real_path(base).map_err(|error| explain_path_error(given, &error))?;
+    if root.pinned.is_procfs() {
+        return Err(outside_roots_error(workspace, given));
+    }
+    let beneath = real.strip_prefix(base).unwrap_or(Path::new(""));
+    Ok(WorkspacePath::in_root(given, Arc::new(root), beneath))
+}
+
+/// Notes what is at a real place.
+pub(super) fn inspect_real_path(
+    workspace: &Workspace,
+    real: &WorkspacePath,
+    named: PathBuf,
+) -> Result<InspectedPath, ToolError> {
+    let seen = InspectedPath {
+        named_path: named,
+        real_path: real.path.clone(),
+        parent_id: None,
+        file_id: None,
+    };
+    let explain = |error: io::Error| workspace.explain_io_error(real, &error);
+    let pinned = &real.root.pinned;
+    let Some((parent, name)) = real.path_in_root.parent().zip(real.path_in_root.file_name()) else {
+        let itself = pinned.open_dir_without_links(Path::new("")).and_then(|dir| dir.own_id());
+        return Ok(InspectedPath { file_id: Some(itself.map_err(explain)?), ..seen });
+    };
+    let dir = match pinned.open_dir_without_links(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(seen),
+        other => other.map_err(explain)?,
+    };
+    let itself = match dir.kind(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Ok(FileKind::Link) => {
+            let given = &real.given;
+            let message = format!("{given} is a link to a file that does not exist");
+            return Err(ToolError::recoverable(ErrorCode::NotFound, message));
+        }
+        Ok(FileKind::Special) => return Err(not_a_file_error(&real.given)),
+        other => {
+            other.map_err(explain)?;
+            Some(dir.entry_id(name).map_err(explain)?)
+        }
+    };
+    Ok(InspectedPath { parent_id: Some(dir.own_id().map_err(explain)?), file_id: itself, ..seen })
+}
+
+/// Whether a way was refused because it leads through a link of `/proc`.
+fn crosses_proc_link(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::CrossesDevices
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests;

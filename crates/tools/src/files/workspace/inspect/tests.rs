@@ -1,0 +1,265 @@
+//! What was looked at is what is used, or nothing is; what lies outside is pinned.
+
+use std::fs;
+use std::path::Path;
+
+use acp_lifecycle::{AllowPolicy, AskPolicy, Effect, Effects, ReadOnlyPolicy, Rules, Verdict};
+use pretty_assertions::assert_eq;
+
+use crate::error::{ErrorCode, ToolError};
+use crate::files::remove::inspect;
+use crate::files::undo::UndoPlan;
+use crate::files::workspace::open::EntryPath;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace};
+use crate::files::workspace::{WorkspacePath, guard};
+use crate::files::write::{atomic_write, read_whole};
+
+fn code<T>(result: Result<T, ToolError>) -> Option<ErrorCode> {
+    result.err().and_then(|error| error.code())
+}
+
+/// A tree in which `way` is a link to `dir`, and `old` beside it holds the same.
+fn tree_with_link() -> TestWorkspace {
+    let tree =
+        test_workspace(&[("dir/file", "text"), ("old/file", "text"), ("old/deep/file", "text")]);
+    tree.link("way", "dir");
+    tree
+}
+
+/// Something that another process does between a look and its use.
+type PathSwap = fn(&TestWorkspace);
+
+fn remove_link(tree: &TestWorkspace, to: impl AsRef<Path>) {
+    fs::remove_file(tree.path("way")).unwrap();
+    tree.link("way", to);
+}
+
+fn by_a_link(tree: &TestWorkspace) {
+    fs::rename(tree.path("dir"), tree.path("aside")).unwrap();
+    tree.link("dir", "old");
+}
+
+fn by_another_directory(tree: &TestWorkspace) {
+    fs::rename(tree.path("dir"), tree.path("aside")).unwrap();
+    fs::rename(tree.path("old"), tree.path("dir")).unwrap();
+}
+
+fn moved_away(tree: &TestWorkspace) {
+    fs::rename(tree.path("dir"), tree.outer_folder().join("taken")).unwrap();
+    tree.link("dir", tree.outer_folder().join("taken"));
+}
+
+#[test]
+fn where_the_way_leads_elsewhere_since_the_look_nothing_is_written() {
+    let swaps: [(&str, PathSwap); 8] = [
+        ("way/file", |tree| remove_link(tree, "old")),
+        ("way/file", |tree| remove_link(tree, tree.outer_folder())),
+        ("way/file", by_a_link),
+        ("dir/file", by_a_link),
+        ("dir/file", by_another_directory),
+        ("dir/file", moved_away),
+        ("dir/new", by_another_directory),
+        ("new/deep/file", |tree| tree.link("new", "old")),
+    ];
+    for (number, (path, swap)) in swaps.into_iter().enumerate() {
+        let tree = tree_with_link();
+        let at = tree.workspace.inspect(path).unwrap();
+        let seen = read_whole(&tree.workspace, &at, 99).unwrap();
+        swap(&tree);
+        let written = atomic_write(&tree.workspace, &at, b"new", &seen);
+        assert_eq!(code(written), Some(ErrorCode::ChangedSincePreview), "{number}: {path}");
+        for file in ["aside/file", "old/file", "old/deep/file", "dir/deep/file"] {
+            let text = fs::read_to_string(tree.path(file)).unwrap_or("text".to_owned());
+            assert_eq!(text, "text", "{number}: {file}");
+        }
+        assert!(!tree.outer_folder().join("taken/new").exists());
+    }
+}
+
+#[test]
+fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
+    let tree = tree_with_link();
+    let at = tree.workspace.inspect("way/file").unwrap();
+    let seen = read_whole(&tree.workspace, &at, 99).unwrap();
+    // The same text in another file, which may have other names.
+    tree.write("other", "text");
+    fs::rename(tree.path("other"), tree.path("dir/file")).unwrap();
+    let written = atomic_write(&tree.workspace, &at, b"new", &seen);
+    assert_eq!(code(written), Some(ErrorCode::ChangedSincePreview));
+    assert_eq!(tree.read("dir/file"), "text");
+    assert!(tree.workspace.open_read(&at).is_ok());
+
+    let at = tree.workspace.inspect("way/file").unwrap();
+    atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
+    assert_eq!(tree.read("dir/file"), "new");
+}
+
+#[test]
+fn what_was_looked_at_is_read_nowhere_else() {
+    for swap in
+        [by_a_link, moved_away, |tree: &TestWorkspace| remove_link(tree, tree.outer_folder())]
+    {
+        let tree = tree_with_link();
+        let at = tree.workspace.inspect("way/file").unwrap();
+        swap(&tree);
+        assert_eq!(code(tree.workspace.open_read(&at)), Some(ErrorCode::ChangedSincePreview));
+        assert_eq!(code(tree.workspace.metadata(&at)), Some(ErrorCode::ChangedSincePreview));
+    }
+}
+
+#[test]
+fn what_is_moved_goes_where_it_was_shown_to_go() {
+    for swap in [by_a_link, by_another_directory, |tree: &TestWorkspace| remove_link(tree, "old")] {
+        let tree = tree_with_link();
+        tree.write("a", "a");
+        let found = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
+        let to = EntryPath::find(&tree.workspace, &tree.resolve("way/b")).unwrap();
+        let moved = inspect(&tree.workspace, &tree.resolve("way/file")).unwrap();
+        swap(&tree);
+        let moved_out = EntryPath::find(&tree.workspace, &tree.resolve("c")).unwrap();
+        assert_eq!(
+            code(found.move_creating_dirs(&tree.workspace, &to)),
+            Some(ErrorCode::ChangedSincePreview)
+        );
+        let renamed = moved.move_creating_dirs(&tree.workspace, &moved_out);
+        assert_eq!(code(renamed), Some(ErrorCode::ChangedSincePreview));
+        assert_eq!(tree.read("a"), "a");
+        assert!(!tree.path("c").exists());
+    }
+}
+
+fn outside(tree: &TestWorkspace, given: &str) -> WorkspacePath {
+    let at = tree.workspace.inspect(given).unwrap();
+    assert!(tree.workspace.is_outside(&at), "{given}");
+    at
+}
+
+#[test]
+fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
+    let tree = test_workspace(&[]);
+    tree.link("link", "../secret");
+    fs::create_dir(tree.outer_folder().join("there")).unwrap();
+    fs::write(tree.outer_folder().join("there/file"), "granted").unwrap();
+    std::os::unix::fs::symlink("there", tree.outer_folder().join("alias")).unwrap();
+    let real = tree.outer_folder().canonicalize().unwrap();
+    for (given, path) in [
+        ("../secret", "secret"),
+        ("link", "secret"),
+        ("../there/file", "there/file"),
+        ("../alias/file", "there/file"),
+        ("../alias/new", "there/new"),
+        ("../none/new", "none/new"),
+        ("../alias", "there"),
+    ] {
+        let at = outside(&tree, given);
+        assert_eq!(at.path(), real.join(path), "{given}");
+    }
+    assert_eq!(tree.workspace.inspect("..").unwrap().path(), real);
+
+    // Another link, another directory: it is still the granted one.
+    let at = outside(&tree, "../alias/file");
+    fs::rename(tree.outer_folder().join("there"), tree.outer_folder().join("moved")).unwrap();
+    fs::create_dir(tree.outer_folder().join("there")).unwrap();
+    fs::write(tree.outer_folder().join("there/file"), "another").unwrap();
+    let file = tree.workspace.open_read(&at).unwrap();
+    assert_eq!(std::io::read_to_string(file).unwrap(), "granted");
+    // Another file is not.
+    fs::write(tree.outer_folder().join("moved/other"), "another").unwrap();
+    fs::rename(tree.outer_folder().join("moved/other"), tree.outer_folder().join("moved/file"))
+        .unwrap();
+    assert_eq!(code(tree.workspace.open_read(&at)), Some(ErrorCode::ChangedSincePreview));
+    fs::remove_file(tree.outer_folder().join("moved/file")).unwrap();
+    let link = tree.outer_folder().join("moved/file");
+    std::os::unix::fs::symlink(tree.outer_folder().join("secret"), link).unwrap();
+    assert_eq!(code(tree.workspace.open_read(&at)), Some(ErrorCode::ChangedSincePreview));
+}
+
+#[test]
+fn what_is_no_file_or_of_a_process_is_not_even_asked_about() {
+    let tree = test_workspace(&[]);
+    tree.fifo("fifo");
+    fs::rename(tree.path("fifo"), tree.outer_folder().join("fifo")).unwrap();
+    let secret = tree.outer_folder().join("secret");
+    tree.link("root", "/proc/self/root");
+    for (given, expected) in [
+        ("../fifo", ErrorCode::NotARegularFile),
+        ("/dev/null", ErrorCode::NotARegularFile),
+        ("/dev/zero", ErrorCode::NotARegularFile),
+        ("/proc/self/environ", ErrorCode::OutsideRoots),
+        ("/proc/self/mem", ErrorCode::OutsideRoots),
+        ("/proc/self", ErrorCode::OutsideRoots),
+        ("/proc/sys/kernel/hostname", ErrorCode::OutsideRoots),
+        ("/proc/self/root", ErrorCode::OutsideRoots),
+        (&format!("/proc/self/root{}", secret.display()), ErrorCode::OutsideRoots),
+        (&format!("root{}", secret.display()), ErrorCode::OutsideRoots),
+        ("/proc/self/fd/0", ErrorCode::OutsideRoots),
+        ("/dev/fd/0", ErrorCode::OutsideRoots),
+        ("/dev/stdin", ErrorCode::OutsideRoots),
+        ("/proc/self/cwd/new", ErrorCode::OutsideRoots),
+    ] {
+        let looked = tree.workspace.inspect(given);
+        assert_eq!(code(looked), Some(expected), "{given}");
+    }
+}
+
+#[test]
+fn the_outside_is_asked_about_and_what_is_protected_there_each_time() {
+    let tree = test_workspace(&[("file", "")]);
+    tree.link("link", tree.outer_folder().join("secret"));
+    fs::create_dir(tree.outer_folder().join(".ssh")).unwrap();
+    fs::write(tree.outer_folder().join(".ssh/key"), "").unwrap();
+    for (given, is_asked, is_guarded) in [
+        ("file", false, false),
+        ("../secret", true, false),
+        ("link", true, false),
+        ("../.ssh/key", true, true),
+        ("../.SSH/new", true, true),
+    ] {
+        let at = tree.workspace.inspect(given).unwrap();
+        let effects = guard::mark_outside_effects(
+            &tree.workspace,
+            guard::path_effects(&tree.workspace, &at, Effect::Read),
+        );
+        let expected = if is_asked { Verdict::Ask } else { Verdict::Allow };
+        assert_eq!(Rules::default().judge(&effects, &AskPolicy), expected, "{given}");
+        assert_eq!(Rules::default().judge(&effects, &AllowPolicy), expected, "{given}");
+        let read_only = Rules::default().judge(&effects, &ReadOnlyPolicy);
+        assert_eq!(read_only == Verdict::Deny, is_asked, "{given}");
+        assert_eq!(effects.is_always_asked(), is_guarded, "{given}");
+        assert_eq!(guard::is_guarded(&tree.workspace, &at), is_guarded, "{given}");
+    }
+}
+
+#[test]
+fn files_outside_are_written_where_they_were_shown() {
+    let tree = test_workspace(&[]);
+    for (given, file) in [("../secret", "secret"), ("../made/new", "made/new")] {
+        let at = outside(&tree, given);
+        let seen = read_whole(&tree.workspace, &at, 99).unwrap();
+        atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
+        assert_eq!(fs::read_to_string(tree.outer_folder().join(file)).unwrap(), "new");
+    }
+    let at = outside(&tree, "../made/more/file");
+    std::os::unix::fs::symlink(tree.outer_folder(), tree.outer_folder().join("made/more")).unwrap();
+    let written =
+        atomic_write(&tree.workspace, &at, b"new", &crate::files::write::PreImage::Missing);
+    assert_eq!(code(written), Some(ErrorCode::ChangedSincePreview));
+    assert!(!tree.outer_folder().join("file").exists());
+}
+
+#[test]
+fn what_was_written_outside_is_undone_there() {
+    let tree = test_workspace(&[]);
+    let state = tree.outer_folder().join("state");
+    let tree = TestWorkspace { workspace: tree.workspace.with_state_folder(&state), ..tree };
+    let at = outside(&tree, "../secret");
+    let seen = read_whole(&tree.workspace, &at, 99).unwrap();
+    atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
+    let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
+    let effects: Effects =
+        undoing.affected_paths().map(|(path, _)| Effect::Write(path.into())).collect();
+    let effects = guard::mark_outside_effects(&tree.workspace, effects);
+    assert_eq!(Rules::default().judge(&effects, &AllowPolicy), Verdict::Ask);
+    undoing.run(&tree.workspace).unwrap();
+    assert_eq!(fs::read_to_string(tree.outer_folder().join("secret")).unwrap(), "secret");
+}

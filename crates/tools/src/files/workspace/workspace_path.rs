@@ -1,0 +1,174 @@
+//! Places: directories that are pinned, so that they stay the same ones, and what lies beneath them.
+//!
+//! It opens nothing but the directories that it pins.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use callboard_text::{normalise, path_text};
+
+use crate::files::system::{FileId, PinnedDirectory as Pinned};
+
+/// A root of the session, or what a call may reach outside of the roots.
+#[derive(Debug)]
+pub(in crate::files) struct WorkspaceRoot {
+    /// As the client named it.
+    pub(in crate::files) path: PathBuf,
+    /// Without links.
+    pub(in crate::files) real_path: PathBuf,
+    pub(in crate::files) pinned: Pinned,
+}
+
+/// Why a workspace cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkspaceError {
+    /// The path is relative. The client has to send absolute ones.
+    #[error("the project folder has to be an absolute path, not {}", path_text(path))]
+    NotAbsolute {
+        /// The path as it was given.
+        path: PathBuf,
+    },
+    /// The directory cannot be opened, or is none.
+    #[error("cannot use {} as a project folder: {source}", path_text(path))]
+    Unusable {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A place beneath one of the roots, by its text, or one that was looked at.
+#[derive(Debug, Clone)]
+pub struct WorkspacePath {
+    pub(in crate::files) given: String,
+    pub(in crate::files) path: PathBuf,
+    pub(in crate::files) root: Arc<WorkspaceRoot>,
+    pub(in crate::files) path_in_root: PathBuf,
+    pub(in crate::files) inspected: Option<InspectedPath>,
+}
+
+/// What was found when a place was looked at.
+#[derive(Debug, Clone)]
+pub(in crate::files) struct InspectedPath {
+    /// The path that was named, absolute.
+    pub(in crate::files) named_path: PathBuf,
+    /// Where its links led: the path of the real place.
+    pub(in crate::files) real_path: PathBuf,
+    /// The directory that it was in, if there was one.
+    pub(in crate::files) parent_id: Option<FileId>,
+    /// What was there, if anything.
+    pub(in crate::files) file_id: Option<FileId>,
+}
+
+impl WorkspaceRoot {
+    /// Pins a directory that no client named, by its real path. On the way there may be no link.
+    pub(in crate::files) fn pin_real_path(path: &Path) -> io::Result<Self> {
+        let pinned = Pinned::pin_without_links(path)?;
+        Ok(Self { path: path.to_owned(), real_path: path.to_owned(), pinned })
+    }
+
+    pub(in crate::files) fn pin(path: PathBuf) -> Result<Self, WorkspaceError> {
+        if !path.is_absolute() {
+            return Err(WorkspaceError::NotAbsolute { path });
+        }
+        // As it was given: what leads through a place that is not there leads nowhere, and what
+        // cannot be listed cannot be worked in.
+        let given = path;
+        let path = normalise(&given);
+        let pin = || -> io::Result<_> {
+            std::fs::read_dir(&given)?;
+            Ok((path.canonicalize()?, Pinned::pin(&path)?))
+        };
+        match pin() {
+            Ok((real, pinned)) => Ok(Self { path, real_path: real, pinned }),
+            Err(source) => Err(WorkspaceError::Unusable { path: given, source }),
+        }
+    }
+}
+
+impl WorkspacePath {
+    pub(in crate::files) fn in_root(given: &str, root: Arc<WorkspaceRoot>, beneath: &Path) -> Self {
+        Self {
+            given: given.to_owned(),
+            path: normalise(&root.path.join(beneath)),
+            path_in_root: beneath.to_owned(),
+            root,
+            inspected: None,
+        }
+    }
+
+    /// Returns the path as the model gave it.
+    #[must_use]
+    pub(crate) fn given(&self) -> &str {
+        &self.given
+    }
+
+    /// Returns the absolute, normalised path, in the words of the client's roots; outside of them
+    /// the real one.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the path relative to its root; empty for the root itself.
+    #[must_use]
+    pub(crate) fn path_in_root(&self) -> &Path {
+        &self.path_in_root
+    }
+
+    /// Returns a name in this directory.
+    pub(crate) fn child(&self, name: &OsStr) -> Self {
+        Self {
+            given: self.given.clone(),
+            path: self.path.join(name),
+            root: self.root.clone(),
+            path_in_root: self.path_in_root.join(name),
+            inspected: None,
+        }
+    }
+
+    /// Returns the directory that it is in; a root is in none. Of the real place that was looked at
+    /// it is known which directory that was.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let path = self.path.parent()?.to_owned();
+        let seen = self.inspected.as_ref().filter(|seen| seen.real_path == self.path).map(|seen| {
+            let (named, real) = (path.clone(), path.clone());
+            InspectedPath {
+                named_path: named,
+                real_path: real,
+                parent_id: None,
+                file_id: seen.parent_id,
+            }
+        });
+        Some(Self {
+            given: self.given.clone(),
+            path,
+            root: self.root.clone(),
+            path_in_root: self.path_in_root.parent()?.to_owned(),
+            inspected: seen,
+        })
+    }
+}
+
+/// Spells out the links of a path as far as it exists.
+pub(in crate::files) fn canonicalize_existing(path: &Path) -> io::Result<PathBuf> {
+    for existing in path.ancestors() {
+        match existing.canonicalize() {
+            Ok(mut real) => {
+                if let Ok(rest) = path.strip_prefix(existing)
+                    && !rest.as_os_str().is_empty()
+                {
+                    real.push(rest);
+                }
+                return Ok(real);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}

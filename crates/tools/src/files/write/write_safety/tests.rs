@@ -1,0 +1,354 @@
+//! Files that cannot be exchanged, folders that take none, and state folders that keep nothing.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+
+use super::super::staged::StagedFile;
+use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
+use super::{BackupLocation, WriteMode, WriteSafety};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::remove::inspect;
+use crate::files::state::journal::{
+    Journal, JournalFile, PreparedFile, call_number, replay, temporary_name,
+};
+use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
+use crate::files::undo::UndoPlan;
+use crate::files::workspace::Workspace;
+use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
+
+const OWNER: u32 = 65534;
+
+/// Runs something as a user whose permissions count: root may write everywhere.
+fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
+    if rustix::process::geteuid().is_root() {
+        let mut folders = vec![tree.outer_folder().to_owned()];
+        while let Some(folder) = folders.pop() {
+            chown(&folder, Some(OWNER), None).unwrap();
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                chown(&path, Some(OWNER), None).unwrap();
+                folders.extend(path.is_dir().then_some(path));
+            }
+        }
+        set_user(OWNER);
+        run();
+        set_user(0);
+    } else {
+        run();
+    }
+    drop(fs::set_permissions(tree.path("."), Permissions::from_mode(0o755)));
+}
+
+/// Sets the user of this thread alone: a test has a thread of its own.
+#[expect(unsafe_code, reason = "no safe interface has it for one thread")]
+fn set_user(user: u32) {
+    // SAFETY: it changes nothing in memory. Root stays the saved user, so that it can be set back.
+    let set = unsafe { libc::syscall(libc::SYS_setresuid, user, user, 0) };
+    assert_eq!(set, 0);
+}
+
+/// Mounts something where only this thread sees it; false where that is not permitted.
+#[expect(unsafe_code, reason = "no safe interface has it")]
+fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> bool {
+    use std::ffi::CString;
+    let text = |text: &Path| CString::new(text.to_str().unwrap()).unwrap();
+    let (source, target, options) = (text(source), text(target), text(options.as_ref()));
+    let (kind, root) = (text(kind.as_ref()), text("/".as_ref()));
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: all pointers are to strings that live on; other threads keep their mounts.
+    let is_mounted = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                root.as_ptr(),
+                root.as_ptr(),
+                kind.as_ptr(),
+                private,
+                options.as_ptr().cast(),
+            ) == 0
+            && libc::mount(
+                source.as_ptr(),
+                target.as_ptr(),
+                kind.as_ptr(),
+                flags,
+                options.as_ptr().cast(),
+            ) == 0
+    };
+    if !is_mounted {
+        println!("skipped: this user may not mount anything");
+    }
+    is_mounted
+}
+
+fn make_read_only(tree: &TestWorkspace) {
+    fs::set_permissions(tree.path("."), Permissions::from_mode(0o555)).unwrap();
+}
+
+fn protection(tree: &TestWorkspace, found: Option<&[u8]>) -> Result<WriteSafety, ToolError> {
+    let at = tree.resolve("file");
+    WriteSafety::assess(&tree.workspace, &[FileWrite { path: &at, expected: found, bytes: b"new" }])
+}
+
+fn words(protection: &WriteSafety) -> String {
+    protection.notes().map(|note| note.to_string()).collect()
+}
+
+fn write(tree: &TestWorkspace, text: &str) -> Result<(), ToolError> {
+    let at = tree.resolve("file");
+    let seen = read_whole(&tree.workspace, &at, 99)?;
+    atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
+}
+
+/// Writes a file, which stays the same one, and undoes that.
+fn is_written_in_place_and_undone(tree: &TestWorkspace) {
+    let number = || fs::metadata(tree.path("file")).unwrap().ino();
+    let (before, names) = (number(), tree.names("."));
+    let notes: Vec<_> = protection(tree, Some(b"old")).unwrap().notes().collect();
+    assert!(notes.is_empty(), "{notes:?}");
+    write(tree, "new").unwrap();
+    assert_eq!((tree.read("file"), number()), ("new".into(), before));
+    assert_eq!(tree.names("."), names);
+    assert_eq!(fs::read_dir(tree.outer_folder().join("state/journal")).unwrap().count(), 0);
+    UndoPlan::for_last_change(&tree.workspace).unwrap().run(&tree.workspace).unwrap();
+    assert_eq!((tree.read("file"), number()), ("old".into(), before));
+}
+
+#[test]
+fn a_file_that_is_mounted_by_itself_is_written_in_place_and_undone() {
+    let tree = test_workspace_with_undo(&[("file", "old")]);
+    simulated_file_system::run_on(SimulatedFileSystem::MountedFiles, || {
+        is_written_in_place_and_undone(&tree)
+    });
+    let tree = test_workspace_with_undo(&[("file", ""), ("mounted", "old")]);
+    if mount(&tree.path("mounted"), &tree.path("file"), "none", libc::MS_BIND, "") {
+        // A folder that was opened before does not see it.
+        let workspace = Workspace::new(tree.path("."), Vec::new()).unwrap();
+        let tree = TestWorkspace {
+            workspace: workspace.with_state_folder(&tree.outer_folder().join("state")),
+            ..tree
+        };
+        is_written_in_place_and_undone(&tree);
+        let error = inspect(&tree.workspace, &tree.resolve("file")).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NotPermitted), "{error}");
+    }
+}
+
+#[test]
+fn a_file_in_a_folder_that_takes_no_other_is_written_in_place_and_undone() {
+    let tree = test_workspace_with_undo(&[("file", "old")]);
+    without_privileges(&tree, || {
+        make_read_only(&tree);
+        is_written_in_place_and_undone(&tree);
+    });
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anybody_is_asked() {
+    let tree = test_workspace_with_undo(&[("file", "old"), ("target", "old")]);
+    without_privileges(&tree, || {
+        fs::set_permissions(tree.path("file"), Permissions::from_mode(0o444)).unwrap();
+        let refused = |error: ToolError| assert_eq!(error.code(), Some(ErrorCode::NotPermitted));
+        refused(protection(&tree, Some(b"old")).unwrap_err());
+        make_read_only(&tree);
+        refused(inspect(&tree.workspace, &tree.resolve("target")).unwrap_err());
+        for path in ["added", "folder/added"] {
+            let at = tree.resolve(path);
+            let change = FileWrite { path: &at, expected: None, bytes: b"new" };
+            refused(WriteSafety::assess(&tree.workspace, &[change]).unwrap_err());
+        }
+    });
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_keeps_no_edit_from_being_made() {
+    for is_closed in [false, true] {
+        let tree = test_workspace_with_undo(&[("file", "old"), ("goes", "old")]);
+        without_privileges(&tree, || {
+            fs::set_permissions(tree.outer_folder(), Permissions::from_mode(0o555)).unwrap();
+            if is_closed {
+                make_read_only(&tree);
+            }
+            let protection = protection(&tree, Some(b"old")).unwrap();
+            let notes = words(&protection);
+            let state = tree.outer_folder().join("state").display().to_string();
+            assert!(notes.contains(&state) && notes.contains("cannot be restored"), "{notes}");
+            assert_eq!(notes.contains("crash"), is_closed, "{notes}");
+            assert_eq!(protection.is_risky(), is_closed);
+            write(&tree, "new").unwrap();
+            assert_eq!(tree.read("file"), "new");
+            if !is_closed {
+                let found = inspect(&tree.workspace, &tree.resolve("goes")).unwrap();
+                assert!(found.restorability_note().unwrap().to_string().contains(&state));
+                found.delete(&tree.workspace).unwrap();
+            }
+            assert_eq!(tree.names(".").len(), if is_closed { 2 } else { 1 });
+            fs::set_permissions(tree.outer_folder(), Permissions::from_mode(0o755)).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_full_state_folder_keeps_no_edit_from_being_made() {
+    let tree = test_workspace_with_undo(&[("file", "old"), ("goes", "old")]);
+    let state = tree.outer_folder().join("state");
+    fs::create_dir(&state).unwrap();
+    if !mount("none".as_ref(), &state, "tmpfs", 0, "size=64k") {
+        return;
+    }
+    fs::write(state.join("other"), vec![0; 1 << 17]).unwrap_err();
+    let notes = words(&protection(&tree, Some(b"old")).unwrap());
+    assert!(notes.contains(state.to_str().unwrap()), "{notes}");
+    write(&tree, "new").unwrap();
+    assert_eq!(tree.read("file"), "new");
+    inspect(&tree.workspace, &tree.resolve("goes")).unwrap().delete(&tree.workspace).unwrap();
+    assert_eq!(tree.names("."), ["file"]);
+}
+
+/// What the system says of it does not tell that it takes no more files: a write does.
+#[test]
+fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
+    // Its own inode and those of two folders; then that of a journal, too.
+    for (is_closed, inodes) in [(false, 3), (true, 4)] {
+        let tree = test_workspace_with_undo(&[("file", "old")]);
+        let state = tree.outer_folder().join("state");
+        fs::create_dir(&state).unwrap();
+        let options = format!("nr_inodes={inodes}");
+        if !mount("none".as_ref(), &state, "tmpfs", 0, &options) {
+            return;
+        }
+        without_privileges(&tree, || {
+            if is_closed {
+                make_read_only(&tree);
+            }
+            let at = tree.resolve("file");
+            let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
+            let permitted = protection(&tree, Some(b"old")).unwrap();
+            assert_eq!(permitted.notes().count(), 0);
+            let error =
+                write_all_with_progress(&tree.workspace, &[change], &permitted, &mut |_| {});
+            let error = error.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
+            assert!(error.to_string().contains(state.to_str().unwrap()), "{error}");
+            assert_eq!(tree.read("file"), "old");
+            if !is_closed {
+                let notes = words(&protection(&tree, Some(b"old")).unwrap());
+                assert!(notes.contains(state.to_str().unwrap()), "{notes}");
+                write(&tree, "new").unwrap();
+                assert_eq!(tree.read("file"), "new");
+            }
+        });
+    }
+}
+
+/// What was permitted is what is done: another preview says what changed.
+#[test]
+fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
+    let tree = test_workspace_with_undo(&[("file", "old")]);
+    without_privileges(&tree, || {
+        let protection = protection(&tree, Some(b"old")).unwrap();
+        let at = tree.resolve("file");
+        let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
+        let journal = tree.outer_folder().join("state/journal");
+        fs::set_permissions(&journal, Permissions::from_mode(0o555)).unwrap();
+        let written = write_all_with_progress(&tree.workspace, &[change], &protection, &mut |_| {});
+        assert_eq!(written.unwrap_err().code(), Some(ErrorCode::ChangedSincePreview));
+        assert_eq!(tree.read("file"), "old");
+        fs::set_permissions(&journal, Permissions::from_mode(0o755)).unwrap();
+    });
+}
+
+/// A file of another owner, whom no new file can be given to.
+#[test]
+fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first() {
+    let tree = test_workspace(&[("file", "old")]);
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    without_privileges(&tree, || {
+        set_user(0);
+        chown(tree.path("file"), Some(0), None).unwrap();
+        fs::set_permissions(tree.path("file"), Permissions::from_mode(0o666)).unwrap();
+        set_user(OWNER);
+        let at = tree.resolve("file");
+        let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
+        let permitted = protection(&tree, Some(b"old")).unwrap();
+        assert!(!permitted.is_risky());
+        let write =
+            |permitted| write_all_with_progress(&tree.workspace, &[change], permitted, &mut |_| {});
+        let error = write(&permitted).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
+        assert_eq!((tree.read("file"), tree.names(".")), ("old".into(), vec!["file".to_owned()]));
+        let again = protection(&tree, Some(b"old")).unwrap();
+        assert!(again.is_risky() && again.pre_image() != permitted.pre_image());
+        write(&again).unwrap();
+        assert_eq!(tree.read("file"), "new");
+    });
+}
+
+/// Writes a file in place from copies in the state folder, until the process is killed. Returns the
+/// folder of its journal.
+fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
+    let folder = tree.outer_folder().join("state/journal");
+    fs::create_dir_all(&folder).unwrap();
+    let (at, temporary) = (tree.resolve("file"), temporary_name(call_number(), 0));
+    let names = JournalFile {
+        dir: tree.workspace.cwd().into(),
+        name: "file".into(),
+        temporary: temporary.clone(),
+        made: Vec::new(),
+        copies: Some(folder.as_os_str().to_owned()),
+    };
+    let mut journal = Journal::begin(&folder, vec![names]).unwrap();
+    let manner = WriteMode {
+        is_in_place: true,
+        backup_location: BackupLocation::StateFolder,
+        ..WriteMode::default()
+    };
+    let change = FileWrite { path: &at, expected: Some(b"old text"), bytes: b"new" };
+    let staged = StagedFile::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
+    let prepared: PreparedFile = staged.journal_entry();
+    journal.write_ready(vec![prepared]).unwrap();
+    // As a process leaves it that is killed.
+    std::mem::forget(staged);
+    journal.keep_for_replay();
+    drop(journal);
+    tree.write("file", torn);
+    assert_eq!(tree.names("."), ["file"]);
+    folder
+}
+
+#[test]
+fn after_a_kill_a_torn_file_is_made_whole_from_the_state_folder() {
+    for torn in ["new", "old text", "new text", "theirs"] {
+        let tree = test_workspace_with_undo(&[("file", "old text")]);
+        let folder = interrupted_write(&tree, torn);
+        replay(&folder);
+        let expected = if torn == "theirs" { torn } else { "old text" };
+        assert_eq!(tree.read("file"), expected, "{torn}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}
+
+/// A folder on a disk that is not mounted yet, or that cannot be opened for another reason.
+#[test]
+fn the_copies_of_a_torn_file_stay_until_its_folder_can_be_opened() {
+    for is_blocked in [false, true] {
+        let tree = test_workspace_with_undo(&[("file", "old text")]);
+        let folder = interrupted_write(&tree, "new text");
+        let (root, elsewhere) = (tree.workspace.cwd(), tree.outer_folder().join("elsewhere"));
+        fs::rename(root, &elsewhere).unwrap();
+        if is_blocked {
+            fs::write(root, "").unwrap();
+        }
+        replay(&folder);
+        if is_blocked {
+            fs::remove_file(root).unwrap();
+        }
+        fs::rename(&elsewhere, root).unwrap();
+        replay(&folder);
+        assert_eq!(tree.read("file"), "old text", "{is_blocked}");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+}

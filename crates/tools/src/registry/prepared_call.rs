@@ -1,0 +1,294 @@
+//! One call of a tool: previewed, permitted and run, as `acp_lifecycle` drives it.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use acp_lifecycle::{
+    CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects, ErasedPlan,
+    Grant, PermissionSubject, Pinned, Titles, Verdict,
+};
+use acp_types::{Content, ContentBlock, FileChange, Location, Operation, ToolCallPatch};
+use serde_json::Value;
+
+use super::arguments::Normalised;
+use super::{RegisteredTool, changes, results};
+use crate::error::{ErrorCode, ToolError};
+use crate::files::content_hash::ContentHash;
+use crate::files::workspace::{Workspace, WorkspacePath, guard};
+use crate::files::write::{PreImage, read_whole};
+use crate::limits::MAX_WHOLE_FILE_BYTES;
+use crate::note::Note;
+use crate::tool::{
+    Context, Invocation, OutputDisplay, SideEffects, Spec, ToolPreview, final_patch,
+};
+
+/// One call of a tool, ready to be previewed, permitted and run.
+#[derive(Debug)]
+pub struct PreparedCall {
+    tool: Option<Arc<RegisteredTool>>,
+    tool_names: Vec<Cow<'static, str>>,
+    name: String,
+    /// As the model wrote them.
+    args: Value,
+    /// As the tool takes them, once they are, and whether its title shows all that they name.
+    normalised: Option<(Value, bool)>,
+    /// What there is to tell it about them.
+    notes: Vec<String>,
+    context: Context,
+    titles: Arc<Titles>,
+    /// What an earlier preview showed is there, and may not hold any more.
+    is_previewed: bool,
+    /// The files of the session that hold what its request does not show, by their URIs. They go with
+    /// a call that does not run.
+    patch_file_uris: Vec<String>,
+}
+
+impl CallExecutor for PreparedCall {
+    type Plan = ErasedPlan;
+
+    async fn preview_reads(&mut self, call: &CallHandle) -> Result<Effects, CallFailure> {
+        let (entry, args, _) = self.prepare(call).await?;
+        let paths =
+            entry.tool.reads(args, &self.context).await.map_err(|error| to_failure(error, call))?;
+        if paths.is_empty() {
+            return Ok(Effects::empty());
+        }
+        let shared = Arc::new(paths);
+        let paths = shared.clone();
+        let reads = self
+            .context
+            .run_blocking(move |workspace| Ok(read_effects(workspace, &paths, |_| true)));
+        let reads = reads.await.map_err(|error| to_failure(error, call))?;
+        if call.judge(&reads) != Verdict::Ask {
+            return Ok(reads);
+        }
+        // What the session has read it knows.
+        let unread = self.context.run_blocking(move |workspace| {
+            Ok(read_effects(workspace, &shared, |at| !is_already_read(workspace, at)))
+        });
+        let unread = unread.await.map_err(|error| to_failure(error, call))?;
+        if call.judge(&unread) == Verdict::Ask {
+            // A note says so.
+            self.is_previewed = true;
+        }
+        Ok(unread)
+    }
+
+    async fn preview(&mut self, call: &CallHandle) -> Result<CallPreview<ErasedPlan>, CallFailure> {
+        let (entry, args, is_told) = self.prepare(call).await?;
+        let invocation = Invocation::new(call, &self.context);
+        let draft = entry.tool.preview(args.clone(), invocation).await;
+        let draft = draft.map_err(|error| self.failure_with_notes(to_failure(error, call)))?;
+        let cwd = draft.cwd.as_deref().unwrap_or(self.context.workspace.cwd());
+        let subject = PermissionSubject::for_call(&entry.spec.name, &args, cwd, &draft.pre_image);
+        let effects = guard::mark_outside_effects(
+            &self.context.workspace,
+            declared_effects(&entry.spec, &draft),
+        );
+        let outside: Vec<_> = effects.outside_paths().map(Path::to_owned).collect();
+        let mut patch = ToolCallPatch::new();
+        patch.locations = draft.locations.or_else(|| to_locations(&outside));
+        let titles = self.titles.clone();
+        let (mut shown, is_shown) =
+            changes::content_for_changes(draft.changes, &self.context, &titles).await;
+        self.discard_patch_files();
+        self.patch_file_uris.extend(shown.iter().filter_map(linked_uri));
+        let outside = outside.iter().map(|path| self.context.workspace.display(path));
+        let outside = outside.map(|path| Note::new("outside").with("path", path));
+        let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
+        shown.extend(changes::bound_notes(notes.collect()));
+        if entry.spec.display == OutputDisplay::Terminal {
+            // Its terminal stays.
+            patch = shown.into_iter().fold(patch, ToolCallPatch::append);
+        } else if !shown.is_empty() || self.is_previewed {
+            patch = patch.content(shown);
+        }
+        self.is_previewed = true;
+        let pinned = Pinned::new(draft.plan, subject);
+        let mut preview = CallPreview::new(pinned, effects).with_patch(patch);
+        preview.is_shown_in_full = is_shown && is_told;
+        Ok(preview)
+    }
+
+    async fn run(
+        &mut self,
+        pinned: Pinned<ErasedPlan>,
+        grant: Grant,
+        call: &CallHandle,
+    ) -> Result<CallSuccess, CallFailure> {
+        let Some(entry) = &self.tool else { return Err(self.unknown_tool_failure()) };
+        self.patch_file_uris.clear();
+        let invocation = Invocation::new(call, &self.context);
+        let ran = entry.tool.run(pinned, grant, invocation).await;
+        let mut output = ran.map_err(|error| self.failure_with_notes(to_failure(error, call)))?;
+        if entry.spec.display == OutputDisplay::Content {
+            results::store_long_result(&mut output, call, &self.context).await;
+        }
+        let (text, failed) = (self.with_notes(&output.text), output.failure);
+        let images = std::mem::take(&mut output.images);
+        let patch = final_patch(output);
+        match failed {
+            None => Ok(CallSuccess { text, images, patch }),
+            Some((code, reason)) => {
+                // The call shows already what went wrong.
+                let failure = CallFailure::recoverable(code.as_str(), text);
+                Err(CallFailure { note: None, reason, patch, ..failure })
+            }
+        }
+    }
+}
+
+impl Drop for PreparedCall {
+    fn drop(&mut self) {
+        self.discard_patch_files();
+    }
+}
+
+impl PreparedCall {
+    /// Makes a call of a tool; `names` are those that there are, should there be none of its name.
+    pub(super) fn new(
+        tool: Option<Arc<RegisteredTool>>,
+        tool_names: Vec<Cow<'static, str>>,
+        name: &str,
+        args: Value,
+        context: &Context,
+        titles: &Arc<Titles>,
+    ) -> Self {
+        Self {
+            tool,
+            tool_names,
+            name: name.to_owned(),
+            args,
+            normalised: None,
+            notes: Vec::new(),
+            context: context.clone(),
+            titles: Arc::clone(titles),
+            is_previewed: false,
+            patch_file_uris: Vec::new(),
+        }
+    }
+
+    /// Tells the client what the call is about, and returns the tool and what it is given.
+    async fn prepare(
+        &mut self,
+        call: &CallHandle,
+    ) -> Result<(Arc<RegisteredTool>, Value, bool), CallFailure> {
+        let Some(entry) = self.tool.clone() else {
+            call.update(ToolCallPatch::new().raw_input(self.args.clone()));
+            return Err(self.unknown_tool_failure());
+        };
+        if let Some((args, is_told)) = self.normalised.clone() {
+            return Ok((entry, args, is_told));
+        }
+        let formed = entry.normalise(&self.args);
+        let args = formed.as_ref().map_or(&self.args, |formed| &formed.args);
+        let is_told = entry.send_description(&self.titles, call, (&self.args, args), &self.context);
+        if !self.args.is_object() {
+            let text = "The arguments have to be one JSON object.";
+            return Err(CallFailure::recoverable(ErrorCode::InvalidArguments.as_str(), text));
+        }
+        if entry.spec.side_effects != SideEffects::Nothing {
+            self.context.wait_recovered().await.map_err(|error| to_failure(error, call))?;
+        }
+        let Normalised { args, notes } = formed.map_err(|error| to_failure(error, call))?;
+        self.notes = notes;
+        self.normalised = Some((args.clone(), is_told));
+        Ok((entry, args, is_told))
+    }
+
+    fn discard_patch_files(&mut self) {
+        let outputs = self.context.workspace.outputs();
+        self.patch_file_uris.drain(..).for_each(|uri| outputs.remove(&uri));
+    }
+
+    /// Adds to a text for the model what there is to tell it about its arguments.
+    fn with_notes(&self, text: &str) -> String {
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        match &self.notes[..] {
+            [] => text.to_owned(),
+            notes => format!("{text}{end}{}", notes.join("\n")),
+        }
+    }
+
+    fn failure_with_notes(&self, failure: CallFailure) -> CallFailure {
+        CallFailure { text: self.with_notes(&failure.text), ..failure }
+    }
+
+    fn unknown_tool_failure(&self) -> CallFailure {
+        let names = self.tool_names.join(", ");
+        let text = format!("There is no tool {:?}. The tools are: {names}.", self.name);
+        CallFailure::recoverable("unknown_tool", text)
+    }
+}
+
+fn linked_uri(content: &Content) -> Option<String> {
+    match content {
+        Content::Block(ContentBlock::ResourceLink(link)) => Some(link.uri.clone()),
+        _ => None,
+    }
+}
+
+/// Returns what reading those of the named files is that are meant. What has no place or does not
+/// exist has no text either.
+fn read_effects(
+    workspace: &Workspace,
+    paths: &[String],
+    is_meant: impl Fn(&WorkspacePath) -> bool,
+) -> Effects {
+    let found = paths.iter().filter_map(|path| workspace.inspect(path).ok()).filter(is_meant);
+    let effects = found.flat_map(|at| {
+        guard::path_effects(workspace, &at, Effect::Read).iter().cloned().collect::<Vec<_>>()
+    });
+    let distinct: BTreeSet<_> = effects.collect();
+    guard::mark_outside_effects(workspace, distinct.into_iter().collect())
+}
+
+/// Whether the session has read a file as it is now.
+fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
+    let Ok(PreImage::Bytes(bytes)) = read_whole(workspace, at, MAX_WHOLE_FILE_BYTES) else {
+        return false;
+    };
+    let real = workspace.canonicalize(at);
+    real.is_ok_and(|real| {
+        workspace.known_hashes().is_current(real.path(), ContentHash::of_bytes(&bytes))
+    })
+}
+
+/// Returns what a call would do; a tool that can do anything, or would change something, and
+/// tells of no effect, has an unknown one, which is always asked about.
+pub(super) fn declared_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
+    let is_silent = draft.effects.iter().next().is_none();
+    let changes = |change: &FileChange| {
+        let is_same = change.operation == Operation::Modify && change.old_text == change.new_text;
+        !is_same || !change.hunks.is_empty() || change.unlisted != (0, 0)
+    };
+    let acts = spec.side_effects == SideEffects::Anything || draft.changes.iter().any(changes);
+    if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
+}
+
+/// Returns files as locations, if there are any.
+fn to_locations(paths: &[PathBuf]) -> Option<Vec<Location>> {
+    let located: Vec<_> = paths.iter().filter_map(|path| Location::try_new(path).ok()).collect();
+    (!located.is_empty()).then_some(located)
+}
+
+/// Says what an error means for a call, with no name of a file that the call may not read.
+fn to_failure(error: ToolError, call: &CallHandle) -> CallFailure {
+    match error {
+        ToolError::Recoverable(mut report) => {
+            let may_read =
+                |path: &Path| call.judge(&Effect::Read(path.to_owned()).into()) == Verdict::Allow;
+            report.retain_suggestions(may_read);
+            CallFailure {
+                is_outdated: report.code == ErrorCode::ChangedSincePreview,
+                ..CallFailure::recoverable(report.code.as_str(), report.to_string())
+            }
+        }
+        ToolError::Fatal(source) => CallFailure {
+            is_fatal: true,
+            ..CallFailure::recoverable("internal_error", source.to_string())
+        },
+    }
+}

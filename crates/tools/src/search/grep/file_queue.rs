@@ -1,0 +1,131 @@
+//! The files of a walk, handed out to several threads in the order of the names. It knows nothing
+//! of what is done with them.
+//!
+//! One thread at a time walks, ahead of all: the others take what is ready meanwhile.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::query::FileFilter;
+use crate::files::system::{Dir, FileKind};
+use crate::files::walk::Walk;
+use crate::limits::MAX_QUEUED_FILES;
+use crate::lock::lock;
+
+/// A file to search.
+pub(super) struct QueuedFile {
+    /// Its place in the order, from 0.
+    pub(super) index: usize,
+    /// Relative to the directory that is walked.
+    pub(super) path: PathBuf,
+    dir: Arc<Dir>,
+}
+
+impl QueuedFile {
+    /// Opens the file in the directory that it was found in, which is beneath the root.
+    pub(super) fn open(&self) -> io::Result<File> {
+        self.dir.open(self.path.file_name().unwrap_or(OsStr::new("")))
+    }
+}
+
+/// The files beneath a directory that are to be searched.
+pub(super) struct FileQueue<'a> {
+    walk: Mutex<WalkState<'a>>,
+    ready: Mutex<VecDeque<QueuedFile>>,
+    filter: FileFilter,
+    /// The directory that is walked.
+    top: PathBuf,
+    is_enough: AtomicBool,
+    /// How many files were found.
+    found_count: AtomicUsize,
+}
+
+struct WalkState<'a> {
+    walk: Walk<'a>,
+    is_over: bool,
+}
+
+impl<'a> FileQueue<'a> {
+    pub(super) fn new(walk: Walk<'a>, filter: FileFilter) -> Self {
+        let top = walk.absolute(Path::new(""));
+        Self {
+            top,
+            walk: Mutex::new(WalkState { walk, is_over: false }),
+            ready: Mutex::default(),
+            filter,
+            is_enough: AtomicBool::new(false),
+            found_count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes the next file.
+    pub(super) fn next(&self) -> Option<QueuedFile> {
+        loop {
+            if self.is_enough.load(Ordering::Relaxed) {
+                return None;
+            }
+            let (next, left) = self.pop_ready();
+            if let Some(next) = next {
+                if left < MAX_QUEUED_FILES / 2
+                    && let Ok(mut ahead) = self.walk.try_lock()
+                {
+                    self.fill(&mut ahead);
+                }
+                return Some(next);
+            }
+            // Whoever walks has found some when this is ours.
+            let mut ahead = lock(&self.walk);
+            if lock(&self.ready).is_empty() {
+                if ahead.is_over {
+                    return None;
+                }
+                self.fill(&mut ahead);
+            }
+        }
+    }
+
+    /// Says that no further file is to be handed out.
+    pub(super) fn close(&self) {
+        self.is_enough.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns how many files there are, as far as that is known.
+    pub(super) fn found_count(&self) -> usize {
+        self.found_count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn absolute(&self, path: &Path) -> PathBuf {
+        self.top.join(path)
+    }
+
+    pub(super) fn into_walk(self) -> Walk<'a> {
+        self.walk.into_inner().unwrap_or_else(PoisonError::into_inner).walk
+    }
+
+    fn pop_ready(&self) -> (Option<QueuedFile>, usize) {
+        let mut ready = lock(&self.ready);
+        (ready.pop_front(), ready.len())
+    }
+
+    fn fill(&self, ahead: &mut WalkState<'_>) {
+        while !ahead.is_over && !self.is_enough.load(Ordering::Relaxed) {
+            let takes = |path: &Path| self.filter.matches(path);
+            let found = ahead.walk.find(|found| found.kind == FileKind::File && takes(&found.path));
+            let Some((found, dir)) = found.zip(ahead.walk.current_directory()) else {
+                ahead.is_over = true;
+                return;
+            };
+            let place = self.found_count.fetch_add(1, Ordering::Relaxed);
+            let mut ready = lock(&self.ready);
+            ready.push_back(QueuedFile { index: place, path: found.path, dir });
+            if ready.len() >= MAX_QUEUED_FILES {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The search of one file. It knows nothing of other files and of pages.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::mem;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use grep_matcher::{LineTerminator, Match, Matcher as _};
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+
+use super::matcher::BudgetedMatcher;
+use super::result_page::{FileSearchResult, FoundMatches, PageRange};
+use super::result_text::excerpt_around;
+use super::{FileMatches, GrepQuery, MatchLine, PartialSearchReason, UnsearchedCounts};
+use crate::error::ToolError;
+use crate::files::walk::{EarlyStop, SearchBudget};
+use crate::limits::{
+    MAX_BUFFERED_SEARCH_FILE_BYTES, MAX_MATCH_LINE_BYTES, MAX_MULTILINE_FILE_BYTES,
+    MAX_SEARCHED_LINE_BYTES,
+};
+
+/// What to look for in each file, and how much of it.
+pub(super) struct FileSearch<'a> {
+    matcher: RegexMatcher,
+    pub(super) budget: SearchBudget<'a>,
+    multiline: bool,
+    range: PageRange,
+    max_matches_per_file: usize,
+}
+
+impl<'a> FileSearch<'a> {
+    pub(super) fn new(
+        query: &GrepQuery,
+        budget: SearchBudget<'a>,
+        part: PageRange,
+    ) -> Result<Self, ToolError> {
+        Ok(Self {
+            matcher: query.matcher()?,
+            budget,
+            multiline: query.multiline,
+            range: part,
+            max_matches_per_file: query
+                .max_per_file
+                .map_or(usize::MAX, |most| most.max(1) as usize),
+        })
+    }
+
+    /// Begins to search files, in one thread.
+    pub(super) fn worker(&self) -> FileSearcher<'_> {
+        // Threads that share a matcher wait for each other.
+        let matcher = BudgetedMatcher::new(self.matcher.clone(), self.budget);
+        let matcher = Rc::new(matcher);
+        FileSearcher { spec: self, matcher, searcher: self.searcher(), buffer: Vec::new() }
+    }
+
+    fn searcher(&self) -> Searcher {
+        let heap = if self.multiline { MAX_MULTILINE_FILE_BYTES } else { MAX_SEARCHED_LINE_BYTES };
+        SearcherBuilder::new()
+            .line_terminator(LineTerminator::crlf())
+            .before_context(self.range.context)
+            .after_context(self.range.context)
+            .multi_line(self.multiline)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(heap))
+            .build()
+    }
+
+    /// Takes away what is context only of a match that is left out.
+    fn trim(&self, lines: &mut Vec<MatchLine>) {
+        let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
+        lines.retain(|line| line.number <= last + self.range.context as u64);
+    }
+}
+
+/// Searches files one after the other.
+pub(super) struct FileSearcher<'a> {
+    spec: &'a FileSearch<'a>,
+    matcher: Rc<BudgetedMatcher<'a>>,
+    searcher: Searcher,
+    /// What files are read into that are read whole.
+    buffer: Vec<u8>,
+}
+
+impl FileSearcher<'_> {
+    /// Searches an open file. `path` is asked for only if there is a match.
+    pub(super) fn search_file(
+        &mut self,
+        file: io::Result<File>,
+        path: impl FnOnce() -> PathBuf,
+    ) -> FileSearchResult {
+        let mut skipped = UnsearchedCounts::default();
+        let look = self.spec;
+        if let Some(stop) = look.budget.early_stop() {
+            return FileSearchResult { stop: Some(stop), ..FileSearchResult::default() };
+        }
+        let mut sink = MatchCollector::new(look, self.matcher.clone());
+        let opened = file.and_then(|file| Ok((file.metadata()?, file)));
+        // Something else may have taken the file's place since the walk saw it.
+        let Some((metadata, file)) = opened.ok().filter(|(metadata, _)| metadata.is_file()) else {
+            skipped.unreadable = 1;
+            return FileSearchResult { skipped, ..FileSearchResult::default() };
+        };
+        match self.search(file, metadata.len(), &mut sink) {
+            Ok(()) => {}
+            Err(_) if sink.is_stopped() => {}
+            // The system's errors have a number; the searcher's own is the length.
+            Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
+            Err(_) if self.searcher.multi_line_with_matcher(&*self.matcher) => skipped.large = 1,
+            Err(_) => {
+                skipped.long_lines = 1;
+                sink.end = Some(PartialSearchReason::LongLine);
+            }
+        }
+        let MatchCollector { mut lines, found: matches, end, stop, is_cut, .. } = sink;
+        if matches == 0 {
+            skipped.binary = usize::from(end == Some(PartialSearchReason::Binary));
+            return FileSearchResult { found: None, skipped, stop };
+        }
+        if end == Some(PartialSearchReason::MatchLimit) {
+            look.trim(&mut lines);
+        }
+        let bytes = lines.iter().map(|line| line.text.len()).sum();
+        let file = FileMatches { path: path(), lines, partial_reason: end };
+        let found = Some(Box::new(FoundMatches { file, matches, bytes, is_truncated: is_cut }));
+        FileSearchResult { found, skipped, stop }
+    }
+
+    /// Reads small files whole, which takes fewer calls of the system, and others bit by bit.
+    fn search(
+        &mut self,
+        mut file: File,
+        bytes: u64,
+        sink: &mut MatchCollector<'_>,
+    ) -> io::Result<()> {
+        if bytes > MAX_BUFFERED_SEARCH_FILE_BYTES {
+            return self.search_stream(file, sink);
+        }
+        let read = self.read(&mut file, bytes as usize)?;
+        let text = &self.buffer[..read];
+        if memchr::memchr(0, text).is_none() {
+            return self.searcher.search_slice(&*self.matcher, text, sink);
+        }
+        // So that binary files are told in the same way whatever their length.
+        let buffer = mem::take(&mut self.buffer);
+        let result = self.search_stream(&buffer[..read], sink);
+        self.buffer = buffer;
+        result
+    }
+
+    fn read(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
+        // Some files of the system are longer than they say.
+        let length = if length == 0 { BUFFER_BYTES } else { length };
+        if self.buffer.len() < length {
+            self.buffer.resize(length, 0);
+        }
+        let mut read = 0;
+        while read < length {
+            match file.read(&mut self.buffer[read..length]) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn search_stream(
+        &mut self,
+        input: impl io::Read,
+        sink: &mut MatchCollector<'_>,
+    ) -> io::Result<()> {
+        let mut input = BudgetedReader { input, budget: self.spec.budget, large_reads: 0 };
+        let result = self.searcher.search_reader(&*self.matcher, &mut input, sink);
+        if input.large_reads > 1 {
+            self.searcher = self.spec.searcher();
+        }
+        result
+    }
+}
+
+/// A file that ends with an error when the search has to stop.
+struct BudgetedReader<'a, R> {
+    input: R,
+    budget: SearchBudget<'a>,
+    /// How many reads could fill as much as a searcher's buffer has at first. After the first of
+    /// them a part of it is taken, unless it has grown for a long line. A buffer that has grown
+    /// stays large and tells binary files differently, so it must not meet another file.
+    large_reads: usize,
+}
+
+/// Bytes of the buffer that a searcher begins with.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.budget.early_stop() {
+            Some(_) => Err(io::ErrorKind::TimedOut.into()),
+            None => {
+                self.large_reads += usize::from(buffer.len() >= BUFFER_BYTES);
+                self.input.read(buffer)
+            }
+        }
+    }
+}
+
+/// Takes the matches of one file.
+struct MatchCollector<'a> {
+    spec: &'a FileSearch<'a>,
+    matcher: Rc<BudgetedMatcher<'a>>,
+    lines: Vec<MatchLine>,
+    found: usize,
+    bytes: usize,
+    end: Option<PartialSearchReason>,
+    stop: Option<EarlyStop>,
+    is_cut: bool,
+}
+
+impl<'a> MatchCollector<'a> {
+    fn new(spec: &'a FileSearch<'a>, matcher: Rc<BudgetedMatcher<'a>>) -> Self {
+        Self {
+            spec,
+            matcher,
+            lines: Vec::new(),
+            found: 0,
+            bytes: 0,
+            end: None,
+            stop: None,
+            is_cut: false,
+        }
+    }
+
+    fn push(&mut self, number: u64, text: String, is_match: bool) {
+        self.bytes += text.len();
+        self.found += usize::from(is_match);
+        self.lines.push(MatchLine { number, text, is_match });
+    }
+
+    fn wants_more(&mut self) -> bool {
+        let part = self.spec.range;
+        self.is_cut = self.found >= part.match_limit() || self.bytes > part.byte_limit();
+        !self.is_cut
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        self.stop = self.spec.budget.early_stop();
+        self.stop.is_some()
+    }
+
+    /// Returns whether a further line that matches is taken.
+    fn takes_match(&mut self) -> bool {
+        if self.found >= self.spec.max_matches_per_file {
+            self.end = Some(PartialSearchReason::MatchLimit);
+            return false;
+        }
+        self.wants_more() && !self.is_stopped()
+    }
+}
+
+impl Sink for MatchCollector<'_> {
+    type Error = io::Error;
+
+    /// Takes the lines of matches that follow each other without a gap: one, or over several lines
+    /// as many as the file has.
+    fn matched(&mut self, _: &Searcher, block: &SinkMatch<'_>) -> io::Result<bool> {
+        let (mut number, mut at) = (block.line_number().unwrap_or(0), 0);
+        // The match that a line is shown around; a block is searched for them only once.
+        let mut found = Some(Match::zero(0));
+        for line in block.lines() {
+            if !self.takes_match() {
+                return Ok(false);
+            }
+            let end = at + line.len();
+            let mut around = 0..0;
+            if line.len() > MAX_MATCH_LINE_BYTES {
+                if found.is_some_and(|found| found.end() <= at) {
+                    found = self.matcher.find_at(block.bytes(), at).ok().flatten();
+                }
+                if let Some(found) = found.filter(|found| found.start() < end) {
+                    around = found.start().max(at) - at..found.end().min(end) - at;
+                }
+            }
+            self.push(number, excerpt_around(line, around, MAX_MATCH_LINE_BYTES), true);
+            number += 1;
+            at = end;
+        }
+        Ok(self.wants_more())
+    }
+
+    fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
+        let text = excerpt_around(line.bytes(), 0..0, MAX_MATCH_LINE_BYTES);
+        self.push(line.line_number().unwrap_or(0), text, false);
+        Ok(self.wants_more())
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.end = Some(PartialSearchReason::Binary);
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;

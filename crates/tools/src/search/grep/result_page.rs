@@ -1,0 +1,248 @@
+//! The matches of all files, brought into the order of the names as they come, and the page of
+//! them that is shown. It knows nothing of threads and files.
+//!
+//! Files end in any order. Each waits until all before it have ended, so what is on the page never
+//! changes any more: it can be shown at once, and the search can stop when the page is full.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use acp_types::Location;
+
+use super::{FileMatches, Matches, SearchProgress, UnsearchedCounts};
+use crate::files::walk::EarlyStop;
+use crate::limits::{MAX_GATHERED_MATCHES_BYTES, MAX_MATCH_LOCATIONS, MAX_MATCHES_TEXT_BYTES};
+use crate::progress::ProgressThrottle;
+
+/// Which of all matches are shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageRange {
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+    /// Lines around each match.
+    pub(super) context: usize,
+}
+
+impl PageRange {
+    /// Matching lines that are worth finding: those before the page, those on it, and one that
+    /// tells that there are more.
+    pub(super) fn match_limit(self) -> usize {
+        self.offset + self.limit + 1
+    }
+
+    /// Bytes of lines that are worth keeping.
+    pub(super) fn byte_limit(self) -> usize {
+        if self.offset == 0 { MAX_MATCHES_TEXT_BYTES } else { MAX_GATHERED_MATCHES_BYTES }
+    }
+}
+
+/// What one file came to.
+#[derive(Debug, Default)]
+pub(super) struct FileSearchResult {
+    pub(super) found: Option<Box<FoundMatches>>,
+    pub(super) skipped: UnsearchedCounts,
+    /// Why the search had to stop before its end, if it had.
+    pub(super) stop: Option<EarlyStop>,
+}
+
+/// What was found in one file.
+#[derive(Debug)]
+pub(super) struct FoundMatches {
+    pub(super) file: FileMatches,
+    /// How many of its lines match.
+    pub(super) matches: usize,
+    /// How many bytes its lines have.
+    pub(super) bytes: usize,
+    /// Whether there is more than is worth keeping, in it or behind it.
+    pub(super) is_truncated: bool,
+}
+
+/// The page, and the files that wait for others before them.
+pub(super) struct ResultPage {
+    range: PageRange,
+    matches: Matches,
+    bytes: usize,
+    /// The place of the file that comes next.
+    next_index: usize,
+    waiting: BTreeMap<usize, Option<Box<FoundMatches>>>,
+    /// How much was found in those that wait.
+    waiting_matches: usize,
+    waiting_bytes: usize,
+    /// The last place of which something may be shown, as far as that is known.
+    last_index: Option<usize>,
+    /// The first place whose search had to stop.
+    first_stop: Option<(usize, EarlyStop)>,
+    files: usize,
+    /// How many locations were told.
+    reported_locations: usize,
+    throttle: ProgressThrottle,
+}
+
+impl ResultPage {
+    pub(super) fn new(range: PageRange, now: Instant) -> Self {
+        Self {
+            range,
+            matches: Matches::default(),
+            bytes: 0,
+            next_index: 0,
+            waiting: BTreeMap::new(),
+            waiting_matches: 0,
+            waiting_bytes: 0,
+            last_index: None,
+            first_stop: None,
+            files: 0,
+            reported_locations: 0,
+            throttle: ProgressThrottle::begin_at(now),
+        }
+    }
+
+    /// Adds the file at a place of the order; each place has exactly one.
+    pub(super) fn add(&mut self, place: usize, searched: FileSearchResult) {
+        let FileSearchResult { found, skipped, stop } = searched;
+        self.files += 1;
+        self.matches.unsearched.add(skipped);
+        let earliest = self.first_stop.map_or(usize::MAX, |(earliest, _)| earliest);
+        if let Some(stop) = stop.filter(|_| place < earliest) {
+            self.first_stop = Some((place, stop));
+        }
+        if self.last_index.is_some_and(|last| place > last) {
+            return;
+        }
+        if let Some(found) = &found {
+            self.waiting_matches += found.matches;
+            self.waiting_bytes += found.bytes;
+        }
+        self.waiting.insert(place, found);
+        while let Some(found) = self.waiting.remove(&self.next_index) {
+            if let Some(found) = found {
+                self.waiting_matches -= found.matches;
+                self.waiting_bytes -= found.bytes;
+                self.append(*found);
+            }
+            if self.matches.truncated {
+                self.set_last_index(self.next_index);
+                return;
+            }
+            self.next_index += 1;
+        }
+        self.drop_surplus();
+    }
+
+    /// Returns whether all files that may be shown, or come before those, are being searched.
+    pub(super) fn is_enough(&self) -> bool {
+        self.last_index.is_some()
+    }
+
+    /// Returns what is worth telling: the first matches when there are new ones, and now and then
+    /// how far the search is.
+    pub(super) fn progress_update(&mut self, now: Instant) -> Option<SearchProgress> {
+        let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
+        let locations: Option<Vec<Location>> =
+            (shown > self.reported_locations).then(|| self.matches.locations().collect());
+        let is_due = self.throttle.is_due_at(now);
+        if locations.is_none() && !is_due {
+            return None;
+        }
+        self.reported_locations = shown;
+        Some(SearchProgress {
+            files_searched: self.files,
+            files_found: None,
+            match_count: self.matches.count,
+            locations,
+        })
+    }
+
+    pub(super) fn into_matches(self) -> Matches {
+        // What lies behind the page does not matter to it.
+        let matters = |place: &usize| self.last_index.is_none_or(|last| *place <= last);
+        let stop = self.first_stop.filter(|(place, _)| matters(place)).map(|(_, stop)| stop);
+        Matches { stop, ..self.matches }
+    }
+
+    /// Leaves out what waits and cannot be shown, because there is enough before it: a first file
+    /// that takes long must not have all others kept.
+    fn drop_surplus(&mut self) {
+        let mut matches = self.matches.skipped_matches + self.matches.count;
+        let mut bytes = self.bytes;
+        let is_enough = |matches: usize, bytes: usize| {
+            matches >= self.range.match_limit() || bytes > self.range.byte_limit()
+        };
+        if !is_enough(matches + self.waiting_matches, bytes + self.waiting_bytes) {
+            return;
+        }
+        let found = self.waiting.iter_mut().filter_map(|(at, found)| Some((*at, found.as_mut()?)));
+        for (place, found) in found {
+            matches += found.matches;
+            bytes += found.bytes;
+            if is_enough(matches, bytes) {
+                found.is_truncated = true;
+                return self.set_last_index(place);
+            }
+        }
+    }
+
+    /// Makes a place the last one of which something may be shown.
+    fn set_last_index(&mut self, place: usize) {
+        self.last_index = Some(place);
+        for found in self.waiting.split_off(&(place + 1)).into_values().flatten() {
+            self.waiting_matches -= found.matches;
+            self.waiting_bytes -= found.bytes;
+        }
+    }
+
+    fn append(&mut self, found: FoundMatches) {
+        let FoundMatches { mut file, is_truncated: is_cut, .. } = found;
+        self.skip_to_offset(&mut file);
+        let mut last_match = 0;
+        let (limit, matches) = (self.range.limit, &mut self.matches);
+        let kept = file.lines.iter().take_while(|line| {
+            self.bytes += line.text.len();
+            if self.bytes > MAX_MATCHES_TEXT_BYTES || (line.is_match && matches.count == limit) {
+                matches.truncated = true;
+            } else if line.is_match {
+                matches.count += 1;
+                last_match = line.number;
+            }
+            !matches.truncated
+        });
+        let kept = kept.count();
+        if self.matches.truncated {
+            file.lines.truncate(kept);
+            // What was context of a match that is left out goes with it.
+            file.lines.retain(|line| line.number <= last_match + self.range.context as u64);
+            file.partial_reason = None;
+        }
+        self.matches.truncated |= is_cut;
+        if file.lines.iter().any(|line| line.is_match) {
+            self.matches.files.push(file);
+        }
+    }
+
+    /// Takes away what was on the pages before.
+    fn skip_to_offset(&mut self, file: &mut FileMatches) {
+        let left = self.range.offset - self.matches.skipped_matches;
+        let mut matching = file.lines.iter().filter(|line| line.is_match);
+        let passed = matching.by_ref().take(left).map(|line| line.number);
+        let (count, last) = passed.fold((0, 0), |(count, _), number| (count + 1, number));
+        if count == 0 {
+            return;
+        }
+        self.matches.skipped_matches += count;
+        let first = matching.next().map_or(u64::MAX, |line| line.number);
+        let near = first.saturating_sub(self.range.context as u64);
+        file.lines.retain(|line| line.number > last && line.number >= near);
+    }
+}
+
+impl UnsearchedCounts {
+    fn add(&mut self, more: Self) {
+        self.binary += more.binary;
+        self.large += more.large;
+        self.long_lines += more.long_lines;
+        self.unreadable += more.unreadable;
+        self.truncated_directories += more.truncated_directories;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What was found, as places and as text. It knows nothing of how it was found.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::Path;
+
+use acp_types::Location;
+use callboard_text::grouped_count_with_noun;
+
+use crate::files::walk::EarlyStop;
+use crate::files::workspace::Workspace;
+use crate::limits::MAX_MATCH_LOCATIONS;
+
+use super::{FileMatches, MatchLine, Matches, PartialSearchReason, UnsearchedCounts};
+
+impl Matches {
+    /// Returns the offset to go on with, if there is more to show.
+    #[must_use]
+    pub fn next_offset(&self) -> Option<usize> {
+        (self.truncated && self.count > 0).then_some(self.skipped_matches + self.count)
+    }
+
+    /// Leaves out files, and what was found in them.
+    pub(crate) fn exclude_files(&mut self, is_left_out: impl Fn(&Path) -> bool) {
+        let matching = |files: &[FileMatches]| {
+            files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count()
+        };
+        let before = matching(&self.files);
+        self.files.retain(|file| !is_left_out(&file.path));
+        self.count = self.count.saturating_sub(before - matching(&self.files));
+    }
+
+    /// Returns the first matches as locations, for a client to follow.
+    pub fn locations(&self) -> impl Iterator<Item = Location> {
+        let lines = self.files.iter().flat_map(|file| {
+            file.lines.iter().filter(|line| line.is_match).map(|line| (&file.path, line.number))
+        });
+        lines.take(MAX_MATCH_LOCATIONS).filter_map(|(path, number)| {
+            let line = u32::try_from(number).unwrap_or(0);
+            Some(Location::try_new(path).ok()?.at_line(line))
+        })
+    }
+
+    /// Returns the matches as text, by file, relative to `cwd` where they are inside of it.
+    #[must_use]
+    pub fn to_text(&self, workspace: &Workspace) -> String {
+        let mut text = String::new();
+        for file in &self.files {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", workspace.display(&file.path));
+            let mut expected = None;
+            for MatchLine { number, text: line, is_match } in &file.lines {
+                // There are gaps only between lines with their context.
+                let has_gap = expected.is_some_and(|expected| expected != *number);
+                if has_gap && file.lines.iter().any(|line| !line.is_match) {
+                    text.push_str("--\n");
+                }
+                let _ = writeln!(text, "{number}{}{line}", if *is_match { ':' } else { '-' });
+                expected = Some(number + 1);
+            }
+            text.push_str(match file.partial_reason {
+                Some(PartialSearchReason::MatchLimit) => "[more matches in this file]\n",
+                Some(PartialSearchReason::Binary) => "[the rest of the file is binary]\n",
+                Some(PartialSearchReason::LongLine) => "[searched up to a line that is too long]\n",
+                None => "",
+            });
+            text.push('\n');
+        }
+        text + &self.footer()
+    }
+
+    fn footer(&self) -> String {
+        let (files, first, last) =
+            (self.files.len(), self.skipped_matches + 1, self.skipped_matches + self.count);
+        let mut text = match (self.count, self.skipped_matches) {
+            (0, 0) => "[no match]\n".to_owned(),
+            (0, passed) if self.truncated => {
+                format!("[{} passed over]\n", matching_lines_text(passed))
+            }
+            (0, passed) => format!("[no more matches: there are {passed}]\n"),
+            (count, 0) => format!("[{} in {}]\n", matching_lines_text(count), in_files_text(files)),
+            (_, _) => format!("[matching lines {first} to {last}, in {}]\n", in_files_text(files)),
+        };
+        match self.next_offset() {
+            Some(next) => {
+                let _ = writeln!(
+                    text,
+                    "[there are more; narrow the pattern, path or glob, or go on with offset {next}]"
+                );
+            }
+            None if self.truncated => text.push_str("[there are more; ask for less context]\n"),
+            None => {}
+        }
+        match self.stop {
+            Some(EarlyStop::Cancelled) => {
+                text.push_str("[cancelled; some files were not searched]\n")
+            }
+            Some(_) => text.push_str("[its time was over; some files were not searched]\n"),
+            None => {}
+        }
+        let UnsearchedCounts { binary, large, long_lines, unreadable, truncated_directories: cut } =
+            self.unsearched;
+        for (count, what) in [
+            (binary, "binary files were not searched"),
+            (large, "files were too large to be searched over several lines"),
+            (long_lines, "files were searched up to a line that was too long"),
+            (unreadable, "files or directories could not be read"),
+            (cut, "directories have more entries than are looked at"),
+        ] {
+            if count > 0 && !self.truncated {
+                let _ = writeln!(text, "[{count} {what}]");
+            }
+        }
+        text
+    }
+}
+fn matching_lines_text(lines: usize) -> String {
+    grouped_count_with_noun(lines as u64, "matching line", "matching lines")
+}
+
+fn in_files_text(files: usize) -> String {
+    grouped_count_with_noun(files as u64, "file", "files")
+}
+
+/// Returns about `max` bytes of a line, its match in the middle, and marks what is left out.
+pub(super) fn excerpt_around(line: &[u8], found: Range<usize>, max: usize) -> String {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let room = max.saturating_sub(found.len()) / 2;
+    let start = found.start.saturating_sub(room).min(line.len().saturating_sub(max));
+    let start = char_boundary(line, start);
+    let end = char_boundary(line, start.saturating_add(max).min(line.len()));
+    let text = String::from_utf8_lossy(&line[start..end]);
+    match (start > 0, end < line.len()) {
+        (false, false) => text.into_owned(),
+        (before, after) => {
+            format!("{}{text}{}", if before { "…" } else { "" }, if after { "…" } else { "" })
+        }
+    }
+}
+
+/// Returns the beginning of the character at `at`, where the bytes are UTF-8.
+fn char_boundary(line: &[u8], at: usize) -> usize {
+    let is_continuation = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    // A character has at most three continuation bytes; with more of them it is no UTF-8.
+    (at.saturating_sub(3)..=at).rev().find(|at| !is_continuation(at)).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::excerpt_around;
+
+    #[test]
+    fn short_lines_are_whole_and_long_ones_are_shown_around_the_match() {
+        for (line, found, max, expected) in [
+            ("short\r\n", 0..2, 20, "short"),
+            ("0123456789", 0..1, 4, "0123…"),
+            ("0123456789", 9..10, 4, "…6789"),
+            ("0123456789", 5..6, 5, "…34567…"),
+            ("0123456789", 1..9, 4, "…1234…"),
+            ("ääääää", 4..6, 5, "…ää…"),
+            ("", 0..0, 4, ""),
+        ] {
+            assert_eq!(excerpt_around(line.as_bytes(), found, max), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_shown_all_the_same() {
+        for at in 0..64 {
+            let shown = excerpt_around(&[0x80; 64], at..at + 1, 8);
+            assert!(shown.contains('\u{fffd}'), "{at}");
+        }
+    }
+}

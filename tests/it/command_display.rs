@@ -1,0 +1,247 @@
+//! Commands on every surface that a client has for them: a terminal of its own, one that it shows
+//! of ours, text. However the client fails, the call ends and no terminal is left.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use acp_conformance::{
+    OutputTruncation, ScriptedCommand, ServiceBehaviour, TerminalService, call_text,
+};
+use acp_types::schema::v1::{ToolCall, ToolCallContent, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::script::{call, end, text};
+use crate::harness::session::{meta, shown_terminal_id};
+use crate::harness::{Agent, Options};
+
+/// A client that runs commands itself.
+fn with_client_terminals(terminals: TerminalService) -> Options {
+    Options { terminals: Some(terminals), ..Options::default() }
+}
+
+/// One that does all but some methods.
+fn without_methods(methods: &[(&'static str, ServiceBehaviour)]) -> TerminalService {
+    TerminalService {
+        method_overrides: methods.iter().copied().collect::<BTreeMap<_, _>>(),
+        ..TerminalService::default()
+    }
+}
+
+fn with_terminal_display() -> Options {
+    Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
+}
+
+/// Starts a turn that runs one command.
+async fn start_command(args: Value, options: Options) -> (Agent, Value) {
+    let script = [call("terminal", args), end(), text("Done.")];
+    let mut agent = Agent::ready(script, options).await;
+    let prompt = agent.prompt("go").await;
+    (agent, prompt)
+}
+
+async fn run_command(args: Value, options: Options) -> (Agent, ToolCall) {
+    let (mut agent, prompt) = start_command(args, options).await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    let call = agent.call("terminal");
+    (agent, call)
+}
+
+/// How often a method was asked for.
+fn count_requests(agent: &Agent, method: &str) -> usize {
+    agent.client.transcript().matches(&format!("\"method\":\"{method}\"")).count()
+}
+
+/// Waits until the client has no terminal any more.
+async fn until_released(agent: &mut Agent) {
+    agent.until(|client| client.transcript().contains("\"method\":\"terminal/release\"")).await;
+    assert_eq!((agent.open_terminal_count(), count_requests(agent, "terminal/release")), (0, 1));
+}
+
+#[tokio::test]
+async fn a_command_comes_out_alike_on_every_surface() {
+    let both = Options { terminals: Some(TerminalService::default()), ..with_terminal_display() };
+    for (options, at_client, is_terminal) in [
+        (with_client_terminals(TerminalService::default()), true, true),
+        (both, false, true),
+        (with_terminal_display(), false, true),
+        (Options::default(), false, false),
+    ] {
+        let args = json!({"command": "echo one; echo $((1 + 1)) >&2; pwd; exit 3", "cwd": "src"});
+        let (mut agent, call) = run_command(args, options).await;
+        assert_eq!((call.status, &meta(&call)["exitCode"]), (ToolCallStatus::Failed, &json!(3)));
+        let raw = call.raw_output.clone().unwrap();
+        assert_eq!((&raw["exitCode"], &raw["outputLines"]), (&json!(3), &json!(3)), "{raw}");
+        assert_eq!(shown_terminal_id(&call).is_some(), is_terminal, "{call:?}");
+        assert_eq!(count_requests(&agent, "terminal/create"), usize::from(at_client));
+        if at_client {
+            until_released(&mut agent).await;
+            // The client is told no more of the call by then, and the turn is not answered yet.
+            let transcript = agent.client.transcript();
+            let at = |what: &str| transcript.rfind(what).expect(what);
+            let release = at("\"method\":\"terminal/release\"");
+            assert!(at("\"status\":\"failed\"") < release && release < at("\"end_turn\""));
+        }
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_ends_however_a_client_fails_its_terminals() {
+    let late = ServiceBehaviour::Delayed(Duration::from_millis(200));
+    let early = ScriptedCommand {
+        output: vec![(Duration::from_millis(60), "late".to_owned())],
+        exit: Some((Duration::ZERO, json!({"exitCode": 0}))),
+    };
+    let forgets = TerminalService {
+        service: ServiceBehaviour::Fails,
+        ..without_methods(&[("terminal/create", ServiceBehaviour::Works)])
+    };
+    for (terminals, status) in [
+        (
+            TerminalService {
+                truncation: OutputTruncation::KeepLastBytes(2),
+                ..TerminalService::default()
+            },
+            ToolCallStatus::Completed,
+        ),
+        (
+            TerminalService {
+                truncation: OutputTruncation::KeepFirstBytes(2),
+                ..TerminalService::default()
+            },
+            ToolCallStatus::Completed,
+        ),
+        (
+            TerminalService { service: late, ..TerminalService::default() },
+            ToolCallStatus::Completed,
+        ),
+        (
+            TerminalService { scripted_command: Some(early), ..TerminalService::default() },
+            ToolCallStatus::Completed,
+        ),
+        (
+            without_methods(&[("terminal/wait_for_exit", ServiceBehaviour::Fails)]),
+            ToolCallStatus::Completed,
+        ),
+        (
+            without_methods(&[("terminal/output", ServiceBehaviour::Fails)]),
+            ToolCallStatus::Completed,
+        ),
+        (
+            without_methods(&[("terminal/release", ServiceBehaviour::NoReply)]),
+            ToolCallStatus::Completed,
+        ),
+        (forgets, ToolCallStatus::Failed),
+        (
+            TerminalService { service: ServiceBehaviour::Fails, ..TerminalService::default() },
+            ToolCallStatus::Failed,
+        ),
+    ] {
+        let row = format!("{terminals:?}");
+        let (mut agent, call) =
+            run_command(json!({"command": "seq 3"}), with_client_terminals(terminals)).await;
+        assert_eq!(call.status, status, "{row}");
+        let created = count_requests(&agent, "terminal/create");
+        let is_refused = call_text(&call).contains("No terminal can be had");
+        assert_eq!((created, shown_terminal_id(&call).is_none()), (1, is_refused), "{row}");
+        assert_eq!(count_requests(&agent, "terminal/release"), usize::from(!is_refused), "{row}");
+        agent.until_alone().await;
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_at_the_client() {
+    let args = json!({"command": "echo begun; sleep 600 & sleep 601", "timeout_ms": 300});
+    let (mut agent, call) =
+        run_command(args, with_client_terminals(TerminalService::default())).await;
+    assert_eq!((call.status, &meta(&call)["reason"]), (ToolCallStatus::Failed, &json!("timeout")));
+    assert_eq!((count_requests(&agent, "terminal/kill"), &meta(&call)["signal"]), (1, &json!("9")));
+    until_released(&mut agent).await;
+    agent.until_alone().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
+    for terminals in [
+        TerminalService::default(),
+        without_methods(&[("terminal/kill", ServiceBehaviour::NoReply)]),
+        without_methods(&[
+            ("terminal/kill", ServiceBehaviour::Fails),
+            ("terminal/output", ServiceBehaviour::NoReply),
+        ]),
+        without_methods(&[
+            ("terminal/wait_for_exit", ServiceBehaviour::NoReply),
+            ("terminal/output", ServiceBehaviour::Fails),
+        ]),
+    ] {
+        let row = format!("{terminals:?}");
+        let args = json!({"command": "echo begun; sleep 600"});
+        let (mut agent, prompt) = start_command(args, with_client_terminals(terminals)).await;
+        agent.until(|client| client.transcript().contains("\"terminal/wait_for_exit\"")).await;
+        agent.cancel().await;
+        assert_eq!(agent.stop_reason(&prompt).await, "cancelled", "{row}");
+        until_released(&mut agent).await;
+        let call = agent.call("terminal");
+        assert_eq!(meta(&call)["reason"], "turn", "{row}");
+        // What says so stands beside the terminal, which the client still knew then.
+        let is_text = |item: &ToolCallContent| matches!(item, ToolCallContent::Content(_));
+        assert!(shown_terminal_id(&call).is_some() && call.content.iter().any(is_text), "{call:?}");
+        agent.until_alone().await;
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_that_comes_when_its_turn_is_over_is_released() {
+    let late = ServiceBehaviour::Delayed(Duration::from_secs(2));
+    let options = with_client_terminals(without_methods(&[("terminal/create", late)]));
+    let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
+    agent.until(|client| client.transcript().contains("\"terminal/create\"")).await;
+    agent.cancel().await;
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(count_requests(&agent, "terminal/release"), 0);
+    assert_eq!(count_requests(&agent, "$/cancel_request"), 1, "the client is told");
+    until_released(&mut agent).await;
+    agent.until_alone().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_terminal_that_comes_when_its_session_is_closed_is_released() {
+    let late = ServiceBehaviour::Delayed(Duration::from_secs(2));
+    let options = with_client_terminals(without_methods(&[("terminal/create", late)]));
+    let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
+    agent.until(|client| client.transcript().contains("\"terminal/create\"")).await;
+    let params = json!({"sessionId": agent.session_id()});
+    assert_eq!(agent.request("session/close", params).await, Ok(json!({})));
+    assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+    assert_eq!(count_requests(&agent, "terminal/release"), 0);
+    until_released(&mut agent).await;
+    agent.until_alone().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_closed_leaves_no_terminal_and_an_input_that_ends_no_call() {
+    for is_closed in [true, false] {
+        let scripted = Some(ScriptedCommand::default());
+        let options = with_client_terminals(TerminalService {
+            scripted_command: scripted,
+            ..TerminalService::default()
+        });
+        let (mut agent, prompt) = start_command(json!({"command": "sleep 600"}), options).await;
+        agent.until(|client| client.transcript().contains("\"terminal/wait_for_exit\"")).await;
+        if is_closed {
+            let params = json!({"sessionId": agent.session_id()});
+            assert_eq!(agent.request("session/close", params).await, Ok(json!({})));
+            assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+        }
+        agent.finish().await;
+        assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
+        // A client that hears no more can be asked nothing.
+        assert_eq!(agent.open_terminal_count(), usize::from(!is_closed));
+    }
+}

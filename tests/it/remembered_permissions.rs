@@ -1,0 +1,265 @@
+//! What answers leave behind: in the session, in the project, in `/permissions`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::scratch::Scratch;
+use crate::harness::script::Model;
+use crate::harness::{Agent, PermissionReply};
+
+const ALLOW_SESSION: PermissionReply = PermissionReply::SelectId("allow_always");
+
+fn rules_folder(scratch: &Scratch) -> PathBuf {
+    PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/permissions")
+}
+
+/// The stored rules, by file.
+fn stored(scratch: &Scratch) -> Vec<Value> {
+    let files = fs::read_dir(rules_folder(scratch)).into_iter().flatten();
+    let paths = files.map(|file| file.unwrap().path());
+    let json = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    json.map(|path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap()).collect()
+}
+
+async fn turn_in(agent: &mut Agent, session: &str, prompt: &str) {
+    let id = agent.prompt_in(session, prompt).await;
+    assert_eq!(agent.stop_reason(&id).await, "end_turn");
+}
+
+/// What the agent says about a prompt in the first session.
+async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
+    let before = agent.session().message_text().len();
+    assert_eq!(agent.turn(prompt).await, "end_turn");
+    agent.session().message_text()[before..].to_owned()
+}
+
+#[tokio::test]
+async fn what_is_kept_for_the_project_holds_in_its_next_session_and_an_answer_alone_does_not() {
+    for (keeps, asked) in [(true, 1), (false, 2)] {
+        let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+        agent.turn("run true").await;
+        agent.turn("run true").await;
+        assert_eq!(agent.client.permission_requests.len(), 1);
+        if keeps {
+            let told = prompt_and_reply(&mut agent, "/permissions keep 1").await;
+            assert_eq!(told, "- Kept: allow `true` in this project\n");
+        }
+        let next = agent.new_session().await;
+        turn_in(&mut agent, &next, "run true").await;
+        assert_eq!(agent.client.permission_requests.len(), asked, "{keeps}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_common_command_is_kept_by_its_first_words_if_it_is_allowed() {
+    for (always, kept, asked) in [
+        ("allow_always", "allow commands that begin with `wc`", 1),
+        ("reject_always", "reject `wc -l notes.txt`", 2),
+    ] {
+        let mut agent = Agent::ready(Model::Direct, PermissionReply::SelectId(always)).await;
+        agent.turn("run wc -l notes.txt").await;
+        let told = prompt_and_reply(&mut agent, "/permissions keep 1").await;
+        assert_eq!(told, format!("- Kept: {kept} in this project\n"));
+        let next = agent.new_session().await;
+        turn_in(&mut agent, &next, "run wc -c notes.txt").await;
+        assert_eq!(agent.client.permission_requests.len(), asked, "{always}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_for_the_project_that_was_not_offered_is_a_no() {
+    let mut agent = Agent::ready(Model::Direct, PermissionReply::SelectId("allow_project")).await;
+    agent.turn("write b.txt\n<<<\nb\n>>>").await;
+    assert_eq!(agent.session().calls()[0].status, ToolCallStatus::Failed);
+    assert_eq!(prompt_and_reply(&mut agent, "/permissions").await, "Nothing is remembered.");
+    assert_eq!(stored(&agent.scratch), Vec::<Value>::new());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_rule_is_stored_when_the_command_that_keeps_it_is_answered() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    agent.turn("run true").await;
+    prompt_and_reply(&mut agent, "/permissions keep 1").await;
+    agent.turn("run echo a").await;
+    let (first, other) = (agent.session_id(), agent.new_session().await);
+    // What another process does that changes its rules.
+    let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
+    lock.lock().unwrap();
+    let prompt = agent.prompt_in(&first, "/permissions keep 3").await;
+    // Turns that remember nothing are not held up, and would be answered later.
+    for _ in 0..3 {
+        turn_in(&mut agent, &other, "run true").await;
+    }
+    assert_eq!(agent.client.response(&prompt), None);
+    drop(lock);
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    assert_eq!(stored(&agent.scratch)[0]["rules"].as_array().map(Vec::len), Some(2));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn one_option_of_a_kind_is_offered_and_a_projects_rules_say_just_what_it_said() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    agent.turn("run true").await;
+    prompt_and_reply(&mut agent, "/permissions keep 1").await;
+    let options = &agent.client.permission_requests[0].request.options;
+    let names: Vec<_> = options.iter().map(|option| (option.kind, &*option.name)).collect();
+    let expected = [
+        (PermissionOptionKind::AllowOnce, "Allow once"),
+        (PermissionOptionKind::AllowAlways, "Always allow `true` in this session"),
+        (PermissionOptionKind::RejectOnce, "Reject once"),
+        (PermissionOptionKind::RejectAlways, "Always reject `true` in this session"),
+    ];
+    assert_eq!(names, expected);
+    agent.finish().await;
+    let cwd = agent.scratch.cwd();
+    let run = json!({"run": {"command": "true", "cwd": cwd}});
+    let rule = json!({
+        "scope": "project", "matcher": {"effect": run}, "verdict": "allow",
+    });
+    assert_eq!(stored(&agent.scratch), [json!({"root": cwd, "rules": [rule]})]);
+    assert_eq!(agent.scratch.snapshot(), agent.scratch.untouched());
+}
+
+#[tokio::test]
+async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    agent.turn("run true").await;
+    let folder = rules_folder(&agent.scratch);
+    // What is kept is saved before the command is answered.
+    prompt_and_reply(&mut agent, "/permissions keep 1").await;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    // What cannot be saved is told as what it is.
+    agent.turn("run echo a").await;
+    let told = prompt_and_reply(&mut agent, "/permissions keep 3").await;
+    assert!(told.contains("could not be changed"), "{told}");
+    let list = prompt_and_reply(&mut agent, "/permissions").await;
+    let rules = "- 2: allow `true` in this project\n- 5: allow `echo a` in this session\n";
+    assert!(list.starts_with(rules), "{list}");
+    let next = agent.new_session().await;
+    // Not even what is allowed to everyone: a rule that cannot be read may deny it.
+    turn_in(&mut agent, &next, "read notes.txt").await;
+    let kinds: Vec<_> = agent.client.permission_requests[2]
+        .request
+        .options
+        .iter()
+        .map(|option| option.kind)
+        .collect();
+    assert_eq!(kinds, [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce]);
+    let prompt = agent.prompt_in(&next, "/permissions").await;
+    assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
+    let told = agent.client.session(&next).message_text();
+    assert!(told.contains("cannot be read") && told.contains("others may write it"), "{told}");
+    agent.finish().await;
+}
+
+/// Opens a session in a folder and returns its id.
+async fn session_in(agent: &mut Agent, cwd: &str) -> String {
+    let params = json!({"cwd": cwd, "mcpServers": []});
+    let session = agent.request("session/new", params).await.expect("a session opens");
+    session["sessionId"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn rules_that_tools_could_write_deny_and_do_not_allow() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    let folder = rules_folder(&agent.scratch);
+    fs::create_dir_all(&folder).unwrap();
+    let rule = |verdict, program| json!({"scope": "user", "verdict": verdict, "matcher": {"argv": [program]}});
+    let rules = json!({"rules": [rule("allow", "true"), rule("deny", "touch")]});
+    fs::write(folder.join("user.json"), rules.to_string()).unwrap();
+
+    let (elsewhere, home) = (agent.scratch.cwd(), agent.scratch.env()["HOME"].clone());
+    for (cwd, asked) in [(elsewhere.to_str().unwrap(), 0), (&*home, 1)] {
+        let session = session_in(&mut agent, cwd).await;
+        turn_in(&mut agent, &session, "run true a\nrun touch made").await;
+        assert_eq!(agent.client.permission_requests.len(), asked, "in {cwd}");
+        let calls = agent.client.session(&session).calls();
+        let statuses: Vec<_> = calls.iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [ToolCallStatus::Completed, ToolCallStatus::Failed], "in {cwd}");
+        assert!(!PathBuf::from(cwd).join("made").exists());
+    }
+    let options = &agent.client.permission_requests[0].request.options;
+    assert!(options.iter().all(|option| !option.name.ends_with("in this project")));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn remembered_rules_are_listed_and_revoked() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    assert_eq!(prompt_and_reply(&mut agent, "/permissions").await, "Nothing is remembered.");
+    agent.turn("run echo a").await;
+    agent.turn("write b.txt\n<<<\nb\n>>>").await;
+    let list = prompt_and_reply(&mut agent, "/permissions").await;
+    let rules = "- 1: allow `echo a` in this session\n- 2: allow changing b.txt in this session\n";
+    assert!(list.starts_with(rules), "{list}");
+    for (command, expected) in [
+        ("/permissions revoke 3", "There is no such rule."),
+        ("/permissions revoke 0", "There is no such rule."),
+        ("/permissions keep 3", "There is no such rule."),
+        ("/permissions keep x", "`/permissions keep NUMBER`"),
+        ("/permissions keep", "`/permissions keep NUMBER`"),
+        ("/permissions revoke x", "`/permissions keep NUMBER`"),
+        ("/permissions anything", "`/permissions keep NUMBER`"),
+        ("/permissions revoke 1", "- Revoked: allow `echo a` in this session"),
+        // What was shown by that number is gone; nothing else took it.
+        ("/permissions revoke 1", "There is no such rule."),
+        ("/permissions", "- 2: allow changing b.txt in this session"),
+    ] {
+        let told = prompt_and_reply(&mut agent, command).await;
+        assert!(told.starts_with(expected), "{command}: {told}");
+    }
+    assert_eq!(agent.client.permission_requests.len(), 2);
+    agent.turn("run echo a").await;
+    assert_eq!(agent.client.permission_requests.len(), 3);
+    // A number that was shown never means another rule.
+    let list = prompt_and_reply(&mut agent, "/permissions").await;
+    let rules = "- 2: allow changing b.txt in this session\n- 3: allow `echo a` in this session\n";
+    assert!(list.starts_with(rules), "{list}");
+    assert_eq!(
+        prompt_and_reply(&mut agent, "/permissions revoke 1").await,
+        "There is no such rule."
+    );
+    let told = prompt_and_reply(&mut agent, "/permissions revoke all").await;
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert_eq!(prompt_and_reply(&mut agent, "/permissions").await, "Nothing is remembered.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_rule_of_the_project_that_is_revoked_is_gone_from_the_store() {
+    let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
+    agent.turn("run true").await;
+    prompt_and_reply(&mut agent, "/permissions keep 1").await;
+    let told = prompt_and_reply(&mut agent, "/permissions keep 2").await;
+    assert_eq!(told, "It is kept already: allow `true` in this project");
+    let told = prompt_and_reply(&mut agent, "/permissions revoke 2").await;
+    assert_eq!(told, "- Revoked: allow `true` in this project\n");
+    let next = agent.new_session().await;
+    turn_in(&mut agent, &next, "run true").await;
+    assert_eq!(agent.client.permission_requests.len(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_command_is_offered_to_the_client() {
+    let mut agent = Agent::ready([crate::harness::script::text("Hm.")], ALLOW_SESSION).await;
+    assert_eq!(prompt_and_reply(&mut agent, "/permissions").await, "Nothing is remembered.");
+    assert_eq!(prompt_and_reply(&mut agent, "/permission").await, "Hm.");
+    let offered = agent.session().updates.iter().any(|update| {
+        let update = serde_json::to_value(update).unwrap();
+        update["availableCommands"]
+            .as_array()
+            .is_some_and(|commands| commands.iter().any(|command| command["name"] == "permissions"))
+    });
+    assert!(offered);
+    agent.finish().await;
+}

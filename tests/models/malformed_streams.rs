@@ -1,0 +1,250 @@
+//! Streams that break the rules of their dialect, or break off.
+
+use callboard_models::mock_server::{
+    Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, ModelServer,
+};
+use serde_json::json;
+
+use crate::case::{
+    STREAMING, count_runs, final_answer, in_all_dialects, ready, run_call, runs_once,
+};
+
+/// OpenAI's chat alone: many servers speak it, each a little differently.
+const CHAT: &[Dialect] = &[Dialect::OpenAiChat];
+
+#[tokio::test]
+async fn a_call_without_an_id() {
+    let reply = MockReply::new().call(run_call().id(None));
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_runs(1)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn calls_with_one_id() {
+    let reply =
+        MockReply::new().call(run_call().id(Some("same"))).call(run_call().id(Some("same")));
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_runs(2)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn the_id_of_an_earlier_call() {
+    let reply = || MockReply::new().call(run_call().id(Some("same"))).into();
+    in_all_dialects([reply(), reply(), final_answer()])
+        .expect_runs(2)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn an_empty_id() {
+    let reply = MockReply::new().call(run_call().id(Some("")));
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_runs(1)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn calls_without_positions() {
+    let reply = MockReply::new()
+        .call(run_call().id(Some("a")))
+        .call(run_call().id(Some("b")))
+        .without_index();
+    in_all_dialects([reply.into(), final_answer()])
+        .only_in(CHAT)
+        .expect_runs(2)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn no_marker_at_the_end() {
+    let reply = runs_once().without_marker();
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_runs(1)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn arguments_that_are_no_json_are_told_to_the_model() {
+    for arguments in ["{\"command\": \"echo ran >> ran.txt\"", "echo ran", "[1]", "\"x\"", "null"] {
+        let wrong = MockToolCall::new("terminal", &json!(arguments));
+        let reply = MockReply::new().call(wrong);
+        in_all_dialects([reply.into(), runs_once().into(), final_answer()])
+            .only_in(STREAMING)
+            .expect_runs(1)
+            .expect_text("Done.")
+            .check()
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_to_the_model() {
+    let wrong = MockToolCall::new("terminal", &json!({"comand": "echo ran >> ran.txt"}));
+    in_all_dialects([MockReply::new().call(wrong).into(), runs_once().into(), final_answer()])
+        .expect_runs(1)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_tool_that_there_is_not_is_told_to_the_model() {
+    let wrong = MockToolCall::new("run_it", &json!({}));
+    in_all_dialects([MockReply::new().call(wrong).into(), runs_once().into(), final_answer()])
+        .expect_runs(1)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn cut_before_a_word() {
+    let cut = MockReply::new().step(MockReplyStep::Cut).into();
+    in_all_dialects([cut, final_answer()]).expect_text("Done.").check().await;
+}
+
+#[tokio::test]
+async fn cut_within_text() {
+    let cut = || MockReply::new().text("It is ").step(MockReplyStep::Cut);
+    check_broken(cut, "cut off").await;
+}
+
+#[tokio::test]
+async fn an_end_without_a_reason() {
+    check_broken(|| MockReply::new().text("It is ").stop(MockStopReason::Nothing), "cut off").await;
+}
+
+#[tokio::test]
+async fn cut_within_arguments() {
+    let part = MockToolCall::new("terminal", &json!("{\"command\": \"echo ran >> ran.txt\""));
+    let cut = MockResponse::from(MockReply::new().call(part).step(MockReplyStep::Cut));
+    let whole = || runs_once().into();
+    in_all_dialects([cut.clone(), whole(), final_answer()])
+        .only_in(STREAMING)
+        .expect_text("Done.")
+        .expect_runs(1)
+        .check()
+        .await;
+    in_all_dialects([cut.clone(), cut, final_answer()])
+        .only_in(STREAMING)
+        .expect_error("cut off")
+        .expect_requests(2)
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn cut_behind_a_whole_call() {
+    check_broken(|| runs_once().step(MockReplyStep::Cut), "cut off").await;
+}
+
+#[tokio::test]
+async fn an_error_within_the_stream() {
+    let error = || MockReplyStep::Error("overloaded, the roof is on fire".to_owned());
+    check_broken(|| MockReply::new().text("It is ").step(error()), "the roof is on fire").await;
+    check_broken(|| runs_once().step(error()), "the roof is on fire").await;
+}
+
+/// What is broken off runs nothing. The request is made once more; when that reply is whole, what
+/// it calls runs once, and when it breaks off as well, the turn ends by an error.
+async fn check_broken(broken: impl Fn() -> MockReply, message: &'static str) {
+    let broken = || MockResponse::from(broken());
+    in_all_dialects([broken(), runs_once().into(), final_answer()])
+        .expect_text("Done.")
+        .expect_runs(1)
+        .check()
+        .await;
+    in_all_dialects([broken(), broken(), final_answer()])
+        .expect_error(message)
+        .expect_requests(2)
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_filter_takes_the_rest_away() {
+    const FILTERED: &[Dialect] =
+        &[Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini];
+    in_all_dialects([MockReply::new().text("It is ").stop(MockStopReason::Filter).into()])
+        .only_in(FILTERED)
+        .expect_stop_reason("refusal")
+        .check()
+        .await;
+    in_all_dialects([runs_once().stop(MockStopReason::Filter).into()])
+        .only_in(FILTERED)
+        .expect_stop_reason("refusal")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_that_the_longest_length_cuts_is_not_run() {
+    in_all_dialects([runs_once().stop(MockStopReason::MaxTokens).into()])
+        .expect_stop_reason("max_tokens")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_json() {
+    let broken =
+        MockReply::new().step(MockReplyStep::Raw(b"data: {\"choices\":[\n\n".to_vec())).text("So.");
+    for reply in [broken.clone(), broken.step(MockReplyStep::Cut)] {
+        let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
+        let mut agent = ready(&server, Dialect::OpenAiChat).await;
+        let prompt = agent.prompt("go").await;
+        // A reply or a clear error: either is right, if nothing is left open.
+        if let Err(error) = agent.answer(&prompt).await {
+            assert!(error["message"].as_str().is_some_and(|told| told.len() > 10), "{error}");
+        }
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text() {
+    let broken = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}\n\n".to_vec();
+    let reply = MockReply::new().step(MockReplyStep::Raw(broken)).text("So.");
+    let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
+    let mut agent = ready(&server, Dialect::OpenAiChat).await;
+    assert_eq!(agent.turn("go").await, "end_turn");
+    assert_eq!(agent.session().message_text(), "\u{fffd}\u{fffd}So.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn silence_can_be_cancelled_and_ends_the_connection() {
+    for dialect in Dialect::ALL {
+        let silent = MockReply::new().text("Let me ").step(MockReplyStep::Hang);
+        let server =
+            ModelServer::start([MockResponse::from(silent), final_answer()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        let prompt = agent.prompt("go").await;
+        let session = agent.session_id();
+        agent.until(|client| client.session(&session).message_text() == "Let me ").await;
+        agent.cancel().await;
+        assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+        let left = |asked: &[callboard_models::mock_server::RecordedRequest]| {
+            let reply = asked.iter().find(|asked| asked.dialect.is_some()).unwrap();
+            matches!(reply.outcome, callboard_models::mock_server::ResponseOutcome::Disconnected(_))
+        };
+        assert!(server.wait_until(left).await);
+        assert_eq!(agent.turn("again").await, "end_turn");
+        assert_eq!(count_runs(&agent), 0);
+        agent.finish().await;
+    }
+}

@@ -1,0 +1,112 @@
+//! What the provider is told: the session, in the dialect's own form.
+
+use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
+use serde_json::{Value, json};
+
+use crate::case::{KEY, final_answer, ready, run_call, runs_once, strings};
+
+/// Plays a turn; returns the bodies of its requests.
+async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Value> {
+    let server = ModelServer::start(answers).await.unwrap();
+    let mut agent = ready(&server, dialect).await;
+    assert_eq!(agent.turn("please go").await, "end_turn");
+    agent.finish().await;
+    server
+        .reply_requests()
+        .iter()
+        .map(callboard_models::mock_server::RecordedRequest::json)
+        .collect()
+}
+
+#[tokio::test]
+async fn the_prompt_the_tools_and_no_key() {
+    for dialect in Dialect::ALL {
+        let bodies = request_bodies(dialect, vec![final_answer()]).await;
+        let told = strings(&bodies[0]);
+        assert!(told.iter().any(|text| text == "please go"), "{dialect:?}: {told:?}");
+        for tool in ["read_file", "edit_file", "terminal"] {
+            assert!(told.iter().any(|text| text == tool), "{dialect:?}: {tool}");
+        }
+        assert!(!bodies[0].to_string().contains(KEY), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_and_its_result() {
+    for dialect in Dialect::ALL {
+        let reply =
+            MockReply::new().thought("Hm.").text("I run it.").call(run_call().id(Some("call_7")));
+        let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
+        assert_eq!(bodies.len(), 2);
+        let (place, call, result) = match dialect {
+            Dialect::OpenAiChat => ("/messages", "/tool_calls/0/function/name", ("/role", "tool")),
+            Dialect::OpenAiResponses => ("/input", "/name", ("/type", "function_call_output")),
+            Dialect::Anthropic => {
+                ("/messages", "/content/2/name", ("/content/0/type", "tool_result"))
+            }
+            Dialect::Gemini => (
+                "/contents",
+                "/parts/2/functionCall/name",
+                ("/parts/0/functionResponse/name", "terminal"),
+            ),
+            Dialect::Ollama => ("/messages", "/tool_calls/0/function/name", ("/role", "tool")),
+        };
+        let messages = bodies[1].pointer(place).and_then(Value::as_array).unwrap();
+        let find = |pointer: &str, value: &str| {
+            let at = messages.iter().position(|it| it.pointer(pointer).is_some_and(|v| v == value));
+            at.unwrap_or_else(|| panic!("{dialect:?}: no {pointer} {value} in {messages:#?}"))
+        };
+        assert!(find(call, "terminal") < find(result.0, result.1), "{dialect:?}");
+    }
+}
+
+#[tokio::test]
+async fn long_arguments_as_they_were() {
+    let content = "a \"line\"\n\\ of many\n".repeat(100);
+    for dialect in Dialect::ALL {
+        let args = json!({"path": "long.txt", "content": content});
+        let reply = MockReply::new().call(MockToolCall::new("write_file", &args));
+        let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
+        // As an object, or as JSON in a string.
+        let told = strings(&bodies[1]).into_iter().any(|text| {
+            let inner = serde_json::from_str::<Value>(&text).unwrap_or_default();
+            text == content || inner["content"] == *content
+        });
+        assert!(told, "{dialect:?}: {:#}", bodies[1]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_wants_back() {
+    // A signature or an encrypted thought, as the scripted server gives them.
+    for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
+        let reply = MockReply::new().thought("Hm.").call(run_call());
+        let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
+        let told = strings(&bodies[1]);
+        assert!(told.iter().any(|text| text == "c2NyaXB0ZWQ="), "{dialect:?}: {:#}", bodies[1]);
+    }
+}
+
+#[tokio::test]
+async fn what_the_provider_may_cache() {
+    let bodies = request_bodies(Dialect::Anthropic, vec![runs_once().into(), final_answer()]).await;
+    assert!(bodies[1].to_string().contains("\"cache_control\""));
+}
+
+#[tokio::test]
+async fn the_requests_of_a_session_come_on_one_connection() {
+    let mut all = Vec::new();
+    for dialect in Dialect::ALL {
+        let server =
+            ModelServer::start([runs_once().into(), final_answer(), final_answer()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        agent.turn("one").await;
+        agent.turn("two").await;
+        agent.finish().await;
+        let connections: Vec<_> = server.reply_requests().iter().map(|it| it.connection).collect();
+        all.push((dialect, connections));
+    }
+    // The list of models may have one of its own.
+    let is_one = |all: &[usize]| all.len() == 3 && all.iter().all(|one| *one == all[0]);
+    assert!(all.iter().all(|(_, connections)| is_one(connections)), "{all:?}");
+}

@@ -1,0 +1,138 @@
+//! Requests that are refused or never answered: what is worth trying again is tried again, what is
+//! not is told to the user.
+
+use std::time::{Duration, Instant};
+
+use callboard_models::mock_server::{Dialect, MockReply, MockResponse, ModelServer};
+
+use crate::case::{final_answer, in_all_dialects, ready, run_call, runs_once};
+
+#[tokio::test]
+async fn busy_and_then_not() {
+    for status in [429, 500, 503, 529] {
+        let busy = MockResponse::error(status, "slow down").header("retry-after-ms", "50");
+        in_all_dialects([busy, final_answer()]).expect_text("Done.").check().await;
+    }
+}
+
+#[tokio::test]
+async fn busy_for_as_many_seconds_as_the_provider_says() {
+    for dialect in Dialect::ALL {
+        let busy = MockResponse::error(503, "slow down").header("retry-after", "1");
+        let server = ModelServer::start([busy, final_answer()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        let before = Instant::now();
+        assert_eq!(agent.turn("go").await, "end_turn");
+        assert!(before.elapsed() >= Duration::from_secs(1), "{dialect:?}: {:?}", before.elapsed());
+        let thought = agent.session().thought_text();
+        assert!(thought.ends_with("It is asked again in 1.0 s."), "{dialect:?}: {thought}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn busy_in_the_middle_of_a_turn_runs_nothing_twice() {
+    let busy = MockResponse::error(503, "slow down").header("retry-after-ms", "50");
+    in_all_dialects([runs_once().into(), busy, final_answer()])
+        .expect_text("Done.")
+        .expect_runs(1)
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_wrong() {
+    for status in [401, 403] {
+        in_all_dialects([MockResponse::error(status, "no such key")])
+            .expect_error("no such key")
+            .check()
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_there_is_not() {
+    in_all_dialects([MockResponse::error(404, "no model `scripted`")])
+        .expect_error("no model `scripted`")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_wrong() {
+    in_all_dialects([MockResponse::error(400, "wrong in this way")])
+        .expect_error("wrong in this way")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn an_error_of_great_length() {
+    let message = "long \u{1b}[31m".repeat(10_000);
+    in_all_dialects([MockResponse::error(400, &message)]).expect_error("long").check().await;
+}
+
+#[tokio::test]
+async fn an_error_page_of_a_proxy() {
+    let page = MockResponse::raw("text/html", "<html><body>Bad gateway</body></html>");
+    in_all_dialects([
+        MockResponse { status: 502, ..page.clone() }.header("retry-after-ms", "50"),
+        final_answer(),
+    ])
+    .expect_text("Done.")
+    .check()
+    .await;
+    in_all_dialects([MockResponse { status: 400, ..page }]).expect_error("400").check().await;
+}
+
+#[tokio::test]
+async fn a_page_instead_of_a_stream() {
+    let page =
+        MockResponse::raw("text/html", "<html><body>Sign in to the hotel's WLAN</body></html>");
+    in_all_dialects([page])
+        .expect_error("text/html, which is no stream of events: is the address right?")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn an_error_with_a_good_status() {
+    let body = "{\"error\":{\"message\":\"no credits left\",\"code\":402}}";
+    in_all_dialects([MockResponse::raw("application/json", body)])
+        .only_in(&[Dialect::OpenAiChat])
+        .expect_error("no credits left")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn hung_up_before_a_word() {
+    in_all_dialects([MockResponse::hang_up(), final_answer()]).expect_text("Done.").check().await;
+}
+
+#[tokio::test]
+async fn sent_elsewhere() {
+    // Nobody listens there, and a key is for whom it was given to.
+    in_all_dialects([MockResponse::redirect("http://127.0.0.1:1/v1/elsewhere")])
+        .expect_error("the server sends elsewhere: is the address right?")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_after_one_that_failed() {
+    for dialect in Dialect::ALL {
+        let answers = [
+            MockReply::new().call(run_call()).into(),
+            MockResponse::error(400, "wrong in this way"),
+            final_answer(),
+        ];
+        let server = ModelServer::start(answers).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        let prompt = agent.prompt("go").await;
+        agent.answer(&prompt).await.unwrap_err();
+        assert_eq!(agent.turn("again").await, "end_turn");
+        assert_eq!(crate::case::count_runs(&agent), 1);
+        agent.finish().await;
+    }
+}

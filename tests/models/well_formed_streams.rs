@@ -1,0 +1,221 @@
+//! Streams as they are when all goes well, in all the shapes that this has.
+
+use callboard_models::mock_server::{
+    Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
+    ModelServer, ResponseOutcome,
+};
+use serde_json::json;
+
+use crate::case::{STREAMING, final_answer, in_all_dialects, provider, ready, run_call, runs_once};
+use crate::context::updates;
+use crate::it::harness::TestClient;
+
+#[tokio::test]
+async fn text_is_said() {
+    in_all_dialects([MockReply::new().text("It is ").text("so.").into()])
+        .expect_text("It is so.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn nothing_is_said() {
+    in_all_dialects([MockReply::new().into()]).check().await;
+}
+
+#[tokio::test]
+async fn a_thought_and_text() {
+    in_all_dialects([MockReply::new().thought("Hm, ").thought("so.").text("So.").into()])
+        .expect_text("So.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_and_its_result() {
+    in_all_dialects([runs_once().into(), final_answer()])
+        .expect_text("Done.")
+        .expect_runs(1)
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_behind_text_and_a_thought() {
+    let reply = MockReply::new().thought("I have to run it.").text("I run it.").call(run_call());
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_text("I run it.Done.")
+        .expect_runs(1)
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn text_behind_a_call() {
+    let reply = runs_once().text("I ran it.");
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_text("I ran it.Done.")
+        .expect_runs(1)
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn arguments_in_fragments() {
+    for bytes in [1, 7] {
+        let reply = MockReply::new().call(run_call().chunk(bytes));
+        in_all_dialects([reply.into(), final_answer()])
+            .only_in(STREAMING)
+            .expect_runs(1)
+            .expect_text("Done.")
+            .check()
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn calls_side_by_side() {
+    let list = MockToolCall::new("list_directory", &json!({}));
+    let reply =
+        MockReply::new().call(run_call().id(Some("a"))).call(list).call(run_call().id(Some("b")));
+    in_all_dialects([reply.into(), final_answer()])
+        .expect_runs(2)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn calls_one_after_the_other() {
+    let reply = |id| MockReply::new().call(run_call().id(Some(id))).into();
+    in_all_dialects([reply("a"), reply("b"), reply("c"), final_answer()])
+        .expect_runs(3)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_without_arguments() {
+    let reply = MockReply::new().call(MockToolCall::new("list_directory", &json!("")));
+    in_all_dialects([reply.into(), final_answer()])
+        .only_in(STREAMING)
+        .expect_text("Done.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn tokens_and_what_they_cost_are_told() {
+    let usage = MockUsage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
+    let answer = || MockResponse::from(MockReply::new().text("So.").usage(usage));
+    // By the catalogue's prices, that of cached tokens among them; what a server takes that is known
+    // by its dialect alone is not known.
+    for (dialect, model, size, cost) in [
+        (Dialect::OpenAiChat, "gpt-4o", 128_000, None),
+        (Dialect::OpenAiResponses, "gpt-4o", 128_000, None),
+        (Dialect::Anthropic, "claude-haiku-4-5", 200_000, Some(0.0058)),
+        (Dialect::Gemini, "gemini-2.5-flash", 1_048_576, Some(0.0023)),
+        (Dialect::Ollama, "my-own", 16_384, None),
+    ] {
+        let server = ModelServer::start([answer(), answer()]).await.unwrap();
+        let mut agent = ready(&server, dialect).await;
+        agent.turn(&format!("/model {}/{model}", provider(dialect))).await;
+        for _ in 0..2 {
+            assert_eq!(agent.turn("go").await, "end_turn");
+        }
+        let told = |times: f64| {
+            let mut update = json!({"sessionUpdate": "usage_update", "used": 12_560, "size": size});
+            if let Some(cost) = cost {
+                update["cost"] = json!({"amount": cost * times, "currency": "USD"});
+            }
+            update
+        };
+        assert_eq!(updates(&agent, "usage_update"), [told(1.0), told(2.0)], "{dialect:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_longest_length_is_reached() {
+    in_all_dialects([MockReply::new().text("On and").stop(MockStopReason::MaxTokens).into()])
+        .expect_text("On and")
+        .expect_stop_reason("max_tokens")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn bytes_come_one_at_a_time() {
+    let reply = MockReply::new().text("Zeile für Zeile 🎭").write_bytes(1);
+    in_all_dialects([reply.into()]).expect_text("für Zeile 🎭").check().await;
+}
+
+#[tokio::test]
+async fn a_slow_start_and_pauses() {
+    let reply = MockReply::new().text("One ").step(MockReplyStep::PauseMs(300)).text("two.");
+    in_all_dialects([MockResponse::from(reply).after_ms(300)])
+        .expect_text("One two.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn comments_and_unknown_events_between() {
+    let noise =
+        b": keep-alive\n\nevent: news\ndata: {\"type\":\"news\",\"sparkle\":1}\n\n".to_vec();
+    let reply = MockReply::new().text("One ").step(MockReplyStep::Raw(noise)).text("two.");
+    in_all_dialects([reply.into()]).only_in(STREAMING).expect_text("One two.").check().await;
+}
+
+#[tokio::test]
+async fn lines_that_end_as_in_letters() {
+    let body = concat!(
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"One \"}}]}\r\n\r\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"two.\"},",
+        "\"finish_reason\":\"stop\"}]}\r\n\r\n",
+        "data: [DONE]\r\n\r\n",
+    );
+    in_all_dialects([MockResponse::raw("text/event-stream", body)])
+        .only_in(&[Dialect::OpenAiChat])
+        .expect_text("One two.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_very_long_line() {
+    let text = "many words ".repeat(1 << 17);
+    in_all_dialects([MockReply::new().text(&text).text("The end.").into()])
+        .expect_text("The end.")
+        .check()
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_says_what_it_is_about_while_its_arguments_come() {
+    for dialect in STREAMING {
+        let args = json!({"path": "far/away.txt", "content": "many words ".repeat(200)});
+        let write = MockToolCall::new("write_file", &args).chunk(20).pause_ms(20);
+        let server = ModelServer::start([MockReply::new().call(write).into()]).await.unwrap();
+        let mut agent = ready(&server, *dialect).await;
+        let prompt = agent.prompt("go").await;
+        let session = agent.session_id();
+        let tells = |client: &TestClient| {
+            let call = client.session(&session).call_of_tool("write_file");
+            call.is_some_and(|call| call.title.contains("far/away.txt"))
+        };
+        agent.until(tells).await;
+        assert_eq!(
+            server.reply_requests()[0].outcome,
+            ResponseOutcome::Pending,
+            "{dialect:?}: only then it was whole"
+        );
+        let place = agent.scratch.path("far/away.txt");
+        assert_eq!(agent.call("write_file").locations[0].path, place, "{dialect:?}");
+        agent.cancel().await;
+        assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
+        assert!(!place.exists());
+        agent.finish().await;
+    }
+}

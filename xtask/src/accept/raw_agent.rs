@@ -1,0 +1,125 @@
+//! An agent process and the lines that go in and come out, whatever they are.
+//!
+//! It reads no faster than it is asked to.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::agent::DEADLINE;
+use crate::process::{KillOnDrop, TaskError};
+
+/// Between two looks at whether a process has exited.
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// An agent process, ended when this is dropped.
+pub(super) struct RawAgent {
+    child: KillOnDrop,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl RawAgent {
+    /// Starts an agent, whose log nobody reads. Two lines at most, and what a reader's buffer
+    /// holds, are read ahead of the one that is asked for.
+    pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
+        let failed = |why: String| TaskError::Failed(format!("cannot start the agent: {why}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let stdout = stdout.ok_or_else(|| failed("it has no output".to_owned()))?;
+        let (sender, lines) = sync_channel(1);
+        thread::spawn(move || forward(stdout, &sender));
+        Ok(Self { child: KillOnDrop(child), stdin, lines })
+    }
+
+    /// The process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    /// Writes bytes as they are.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), TaskError> {
+        write(self.stdin.as_mut(), bytes)
+    }
+
+    /// Writes a line.
+    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), TaskError> {
+        self.write(line)?;
+        self.write(b"\n")
+    }
+
+    /// Takes the input away, so that another thread can write it.
+    pub(super) fn take_input(&mut self) -> RawAgentInput {
+        RawAgentInput(self.stdin.take())
+    }
+
+    /// Ends the input, and returns how long the process took to exit upon it.
+    pub(super) fn end_input(&mut self, deadline: Duration) -> Result<Duration, TaskError> {
+        drop(self.stdin.take());
+        let start = Instant::now();
+        while start.elapsed() < deadline {
+            match self.child.0.try_wait() {
+                Ok(Some(_)) => return Ok(start.elapsed()),
+                Ok(None) => thread::sleep(EXIT_POLL_INTERVAL),
+                Err(error) => return Err(TaskError::Failed(format!("cannot wait: {error}"))),
+            }
+        }
+        Err(TaskError::Failed(format!("it runs {deadline:?} after the end of its input")))
+    }
+
+    /// Waits for the next line for so long; none if there was none.
+    pub(super) fn next_line_within(&mut self, wait: Duration) -> Result<Option<String>, TaskError> {
+        match self.lines.recv_timeout(wait) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(error) => Err(TaskError::Failed(format!("no line came: {error}"))),
+        }
+    }
+
+    /// Waits for the next line, newline included.
+    pub(super) fn next_line(&mut self) -> Result<String, TaskError> {
+        let line = self.lines.recv_timeout(DEADLINE);
+        line.map_err(|error| TaskError::Failed(format!("no line came: {error}")))
+    }
+
+    /// Waits for the next line, which is to be JSON.
+    pub(super) fn message(&mut self) -> Result<Value, TaskError> {
+        parse_json_line(&self.next_line()?)
+    }
+}
+
+/// The input of an agent.
+pub(super) struct RawAgentInput(Option<ChildStdin>);
+
+impl RawAgentInput {
+    /// Writes a line.
+    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), TaskError> {
+        write(self.0.as_mut(), line)?;
+        write(self.0.as_mut(), b"\n")
+    }
+}
+
+fn write(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), TaskError> {
+    let stdin = stdin.ok_or_else(|| TaskError::Failed("the input is taken".to_owned()))?;
+    stdin.write_all(bytes).map_err(|error| TaskError::Failed(format!("cannot write: {error}")))
+}
+
+/// Reads a line that is to be JSON.
+pub(super) fn parse_json_line(line: &str) -> Result<Value, TaskError> {
+    serde_json::from_str(line).map_err(|error| TaskError::Failed(format!("{error}: {line}")))
+}
+
+fn forward(stdout: ChildStdout, sender: &SyncSender<String>) {
+    let mut stdout = BufReader::new(stdout);
+    let mut line = String::new();
+    while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+        if sender.send(std::mem::take(&mut line)).is_err() {
+            return;
+        }
+    }
+}
