@@ -4,6 +4,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
+use crate::harness::normalized::normalized;
 use crate::harness::script::Model;
 use crate::harness::{Agent, Options};
 
@@ -34,46 +35,33 @@ async fn every_request_that_cannot_be_done_is_answered_by_a_sentence_and_a_word(
     let (session, cwd) = (agent.session_id(), agent.scratch.cwd());
     let none = "sess_none";
     let blocks = json!([{"type": "text", "text": "list"}]);
-    for (method, params, expected) in [
-        ("nope", json!({}), ("method_not_found", "initialize")),
-        ("session/load", json!({}), ("method_not_found", "initialize")),
-        ("session/new", json!({}), ("invalid_params", "missing field `cwd`")),
-        ("session/new", json!({"cwd": 5, "mcpServers": []}), ("invalid_params", "expected")),
-        ("session/prompt", json!({"sessionId": session}), ("invalid_params", "prompt")),
-        ("session/prompt", json!([1]), ("invalid_params", "do not fit")),
-        (
-            "session/prompt",
-            json!({"sessionId": none, "prompt": blocks}),
-            ("unknown_session", "`session/new`"),
-        ),
-        ("session/close", json!({"sessionId": none}), ("unknown_session", "not open")),
-        (
-            "session/set_mode",
-            json!({"sessionId": none, "modeId": "ask"}),
-            ("unknown_session", "not open"),
-        ),
+    let mut errors = String::new();
+    for (method, params) in [
+        ("nope", json!({})),
+        ("session/load", json!({})),
+        ("session/new", json!({})),
+        ("session/new", json!({"cwd": 5, "mcpServers": []})),
+        ("session/prompt", json!({"sessionId": session})),
+        ("session/prompt", json!([1])),
+        ("session/prompt", json!({"sessionId": none, "prompt": blocks})),
+        ("session/close", json!({"sessionId": none})),
+        ("session/set_mode", json!({"sessionId": none, "modeId": "ask"})),
         (
             "session/set_config_option",
             json!({"sessionId": none, "configId": "mode", "value": "ask"}),
-            ("unknown_session", "not open"),
         ),
-        (
-            "session/set_mode",
-            json!({"sessionId": session, "modeId": "yolo"}),
-            ("invalid_params", "There is no such"),
-        ),
+        ("session/set_mode", json!({"sessionId": session, "modeId": "yolo"})),
         (
             "session/set_config_option",
             json!({"sessionId": session, "configId": "colour", "value": "red"}),
-            ("invalid_params", "There is no such option"),
         ),
-        ("authenticate", json!({"methodId": "magic"}), ("invalid_params", "log in")),
+        ("authenticate", json!({"methodId": "magic"})),
     ] {
         let error = agent.request_unchecked(method, params.clone()).await.unwrap_err();
-        let (reason, message) = check_error(&error);
-        assert_eq!(reason, expected.0, "{method} {params}: {error}");
-        assert!(message.contains(expected.1), "{method} {params}: {error}");
+        check_error(&error);
+        errors += &format!("{method} {params}\n{error}\n\n");
     }
+    insta::assert_snapshot!(normalized(&agent.scratch, &errors));
     assert!(cwd.exists());
     agent.finish().await;
 }

@@ -11,6 +11,7 @@ use callboard_models::mock_server::{Dialect, MockReply, ModelServer};
 use pretty_assertions::assert_eq;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::harness::normalized::normalized;
 use crate::harness::scratch::Scratch;
 use crate::harness::{CALLBOARD, DEADLINE};
 
@@ -29,6 +30,18 @@ fn command(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> Command {
 
 fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> (Option<i32>, String, String) {
     outcome(command(scratch, env, args).output().unwrap())
+}
+
+/// A run as a terminal would show it: the command line, what it prints, and its exit code.
+fn screen(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> String {
+    let (exit, out, err) = run(scratch, env, args);
+    let quoted = args.iter().map(|arg| match arg.contains(' ') || arg.is_empty() {
+        true => format!(" {arg:?}"),
+        false => format!(" {arg}"),
+    });
+    let (command, exit) = (quoted.collect::<String>(), exit.unwrap());
+    let screen = format!("$ callboard{command}\n{out}[stderr]\n{err}[exit code {exit}]\n\n");
+    normalized(scratch, &screen)
 }
 
 fn outcome(output: Output) -> (Option<i32>, String, String) {
@@ -101,27 +114,24 @@ fn each_exit_code_is_that_of_the_documents() {
 
 #[test]
 fn without_a_model_nothing_is_run_and_the_way_to_one_is_named() {
-    for prompt in ["fix the bug", "run touch made", "think about it", ""] {
-        let scratch = Scratch::new();
-        let (exit, out, err) = run(&scratch, &[], &["exec", "--approve-all", prompt]);
-        assert_eq!((exit, &*out), (Some(2), ""), "{prompt}: {err}");
-        assert!(err.contains("callboard login") && err.contains("--model direct"), "{err}");
-        assert!(!scratch.path("made").exists());
-    }
+    let scratch = Scratch::new();
+    let prompts = ["fix the bug", "run touch made", "think about it", ""];
+    let screens = prompts.map(|prompt| screen(&scratch, &[], &["exec", "--approve-all", prompt]));
+    insta::assert_snapshot!(screens.concat());
+    assert!(!scratch.path("made").exists());
 }
 
 #[test]
 fn a_prompt_where_a_subcommand_belongs_is_told_of_exec() {
     let scratch = Scratch::new();
-    for words in [&["fix the bug"][..], &["fix", "the", "bug"], &["exec", "fix", "the", "bug"]] {
-        let (exit, _, err) = run(&scratch, &[], words);
-        assert_eq!(exit, Some(2), "{err}");
-        assert!(err.contains("callboard exec \"fix the bug\""), "{words:?}: {err}");
-    }
-    let (_, _, err) = run(&scratch, &[], &["explain `ls` and $HOME"]);
-    assert!(err.contains("callboard exec 'explain `ls` and $HOME'"), "{err}");
-    let (_, _, err) = run(&scratch, &[], &["modles"]);
-    assert!(err.contains("models") && !err.contains("callboard exec"), "{err}");
+    let lines = [
+        &["fix the bug"][..],
+        &["fix", "the", "bug"],
+        &["exec", "fix", "the", "bug"],
+        &["explain `ls` and $HOME"],
+        &["modles"],
+    ];
+    insta::assert_snapshot!(lines.map(|words| screen(&scratch, &[], words)).concat());
 }
 
 #[test]
@@ -305,25 +315,23 @@ fn models_names_the_model_that_exec_runs_with() {
     });
     let env = [("OPENAI_API_KEY", "good"), ("OPENAI_BASE_URL", &*url)];
     let scratch = Scratch::new();
-    let (_, out, _) = run(&scratch, &env, &["models"]);
-    assert!(out.contains("New sessions begin with openai/a."), "{out}");
+    let screens = screen(&scratch, &env, &["models"]) + &screen(&scratch, &[], &["models"]);
+    insta::assert_snapshot!(screens.replace(&url, "[url]"));
     let (_, out, _) = run(&scratch, &env, &["exec", "hello"]);
-    assert!(out.contains("The model is openai/a") || out.contains("`openai/a`"), "{out}");
-    let (exit, out, _) = run(&scratch, &[], &["models"]);
-    assert!(exit == Some(0) && out.contains("`callboard exec` needs a model"), "{out}");
+    assert!(
+        out.starts_with("The model is `openai/a`, because `OPENAI_API_KEY` is set.\n"),
+        "{out}"
+    );
 }
 
 #[test]
 fn a_server_that_does_not_run_is_named_at_once() {
     let scratch = Scratch::new();
     let begun = Instant::now();
-    let (exit, _, err) = run(&scratch, &[], &["exec", "--model", "ollama/x", "hello"]);
-    assert_eq!(exit, Some(1), "{err}");
-    assert!(err.contains("127.0.0.1:1") && err.contains("is Ollama running?"), "{err}");
+    let ollama = screen(&scratch, &[], &["exec", "--model", "ollama/x", "hello"]);
     let env = [("OPENAI_BASE_URL", "http://localhost:2/v1"), ("OPENAI_API_KEY", "x")];
-    let (exit, _, err) = run(&scratch, &env, &["exec", "--model", "openai/x", "hello"]);
-    assert_eq!(exit, Some(1), "{err}");
-    assert!(err.contains("is the model server running?"), "{err}");
+    let openai = screen(&scratch, &env, &["exec", "--model", "openai/x", "hello"]);
+    insta::assert_snapshot!(ollama + &openai);
     assert!(begun.elapsed().as_secs() < 10);
 }
 
@@ -332,12 +340,9 @@ fn a_refused_key_names_where_it_is_from_and_the_login() {
     let url = serve(|_, _| (401, r#"{"error":{"message":"Wrong."}}"#.to_owned()));
     let env = [("OPENAI_API_KEY", "sk-wrong-1"), ("OPENAI_BASE_URL", &*url)];
     let scratch = Scratch::new();
-    for args in [&["exec", "--model", "openai/x", "hello"][..], &["exec", "hello"], &["models"]] {
-        let (_, out, err) = run(&scratch, &env, args);
-        let said = out + &err;
-        assert!(said.contains("Wrong. (status 401)"), "{said}");
-        assert!(said.contains("`OPENAI_API_KEY`") && said.contains("callboard login"), "{said}");
-    }
+    let lines = [&["exec", "--model", "openai/x", "hello"][..], &["exec", "hello"], &["models"]];
+    let screens = lines.map(|args| screen(&scratch, &env, args)).concat();
+    insta::assert_snapshot!(screens.replace(&url, "[url]"));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! else. Every wait has a deadline; a test that fails shows the whole exchange and what was
 //! logged. What is here is only what is of this program: its folder, its models, how it must end.
 
+pub(crate) mod normalized;
 pub(crate) mod raw;
 mod schema;
 pub(crate) mod scratch;

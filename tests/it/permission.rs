@@ -1,6 +1,6 @@
 //! Permission: what is asked, and what each answer comes to.
 
-use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus, ToolKind};
+use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -107,29 +107,11 @@ async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
 }
 
 #[tokio::test]
-async fn a_question_shows_all_that_would_happen() {
+async fn a_question_shows_all_that_would_happen_and_offers_once_and_always() {
     let command = "echo one &&\n  echo two # to the end";
     let mut agent = Agent::ready([edit(), end(), run(command), end()], ALLOW).await;
     agent.turn("go").await;
-    let [edit, run] = &agent.client.permission_requests[..] else { panic!("two questions") };
-
-    let fields = &edit.request.tool_call.fields;
-    let path = agent.scratch.path("notes.txt");
-    assert_eq!(fields.name.as_deref(), Some("edit_file"));
-    assert!(fields.title.as_ref().unwrap().contains("notes.txt"), "{:?}", fields.title);
-    assert_eq!(fields.kind, Some(ToolKind::Edit));
-    assert_eq!(fields.locations.as_ref().unwrap()[0].path, path);
-    assert_eq!(fields.raw_input.as_ref().unwrap()["new_text"], "2");
-    let diff = diff(fields.content.as_ref().unwrap());
-    assert_eq!((diff.old_text.as_deref(), &*diff.new_text), (Some(NOTES), "one\n2\nthree\n"));
-    assert_eq!(diff.path, path);
-
-    let fields = &run.request.tool_call.fields;
-    assert_eq!(fields.name.as_deref(), Some("terminal"));
-    let title = fields.title.as_ref().unwrap();
-    assert!(title.contains("echo one &&\\n  echo two # to the end"), "{title}");
-    assert_eq!(fields.kind, Some(ToolKind::Execute));
-    assert_eq!(fields.raw_input.as_ref().unwrap()["command"], command);
+    insta::assert_snapshot!(agent.wire());
     agent.finish().await;
 }
 
@@ -157,26 +139,6 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         assert!(!after.contains("[in "), "{after}");
         agent.finish().await;
     }
-}
-
-#[tokio::test]
-async fn a_question_offers_to_allow_and_reject_once_and_always() {
-    let mut agent = Agent::ready([run("true"), end()], ALLOW).await;
-    agent.turn("go").await;
-    let kinds: Vec<_> = agent.client.permission_requests[0]
-        .request
-        .options
-        .iter()
-        .map(|option| option.kind)
-        .collect();
-    let all = [
-        PermissionOptionKind::AllowOnce,
-        PermissionOptionKind::AllowAlways,
-        PermissionOptionKind::RejectOnce,
-        PermissionOptionKind::RejectAlways,
-    ];
-    assert_eq!(kinds, all);
-    agent.finish().await;
 }
 
 #[tokio::test]

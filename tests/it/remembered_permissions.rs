@@ -195,42 +195,29 @@ async fn rules_that_tools_could_write_deny_and_do_not_allow() {
 #[tokio::test]
 async fn remembered_rules_are_listed_and_revoked() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
-    assert_eq!(prompt_and_reply(&mut agent, "/permissions").await, "Nothing is remembered.");
-    agent.turn("run echo a").await;
-    agent.turn("write b.txt\n<<<\nb\n>>>").await;
-    let list = prompt_and_reply(&mut agent, "/permissions").await;
-    let rules = "- 1: allow `echo a` in this session\n- 2: allow changing b.txt in this session\n";
-    assert!(list.starts_with(rules), "{list}");
-    for (command, expected) in [
-        ("/permissions revoke 3", "There is no such rule."),
-        ("/permissions revoke 0", "There is no such rule."),
-        ("/permissions keep 3", "There is no such rule."),
-        ("/permissions keep x", "`/permissions keep NUMBER`"),
-        ("/permissions keep", "`/permissions keep NUMBER`"),
-        ("/permissions revoke x", "`/permissions keep NUMBER`"),
-        ("/permissions anything", "`/permissions keep NUMBER`"),
-        ("/permissions revoke 1", "- Revoked: allow `echo a` in this session"),
-        // What was shown by that number is gone; nothing else took it.
-        ("/permissions revoke 1", "There is no such rule."),
-        ("/permissions", "- 2: allow changing b.txt in this session"),
-    ] {
-        let told = prompt_and_reply(&mut agent, command).await;
-        assert!(told.starts_with(expected), "{command}: {told}");
-    }
+    let mut dialogue =
+        agent.dialogue(&["/permissions", "run echo a", "write b.txt\n<<<\nb\n>>>"]).await;
+    dialogue += &agent
+        .dialogue(&[
+            "/permissions",
+            "/permissions revoke 3",
+            "/permissions revoke 0",
+            "/permissions keep 3",
+            "/permissions keep x",
+            "/permissions keep",
+            "/permissions revoke x",
+            "/permissions anything",
+            "/permissions revoke 1",
+            // Its number is not given to another rule.
+            "/permissions revoke 1",
+            "/permissions",
+        ])
+        .await;
     assert_eq!(agent.client.permission_requests.len(), 2);
-    agent.turn("run echo a").await;
+    let again = ["run echo a", "/permissions", "/permissions revoke 1", "/permissions revoke all"];
+    dialogue += &agent.dialogue(&again).await;
     assert_eq!(agent.client.permission_requests.len(), 3);
-    // A number that was shown never means another rule.
-    let list = prompt_and_reply(&mut agent, "/permissions").await;
-    let rules = "- 2: allow changing b.txt in this session\n- 3: allow `echo a` in this session\n";
-    assert!(list.starts_with(rules), "{list}");
-    assert_eq!(
-        prompt_and_reply(&mut agent, "/permissions revoke 1").await,
-        "There is no such rule."
-    );
-    let told = prompt_and_reply(&mut agent, "/permissions revoke all").await;
-    assert_eq!(told.lines().count(), 2, "{told}");
-    assert_eq!(prompt_and_reply(&mut agent, "/permissions").await, "Nothing is remembered.");
+    insta::assert_snapshot!(dialogue + &agent.dialogue(&["/permissions"]).await);
     agent.finish().await;
 }
 

@@ -1,0 +1,157 @@
+//! Screens and wire transcripts for snapshots, without what differs from run to run.
+//!
+//! A test that compares one fails on any change of it. If the change is meant, run the test with
+//! `INSTA_UPDATE=always` and review the diff of the snapshot.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Agent;
+use super::scratch::Scratch;
+
+/// Fields whose values differ from run to run: times, sizes and ids.
+const VARYING: [&str; 8] = [
+    "batch",
+    "cpuMs",
+    "durationMs",
+    "messageId",
+    "peakBytes",
+    "queuedMs",
+    "startedAt",
+    "updatedAt",
+];
+
+/// Characters of a session id behind `sess_`.
+const SESSION_ID_CHARS: usize = 26;
+
+/// Replaces the folders of the test, session ids, and how long each call took.
+pub(crate) fn normalized(scratch: &Scratch, text: &str) -> String {
+    let cwd = scratch.cwd();
+    let folder = cwd.parent().unwrap();
+    let mut text = text.replace("\r\n", "\n");
+    for (path, name) in
+        [(&*cwd, "[project]"), (&*folder.join("home"), "[home]"), (folder, "[scratch]")]
+    {
+        text = text.replace(&path.display().to_string(), name);
+    }
+    let mut pieces = text.split("sess_");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    let text = pieces.fold(first, |text, piece| {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_alphanumeric());
+        match piece.len() - rest.len() {
+            SESSION_ID_CHARS => text + "[session]" + rest,
+            _ => text + "sess_" + piece,
+        }
+    });
+    text.lines().map(|line| without_duration(line) + "\n").collect()
+}
+
+/// Replaces the duration that ends the last line of a call's card.
+fn without_duration(line: &str) -> String {
+    let is_duration = |text: &str| {
+        let number = text.strip_suffix(" ms").or_else(|| text.strip_suffix(" s"));
+        number.is_some_and(|number| number.parse::<f64>().is_ok())
+    };
+    let words = line.rmatch_indices(' ').map(|(at, _)| line.split_at(at + 1));
+    match words.take(2).find(|(_, last)| line.starts_with(['✓', '✗']) && is_duration(last)) {
+        Some((before, _)) => format!("{before}[time]"),
+        None => line.to_owned(),
+    }
+}
+
+impl Agent {
+    /// Sends prompts to the first session, one turn each; returns them with what the agent answers.
+    pub(crate) async fn dialogue(&mut self, prompts: &[&str]) -> String {
+        let mut dialogue = String::new();
+        for prompt in prompts {
+            let before = self.session().said().len();
+            assert_eq!(self.turn(prompt).await, "end_turn");
+            let answer = &self.session().said()[before..];
+            dialogue += &format!("> {prompt}\n{}\n\n", answer.trim_end());
+        }
+        normalized(&self.scratch, &dialogue)
+    }
+
+    /// The messages from the first prompt on, one per line: `→` from the client, `←` from the agent.
+    ///
+    /// What depends on time is left out: the list of commands, which may arrive at any moment, and
+    /// the progress of a call. A finished call shows the fields that changed since its announcement.
+    pub(crate) fn wire(&self) -> String {
+        let transcript = self.client.transcript();
+        let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let from_prompt = lines.skip_while(|line| line["msg"]["method"] != "session/prompt");
+        let mut calls = BTreeMap::new();
+        let shown = from_prompt.filter_map(|mut line| {
+            let arrow = if line["dir"] == "in" { '→' } else { '←' };
+            Some(format!("{arrow} {}\n", wire_line(line["msg"].take(), &mut calls)?))
+        });
+        normalized(&self.scratch, &shown.collect::<String>())
+    }
+}
+
+type Fields = serde_json::Map<String, Value>;
+
+/// A call as it was announced, and the fields that it was sent since.
+#[derive(Default)]
+struct Call {
+    announced: Fields,
+    changed: Fields,
+}
+
+/// A message without the parts that only address it; nothing, if it is left out.
+fn wire_line(mut message: Value, calls: &mut BTreeMap<String, Call>) -> Option<String> {
+    replace_varying(&mut message);
+    for part in ["result", "error"] {
+        if let Some(outcome) = message.get(part) {
+            return Some(format!("{part} {outcome}"));
+        }
+    }
+    let method = message["method"].as_str()?.to_owned();
+    let Value::Object(mut params) = message["params"].take() else { return Some(method) };
+    params.shift_remove("sessionId");
+    let Some(Value::Object(mut update)) = params.get_mut("update").map(Value::take) else {
+        return Some(format!("{method} {}", Value::Object(params)));
+    };
+    let kind = update.shift_remove("sessionUpdate")?;
+    match kind.as_str()? {
+        "available_commands_update" => return None,
+        "tool_call" => {
+            let call = Call { announced: update.clone(), changed: Fields::new() };
+            calls.insert(update["toolCallId"].to_string(), call);
+        }
+        "tool_call_update" => {
+            let status = update.get("status").cloned();
+            let call = calls.entry(update["toolCallId"].to_string()).or_default();
+            let id = update.shift_remove("toolCallId")?;
+            call.changed.extend(update);
+            update = Fields::from_iter([("toolCallId".to_owned(), id)]);
+            if status.as_ref()? == "in_progress" {
+                update.insert("status".to_owned(), status?);
+            } else {
+                let mut changed = std::mem::take(&mut call.changed);
+                changed.retain(|name, value| call.announced.get(name) != Some(&*value));
+                changed.sort_keys();
+                update.extend(changed);
+            }
+        }
+        _ => {}
+    }
+    Some(format!("{} {}", kind.as_str()?, Value::Object(update)))
+}
+
+fn replace_varying(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if VARYING.contains(&name.as_str()) {
+                    *field = format!("[{name}]").into();
+                } else {
+                    replace_varying(field);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(replace_varying),
+        _ => {}
+    }
+}
