@@ -4,6 +4,7 @@
 //! folder wherever cargo lets them.
 
 use std::io;
+use std::num::NonZero;
 use std::process::Stdio;
 
 use crate::process::{TaskResult, run};
@@ -43,6 +44,9 @@ const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test edits"]
 /// Random cases of each of these tests: without optimization, some 40 s of CPU time in all.
 const CASES: &str = "2000";
 
+/// Tests that run at once, per core: they spend most of their time waiting for processes and timers.
+const TESTS_PER_CORE: usize = 2;
+
 /// Runs the doc tests, then the promises over many random lives and edits, then all tests, with
 /// nextest where it is installed.
 ///
@@ -61,6 +65,10 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ta
     probe.stdout(Stdio::null()).stderr(Stdio::null());
     if run(&mut probe).is_ok() {
         let mut command = workspace.cargo("nextest run --workspace --all-features");
+        if args.is_empty() {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            command.arg(format!("--test-threads={}", cores * TESTS_PER_CORE));
+        }
         // It reports on stderr, but the result of a test run belongs on stdout.
         run(command.args(args).stderr(io::stdout()))
     } else {
