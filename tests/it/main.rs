@@ -28,6 +28,7 @@ mod harness;
 mod malformed;
 mod missing_resources;
 mod model_selection;
+mod models;
 mod modes;
 mod options;
 mod permission;

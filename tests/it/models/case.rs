@@ -6,8 +6,8 @@ use std::path::Path;
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::{Value, json};
 
-use crate::it::harness::scratch::Scratch;
-use crate::it::harness::{Agent, Options};
+use crate::harness::scratch::Scratch;
+use crate::harness::{Agent, Options};
 
 /// The key that every provider is reached with.
 pub(crate) const KEY: &str = "sk-scripted-1f0b2c7e9d";

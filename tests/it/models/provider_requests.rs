@@ -3,7 +3,7 @@
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::{Value, json};
 
-use crate::case::{KEY, final_answer, ready, run_call, runs_once, strings};
+use crate::models::case::{KEY, final_answer, ready, run_call, runs_once, strings};
 
 /// Plays a turn; returns the bodies of its requests.
 async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Value> {

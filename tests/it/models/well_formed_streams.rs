@@ -6,9 +6,9 @@ use callboard_models::mock_server::{
 };
 use serde_json::json;
 
-use crate::case::{STREAMING, final_answer, in_all_dialects, provider, ready, run_call, runs_once};
-use crate::context::updates;
-use crate::it::harness::TestClient;
+use crate::models::case::{STREAMING, final_answer, in_all_dialects, provider, ready, run_call, runs_once};
+use crate::models::context::updates;
+use crate::harness::TestClient;
 
 #[tokio::test]
 async fn text_is_said() {

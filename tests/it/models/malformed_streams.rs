@@ -5,7 +5,7 @@ use callboard_models::mock_server::{
 };
 use serde_json::json;
 
-use crate::case::{
+use crate::models::case::{
     STREAMING, count_runs, final_answer, in_all_dialects, ready, run_call, runs_once,
 };
 

@@ -3,7 +3,7 @@
 use callboard_models::mock_server::{Dialect, MockReply, ModelServer, RecordedRequest};
 use serde_json::json;
 
-use crate::case::{count_runs, start_configured, strings};
+use crate::models::case::{count_runs, start_configured, strings};
 
 #[tokio::test]
 async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {

@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::case::start_configured;
+use crate::models::case::start_configured;
 
 /// A server with a certificate for a name, and the file with that of its authority.
 async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, ModelServer};
 
-use crate::case::{final_answer, in_all_dialects, ready, run_call, runs_once};
+use crate::models::case::{final_answer, in_all_dialects, ready, run_call, runs_once};
 
 #[tokio::test]
 async fn busy_and_then_not() {
@@ -132,7 +132,7 @@ async fn a_turn_goes_on_after_one_that_failed() {
         let prompt = agent.prompt("go").await;
         agent.answer(&prompt).await.unwrap_err();
         assert_eq!(agent.turn("again").await, "end_turn");
-        assert_eq!(crate::case::count_runs(&agent), 1);
+        assert_eq!(crate::models::case::count_runs(&agent), 1);
         agent.finish().await;
     }
 }
