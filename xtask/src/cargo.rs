@@ -40,7 +40,7 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskRe
 ///
 /// They select the workspace with all features, although each lies in one crate, so that they share
 /// the build of the test run. `cargo xtask accept` runs millions of cases in the profile `laws`.
-const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test edits"];
+const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test tools -- edits::"];
 /// Random cases of each of these tests: without optimization, some 40 s of CPU time in all.
 const CASES: &str = "2000";
 

@@ -339,7 +339,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         target: Some(0.0),
         measure: Failed(
             "PROPTEST_CASES=n PROPTEST_RNG_SEED=seed EDITED_FILES=n/500 test --profile release -p \
-             acp-tools --all-features --test edits",
+             acp-tools --all-features --test tools -- edits::",
         ),
     },
     AcceptanceRow {
@@ -352,7 +352,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         measure: Figures(
             1,
             "EDIT_REPAIRS=n PROPTEST_RNG_SEED=seed test --profile release -p acp-tools \
-             --all-features --test edits -- --nocapture repair",
+             --all-features --test tools -- --nocapture edits::repair",
         ),
     },
     AcceptanceRow {
@@ -362,7 +362,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         target: Some(0.0),
         measure: Failed(
             "PROPTEST_CASES=n PROPTEST_RNG_SEED=seed test --profile laws -p acp-tools \
-             --all-features --test undo",
+             --all-features --test tools -- undo::",
         ),
     },
     AcceptanceRow {
@@ -371,7 +371,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         n: 100_000,
         target: Some(0.0),
         measure: Failed(
-            "RACING_REWRITES=n test --profile laws -p acp-tools --all-features --test racing",
+            "RACING_REWRITES=n test --profile laws -p acp-tools --all-features --test tools -- racing::",
         ),
     },
     AcceptanceRow {
@@ -393,8 +393,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         target: Some(2.0),
         measure: Figures(
             1,
-            "EDIT_ROUNDS=n test --profile laws -p acp-tools --all-features --test edit_time -- \
-             --ignored --nocapture",
+            "EDIT_ROUNDS=n test --profile laws -p acp-tools --all-features --test tools -- \
+             --ignored --nocapture edit_time::",
         ),
     },
     AcceptanceRow {
@@ -404,8 +404,8 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         target: Some(0.0),
         measure: Figures(
             1,
-            "ESCAPE_TRIES=n test --profile laws -p acp-tools --all-features --test escape -- \
-             --nocapture",
+            "ESCAPE_TRIES=n test --profile laws -p acp-tools --all-features --test tools -- \
+             --nocapture escape::",
         ),
     },
     AcceptanceRow {

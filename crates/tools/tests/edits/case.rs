@@ -8,7 +8,7 @@ use acp_tools::files::encoding::DecodedText;
 use acp_types::diff::TextEdit;
 use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
 
-use crate::random::Random;
+use super::random::Random;
 
 /// Words that every one of the encodings here has.
 const PLAIN: [&str; 8] = ["let", "x", "=", "foo();", "{", "}", "\"it's\"", "a-b"];

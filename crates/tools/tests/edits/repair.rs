@@ -11,7 +11,7 @@ use acp_tools::edit::{Edit, EditErrorKind, Occurrence, apply};
 use serde_json::json;
 use similar::TextDiff;
 
-use crate::random::Random;
+use super::random::Random;
 
 /// What the line that is meant becomes.
 const EXPECTED_LINE: &str = "the_edit_that_was_meant();";

@@ -1,6 +1,6 @@
 //! The table: a path as a model gives it, and what becomes of reading and of writing it.
 
-use crate::ExpectedVerdict::{self, Inside, Obeyed, Outside, Protected, Refused};
+use super::ExpectedVerdict::{self, Inside, Obeyed, Outside, Protected, Refused};
 
 /// `{}` in a path is the folder around the roots.
 pub(crate) struct PathCase {

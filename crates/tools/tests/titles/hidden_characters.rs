@@ -5,8 +5,8 @@ use acp_tools::CATALOGUES;
 use acp_types::Progress;
 use serde_json::{Value, json};
 
-use crate::hostile_texts::HOSTILE;
-use crate::title_session::{TitleSession, args};
+use super::hostile_texts::HOSTILE;
+use super::title_session::{TitleSession, args};
 
 /// What of a hostile text may stand in a title as it is.
 const HARMLESS: [char; 4] = ['👩', '👧', '\u{20e3}', '…'];

@@ -1,6 +1,6 @@
 //! Every tool's titles in every locale, compared with `seen.txt`.
 //!
-//! After a change that is meant: `UPDATE_SEEN=1 cargo test -p acp-tools --test titles`.
+//! After a change that is meant: `UPDATE_SEEN=1 cargo test -p acp-tools --test tools titles::`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use acp_tools::CATALOGUES;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::title_session::{TitleSession, args, sample_texts};
+use super::title_session::{TitleSession, args, sample_texts};
 
 #[test]
 fn titles_are_those_that_were_last_seen() {

@@ -4,7 +4,7 @@ use acp_types::Status;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-#[path = "../../examples/run_time_tools.rs"]
+#[path = "../examples/run_time_tools.rs"]
 #[expect(dead_code, reason = "the program's `main` prints what is judged here")]
 mod example;
 
