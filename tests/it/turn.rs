@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use crate::harness::script::{Model, call, end, run, text};
-use crate::harness::session::call_text;
+use crate::harness::session::content_text;
 use crate::harness::{Agent, Options};
 
 #[tokio::test]

@@ -65,9 +65,9 @@ impl Agent {
     pub(crate) async fn dialogue(&mut self, prompts: &[&str]) -> String {
         let mut dialogue = String::new();
         for prompt in prompts {
-            let before = self.session().said().len();
+            let before = self.session().message_text().len();
             assert_eq!(self.turn(prompt).await, "end_turn");
-            let answer = &self.session().said()[before..];
+            let answer = &self.session().message_text()[before..];
             dialogue += &format!("> {prompt}\n{}\n\n", answer.trim_end());
         }
         normalized(&self.scratch, &dialogue)

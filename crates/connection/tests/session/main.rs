@@ -3,6 +3,7 @@
 mod agent;
 mod answers;
 mod items;
+mod middleware_agent;
 
 use acp_conformance::{AgentUnderTest, ClientBehaviour, Error};
 use serde_json::{Value, json};

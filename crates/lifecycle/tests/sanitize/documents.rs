@@ -14,9 +14,9 @@ use proptest::prelude::{Strategy, any, proptest};
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use crate::planted::{self, Part};
-use crate::shape::assert_shape;
-use crate::wire::Clients;
+use super::planted::{self, Part};
+use super::shape::assert_shape;
+use super::wire::Clients;
 
 /// What the session is told.
 #[derive(Debug, Clone)]

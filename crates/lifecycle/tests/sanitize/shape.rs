@@ -4,7 +4,7 @@ use acp_lifecycle::sanitize::{REDACTION_MARKER, truncate_json};
 use proptest::prelude::proptest;
 use serde_json::Value;
 
-use crate::planted::{json, value};
+use super::planted::{json, value};
 
 /// Asserts that what is shown has the types of what was there, at every place that is left.
 pub(crate) fn assert_shape(was: &Value, shown: &Value, place: &str) {

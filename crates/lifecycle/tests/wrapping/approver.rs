@@ -15,7 +15,7 @@ use acp_types::{
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, pass};
+use super::stage::{Stage, pass};
 
 async fn tool(_: &str, _: Value) -> Result<String, String> {
     Ok("done".to_owned())

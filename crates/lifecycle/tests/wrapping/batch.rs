@@ -11,7 +11,7 @@ use acp_types::{CallEndReason, Content, FileChange, Operation, Status, ToolCallP
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, pass};
+use super::stage::{Stage, pass};
 
 /// Bytes of the content of a call.
 const MAX_CONTENT_BYTES: usize = 768 * 1024;

@@ -9,7 +9,7 @@ use acp_types::{CallEndReason, Status, ToolKind};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, pass};
+use super::stage::{Stage, pass};
 
 /// A tool that knows nothing of calls.
 async fn tool(name: &str, args: Value) -> Result<Value, String> {

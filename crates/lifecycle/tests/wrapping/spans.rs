@@ -13,7 +13,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::stage::Stage;
+use super::stage::Stage;
 
 /// Bytes of a tool's name.
 const MAX_TOOL_NAME_BYTES: usize = 256;

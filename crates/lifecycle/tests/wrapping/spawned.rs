@@ -6,7 +6,7 @@ use acp_lifecycle::{BatchCall, CancellationToken, Effects, SessionHandle, ToolMi
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use super::stage::Stage;
 
 /// The tools of an agent, which are found by their names.
 struct Tools(Vec<String>);

@@ -15,7 +15,7 @@ use acp_types::{
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, pass};
+use super::stage::{Stage, pass};
 
 /// Takes 30 ms, whatever comes of it.
 async fn tool(name: &str, _: Value) -> Result<(), String> {

@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-#[path = "../examples/middleware_agent.rs"]
+#[path = "../../examples/middleware_agent.rs"]
 #[expect(dead_code, reason = "the program's `main` serves what is judged here")]
 mod example;
 
