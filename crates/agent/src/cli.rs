@@ -239,7 +239,7 @@ async fn wait_for_signal() -> u8 {
 
 /// Waits for a signal that asks this process to end.
 #[cfg(not(unix))]
-async fn interrupted() -> u8 {
+async fn wait_for_signal() -> u8 {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -462,7 +462,7 @@ impl AgentUnderTest {
 
 impl fmt::Debug for AgentUnderTest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Agent").field("client", &self.client).finish_non_exhaustive()
+        formatter.debug_struct("AgentUnderTest").field("client", &self.client).finish_non_exhaustive()
     }
 }
 

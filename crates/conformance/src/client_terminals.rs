@@ -253,6 +253,6 @@ fn exit_status_json(status: ExitStatus) -> Value {
 }
 
 #[cfg(not(unix))]
-fn describe(status: ExitStatus) -> Value {
+fn exit_status_json(status: ExitStatus) -> Value {
     json!({"exitCode": status.code()})
 }

@@ -89,7 +89,7 @@ impl Eq for PermissionSubject {}
 /// Shows the tool alone: arguments may hold secrets.
 impl fmt::Debug for PermissionSubject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Subject").field(&self.0.tool).finish_non_exhaustive()
+        formatter.debug_tuple("PermissionSubject").field(&self.0.tool).finish_non_exhaustive()
     }
 }
 

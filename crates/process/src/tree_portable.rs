@@ -13,12 +13,12 @@ use portable_pty::{
 };
 
 use crate::lock::lock;
-use crate::program::{Ended, MARK, Program, Shape, Supervision};
+use crate::program::{ProgramExit, COMMAND_ID_VARIABLE, SpawnSpec, StdioKind, Supervision};
 
 pub(crate) fn init_command_helper() {}
 
 /// There is no such limit.
-pub(crate) fn survive_large_files() {}
+pub(crate) fn ignore_file_size_signal() {}
 
 /// The best way there is to keep processes together.
 pub(crate) fn best_supervision() -> Supervision {
@@ -27,25 +27,25 @@ pub(crate) fn best_supervision() -> Supervision {
 
 /// One program.
 #[derive(Debug)]
-pub(crate) struct Tree {
-    shell: Mutex<Shell>,
+pub(crate) struct ProcessTree {
+    shell: Mutex<ShellProcess>,
 }
 
 #[derive(Debug)]
-struct Shell {
+struct ShellProcess {
     killer: Box<dyn ChildKiller + Send + Sync>,
     stopped: bool,
     gone: bool,
 }
 
-/// Whoever waits for the end of a [`Tree`].
-pub(crate) struct Waiter {
+/// Whoever waits for the end of a [`ProcessTree`].
+pub(crate) struct ExitWaiter {
     child: Box<dyn Child + Send + Sync>,
-    _end: End,
+    _end: ChildOutput,
 }
 
 /// Starts a program.
-pub(crate) fn start(program: &Program<'_>, end: End, _: Supervision) -> io::Result<(Tree, Waiter)> {
+pub(crate) fn start(program: &SpawnSpec<'_>, end: ChildOutput, _: Supervision) -> io::Result<(ProcessTree, ExitWaiter)> {
     let argv = program.argv.iter().map(Into::into).collect();
     let mut builder = CommandBuilder::from_argv(argv);
     builder.cwd(program.cwd);
@@ -53,18 +53,18 @@ pub(crate) fn start(program: &Program<'_>, end: End, _: Supervision) -> io::Resu
     for (name, value) in program.env {
         builder.env(name, value);
     }
-    builder.env(MARK, program.mark);
+    builder.env(COMMAND_ID_VARIABLE, program.command_id);
     let child = end.0.spawn_command(builder).map_err(io::Error::other)?;
-    let shell = Shell { killer: child.clone_killer(), stopped: false, gone: false };
-    Ok((Tree { shell: Mutex::new(shell) }, Waiter { child, _end: end }))
+    let shell = ShellProcess { killer: child.clone_killer(), stopped: false, gone: false };
+    Ok((ProcessTree { shell: Mutex::new(shell) }, ExitWaiter { child, _end: end }))
 }
 
-impl Tree {
+impl ProcessTree {
     pub(crate) fn waits_for_input(&self) -> bool {
         false
     }
 
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn can_signal_directly(&self) -> bool {
         true
     }
 
@@ -80,43 +80,43 @@ impl Tree {
         }
     }
 
-    pub(crate) fn abandon(&self) {}
+    pub(crate) fn kill_helper(&self) {}
 
-    pub(crate) fn end(&self, mut waiter: Waiter) -> io::Result<Ended> {
+    pub(crate) fn wait_and_reap(&self, mut waiter: ExitWaiter) -> io::Result<ProgramExit> {
         let status = waiter.child.wait().ok();
         let mut shell = lock(&self.shell);
         shell.gone = true;
         let code = status.map(|status| status.exit_code().cast_signed());
-        Ok(Ended { code, stopped: shell.stopped, ..Ended::default() })
+        Ok(ProgramExit { code, stopped: shell.stopped, ..ProgramExit::default() })
     }
 }
 
 /// The end that a program gets.
-pub(crate) struct End(Box<dyn SlavePty + Send>);
+pub(crate) struct ChildOutput(Box<dyn SlavePty + Send>);
 
 /// Opens a terminal.
-pub(crate) fn open(shape: Shape) -> io::Result<(Source, Reading, End)> {
+pub(crate) fn open_output(shape: StdioKind) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let size = match shape {
-        Shape::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
-        Shape::Pipe => PtySize::default(),
+        StdioKind::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
+        StdioKind::Pipe => PtySize::default(),
     };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let reader = pair.master.try_clone_reader().map_err(io::Error::other)?;
-    Ok((Source(reader), Reading { master: Mutex::new(pair.master) }, End(pair.slave)))
+    Ok((OutputReader(reader), StopReadOnDrop { master: Mutex::new(pair.master) }, ChildOutput(pair.slave)))
 }
 
 /// The keyboard of a terminal.
-pub(crate) struct Keys(Mutex<Box<dyn Write + Send>>);
+pub(crate) struct TerminalWriter(Mutex<Box<dyn Write + Send>>);
 
 /// Returns the keyboard of the terminal that is read.
-pub(crate) fn keys(_: &Source, reading: &Reading) -> io::Result<Keys> {
+pub(crate) fn terminal_writer(_: &OutputReader, reading: &StopReadOnDrop) -> io::Result<TerminalWriter> {
     let master = lock(&reading.master);
-    Ok(Keys(Mutex::new(master.take_writer().map_err(io::Error::other)?)))
+    Ok(TerminalWriter(Mutex::new(master.take_writer().map_err(io::Error::other)?)))
 }
 
-impl Keys {
+impl TerminalWriter {
     /// Types bytes. Here it takes as long as the terminal likes.
-    pub(crate) fn press(&self, bytes: &[u8], _: Duration) -> io::Result<usize> {
+    pub(crate) fn write_within(&self, bytes: &[u8], _: Duration) -> io::Result<usize> {
         let mut keys = lock(&self.0);
         keys.write_all(bytes)?;
         keys.flush()?;
@@ -124,28 +124,28 @@ impl Keys {
     }
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for TerminalWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Keys")
+        f.write_str("TerminalWriter")
     }
 }
 
 /// The end that is read.
-pub(crate) struct Source(Box<dyn Read + Send>);
+pub(crate) struct OutputReader(Box<dyn Read + Send>);
 
-impl Source {
+impl OutputReader {
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 }
 
 /// Keeps the terminal open: without its master its reader ends.
-pub(crate) struct Reading {
+pub(crate) struct StopReadOnDrop {
     master: Mutex<Box<dyn MasterPty + Send>>,
 }
 
-impl std::fmt::Debug for Reading {
+impl std::fmt::Debug for StopReadOnDrop {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Reading")
+        f.write_str("StopReadOnDrop")
     }
 }

@@ -290,7 +290,7 @@ impl CodingAgent {
 impl fmt::Debug for CodingAgent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Values of the environment are nobody's business.
-        formatter.debug_struct("Agent").field("model", &self.model).finish_non_exhaustive()
+        formatter.debug_struct("CodingAgent").field("model", &self.model).finish_non_exhaustive()
     }
 }
 

@@ -102,7 +102,7 @@ impl BuiltInModels {
 impl fmt::Debug for BuiltInModels {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Values of the environment are nobody's business.
-        formatter.debug_struct("BuiltIn").finish_non_exhaustive()
+        formatter.debug_struct("BuiltInModels").finish_non_exhaustive()
     }
 }
 

@@ -169,7 +169,7 @@ fn is_owned_by_root(found: &std::fs::Metadata) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_of_root(_: &std::fs::Metadata) -> bool {
+fn is_owned_by_root(_: &std::fs::Metadata) -> bool {
     false
 }
 

@@ -105,7 +105,7 @@ impl SessionSecrets {
 
 impl fmt::Debug for SessionSecrets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("OfSession").finish_non_exhaustive()
+        formatter.debug_struct("SessionSecrets").finish_non_exhaustive()
     }
 }
 

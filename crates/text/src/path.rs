@@ -188,7 +188,7 @@ fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
 }
 
 #[cfg(not(unix))]
-fn from_bytes(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 

@@ -299,7 +299,7 @@ impl QueueState {
 
 impl fmt::Debug for OutgoingQueue {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Queue").field("state", &self.state).finish_non_exhaustive()
+        formatter.debug_struct("OutgoingQueue").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

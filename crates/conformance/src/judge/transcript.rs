@@ -524,7 +524,7 @@ impl Default for TranscriptJudge {
 impl fmt::Debug for TranscriptJudge {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Transcript")
+            .debug_struct("TranscriptJudge")
             .field("line", &self.faults.line)
             .finish_non_exhaustive()
     }

@@ -50,7 +50,7 @@ impl EscapeFilter {
 
 impl fmt::Debug for EscapeFilter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Filter").finish_non_exhaustive()
+        formatter.debug_struct("EscapeFilter").finish_non_exhaustive()
     }
 }
 

@@ -3,10 +3,10 @@
 use rustix::process::{Pid, Signal};
 
 #[derive(Debug)]
-pub(super) struct Descendants;
+pub(super) struct CommandProcesses;
 
-impl Descendants {
-    pub(super) fn of(_leader: Pid, _mark: String) -> Self {
+impl CommandProcesses {
+    pub(super) fn new(_leader: Pid, _environ_line: String) -> Self {
         Self
     }
 
@@ -14,14 +14,14 @@ impl Descendants {
         0
     }
 
-    pub(super) fn freeze(&self) -> Strays {
-        Strays
+    pub(super) fn freeze(&self) -> StrayProcesses {
+        StrayProcesses
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Strays;
+pub(super) struct StrayProcesses;
 
-impl Strays {
+impl StrayProcesses {
     pub(super) fn signal(&self, _signal: Signal) {}
 }

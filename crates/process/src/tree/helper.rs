@@ -3,31 +3,31 @@
 use std::io;
 use std::process::Child;
 
-use super::End;
-use crate::program::{Ended, Program};
+use super::ChildOutput;
+use crate::program::{ProgramExit, SpawnSpec};
 
-pub(super) fn is_there() -> bool {
+pub(super) fn is_available() -> bool {
     false
 }
 
 pub(crate) fn init_command_helper() {}
 
-pub(super) fn start(_: &Program<'_>, _: End) -> io::Result<(Child, Link, Told)> {
+pub(super) fn start_helper(_: &SpawnSpec<'_>, _: ChildOutput) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 #[derive(Debug)]
-pub(super) struct Link;
+pub(super) struct HelperSocket;
 
-impl Link {
-    pub(super) fn ask(&self, _request: u8) {}
+impl HelperSocket {
+    pub(super) fn send_request(&self, _request: u8) {}
 }
 
 #[derive(Debug)]
-pub(super) struct Told;
+pub(super) struct HelperReportReader;
 
-impl Told {
-    pub(super) fn ended(self) -> Option<Result<Ended, String>> {
+impl HelperReportReader {
+    pub(super) fn read_report(self) -> Option<Result<ProgramExit, String>> {
         None
     }
 }

@@ -183,7 +183,7 @@ pub(crate) fn restrict_to_owner(path: &Path) {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn make_own(_: &Path) {}
+pub(crate) fn restrict_to_owner(_: &Path) {}
 
 fn starts_with(path: &Path, beginning: &str) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(beginning.as_bytes()))

@@ -91,7 +91,7 @@ impl Dir {
 
     /// There is no such path here.
     #[cfg(not(unix))]
-    pub(crate) fn path_by_descriptor(&self) -> Option<PathBuf> {
+    pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         None
     }
 

@@ -24,7 +24,7 @@ pub(crate) use rename::simulated_file_system;
 #[cfg(target_os = "linux")]
 const OPEN_PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const LOOK: OFlags = OPEN_READ_FLAGS;
+const OPEN_PATH_FLAGS: OFlags = OPEN_READ_FLAGS;
 const OPEN_DIRECTORY_FLAGS: OFlags = OPEN_PATH_FLAGS.union(OFlags::DIRECTORY);
 /// Never waits for a FIFO's other end, never takes a terminal.
 const NONBLOCKING_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -206,12 +206,12 @@ fn open_and_compare(
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: LinkPolicy) -> rustix::io::Result<OwnedFd> {
+fn open_beneath(_: &OwnedFd, _: &Path, _: OFlags, _: LinkPolicy) -> rustix::io::Result<OwnedFd> {
     Err(Errno::NOSYS)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn straight(_: &Path, _: OFlags) -> rustix::io::Result<OwnedFd> {
+fn open_absolute_without_links(_: &Path, _: OFlags) -> rustix::io::Result<OwnedFd> {
     Err(Errno::NOSYS)
 }
 

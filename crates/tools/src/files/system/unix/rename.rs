@@ -46,7 +46,7 @@ pub(super) fn rename_with(
 }
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-pub(super) fn renamed(
+pub(super) fn rename_with(
     _: &OwnedFd,
     _: &OsStr,
     _: &OwnedFd,
