@@ -242,7 +242,7 @@ async fn run_with_rejected_write(
     let told = format!("the editor did not take the change of notes.txt: {said}.");
     assert!(call_text(&call).contains(&told), "{}", call_text(&call));
     assert_eq!(
-        (self::count_client_writes(&agent), agent.scratch.read("notes.txt")),
+        (count_client_writes(&agent), agent.scratch.read("notes.txt")),
         (1, DISK.to_owned())
     );
     agent

@@ -6,6 +6,7 @@
 
 mod links;
 mod manifest;
+mod prose;
 mod rust;
 mod text;
 
@@ -126,12 +127,14 @@ fn check_tree(paths: &[&str]) -> Vec<Violation> {
 /// Checks one file.
 fn check_file(path: &str, text: &str) -> Vec<Violation> {
     let file = File::new(path, text);
-    let special = match path {
-        path if path.ends_with(".rs") => rust::RULES,
-        path if path.ends_with("/Cargo.toml") => manifest::RULES,
+    let special: &[&[Rule]] = match path {
+        path if path.ends_with(".rs") => &[rust::RULES, prose::COMMENT_RULES],
+        path if path.ends_with(".md") => &[prose::MARKDOWN_RULES],
+        path if path.ends_with("/Cargo.toml") => &[manifest::RULES],
         _ => &[],
     };
-    text::RULES.iter().chain(special).flat_map(|rule| rule(&file)).collect()
+    let rules = text::RULES.iter().chain(special.iter().copied().flatten());
+    rules.flat_map(|rule| rule(&file)).collect()
 }
 
 #[cfg(test)]

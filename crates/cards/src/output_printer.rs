@@ -36,7 +36,10 @@ pub(super) struct OutputPrinter {
 
 impl std::fmt::Debug for OutputPrinter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("OutputPrinter").field("lines", &self.line_count).finish_non_exhaustive()
+        formatter
+            .debug_struct("OutputPrinter")
+            .field("lines", &self.line_count)
+            .finish_non_exhaustive()
     }
 }
 

@@ -462,7 +462,10 @@ impl AgentUnderTest {
 
 impl fmt::Debug for AgentUnderTest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("AgentUnderTest").field("client", &self.client).finish_non_exhaustive()
+        formatter
+            .debug_struct("AgentUnderTest")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
     }
 }
 

@@ -365,7 +365,10 @@ impl<'a> BatchCall<'a> {
 
 impl fmt::Debug for ToolMiddleware {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ToolMiddleware").field("timeout", &self.timeout).finish_non_exhaustive()
+        formatter
+            .debug_struct("ToolMiddleware")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
     }
 }
 

@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_subject_shows_none_of_its_arguments() {
-        assert_eq!(format!("{:?}", subject("hunter22")), "Subject(\"tool\", ..)");
+        assert_eq!(format!("{:?}", subject("hunter22")), "PermissionSubject(\"tool\", ..)");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use portable_pty::{
 };
 
 use crate::lock::lock;
-use crate::program::{ProgramExit, COMMAND_ID_VARIABLE, SpawnSpec, StdioKind, Supervision};
+use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision};
 
 pub(crate) fn init_command_helper() {}
 
@@ -45,7 +45,11 @@ pub(crate) struct ExitWaiter {
 }
 
 /// Starts a program.
-pub(crate) fn start(program: &SpawnSpec<'_>, end: ChildOutput, _: Supervision) -> io::Result<(ProcessTree, ExitWaiter)> {
+pub(crate) fn start(
+    program: &SpawnSpec<'_>,
+    end: ChildOutput,
+    _: Supervision,
+) -> io::Result<(ProcessTree, ExitWaiter)> {
     let argv = program.argv.iter().map(Into::into).collect();
     let mut builder = CommandBuilder::from_argv(argv);
     builder.cwd(program.cwd);
@@ -95,21 +99,30 @@ impl ProcessTree {
 pub(crate) struct ChildOutput(Box<dyn SlavePty + Send>);
 
 /// Opens a terminal.
-pub(crate) fn open_output(shape: StdioKind) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
+pub(crate) fn open_output(
+    shape: StdioKind,
+) -> io::Result<(OutputReader, StopReadOnDrop, ChildOutput)> {
     let size = match shape {
         StdioKind::Terminal { cols, rows, .. } => PtySize { cols, rows, ..PtySize::default() },
         StdioKind::Pipe => PtySize::default(),
     };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let reader = pair.master.try_clone_reader().map_err(io::Error::other)?;
-    Ok((OutputReader(reader), StopReadOnDrop { master: Mutex::new(pair.master) }, ChildOutput(pair.slave)))
+    Ok((
+        OutputReader(reader),
+        StopReadOnDrop { master: Mutex::new(pair.master) },
+        ChildOutput(pair.slave),
+    ))
 }
 
 /// The keyboard of a terminal.
 pub(crate) struct TerminalWriter(Mutex<Box<dyn Write + Send>>);
 
 /// Returns the keyboard of the terminal that is read.
-pub(crate) fn terminal_writer(_: &OutputReader, reading: &StopReadOnDrop) -> io::Result<TerminalWriter> {
+pub(crate) fn terminal_writer(
+    _: &OutputReader,
+    reading: &StopReadOnDrop,
+) -> io::Result<TerminalWriter> {
     let master = lock(&reading.master);
     Ok(TerminalWriter(Mutex::new(master.take_writer().map_err(io::Error::other)?)))
 }

@@ -25,7 +25,6 @@ use callboard_models::Model;
 
 use crate::authenticator::Authenticator;
 use crate::commands::{SlashCommand, SlashCommands};
-use crate::errors;
 use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
 use crate::permission::OfferedScopes;
 use crate::permission_mode::{PermissionMode, PolicySource};
@@ -222,16 +221,14 @@ impl CodingAgent {
         self.commands.find(prompt).is_some()
     }
 
-    fn tools(&self) -> Result<SessionTools> {
-        if let Some(tools) = self.tools.get() {
-            return Ok(tools.clone());
-        }
-        let registry = match &self.registry {
-            Some(registry) => registry.clone(),
-            None => self.builtin_registry()?,
+    fn tools(&self) -> SessionTools {
+        let build = || {
+            let registry = self.registry.clone().unwrap_or_else(|| self.builtin_registry());
+            let env = self.env.iter().cloned();
+            let env = callboard_process::env::base_env_with(env, &self.env_pass);
+            SessionTools { registry, env: Arc::new(env) }
         };
-        let env = callboard_process::env::base_env_with(self.env.iter().cloned(), &self.env_pass);
-        Ok(self.tools.get_or_init(|| SessionTools { registry, env: Arc::new(env) }).clone())
+        self.tools.get_or_init(build).clone()
     }
 
     /// Returns the locale of what people read: that which was set, else that of the environment.
@@ -244,16 +241,15 @@ impl CodingAgent {
         title::preferred_locale(self.locale.as_deref(), variable).unwrap_or_default()
     }
 
-    fn builtin_registry(&self) -> Result<Registry> {
-        let registry = Registry::builtin_in(&self.locale());
-        let mut registry = registry.map_err(|error| errors::internal(&error.to_string()))?;
+    fn builtin_registry(&self) -> Registry {
+        let mut registry = Registry::builtin_in(&self.locale());
         // Without a folder, nothing of what a change replaces is kept.
         if self.state.is_none()
             && let Some(undo) = registry.for_role(ToolRole::Undo)
         {
             registry.retain(|spec| spec.name != undo.name);
         }
-        Ok(registry)
+        registry
     }
 
     /// Gives sessions these tools in the place of the built-in ones.

@@ -150,7 +150,7 @@ impl RiskFinder<'_> {
         let begins = self.program_positions(&name, words);
         for begin in begins {
             let Some((program, args)) = words[begin..].split_first() else { continue };
-            let wrapped = self::program_name(program);
+            let wrapped = program_name(program);
             let is_told = begin > 0 && matches!(&*name, "xargs" | "parallel");
             if is_told && wrapped == "rm" && has_switch(&word_texts(args), "rR", "--recursive") {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));

@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let cwd = std::env::current_dir()?;
     let workspace = Arc::new(Workspace::new(cwd.clone(), Vec::new())?);
     let context = Context::new(workspace).with_env(Arc::new(env::base_env(env::own_env())));
-    let registry = Registry::builtin()?;
+    let registry = Registry::builtin();
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let client = PrintingClient(V1Projection::new(TerminalDisplay::Text));

@@ -112,7 +112,7 @@ pub(crate) async fn call(
     name: &str,
     args: Value,
 ) -> Result<(CallOutcome, ToolCallReport), Box<dyn Error>> {
-    let mut registry = Registry::builtin()?;
+    let mut registry = Registry::builtin();
     for tool in parse_tool_list(SERVER_TOOL_LIST)? {
         registry.add_dyn(Box::new(tool));
     }

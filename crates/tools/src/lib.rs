@@ -8,7 +8,7 @@
 //! ```
 //! use acp_tools::Registry;
 //!
-//! let registry = Registry::builtin()?;
+//! let registry = Registry::builtin();
 //! assert!(registry.spec("read_file").is_some() && registry.spec("terminal").is_some());
 //! # Ok::<(), acp_lifecycle::TitlesError>(())
 //! ```

@@ -65,22 +65,16 @@ impl Registry {
     }
 
     /// Makes the list of all built-in tools, with English titles.
-    ///
-    /// # Errors
-    ///
-    /// [`TitlesError`] if the built-in catalogue is broken, which a test rules out.
-    pub fn builtin() -> Result<Self, TitlesError> {
+    #[must_use]
+    pub fn builtin() -> Self {
         Self::builtin_in("en")
     }
 
     /// Makes the list of all built-in tools, with titles in the language of a locale such as `de`
     /// or `de_AT.UTF-8`, and in English where there are none in that language.
-    ///
-    /// # Errors
-    ///
-    /// [`TitlesError`] if a built-in catalogue is broken, which a test rules out.
-    pub fn builtin_in(locale: &str) -> Result<Self, TitlesError> {
-        Self::builtin_with(&[], locale)
+    #[must_use]
+    pub fn builtin_in(locale: &str) -> Self {
+        Self::with_builtin_tools(Titles::from_static(CATALOGUES, locale), locale)
     }
 
     /// Makes the same list, with further catalogues of titles for the tools that are going to be
@@ -95,10 +89,13 @@ impl Registry {
     /// [`TitlesError`] if a catalogue is malformed.
     pub fn builtin_with(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
         let catalogues = [CATALOGUES, catalogues].concat();
-        let mut registry = Self::new(Titles::negotiate(&catalogues, locale)?);
-        locale.clone_into(&mut registry.locale);
+        Ok(Self::with_builtin_tools(Titles::negotiate(&catalogues, locale)?, locale))
+    }
+
+    fn with_builtin_tools(titles: Titles, locale: &str) -> Self {
+        let mut registry = Self { locale: locale.to_owned(), ..Self::new(titles) };
         builtin::all_tools().into_iter().for_each(|tool| registry.insert(tool.spec(), tool));
-        Ok(registry)
+        registry
     }
 
     /// Returns the locale that titles are wanted in; empty for a catalogue of the caller's own.

@@ -10,8 +10,8 @@ use callboard_models::mock_server::{
 };
 use serde_json::{Value, json};
 
-use crate::models::case::{final_answer, ready, start_for, strings};
 use crate::harness::{Agent, Options};
+use crate::models::case::{final_answer, ready, start_for, strings};
 
 /// All texts of the request with this number.
 fn request_text(server: &ModelServer, request: usize) -> String {

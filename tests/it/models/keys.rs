@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::json;
 
-use crate::models::case::{KEY, final_answer, provider, start, start_logged_in};
 use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, CALLBOARD};
+use crate::models::case::{KEY, final_answer, provider, start, start_logged_in};
 
 /// Logs everything.
 const TRACE: [(&str, &str); 2] = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trace")];

@@ -6,8 +6,8 @@ use callboard_models::mock_server::{
 };
 use serde_json::{Value, json};
 
-use crate::models::case::{final_answer, ready, start_for, strings};
 use crate::harness::{Agent, PermissionReply};
+use crate::models::case::{final_answer, ready, start_for, strings};
 
 async fn set_mode(agent: &mut Agent, mode: &str) {
     let params = json!({"sessionId": agent.session_id(), "modeId": mode});

@@ -6,9 +6,11 @@ use callboard_models::mock_server::{
 };
 use serde_json::json;
 
-use crate::models::case::{STREAMING, final_answer, in_all_dialects, provider, ready, run_call, runs_once};
-use crate::models::context::updates;
 use crate::harness::TestClient;
+use crate::models::case::{
+    STREAMING, final_answer, in_all_dialects, provider, ready, run_call, runs_once,
+};
+use crate::models::context::updates;
 
 #[tokio::test]
 async fn text_is_said() {

@@ -452,7 +452,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         target: Some(0.0),
         measure: Failed(
             "PROPTEST_CASES=n PROPTEST_RNG_SEED=seed test --workspace --all-features --lib --test \
-             rules -- plain:: reader:: command:: commands:: bypasses::a",
+             rules -- portable_line:: parser:: commands:: bypasses::a",
         ),
     },
     AcceptanceRow {

@@ -279,7 +279,7 @@ impl JudgedSession {
                 Some(_) => continue,
             };
             let call = update["toolCallId"].as_str().unwrap_or_default();
-            let text = format!("it shows the terminal {}, which {why}", super::escaped_excerpt(id));
+            let text = format!("it shows the terminal {}, which {why}", escaped_excerpt(id));
             faults.add_to_call(ConformanceRule::TerminalUnknown, call, text);
         }
     }

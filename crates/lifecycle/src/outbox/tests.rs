@@ -272,7 +272,7 @@ fn running_is_sent_before_paused() {
         (title_patch("a"), FirstReportTiming::NotFirst),
         (paused.clone(), FirstReportTiming::NotFirst),
     ];
-    assert_eq!(self::sent_patches(&joined), [paused.title("a")]);
+    assert_eq!(sent_patches(&joined), [paused.title("a")]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Fluent messages, and which of several catalogues suit a locale.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use fluent_bundle::concurrent::FluentBundle;
 use fluent_bundle::{FluentArgs, FluentResource, FluentValue};
@@ -10,10 +11,21 @@ use unic_langid::LanguageIdentifier;
 use super::{MessageArgument, Titles};
 
 /// In the order in which a message is looked for.
-#[derive(Default)]
-pub(super) struct Messages(Vec<FluentBundle<FluentResource>>);
+pub(super) struct Messages(LazyLock<Bundles, Box<dyn FnOnce() -> Bundles + Send>>);
+
+type Bundles = Vec<FluentBundle<FluentResource>>;
+
+impl Default for Messages {
+    fn default() -> Self {
+        Self::parsed(Vec::new())
+    }
+}
 
 impl Messages {
+    fn parsed(bundles: Bundles) -> Self {
+        Self(LazyLock::new(Box::new(|| bundles)))
+    }
+
     /// Writes the first message of `key` that needs nothing which is not there.
     pub(super) fn format(&self, key: &str, values: &[(String, MessageArgument)]) -> Option<String> {
         let value = |value: &MessageArgument| match value {
@@ -78,29 +90,46 @@ impl Titles {
     /// [`TitlesError`] if the locale of a catalogue, or the messages of one that suits, are
     /// malformed.
     pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
-        let mut languages = Vec::<LanguageIdentifier>::new();
-        for (locale, _) in catalogues {
-            let Ok(language) = locale.parse() else {
-                return Err(TitlesError::Locale((*locale).to_owned()));
-            };
-            languages.push(language);
-        }
-        let mut available = languages.clone();
-        available.sort();
-        available.dedup();
-        let wanted: Vec<_> = parse_locale(locale).into_iter().collect();
-        let strategy = NegotiationStrategy::Filtering;
-        let chosen = negotiate_languages(&wanted, &available, languages.first(), strategy);
-        let mut bundles = Vec::new();
-        for language in chosen {
-            for (other, (_, messages)) in languages.iter().zip(catalogues) {
-                if other == language {
-                    bundles.push(parse_bundle(language.clone(), messages)?);
-                }
+        Ok(Self { messages: Messages::parsed(negotiate_bundles(catalogues, locale)?) })
+    }
+
+    /// Does as [`negotiate`](Self::negotiate) with catalogues that are part of the program, which are
+    /// parsed when the first message is used. If one is malformed, each message is shown by its key and
+    /// arguments: parse them with [`negotiate`](Self::negotiate) in a test.
+    #[must_use]
+    pub fn from_static(
+        catalogues: &'static [(&'static str, &'static str)],
+        locale: impl Into<String>,
+    ) -> Self {
+        let locale = locale.into();
+        let parse = move || negotiate_bundles(catalogues, &locale).unwrap_or_default();
+        Self { messages: Messages(LazyLock::new(Box::new(parse))) }
+    }
+}
+
+fn negotiate_bundles(catalogues: &[(&str, &str)], locale: &str) -> Result<Bundles, TitlesError> {
+    let mut languages = Vec::<LanguageIdentifier>::new();
+    for (locale, _) in catalogues {
+        let Ok(language) = locale.parse() else {
+            return Err(TitlesError::Locale((*locale).to_owned()));
+        };
+        languages.push(language);
+    }
+    let mut available = languages.clone();
+    available.sort();
+    available.dedup();
+    let wanted: Vec<_> = parse_locale(locale).into_iter().collect();
+    let strategy = NegotiationStrategy::Filtering;
+    let chosen = negotiate_languages(&wanted, &available, languages.first(), strategy);
+    let mut bundles = Vec::new();
+    for language in chosen {
+        for (other, (_, messages)) in languages.iter().zip(catalogues) {
+            if other == language {
+                bundles.push(parse_bundle(language.clone(), messages)?);
             }
         }
-        Ok(Self { messages: Messages(bundles) })
     }
+    Ok(bundles)
 }
 
 /// Reads a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`, whose codeset and

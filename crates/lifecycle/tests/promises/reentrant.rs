@@ -213,7 +213,7 @@ async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
     let steps: [Step; 4] = [
         |session, _, request| session.withdraw_permission(request),
         |session, now, _| session.end_turn(&"t".into(), CallEndReason::Turn, now),
-        |session, now, _| session.finish(&"c".into(), acp_lifecycle::CallEnd::completed(), now),
+        |session, now, _| session.finish(&"c".into(), CallEnd::completed(), now),
         |session, _, request| {
             drop(session.answer_permission(request, PermissionAnswer::allow_once()))
         },

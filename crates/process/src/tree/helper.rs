@@ -12,7 +12,10 @@ pub(super) fn is_available() -> bool {
 
 pub(crate) fn init_command_helper() {}
 
-pub(super) fn start_helper(_: &SpawnSpec<'_>, _: ChildOutput) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
+pub(super) fn start_helper(
+    _: &SpawnSpec<'_>,
+    _: ChildOutput,
+) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

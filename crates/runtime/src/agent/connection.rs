@@ -259,7 +259,7 @@ impl Connection {
         }
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
         let stored = self.agent.rules.clone().and_then(|rules| StoredRules::load(rules, &roots));
-        let tools = self.agent.tools()?;
+        let tools = self.agent.tools();
         let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
         Ok((context, tools, stored))
     }

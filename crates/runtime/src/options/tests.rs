@@ -79,7 +79,7 @@ fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
 
 /// The commands of a session with the built-in tools.
 fn commands() -> impl Fn(&ActiveOptions) -> SessionState + Send + Sync {
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     move |chosen| SlashCommands::builtin().available_commands(chosen, &registry, &[])
 }
 

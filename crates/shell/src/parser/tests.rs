@@ -100,7 +100,7 @@ fn redirections_are_told_from_words() {
         ("(a) > b", &["a", " >b"]),
         ("a > $b > \"c d\"", &["a >?$b >c d"]),
         ("a 12> b x2> c", &["a x2 >b >c"]),
-        ("a <<< b", &["a << Word { text: \"b\\n\", expands: false, is_quoted: false }"]),
+        ("a <<< b", &["a << ShellWord { text: \"b\\n\", expands: false, is_quoted: false }"]),
     ] {
         assert_eq!(split(line).unwrap(), commands, "{line:?}");
     }

@@ -30,7 +30,7 @@ async fn run_whole_call<S: OutboxSink + Send + 'static>(
     args: Value,
 ) -> (CallOutcome, ToolCallReport) {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver = tokio::spawn(drive_session(session.clone(), client(&session), stop.clone()));
     let id = "t/c".into();

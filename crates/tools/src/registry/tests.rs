@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 #[test]
 fn every_built_in_tool_has_titles_a_schema_and_a_description() {
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     for tool in registry.iter() {
         let spec = tool.spec;
         assert!(registry.titles.has(&spec.title), "{} has no title", spec.name);
@@ -42,7 +42,7 @@ fn every_built_in_tool_has_titles_a_schema_and_a_description() {
 #[test]
 fn no_two_arguments_of_a_tool_share_a_name() {
     let folded = |name: &str| name.replace(['_', '-'], "").to_lowercase();
-    for tool in Registry::builtin().unwrap().tools {
+    for tool in Registry::builtin().tools {
         let schema = tool.schema().clone();
         let inner = schema["$defs"].as_object().into_iter().flatten().map(|(_, inner)| inner);
         for schema in inner.chain([&schema]) {
@@ -89,7 +89,7 @@ const CALLS_OF_OTHER_AGENTS: &str = r#"
 
 #[test]
 fn arguments_that_models_know_from_elsewhere_are_understood() {
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     for call in CALLS_OF_OTHER_AGENTS.lines().filter(|line| !line.trim().is_empty()) {
         let (tool, args, expected, notes): (String, Value, Value, usize) =
             serde_json::from_str(call).unwrap();
@@ -137,7 +137,7 @@ impl Tool for PanickingTool {
 
 #[test]
 fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
-    let mut registry = Registry::builtin().unwrap();
+    let mut registry = Registry::builtin();
     registry.add(PanickingTool);
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
@@ -280,7 +280,7 @@ async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
     session.update(|session, _| session.set_policy(Arc::new(DenyReadsPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
-    let (mut registry, has_looked) = (Registry::builtin().unwrap(), Arc::<AtomicBool>::default());
+    let (mut registry, has_looked) = (Registry::builtin(), Arc::<AtomicBool>::default());
     registry.add_dyn(Box::new(ShowingServerTool(has_looked.clone())));
     let (id, turn) = ("c".into(), "t".into());
     let open = registry.announce(&session, &id, &turn, "shows", &context, &cancel).unwrap();
@@ -291,7 +291,7 @@ async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
 
 #[test]
 fn a_schema_is_published_without_what_models_need_not_know() {
-    let mut registry = Registry::builtin().unwrap();
+    let mut registry = Registry::builtin();
     registry.add_dyn(Box::new(ServerTool("word_count", None)));
     let listed = registry.iter().find(|tool| tool.spec.name == "word_count").unwrap();
     let properties = json!({ "query": { "type": "string" }, "x-version": { "type": "number" } });
@@ -301,7 +301,7 @@ fn a_schema_is_published_without_what_models_need_not_know() {
 
 #[test]
 fn names_and_kinds_are_those_that_stay() {
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     let listed: Vec<_> = registry.iter().map(|tool| (tool.spec.name, tool.spec.kind)).collect();
     let listed: Vec<_> = listed.iter().map(|(name, kind)| (&**name, *kind)).collect();
     assert_eq!(
@@ -332,7 +332,7 @@ fn names_and_kinds_are_those_that_stay() {
 
 #[test]
 fn no_two_tools_share_a_name() {
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     let names = registry.iter().flat_map(|tool| {
         let aliases = tool.spec.aliases.iter().map(|alias| Cow::Borrowed(*alias));
         std::iter::once(tool.spec.name).chain(aliases)

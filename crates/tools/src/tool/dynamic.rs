@@ -65,7 +65,7 @@ use crate::error::ToolError;
 ///     }
 /// }
 ///
-/// let mut registry = Registry::builtin()?;
+/// let mut registry = Registry::builtin();
 /// registry.add_dyn(Box::new(Echo("echo".to_owned())));
 /// assert!(registry.spec("echo").is_some());
 /// # Ok::<(), acp_lifecycle::TitlesError>(())

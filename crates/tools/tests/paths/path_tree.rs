@@ -64,7 +64,7 @@ const LINKS: [(&str, &str); 24] = [
     ("link-out", "root-evil"),
 ];
 
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().unwrap());
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin());
 
 pub(crate) struct PathTree {
     outer: TempDir,

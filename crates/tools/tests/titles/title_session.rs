@@ -30,7 +30,7 @@ impl TitleSession {
         let workspace = Arc::new(Workspace::new(cwd.clone(), vec![more]).unwrap());
         Self {
             session: SessionHandle::new(Session::new(cwd), SystemTime::now),
-            registry: Registry::builtin_in(locale).unwrap(),
+            registry: Registry::builtin_in(locale),
             context: Context::new(workspace),
             folder,
             calls: 0,

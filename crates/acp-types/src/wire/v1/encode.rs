@@ -71,7 +71,7 @@ pub(super) fn content_items(
     for item in content {
         match item {
             Content::Block(block) => items.push(ToolCallContent::from(block.clone())),
-            Content::Change(change) => items.extend(self::file_change(change, meta_key)),
+            Content::Change(change) => items.extend(file_change(change, meta_key)),
             Content::Terminal(id) => items.extend(shown(id)),
         }
     }
@@ -117,7 +117,7 @@ pub(super) fn change_excerpt(
                 false => FileChange { old_text: None, new_text: None, ..part },
             };
             room = room.saturating_sub(part.byte_len());
-            items.extend(self::file_change(&part, meta_key));
+            items.extend(file_change(&part, meta_key));
             let (added, removed) = change.omitted_line_counts(&part);
             lines = (lines.0 + added, lines.1 + removed);
         } else {

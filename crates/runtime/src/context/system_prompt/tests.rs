@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn all_tools() -> Registry {
-    Registry::builtin().unwrap()
+    Registry::builtin()
 }
 
 fn specs(registry: &Registry) -> Vec<ToolSpec> {
@@ -30,7 +30,7 @@ fn the_prompt_is_as_it_is_written_down() {
     let expected = include_str!("prompt.md");
     let prompt = system_prompt_text(&all_tools(), PermissionMode::Ask) + "\n";
     if prompt != expected && std::env::var_os("CALLBOARD_BLESS").is_some() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/context/system/prompt.md");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/context/system_prompt/prompt.md");
         std::fs::write(file, &prompt).unwrap();
     }
     assert_eq!(prompt, expected, "CALLBOARD_BLESS=1 writes it down anew");

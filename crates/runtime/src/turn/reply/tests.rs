@@ -115,7 +115,7 @@ async fn on_a_turn(test: impl AsyncFnOnce(&Turn<'_>)) {
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let cwd = workspace.cwd().to_owned();
     let context = Context::new(Arc::new(workspace));
-    let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
+    let (registry, cancel) = (Registry::builtin(), CancellationToken::new());
     let handle = SessionHandle::new(Session::new(&cwd), SystemTime::now);
     let name = "t".into();
     let turn = Turn {

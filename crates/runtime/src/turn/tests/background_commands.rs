@@ -33,7 +33,7 @@ impl Model for BackgroundCommandModel {
 #[tokio::test(start_paused = true)]
 async fn an_end_is_a_call_of_the_turn_that_learns_of_it_and_a_note_for_its_model() {
     let (mut stage, mut history) = (TurnFixture::new(), History::default());
-    stage.registry = Registry::builtin().unwrap();
+    stage.registry = Registry::builtin();
     stage.tools = tools_of(&stage.registry);
     let gate = stage.folder.path().join("gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();

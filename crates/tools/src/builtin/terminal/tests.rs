@@ -43,7 +43,7 @@ impl TestSession {
         let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
         Self {
             session: SessionHandle::new(session, SystemTime::now),
-            registry: Registry::builtin().unwrap(),
+            registry: Registry::builtin(),
             context: Context {
                 workspace,
                 env: Arc::new(base_env(std::iter::empty())),

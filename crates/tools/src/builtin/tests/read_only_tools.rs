@@ -87,7 +87,7 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
 #[tokio::test]
 async fn a_file_that_is_being_dictated_is_followed_line_by_line() {
     let tree = test_workspace(&[]);
-    let (registry, cancel) = (Registry::builtin().unwrap(), CancellationToken::new());
+    let (registry, cancel) = (Registry::builtin(), CancellationToken::new());
     let path = tree.path("new.rs");
     let session = SessionHandle::new(Session::new(tree.workspace.cwd()), SystemTime::now);
     let workspace = Arc::new(tree.workspace);
@@ -287,7 +287,7 @@ async fn what_arrives_by_another_name_is_what_the_call_is_about() {
     let workspace = Arc::new(workspace);
     let context = Context::new(workspace);
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     let (id, cancel) = ("t/c".into(), CancellationToken::new());
     let open =
         registry.announce(&session, &id, &"t".into(), "write_file", &context, &cancel).unwrap();

@@ -538,7 +538,7 @@ async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
     let tree = test_workspace(&[("sub/a", "")]);
     let cwd = tree.workspace.cwd().to_owned();
     let session = SessionHandle::new(Session::new(cwd.clone()), std::time::SystemTime::now);
-    let registry = Registry::builtin().unwrap();
+    let registry = Registry::builtin();
     let workspace = Arc::new(Workspace::new(cwd, Vec::new()).unwrap());
     let context = Context::new(workspace);
     for (command, args, texts, title) in [

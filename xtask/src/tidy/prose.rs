@@ -1,0 +1,113 @@
+//! Rules for the language of comments and Markdown.
+
+use super::{File, Rule, Violation};
+
+pub(super) const COMMENT_RULES: &[Rule] = &[comments_use_plain_words, comments_name_their_subject];
+pub(super) const MARKDOWN_RULES: &[Rule] = &[markdown_uses_plain_words];
+
+/// Phrases that other words say more plainly, each with its replacement.
+const VAGUE: &[(&str, &str)] = &[
+    (concat!("to", "ld"), "say who sends, reports or sets it"),
+    (concat!("te", "ll"), "use send, report, show or explain"),
+    (concat!("te", "lls"), "use sends, reports, shows or explains"),
+    (concat!("tel", "ling"), "use sending, reporting, showing or explaining"),
+    (concat!("no", "body"), "name the reader, the caller or the process"),
+    (concat!("some", "body"), "name the reader, the caller or the process"),
+    (concat!("any", "body"), "name the reader, the caller or the process"),
+    (concat!("who", "ever"), "name the reader, the caller or the process"),
+    (concat!("of its", " own"), "use `own`, `separate` or nothing"),
+    (concat!("knows", " nothing"), "leave it out; `cargo xtask layers` checks dependencies"),
+];
+
+/// Beginnings of a line that postpone what it is about.
+const POSTPONING: &[&str] = &[concat!("Wh", "at"), concat!("Wh", "o"), concat!("That", " which")];
+
+fn comments_use_plain_words(file: &File<'_>) -> Vec<Violation> {
+    vague(file, file.lines.iter().map(|line| comment(line)))
+}
+
+fn comments_name_their_subject(file: &File<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (index, line) in file.lines.iter().enumerate() {
+        let Some(text) = whole_line_comment(line) else { continue };
+        let starts = |word: &&&str| phrase_at_start(text, word);
+        if let Some(word) = POSTPONING.iter().find(starts) {
+            found.push(file.error_at(index, format!("begins with `{word}`; name the thing first")));
+        }
+    }
+    found
+}
+
+fn markdown_uses_plain_words(file: &File<'_>) -> Vec<Violation> {
+    let mut in_code = false;
+    let prose = file.lines.iter().map(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        if in_code || is_fence { "" } else { line }
+    });
+    vague(file, prose)
+}
+
+fn vague<'a>(file: &File<'_>, lines: impl Iterator<Item = &'a str>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (index, line) in lines.enumerate() {
+        let line = line.to_ascii_lowercase();
+        for (phrase, instead) in VAGUE.iter().filter(|(phrase, _)| has_phrase(&line, phrase)) {
+            found.push(file.error_at(index, format!("`{phrase}`: {instead}")));
+        }
+    }
+    found
+}
+
+/// Returns the comment of a line: the whole line, or the part behind its code.
+fn comment(line: &str) -> &str {
+    whole_line_comment(line)
+        .or_else(|| line.rsplit_once(" // ").map(|(_, comment)| comment))
+        .unwrap_or_default()
+}
+
+fn whole_line_comment(line: &str) -> Option<&str> {
+    let comment = line.trim_start().strip_prefix("//")?;
+    Some(comment.trim_start_matches(['/', '!']).trim_start())
+}
+
+fn phrase_at_start(text: &str, phrase: &str) -> bool {
+    text.strip_prefix(phrase).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    line.match_indices(phrase).any(|(at, _)| {
+        !line[..at].ends_with(char::is_alphanumeric) && phrase_at_start(&line[at..], phrase)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tidy::tests::check;
+
+    #[test]
+    fn vague_words_of_comments_are_found_and_code_is_left_alone() {
+        let text = concat!(
+            "//! A file.\n/// The model is to",
+            "ld.\nlet to",
+            "ld = 1; // no",
+            "body\n",
+            "let text = \"to",
+            "ld\"; // a retold untold stall\n"
+        );
+        check("a.rs", text, &[(2, concat!("`to", "ld`")), (3, concat!("`no", "body`"))]);
+    }
+
+    #[test]
+    fn a_comment_does_not_begin_with_a_pronoun() {
+        let text = concat!("//! A file.\n    /// Wh", "at it is.\n// Wh", "oever\n// Whole.\n");
+        let vague = concat!("`who", "ever`");
+        check("a.rs", text, &[(3, vague), (2, concat!("begins with `Wh", "at`"))]);
+    }
+
+    #[test]
+    fn markdown_is_checked_outside_of_code() {
+        let text = concat!("# A\n\n```sh\nto", "ld\n```\nIt is to", "ld.\n");
+        check("a.md", text, &[(6, concat!("`to", "ld`"))]);
+    }
+}
