@@ -1,4 +1,4 @@
-//! Commands in the background: they outlive their turn, are worked with, and end with the session.
+//! Background commands: they outlive their turn, accept further calls, and end with the session.
 
 use acp_types::schema::v1::{ToolCall, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -8,22 +8,22 @@ use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
-/// A client that shows terminals which the agent runs itself.
+/// Options of a client that shows terminals of commands that the agent runs itself.
 fn with_terminals() -> Options {
     Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
 }
 
-/// The model sends a command to the background.
+/// Script lines: the model sends a command to the background.
 fn start_in_background(command: &str) -> [Value; 2] {
     [call("terminal", json!({"command": command, "background": true})), end()]
 }
 
-/// The turn is over, the script is not.
+/// Script line: the turn ends, but the script continues with the next turn.
 fn end_of_turn() -> Value {
     json!({"end": "end_turn"})
 }
 
-/// The calls of a tool that the client was told of.
+/// Returns the calls of a tool that the client has received.
 fn calls(agent: &Agent, tool: &str) -> Vec<ToolCall> {
     let is_of = |call: &&ToolCall| call.name.as_deref() == Some(tool);
     agent.session().calls().into_iter().filter(is_of).cloned().collect()

@@ -1,4 +1,5 @@
-//! What a model can do wrong: each call fails with words that it can act on, and the turn goes on.
+//! Invalid calls of a model: each fails with a message that the model can act on, and the turn
+//! continues.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -8,7 +9,8 @@ use crate::harness::script::{call, end, text};
 use crate::harness::session::{call_text, meta};
 use crate::harness::{Agent, Options};
 
-/// Each call fails with the code, and its text names what is wrong. Nothing on the disk changes.
+/// Asserts that each call fails with its code, that its text names the fault, and that no file
+/// changes.
 async fn fail(cases: &[(&str, Value, &str, &str)]) {
     let calls = cases.iter().flat_map(|(tool, args, ..)| [call(tool, args.clone()), end()]);
     let script: Vec<_> = calls.chain([text("I see.")]).collect();

@@ -1,4 +1,4 @@
-//! What a client can do wrong: each gets its error in its place, and the connection lives on.
+//! Invalid input of a client: each request gets its own error, and the connection stays open.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ async fn ready() -> Agent {
     Agent::ready([text("Hello.")], Options::default()).await
 }
 
-/// The connection lives, and nothing on the disk has changed.
+/// Asserts that the connection is open and no file has changed.
 async fn assert_alive(mut agent: Agent) {
     assert_eq!(agent.turn("go").await, "end_turn");
     assert_eq!(agent.session().message_text(), "Hello.");
@@ -120,7 +120,7 @@ async fn a_notification_is_never_answered() {
     ] {
         agent.raw(&line.to_string()).await;
     }
-    // A request and its answer are the barrier.
+    // A request and its answer serve as a barrier.
     agent.request_unchecked("session/dance", json!({})).await.unwrap_err();
     assert_eq!(agent.client.unmatched_errors, [Value::Null; 0]);
     assert_alive(agent).await;

@@ -1,5 +1,5 @@
-//! Reading is an effect: of a file that may not be read, no byte reaches the client, the model or
-//! the log, whatever a call does with it and however it fails.
+//! Reading is an effect: no byte of a protected file reaches the client, the model or the log,
+//! regardless of the call and of how it fails.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,15 +13,15 @@ use crate::harness::CALLBOARD;
 use crate::harness::raw::{INITIALIZE, request};
 use crate::harness::scratch::Scratch;
 
-/// What must not be seen anywhere; it is in each line of the files, and in a name.
+/// A marker that must never be visible; it is in each line of the files, and in one file name.
 const CANARY: &str = "k9Qz";
 
-/// How reading is forbidden.
+/// The way in which reading is forbidden.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ReadProtection {
     /// By the mode, which asks; the client rejects.
     AskAlways,
-    /// By a rule of the user, in a mode.
+    /// By a rule of the user, in the given mode.
     Rule(&'static str),
 }
 
@@ -33,8 +33,8 @@ const GUARDS: [ReadProtection; 5] = [
     ReadProtection::Rule("read-only"),
 ];
 
-/// Runs calls in one turn, in which each question is answered by a no; returns all that the agent
-/// wrote, on the wire and into its log.
+/// Runs calls in one turn in which every permission request is rejected; returns everything that
+/// the agent wrote to the wire and the log.
 fn run_and_collect_output(
     guard: ReadProtection,
     files: &[(&str, Vec<u8>)],
@@ -117,7 +117,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Each tool that takes a path, and each way in which it ends.
+/// Returns calls of each tool that accepts a path, for each way in which it ends.
 fn calls() -> Vec<(&'static str, Value)> {
     let mut calls = Vec::new();
     for path in ["held/a.txt", "held/crlf.txt", "held/latin.txt", "held/binary", "AGENTS.md"] {
@@ -170,7 +170,7 @@ fn calls() -> Vec<(&'static str, Value)> {
 #[test]
 fn what_may_not_be_read_is_seen_nowhere() {
     for guard in GUARDS {
-        // A rule about files leaves it open what their names are, where a whole folder is listed.
+        // A rule about files does not hide their names when a whole folder is listed.
         let calls: Vec<_> = calls()
             .into_iter()
             .filter(|(tool, _)| guard == ReadProtection::AskAlways || *tool != "find_path")
@@ -178,7 +178,7 @@ fn what_may_not_be_read_is_seen_nowhere() {
         let seen = run_and_collect_output(guard, &files(), &calls);
         let at =
             seen.find(CANARY).map(|at| &seen[at.saturating_sub(400)..(at + 100).min(seen.len())]);
-        // What the calls themselves say.
+        // Text of the calls themselves.
         let is_said = |text: &str| text.contains("near-k9Q-7") && !text.contains(CANARY);
         assert!(at.is_none_or(is_said), "{guard:?}: {at:?}");
     }

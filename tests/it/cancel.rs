@@ -1,4 +1,4 @@
-//! Cancelling, holding and closing: every turn is answered, and nothing stays behind.
+//! Cancelling, queued prompts and closing: every turn is answered, and nothing is left behind.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -8,7 +8,7 @@ use crate::harness::script::{call, end, run, text};
 use crate::harness::session::{call_text, meta};
 use crate::harness::{Agent, Options, PermissionReply};
 
-/// A command that is over in ten minutes, and the text that follows it.
+/// Script lines: a command that runs for ten minutes, and the text that follows it.
 fn long() -> [Value; 3] {
     [run("echo started; sleep 600"), end(), text("Next.")]
 }
@@ -148,7 +148,7 @@ async fn close_cancels_what_runs_and_frees_the_session() {
     let params = json!({"sessionId": agent.session_id()});
     let close = agent.send("session/close", params.clone()).await;
     assert_eq!(agent.answer(&close).await, Ok(json!({})));
-    // CLOSE-002: they were answered before it.
+    // CLOSE-002: the prompts were answered before the close.
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     assert_eq!(agent.stop_reason(&held).await, "cancelled");
     assert_eq!(agent.processes(), [""; 0]);
@@ -204,7 +204,7 @@ async fn a_held_prompt_is_cancelled_by_its_request() {
     agent.until_shown(&agent.session_id(), "started").await;
     let held = agent.prompt("and then").await;
     agent.notify("$/cancel_request", json!({ "requestId": held })).await;
-    // It is answered while the turn before it runs on.
+    // The queued prompt is answered while the turn before it is still running.
     assert_eq!(agent.answer(&held).await.unwrap_err()["code"], -32800);
     assert_eq!(agent.call("terminal").status, ToolCallStatus::InProgress);
     agent.scratch.open_fifo("gate").await;
@@ -215,14 +215,14 @@ async fn a_held_prompt_is_cancelled_by_its_request() {
 
 #[tokio::test]
 async fn cancel_arrives_though_the_client_does_not_read() {
-    // Every line of it is among the last ones that a running command shows.
+    // Each of these lines is in the tail that a running command shows.
     let flood = "while :; do seq 1 100; done";
     let mut agent = Agent::ready([run(flood), end()], Options::default()).await;
     let prompt = agent.prompt("go").await;
     agent.until_shown(&agent.session_id(), "50").await;
     let stopped = agent.pause_reading().await;
     for _ in 0..1000 {
-        // More answers than a pipe holds.
+        // The answers exceed the capacity of a pipe.
         agent.send_unchecked("session/dance", json!({})).await;
     }
     agent.cancel().await;

@@ -1,4 +1,4 @@
-//! `callboard check-wire`: files in, faults and an exit code out.
+//! `callboard check-wire`: transcripts as input, violations and an exit code as output.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use pretty_assertions::assert_eq;
 use crate::harness::script::{end, run, text};
 use crate::harness::{Agent, CALLBOARD, Options};
 
-/// Judges a text as standard input.
+/// Validates a transcript from standard input.
 fn check_wire(transcript: &str) -> Output {
     let mut command = Command::new(CALLBOARD);
     command.args(["check-wire", "-"]);

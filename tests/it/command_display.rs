@@ -1,5 +1,6 @@
-//! Commands on every surface that a client has for them: a terminal of its own, one that it shows
-//! of ours, text. However the client fails, the call ends and no terminal is left.
+//! Commands on every surface that a client may provide: a terminal run by the client, a terminal
+//! run by the agent and shown by the client, and text. However the client fails, the call ends and
+//! no terminal is left.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +16,12 @@ use crate::harness::script::{call, end, text};
 use crate::harness::session::{meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
-/// A client that runs commands itself.
+/// Options of a client that runs commands itself.
 fn with_client_terminals(terminals: TerminalService) -> Options {
     Options { terminals: Some(terminals), ..Options::default() }
 }
 
-/// One that does all but some methods.
+/// Returns a terminal service with overridden behaviour of some methods.
 fn without_methods(methods: &[(&'static str, ServiceBehaviour)]) -> TerminalService {
     TerminalService {
         method_overrides: methods.iter().copied().collect::<BTreeMap<_, _>>(),
@@ -47,7 +48,7 @@ async fn run_command(args: Value, options: Options) -> (Agent, ToolCall) {
     (agent, call)
 }
 
-/// How often a method was asked for.
+/// Returns how often a method was requested.
 fn count_requests(agent: &Agent, method: &str) -> usize {
     agent.client.transcript().matches(&format!("\"method\":\"{method}\"")).count()
 }
@@ -76,7 +77,7 @@ async fn a_command_comes_out_alike_on_every_surface() {
         assert_eq!(count_requests(&agent, "terminal/create"), usize::from(at_client));
         if at_client {
             until_released(&mut agent).await;
-            // The client is told no more of the call by then, and the turn is not answered yet.
+            // By then no further update of the call is sent, and the turn is not answered yet.
             let transcript = agent.client.transcript();
             let at = |what: &str| transcript.rfind(what).expect(what);
             let release = at("\"method\":\"terminal/release\"");
@@ -186,7 +187,7 @@ async fn a_cancelled_turn_leaves_no_terminal_at_a_client_that_works_or_not() {
         until_released(&mut agent).await;
         let call = agent.call("terminal");
         assert_eq!(meta(&call)["reason"], "turn", "{row}");
-        // What says so stands beside the terminal, which the client still knew then.
+        // The reason is shown next to the terminal, which still existed at the client.
         let is_text = |item: &ToolCallContent| matches!(item, ToolCallContent::Content(_));
         assert!(shown_terminal_id(&call).is_some() && call.content.iter().any(is_text), "{call:?}");
         agent.until_alone().await;
@@ -241,7 +242,7 @@ async fn a_session_that_is_closed_leaves_no_terminal_and_an_input_that_ends_no_c
         }
         agent.finish().await;
         assert_eq!(agent.call("terminal").status, ToolCallStatus::Failed);
-        // A client that hears no more can be asked nothing.
+        // The agent cannot send requests to a client whose connection has ended.
         assert_eq!(agent.open_terminal_count(), usize::from(!is_closed));
     }
 }

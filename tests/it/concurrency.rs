@@ -1,4 +1,4 @@
-//! Calls of one reply, and turns of several sessions, at the same time.
+//! Parallel calls of one reply, and parallel turns of several sessions.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -9,7 +9,7 @@ use crate::harness::{Agent, Options};
 
 #[tokio::test]
 async fn calls_of_one_reply_run_side_by_side() {
-    // Each waits for the other.
+    // Each command waits for the other.
     let script = [run("echo a > one; cat two"), run("cat one; echo b > two"), end(), text("Done.")];
     let mut agent = Agent::start(script, Options::default());
     agent.scratch.fifo("one");
@@ -28,7 +28,7 @@ async fn calls_of_one_reply_run_side_by_side() {
 
 #[tokio::test]
 async fn sessions_have_turns_at_the_same_time_and_each_hears_of_its_own() {
-    // Both play the same script: the turns can only end together.
+    // Both sessions play the same script, so the turns can only end together.
     let meet = "mkdir first && cat gate || echo second > gate";
     let mut agent = Agent::ready([run(meet), end(), text("Done.")], Options::default()).await;
     agent.scratch.fifo("gate");

@@ -1,4 +1,4 @@
-//! The built-in model: the prompt itself says what to call.
+//! The built-in `direct` model: the prompt itself lists the calls.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;

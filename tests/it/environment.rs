@@ -1,4 +1,4 @@
-//! Secrets in the environment of the agent: no command sees one, not even in `/proc`.
+//! Secrets in the environment of the agent: no command can read one, not even through `/proc`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,18 +11,18 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::{end, run};
 use crate::harness::{Agent, CALLBOARD, Options};
 
-/// How many variables hold a secret.
+/// Number of variables that hold a secret.
 const SECRETS: usize = 200;
 
-/// A user who may do nothing.
+/// An unprivileged user.
 const NOBODY: u32 = 65_534;
 
-/// What a secret begins with that no other process has.
+/// Returns the prefix of the secrets, which no other process uses.
 fn tag() -> String {
     format!("hidden{}", std::process::id())
 }
 
-/// The variables, named like a secret or in no list.
+/// Returns the variables; their names either look like secrets or are in no list.
 fn secrets() -> impl Iterator<Item = (String, String)> {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (0..SECRETS).map(move |index| {
@@ -30,8 +30,8 @@ fn secrets() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Writes whatever it finds of them to a file, in its own environment and in what the system tells
-/// of every process. It would find the one that it is given.
+/// Returns a command that writes every secret it finds to a file. It searches its own environment
+/// and those of all processes in `/proc`. A control value proves that it would find one.
 fn find_secrets_command() -> String {
     let tag = tag();
     format!(
@@ -41,12 +41,12 @@ fn find_secrets_command() -> String {
     )
 }
 
-/// Has the agent of a user look for its own secrets.
+/// Runs the agent as a user, with a command that searches for the agent's secrets.
 async fn check(user: Option<u32>) {
     let scratch = Scratch::new();
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where the program lies, another user may not get.
+    // Another user has no access to the folder of the program.
     let program = folder.path().join("callboard");
     fs::copy(CALLBOARD, &program).unwrap();
     let model = scratch.model(&[run(&find_secrets_command()), end()].into());
@@ -73,7 +73,7 @@ async fn no_command_sees_a_secret_of_the_agent() {
 
 #[tokio::test]
 async fn no_command_of_an_unprivileged_user_sees_a_secret_of_the_agent() {
-    // A user who is no other already cannot become one, and is tested above.
+    // Only root can switch to another user; the current user is tested above.
     if geteuid().is_root() {
         check(Some(NOBODY)).await;
     }

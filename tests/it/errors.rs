@@ -1,5 +1,5 @@
-//! Every error that the program answers with is of one shape: a sentence for people, and a stable
-//! word for programs.
+//! All errors of the program have the same structure: a sentence for people, and a stable reason
+//! for programs.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::harness::normalized::normalized;
 use crate::harness::script::Model;
 use crate::harness::{Agent, Options};
 
-/// Checks an error as a stranger would, and returns its reason and its message.
+/// Checks the structure of an error, and returns its reason and its message.
 fn check_error(error: &Value) -> (String, String) {
     let message = error["message"].as_str().expect("a message");
     let names = [

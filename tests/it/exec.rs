@@ -1,4 +1,4 @@
-//! `callboard exec` as a user and a script meet it: exit codes, what is piped in, what is printed.
+//! `callboard exec` for users and scripts: exit codes, piped input, and printed output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::harness::{CALLBOARD, DEADLINE};
 
 const PAGE: &str = include_str!("../../docs/terminal.md");
 
-/// A port that nothing listens at, so that no server of this machine is found.
+/// A port on which no server listens, so that no server of this machine is found.
 const NO_SERVERS: [(&str, &str); 1] = [("OLLAMA_HOST", "127.0.0.1:1")];
 
 fn command(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> Command {
@@ -32,7 +32,7 @@ fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> (Option<i32>, 
     outcome(command(scratch, env, args).output().unwrap())
 }
 
-/// A run as a terminal would show it: the command line, what it prints, and its exit code.
+/// Returns a run as a terminal would show it: the command line, its output, and its exit code.
 fn screen(scratch: &Scratch, env: &[(&str, &str)], args: &[&str]) -> String {
     let (exit, out, err) = run(scratch, env, args);
     let quoted = args.iter().map(|arg| match arg.contains(' ') || arg.is_empty() {
@@ -50,7 +50,7 @@ fn outcome(output: Output) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-/// Waits for a text on standard output, then sends a signal; returns all that was printed.
+/// Waits for a text on standard output, then sends a signal; returns everything that was printed.
 fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut said = String::new();
@@ -66,7 +66,8 @@ fn interrupt_at(child: &mut Child, text: &str, signal: Signal) -> String {
     said
 }
 
-/// A way through `callboard exec`: the exit code and the words of an example.
+/// Returns the documented examples of `callboard exec`: the exit code, the arguments, and whether
+/// the run is interrupted.
 fn rows() -> Vec<(i32, Vec<String>, bool)> {
     let table = PAGE.split("| exit code |").nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -180,7 +181,7 @@ fn a_command_in_the_background_is_named_when_it_ends_with_the_program() {
     assert!(out.contains("end with this program: `sleep 61` (bg-1)."), "{out}");
 }
 
-/// Waits for the end of a program; returns whether it came in time.
+/// Waits for the end of a program; returns whether it ended in time.
 fn ends_within(child: &Child, time: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{PidfdFlags, pidfd_open};
@@ -200,7 +201,7 @@ fn a_signal_ends_it_also_while_nobody_reads_its_output() {
         let out = child.stdout.take().unwrap();
         rustix::pipe::fcntl_setpipe_size(&out, ROOM).unwrap();
         let begun = Instant::now();
-        // A line more has no room.
+        // One more line would not fit.
         while rustix::io::ioctl_fionread(&out).unwrap() < ROOM as u64 - 20 {
             assert!(!ends_within(&child, Duration::from_millis(5)) && begun.elapsed() < DEADLINE);
         }
@@ -262,7 +263,7 @@ async fn what_is_piped_in_is_context_for_the_model() {
     assert_eq!(exit, Some(0), "{out}{err}");
     assert!(asked(1).contains("Standard input:\\n```\\none\\ntwo\\nthree\\n```"), "{}", asked(1));
 
-    // A program that takes its time.
+    // Standard input that arrives late.
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
     let mut slow = child.stdin.take().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap());
@@ -372,7 +373,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let opened = std::sync::Mutex::new(opened);
     let url = serve(move |_, _| {
-        // No answer before the session has begun.
+        // No answer before the session has opened.
         assert!(opened.lock().unwrap().recv().is_err());
         (200, list())
     });
@@ -395,7 +396,7 @@ async fn the_menu_of_models_is_filled_from_the_list_of_the_server_after_the_sess
     agent.finish().await;
 }
 
-/// Words behind a count of one that are plural: `1 matches`.
+/// Returns plurals after a count of one: `1 matches`.
 fn plurals_of_one(text: &str) -> Vec<String> {
     let words: Vec<&str> =
         text.split(|c: char| !c.is_alphanumeric() && c != ',' && c != '.').collect();

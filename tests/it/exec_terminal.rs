@@ -1,4 +1,4 @@
-//! `callboard exec` at a terminal: its width and colours, and a person who answers.
+//! `callboard exec` at a terminal: width, colours, and a user who answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::harness::{CALLBOARD, DEADLINE};
 
 const COLUMNS: u16 = 60;
 
-/// A shell whose controlling terminal is ours.
+/// A shell whose controlling terminal belongs to the test.
 pub(crate) struct TestTerminal {
     shell: Box<dyn Child + Send + Sync>,
     keyboard: Box<dyn std::io::Write + Send>,
@@ -29,7 +29,7 @@ impl TestTerminal {
         Self::wide(scratch, COLUMNS, line)
     }
 
-    /// Runs it in a terminal of so many columns.
+    /// As [`Self::run`], in a terminal with `cols` columns.
     pub(crate) fn wide(scratch: &Scratch, cols: u16, line: &str) -> Self {
         let size = PtySize { rows: 24, cols, ..PtySize::default() };
         let pair = native_pty_system().openpty(size).unwrap();
@@ -56,12 +56,12 @@ impl TestTerminal {
         Self { shell, keyboard, pieces, shown: String::new(), _master: pair.master }
     }
 
-    /// Waits until a text is shown; returns all until then.
+    /// Waits until a text is shown; returns everything up to then.
     fn until(&mut self, text: &str) -> &str {
         self.until_times(text, 1)
     }
 
-    /// Waits until a text is shown for the `times`-th time; returns all until then.
+    /// Waits until a text is shown for the `times`-th time; returns everything up to then.
     pub(crate) fn until_times(&mut self, text: &str, times: usize) -> &str {
         while self.shown.matches(text).count() < times {
             let piece = self.pieces.recv_timeout(DEADLINE);
@@ -76,7 +76,7 @@ impl TestTerminal {
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits for the end; returns the exit code and all that was shown.
+    /// Waits for the end; returns the exit code and everything that was shown.
     pub(crate) fn end(mut self) -> (u32, String) {
         loop {
             match self.pieces.recv_timeout(DEADLINE) {

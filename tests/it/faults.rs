@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::harness::script::{call, end, run, text};
 use crate::harness::{Agent, Options, PermissionReply};
 
-/// A command whose runs can be counted.
+/// Script lines: a command whose runs can be counted.
 fn counting_script() -> [Value; 3] {
     [run("echo ran >> runs"), end(), text("Done.")]
 }
 
-/// How often [`count`] was run.
+/// Returns how often the command of [`counting_script`] was run.
 fn count_runs(agent: &Agent) -> usize {
     std::fs::read_to_string(agent.scratch.path("runs")).map_or(0, |runs| runs.lines().count())
 }

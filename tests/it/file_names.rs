@@ -1,4 +1,4 @@
-//! Files with names of any bytes: every call ends, and every tool takes back the names that are
+//! File names with arbitrary bytes: every call ends, and every tool accepts the names that are
 //! shown.
 
 use std::collections::{BTreeSet, HashSet};
@@ -19,10 +19,10 @@ use crate::harness::scratch::Scratch;
 use crate::harness::session::call_text;
 use crate::harness::{Agent, Options};
 
-/// Names in one folder. As many calls make a turn.
+/// Number of names in one folder, and of calls in a turn.
 const AT_ONCE: usize = 40;
 
-/// A name of any bytes, of those more that are special to somebody.
+/// Generates a name of arbitrary bytes, preferring those that are special to shells or JSON.
 fn name() -> impl Strategy<Value = OsString> {
     let byte = prop_oneof![
         2 => prop::sample::select(&b"$'\\\"`*?[]{}!#:; \n\t\x1b\x7f.-~xn0"[..]),
@@ -50,7 +50,7 @@ fn line(tool: &str, args: &Value) -> String {
     format!("tool {tool} {args}\n")
 }
 
-/// Runs calls in one turn, and returns what each shows. Each must be completed.
+/// Runs calls in one turn, asserts that each completes, and returns the text of each.
 async fn calls(agent: &mut Agent, lines: &str) -> Vec<String> {
     let before = agent.session().calls().len();
     assert_eq!(agent.turn(lines).await, "end_turn");
@@ -63,7 +63,7 @@ async fn calls(agent: &mut Agent, lines: &str) -> Vec<String> {
     shown.collect()
 }
 
-/// What is between the first and the last line.
+/// Returns the lines between the first and the last one.
 fn unfenced(shown: &str) -> String {
     let lines: Vec<_> = shown.lines().collect();
     let inner = lines.get(1..lines.len().saturating_sub(1)).unwrap_or_default();
@@ -79,7 +79,7 @@ fn assert_same(shown: &HashSet<PathBuf>, all: &HashSet<PathBuf>, text: &str) {
     assert!(differ.is_empty(), "{differ:?} in {text}");
 }
 
-/// Finds, lists, reads, edits, moves and deletes the files of a folder by the names that are shown.
+/// Finds, lists, reads, edits, moves and deletes the files of a folder by their shown names.
 async fn use_all(agent: &mut Agent, folder: &Path, names: &BTreeSet<OsString>) {
     let root = agent.scratch.cwd();
     fs::create_dir(root.join(folder)).unwrap();
@@ -143,12 +143,12 @@ async fn ready(scratch: Scratch) -> Agent {
 
 #[tokio::test]
 async fn files_of_any_name_are_reached_by_the_names_that_are_shown() {
-    // `PROPTEST_CASES` sets another number of names.
+    // `PROPTEST_CASES` overrides the number of names.
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     let mut runner = TestRunner::default();
     let mut left = cases.unwrap_or(2 * AT_ONCE);
     while left > 0 {
-        // A session of its own for some folders, so that none gets too large.
+        // A new session every few folders, so that none grows too large.
         let mut agent = ready(Scratch::new()).await;
         for _ in 0..10 {
             let count = left.min(AT_ONCE);
@@ -170,7 +170,7 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
         let folder = agent.scratch.path(OsString::from_vec(name.to_vec()));
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("a.txt"), "a needle\n").unwrap();
-        // A client sends the name that it has, if JSON can hold it.
+        // A client sends the original name if JSON can hold it.
         let cwd = folder.to_str().map_or_else(|| path_text(&folder), Into::into);
         let new = json!({ "cwd": cwd, "mcpServers": [] });
         let opened = agent.request("session/new", new).await.expect("a session opens");
@@ -186,7 +186,8 @@ async fn a_session_works_in_a_folder_whose_name_is_not_utf_8_or_looks_quoted() {
     agent.finish().await;
 }
 
-/// Such a name ended a turn while its call was open: the call's last update could not be written.
+/// Regression: such a name ended the turn during an open call, because the call's last update could
+/// not be serialized.
 #[tokio::test]
 async fn calls_end_beside_a_file_whose_name_is_not_utf_8() {
     let mut agent = ready(Scratch::new()).await;

@@ -1,8 +1,8 @@
 //! Runs the shipped binary in a scratch folder, with the test kit as its client.
 //!
-//! Every line, both ways, is judged by the kit's client, also where a test looks at something
-//! else. Every wait has a deadline; a test that fails shows the whole exchange and what was
-//! logged. What is here is only what is of this program: its folder, its models, how it must end.
+//! The kit's client validates every line in both directions in every test. Every wait has a
+//! timeout, and a failing test prints the whole transcript and the log. This module contains only
+//! the parts that are specific to this program: its folder, its models, and its exit.
 
 pub(crate) mod normalized;
 pub(crate) mod raw;
@@ -31,23 +31,23 @@ pub(crate) use acp_conformance::{
     TestClient,
 };
 
-/// The longest that any wait may take.
+/// Timeout of every wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The program under test.
+/// Path of the program under test.
 pub(crate) const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
-/// The running agent and the client that it serves. A test ends with [`Agent::finish`].
+/// The running agent and its client. A test ends with [`Agent::finish`].
 pub(crate) struct Agent {
     kit: acp_conformance::AgentUnderTest,
     is_finished: bool,
-    /// Whether the client is one that need not get an answer to everything.
+    /// Whether the client behaves so that some of its requests may stay unanswered.
     is_wild: bool,
-    /// Where it works.
+    /// The scratch folder that the agent works in.
     pub(crate) scratch: Scratch,
 }
 
-/// What the kit does and holds is this agent's too, `client` among it.
+/// Gives access to the methods and fields of the kit's agent, including `client`.
 impl Deref for Agent {
     type Target = acp_conformance::AgentUnderTest;
 
@@ -63,14 +63,14 @@ impl DerefMut for Agent {
 }
 
 impl Agent {
-    /// Starts the agent and says nothing to it.
+    /// Starts the agent without sending anything.
     pub(crate) fn start(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let scratch = Scratch::new();
         let model = scratch.model(&model.into());
         Self::start_in(scratch, &["acp", "--model", &model], &[], options)
     }
 
-    /// Starts it in a folder, with these arguments and further variables.
+    /// Starts the agent in a folder, with these arguments and additional variables.
     pub(crate) fn start_in(
         scratch: Scratch,
         args: &[&str],
@@ -82,7 +82,7 @@ impl Agent {
         })
     }
 
-    /// Starts it in a folder, with these arguments, after a last change of its command.
+    /// Starts the agent in a folder, with these arguments, after a final change of its command.
     pub(crate) fn start_changed(
         scratch: Scratch,
         args: &[&str],
@@ -92,7 +92,7 @@ impl Agent {
         Self::start_program(CALLBOARD.as_ref(), scratch, args, options, change)
     }
 
-    /// Starts a copy of it likewise.
+    /// As [`Self::start_changed`], with a copy of the program.
     pub(crate) fn start_program(
         program: &Path,
         scratch: Scratch,
@@ -127,7 +127,7 @@ impl Agent {
         self.kit.new_session(&self.scratch.cwd()).await.expect("a session opens")
     }
 
-    /// Sends a request whose parameters are as the protocol wants them; returns its id.
+    /// Sends a request with valid parameters; returns its id.
     pub(crate) async fn send(&mut self, method: &str, params: Value) -> Value {
         let before = self.client.violations_by(Side::Client).len();
         let id = self.send_unchecked(method, params).await;
@@ -139,7 +139,7 @@ impl Agent {
         id
     }
 
-    /// Sends a request whatever its parameters are; returns its id.
+    /// Sends a request with any parameters; returns its id.
     pub(crate) async fn send_unchecked(&mut self, method: &str, params: Value) -> Value {
         self.kit.send_request(method, params).await.expect("it reads its input")
     }
@@ -161,7 +161,7 @@ impl Agent {
         self.kit.notify(method, params).await.expect("it reads its input");
     }
 
-    /// Sends a line as it is.
+    /// Sends a raw line.
     pub(crate) async fn raw(&mut self, line: impl AsRef<[u8]>) {
         self.is_wild = true;
         self.kit.send_raw_line(line.as_ref()).await.expect("it reads its input");
@@ -172,7 +172,7 @@ impl Agent {
         answer(self.kit.wait_for_result(id).await)
     }
 
-    /// Takes messages until the client has what the test waits for.
+    /// Receives messages until the client is in the expected state.
     pub(crate) async fn until(&mut self, has: impl Fn(&TestClient) -> bool) {
         self.kit.wait_until(has).await.expect("what the test waits for");
     }
@@ -193,7 +193,7 @@ impl Agent {
         self.prompt_in(&session, text).await
     }
 
-    /// Lets a whole turn of the first session pass; returns its stop reason.
+    /// Runs a whole turn of the first session; returns its stop reason.
     pub(crate) async fn turn(&mut self, text: &str) -> String {
         let id = self.prompt(text).await;
         self.stop_reason(&id).await
@@ -215,22 +215,22 @@ impl Agent {
         self.kit.answer_permission(asked, permission).await.expect("it reads its input");
     }
 
-    /// The id of the session that was opened first.
+    /// Returns the id of the session that was opened first.
     pub(crate) fn session_id(&self) -> String {
         self.client.first_session.clone().expect("a session")
     }
 
-    /// What the client holds of the session that was opened first.
+    /// Returns the client's state of the session that was opened first.
     pub(crate) fn session(&self) -> &ObservedSession {
         self.client.session(&self.session_id())
     }
 
-    /// The only call of a tool in the first session.
+    /// Returns the only call of a tool in the first session.
     pub(crate) fn call(&self, name: &str) -> ToolCall {
         self.session().call_of_tool(name).expect("one call of the tool").clone()
     }
 
-    /// What runs in the scratch folder beside the agent itself.
+    /// Returns the processes in the scratch folder besides the agent itself.
     pub(crate) fn processes(&self) -> Vec<String> {
         self.scratch.processes(self.kit.process_id())
     }
@@ -241,7 +241,7 @@ impl Agent {
         self.kit.close_output();
     }
 
-    /// Closes the agent's output, and waits until it has noticed and exited.
+    /// Closes the agent's output, and waits until the agent has noticed it and exited.
     pub(crate) async fn vanish(&mut self) {
         self.close_output();
         let exited = timeout(DEADLINE, self.kit.wait_for_exit()).await;
@@ -253,15 +253,15 @@ impl Agent {
         self.scratch.until_alone(self.kit.process_id(), DEADLINE).await;
     }
 
-    /// Ends the agent's input: it must say the rest by the rules, exit with 0 in time, and leave
-    /// no process behind.
+    /// Ends the agent's input. The agent must send the rest by the rules, exit with 0 in time, and
+    /// leave no process behind.
     pub(crate) async fn finish(&mut self) {
         self.kit.close_input();
         self.end(0).await;
     }
 
-    /// Sends SIGTERM to the agent, whose input stays open: it must end as with its input, but with
-    /// the code that says so.
+    /// Sends SIGTERM to the agent, whose input stays open. The agent must end as on the end of its
+    /// input, but with the exit code for SIGTERM.
     pub(crate) async fn terminate(&mut self) {
         let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         kill_process(id.expect("it runs"), Signal::TERM).unwrap();
@@ -280,8 +280,8 @@ impl Agent {
         self.is_finished = true;
     }
 
-    /// Judges all that was said, three times: by the wire validator, by the observer, by the JSON
-    /// Schema.
+    /// Validates the whole transcript three times: with the wire validator, the observer and the
+    /// JSON Schema.
     fn judge(&self) {
         let mut faults = self.client.violations_by(Side::Agent);
         faults.retain(|fault| !self.is_wild || fault.rule != ConformanceRule::NeverAnswered);
@@ -304,7 +304,7 @@ impl Drop for Agent {
     }
 }
 
-/// What the agent answered; that it did is not in question here.
+/// Returns the answer of the agent; panics if there was none.
 fn answer(answered: Result<Value, Error>) -> JsonRpcResult {
     match answered {
         Ok(result) => Ok(result),

@@ -1,4 +1,4 @@
-//! End-to-end tests: they drive the shipped binary as clients do, and judge every line of it.
+//! End-to-end tests: they run the shipped binary as clients do, and validate every line of it.
 
 #![cfg(target_os = "linux")]
 #![expect(

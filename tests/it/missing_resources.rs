@@ -1,4 +1,4 @@
-//! Machines that lack something: a folder that can be written, `/proc`, room for large files.
+//! Machines that lack a resource: a writable folder, `/proc`, or room for large files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
-/// Runs a prompt by a shell that does something first; returns what was printed.
+/// Runs a prompt from a shell that first runs another line; returns the exit code and the output.
 fn exec_after(scratch: &Scratch, first: &str, prompt: &str) -> (Option<i32>, String) {
     let exec = "exec \"$1\" exec --model direct --approve-all \"$2\"";
     let mut command = Command::new("sh");
@@ -20,7 +20,7 @@ fn exec_after(scratch: &Scratch, first: &str, prompt: &str) -> (Option<i32>, Str
     (status.code(), unwrapped_text(&[stdout, stderr].concat()))
 }
 
-/// What was printed, wherever its lines break.
+/// Returns the printed text, with wrapped lines joined.
 fn unwrapped_text(printed: &[u8]) -> String {
     let printed = String::from_utf8_lossy(printed);
     printed
@@ -30,7 +30,7 @@ fn unwrapped_text(printed: &[u8]) -> String {
         .join(" ")
 }
 
-/// Whether mounts of our own are permitted.
+/// Whether the test is permitted to mount file systems.
 fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["-m", "mount", "--bind", "/", "/"]).output();
     let may = tried.is_ok_and(|tried| tried.status.success());
@@ -40,7 +40,7 @@ fn may_mount() -> bool {
     may
 }
 
-/// Runs a prompt where something is mounted, or not.
+/// Runs a prompt after a line that changes the mounts, in a private mount namespace.
 fn exec_mounted(scratch: &Scratch, mount: &str, prompt: &str) -> (Option<i32>, String) {
     let exec = "exec \"$1\" exec --model direct --approve-all \"$2\"";
     let line = format!("{mount} || exit 99; {exec}");
@@ -54,14 +54,14 @@ fn exec_mounted(scratch: &Scratch, mount: &str, prompt: &str) -> (Option<i32>, S
 #[test]
 fn a_file_that_may_not_grow_fails_its_write_and_nothing_else() {
     let scratch = Scratch::new();
-    // 32 KiB.
+    // A limit of 32 KiB.
     let limited = "ulimit -f 64";
     let write = format!("write notes.txt\n<<<\n{}\n>>>", "x".repeat(40_000));
     let (code, printed) = exec_after(&scratch, limited, &write);
     assert!(code.is_some(), "ended by a signal: {printed}");
     assert!(printed.contains("larger than this process may write"), "{printed}");
     assert_eq!(scratch.snapshot(), scratch.untouched());
-    // A command has what every program has.
+    // The limit applies to commands as to every program.
     let (_, printed) = exec_after(&scratch, limited, "run head -c 100000 /dev/zero > large");
     assert!(printed.contains("SIGXFSZ") || printed.contains("153"), "{printed}");
 }
@@ -130,7 +130,7 @@ fn output_that_is_lost_is_a_failure_and_a_reader_that_has_read_enough_is_none() 
     }
 }
 
-/// Every folder and file beneath a folder that others may look into.
+/// Returns every file and folder beneath a folder that other users can access.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let mut open = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,4 +1,4 @@
-//! Which model it is to be: configuration, logins, and what a session hears of them.
+//! Model selection: configuration, logins, and the resulting messages in a session.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ use crate::harness::{Agent, CALLBOARD, Options};
 
 const KEY: &str = "sk-a-key-that-nobody-sees";
 
-/// Runs the program in the scratch folder and types `input`.
+/// Runs the program in the scratch folder with `input` on standard input.
 fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str], input: &str) -> (bool, String) {
     let mut command = Command::new(CALLBOARD);
     command.args(args).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
@@ -30,7 +30,7 @@ fn run(scratch: &Scratch, env: &[(&str, &str)], args: &[&str], input: &str) -> (
     (status.success(), said)
 }
 
-/// The path of the configuration file, in its folder.
+/// Returns the path of the configuration file, and creates its folder.
 fn config_file(scratch: &Scratch) -> PathBuf {
     let folder = PathBuf::from(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
     fs::create_dir_all(&folder).unwrap();
@@ -41,18 +41,18 @@ fn keys_file(scratch: &Scratch) -> PathBuf {
     PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/keys/keys.json")
 }
 
-/// Logs in to OpenAI, or what is called so, at an address.
+/// Logs in to OpenAI with a server at an address.
 fn log_in(scratch: &Scratch, url: &str) -> (bool, String) {
     run(scratch, &[], &["login", "openai"], &format!("{url}\n{KEY}\n"))
 }
 
-/// Sends a prompt that is answered by an error, and returns that.
+/// Sends a prompt that is answered with an error, and returns the error.
 async fn prompt_error(agent: &mut Agent, text: &str) -> Value {
     let id = agent.prompt(text).await;
     agent.answer(&id).await.unwrap_err()
 }
 
-/// A server that refuses whatever it is asked once.
+/// Starts a server that refuses one request.
 fn refusing_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -158,9 +158,9 @@ async fn a_login_is_stored_used_and_removed() {
 fn a_key_that_is_refused_or_missing_is_not_stored() {
     let scratch = Scratch::new();
     let (ok, said) = log_in(&scratch, &refusing_server());
-    assert!(!ok && said.contains("refused"), "{said}");
+    assert!(!ok && said.contains("rejected the key"), "{said}");
     let (ok, said) = run(&scratch, &[], &["login"], "openai\n\n\n");
-    assert!(!ok && said.contains("no key"), "{said}");
+    assert!(!ok && said.contains("the key is empty"), "{said}");
     let (ok, said) = run(&scratch, &[], &["login"], "9\n");
     assert!(!ok && said.contains("no such provider"), "{said}");
     assert!(!keys_file(&scratch).exists());
@@ -169,14 +169,14 @@ fn a_key_that_is_refused_or_missing_is_not_stored() {
 #[test]
 fn a_key_that_cannot_be_tried_is_stored_only_if_that_is_wanted() {
     let scratch = Scratch::new();
-    // Nothing listens there: the port was free a moment ago.
+    // Nothing listens there; the port has just been freed.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
     let (ok, said) = log_in(&scratch, &url);
     assert!(!ok && said.contains("cannot be tried"), "{said}");
     assert!(!keys_file(&scratch).exists());
-    // As a client runs it that adds a flag to the command that serves.
+    // A client may append a flag to the command that starts the agent.
     let input = format!("2\n{url}\n{KEY}\ny\n");
     let (ok, said) = run(&scratch, &[], &["acp", "--mode", "ask", "--setup"], &input);
     assert!(ok && keys_file(&scratch).exists(), "{said}");
@@ -187,7 +187,7 @@ fn a_stored_key_is_shown_to_nobody() {
     let scratch = Scratch::new();
     let server = refusing_server();
     let address = server.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
-    // Its one answer is used up: from now on nothing answers there.
+    // Uses up the server's only answer; later connections fail.
     drop(TcpStream::connect(address).unwrap().write_all(b"\r\n"));
     let input = format!("{server}\n{KEY}\ny\n");
     let (ok, said) = run(&scratch, &[], &["login", "openai"], &input);

@@ -1,5 +1,5 @@
-//! Whole turns of the shipped binary with models behind HTTP: a scripted server on loopback plays
-//! them in every dialect, both well-formed and with faults.
+//! Whole turns of the shipped binary with models over HTTP: a scripted server on loopback plays
+//! replies in every dialect, both well-formed and faulty.
 
 mod case;
 mod context;

@@ -1,4 +1,4 @@
-//! The modes: what runs without anybody being asked.
+//! The modes: actions that run without a permission request.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use crate::harness::CALLBOARD;
 use crate::harness::scratch::Scratch;
 
-/// Runs a prompt where nobody can be asked; returns the exit code and what was printed.
+/// Runs a prompt non-interactively; returns the exit code and the output.
 fn exec(scratch: &Scratch, mode: &str, prompt: &str) -> (Option<i32>, String) {
     let mut command = Command::new(CALLBOARD);
     command.args(["exec", "--model", "direct", "--mode", mode, prompt]);
@@ -24,7 +24,7 @@ fn a_mode_says_what_runs_without_asking() {
         ("ask", "read notes.txt", Some(0), false),
         ("ask-always", "read notes.txt", REFUSED, false),
         ("ask-always", "run touch made", REFUSED, false),
-        // Denied by the mode: nobody is asked, so nothing was rejected, but the call failed.
+        // Denied by the mode: without a request nothing was rejected, but the call failed.
         ("read-only", "run touch made", Some(1), false),
         ("read-only", "read notes.txt", Some(0), false),
         ("accept-edits", "run touch made", REFUSED, false),
@@ -37,7 +37,7 @@ fn a_mode_says_what_runs_without_asking() {
         ("auto", "run sudo true; touch made", REFUSED, false),
         ("auto", "run (cd sub; touch made); rm -rf *", REFUSED, false),
         ("auto", "run trap -- 'touch made; rm -rf .' EXIT", REFUSED, false),
-        // Outside of the roots.
+        // Outside the roots.
         ("read-only", "read /etc/passwd", Some(1), false),
         ("ask", "read /etc/passwd", REFUSED, false),
         ("accept-edits", "list ..", REFUSED, false),

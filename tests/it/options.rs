@@ -1,4 +1,4 @@
-//! The model, the mode and the thought level, changed in mid-session and in mid-turn.
+//! The model, the mode and the thought level, changed within a session and within a turn.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,14 +29,14 @@ async fn set_option(agent: &mut Agent, option: &str, value: &str) -> JsonRpcResu
     agent.request("session/set_config_option", params).await
 }
 
-/// What the agent says about a prompt.
+/// Sends a prompt and returns the agent's message.
 async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
     let before = agent.session().message_text().len();
     assert_eq!(agent.turn(prompt).await, "end_turn");
     agent.session().message_text()[before..].to_owned()
 }
 
-/// Both views of the mode, which never disagree.
+/// Returns the mode, and asserts that both views of it agree.
 fn mode(agent: &Agent) -> String {
     let session = agent.session();
     assert_eq!(session.current_mode(), session.option_value("mode"));
@@ -75,7 +75,7 @@ async fn a_mode_that_is_set_in_one_view_is_told_in_the_other() {
     let answer = set_option(&mut agent, "mode", "auto").await.unwrap();
     assert_eq!(answer["configOptions"].as_array().map(Vec::len), Some(2), "the whole list");
     assert_eq!(mode(&agent), "auto");
-    // Nobody is told what its own answer says.
+    // No update repeats a change that the client's own request made.
     let is_mode = |update: &SessionUpdate| matches!(update, SessionUpdate::CurrentModeUpdate(_));
     let is_option = |update: &SessionUpdate| matches!(update, SessionUpdate::ConfigOptionUpdate(_));
     assert_eq!((count(&agent, is_mode), count(&agent, is_option)), (1, 1));
@@ -111,7 +111,7 @@ async fn each_mode_allows_asks_and_denies_what_it_says() {
         ("ask-always", [1, 1, 1, 1], [false, false, false, false]),
         ("ask", [0, 1, 1, 1], [true, false, false, false]),
         ("accept-edits", [0, 0, 1, 1], [true, true, false, false]),
-        // Protected names are asked about in every mode that can ask.
+        // Protected names need permission in every mode that can ask.
         ("auto", [0, 0, 1, 0], [true, true, false, true]),
     ] {
         let mut agent = Agent::ready(Model::Direct, REJECT).await;
@@ -159,7 +159,7 @@ async fn a_mode_set_in_mid_turn_holds_for_the_calls_that_follow() {
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.permission_requests.len() == 1).await;
     set_mode(&mut agent, "auto").await.unwrap();
-    // What was asked about still is; what follows is not.
+    // The open request stays open; the following calls need no permission.
     agent.permit(0, PermissionReply::Select(PermissionOptionKind::AllowOnce)).await;
     assert_eq!(agent.stop_reason(&prompt).await, "end_turn");
     assert_eq!(agent.client.permission_requests.len(), 1);
@@ -192,7 +192,8 @@ async fn another_model_answers_the_next_prompt_and_its_commands_go_with_it() {
     assert!(commands(&agent).contains(&"read".to_owned()));
     assert_eq!(commands(&agent).iter().filter(|name| *name == "help").count(), 1);
 
-    // The session has had it, so it is still offered; taken up again, it begins anew.
+    // The session has used it, so it is still offered; selected again, it starts from the
+    // beginning.
     assert!(set_option(&mut agent, "model", &script).await.is_ok());
     assert_eq!(agent.session().option_value("model"), Some(&*script));
     assert_eq!(prompt_and_reply(&mut agent, "go").await, "One.");
@@ -231,8 +232,8 @@ async fn a_model_that_cannot_be_had_any_more_is_refused_and_the_old_one_stays() 
     agent.finish().await;
 }
 
-/// A model that notes what it is asked, says its name, and can be told how much to think if it is
-/// called so.
+/// A model that records its requests, replies with its name, and supports thought levels if its
+/// name says so.
 #[derive(Debug)]
 struct RecordingModel {
     name: &'static str,
@@ -314,7 +315,7 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
     assert_eq!(*heard.lock().unwrap(), expected);
     agent.run_turn(&session, "/usage").await.unwrap();
     let said = agent.client.session(&session).message_text();
-    // Of all models together.
+    // Totals of all models.
     assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
     agent.close_and_wait().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);
@@ -357,7 +358,7 @@ async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_le
     agent.finish().await;
 }
 
-/// A catalogue whose only model takes its time.
+/// A catalogue whose only model opens slowly.
 #[derive(Debug)]
 struct SlowCatalogue(Mutex<std::sync::mpsc::Receiver<()>>);
 
@@ -389,7 +390,7 @@ async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_clo
     assert_eq!(agent.run_turn(&session, "go").await.unwrap(), "end_turn");
     assert_eq!(agent.client.session(&session).message_text(), "deep");
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
-    // It does not wait for the model, which may never open.
+    // The answer does not wait for the model, which may never open.
     assert!(matches!(
         agent.wait_for_result(&model).await,
         Err(acp_conformance::Error::ErrorResponse(_))

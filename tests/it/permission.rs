@@ -1,4 +1,4 @@
-//! Permission: what is asked, and what each answer comes to.
+//! Permission: the requests, and the result of each answer.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -98,7 +98,7 @@ async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
     assert_eq!(agent.stop_reason(&prompt).await, "cancelled");
     agent.until(|client| !client.cancelled_requests.is_empty()).await;
     assert_eq!(agent.client.cancelled_requests, [agent.client.permission_requests[0].id.clone()]);
-    // An answer that comes too late does nothing.
+    // A late answer has no effect.
     agent.permit(0, ALLOW).await;
     agent.turn("again").await;
     assert_eq!(agent.call("edit_file").status, ToolCallStatus::Failed);
@@ -115,8 +115,8 @@ async fn a_question_shows_all_that_would_happen_and_offers_once_and_always() {
     agent.finish().await;
 }
 
-/// For a client that shows text, beside the title: that cuts a long command, and names no folder that
-/// is the session's own.
+/// The permission request contains this text because the title truncates a long command and omits
+/// the session's own folder.
 #[tokio::test]
 async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_asked_each_time() {
     for cwd in [".", "src"] {
@@ -134,7 +134,7 @@ async fn a_question_about_a_command_holds_all_of_it_its_folder_and_why_it_is_ask
         let expected = format!("$ {command}\n[in {}]\n", folder.display());
         assert!(asked.contains(&expected), "{cwd}: {asked}");
         assert!(asked.contains("This is asked about each time: "), "{asked}");
-        // What was asked is over.
+        // After the answer, the folder is no longer shown.
         let after = call_text(&agent.call("terminal"));
         assert!(!after.contains("[in "), "{after}");
         agent.finish().await;
@@ -157,7 +157,7 @@ async fn what_only_reads_or_thinks_is_not_asked_about() {
     agent.finish().await;
 }
 
-/// The lines around the place are a part of what was allowed; where they lie in the file is not.
+/// The lines around the change are part of what was permitted; their position in the file is not.
 #[tokio::test]
 async fn what_changed_since_it_was_shown_is_shown_and_asked_about_again() {
     for (now, again, text) in [
@@ -246,12 +246,12 @@ async fn an_outcome_cancelled_ends_the_calls_beside_it() {
     agent.finish().await;
 }
 
-/// What a client does with a question about a command, and how the turn ends.
+/// The faults of a client in answering a command's permission request, and the end of the turn.
 struct Misbehaviour {
     name: &'static str,
-    /// Its answers, in order.
+    /// The client's answers, in order.
     answers: &'static [PermissionReply],
-    /// After how many of them it cancels the turn.
+    /// The number of answers after which it cancels the turn.
     cancels_after: Option<usize>,
     stop: &'static str,
 }
@@ -326,7 +326,7 @@ async fn a_client_that_does_not_plainly_say_yes_runs_nothing() {
             }
         }
         assert_eq!(agent.stop_reason(&prompt).await, stop, "{name}");
-        // Whatever was still to come of it has come.
+        // Anything still pending has arrived by then.
         assert_eq!(agent.turn("again").await, "end_turn", "{name}");
         let call = agent.call("terminal");
         assert_eq!(call.status, ToolCallStatus::Failed, "{name}");

@@ -1,4 +1,4 @@
-//! The picture of the README: a turn of `callboard exec` at a terminal, as an SVG.
+//! The picture in the README: a turn of `callboard exec` at a terminal, as an SVG.
 
 use std::env;
 use std::fs;
@@ -11,12 +11,12 @@ use crate::harness::scratch::Scratch;
 
 const PICTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/turn.svg");
 
-/// Set by `cargo xtask picture`: the picture is written, not compared.
+/// Set by `cargo xtask picture` to write the picture instead of comparing it.
 const WRITE: &str = "CALLBOARD_PICTURE";
 
 const COLUMNS: u16 = 80;
 
-/// The arguments that the user typed to begin the turn.
+/// Arguments of the command line that starts the turn.
 const COMMAND: &str = "exec \"greet people by name\"";
 
 const SOURCE: &str = "def greet():\n    return \"Hello.\"\n";
@@ -45,7 +45,7 @@ fn the_picture_of_the_readme_is_what_exec_prints() {
     let shown = play();
     let prompt = format!("\u{1b}[32m$\u{1b}[0m callboard {COMMAND}\n\n");
     let svg = Term::new().palette(WIN10_CONSOLE).render_svg(&(prompt + &shown));
-    // Its own grey is hard to read.
+    // The default grey is hard to read.
     let svg = svg.replace(".dimmed { opacity: 0.4; }", ".dimmed { opacity: 0.65; }");
     if env::var_os(WRITE).is_some() {
         return fs::write(PICTURE, svg).unwrap();
@@ -54,7 +54,7 @@ fn the_picture_of_the_readme_is_what_exec_prints() {
     assert_eq!(drawn, svg, "if this is meant, run `cargo xtask picture` and look at it");
 }
 
-/// Plays the turn and answers its questions; returns what the terminal gets, without times.
+/// Runs the turn and answers its questions; returns the terminal output without durations.
 fn play() -> String {
     let scratch = Scratch::new();
     for (name, text) in [("greet.py", SOURCE), ("check.sh", CHECK), ("script.jsonl", SCRIPT)] {
@@ -71,7 +71,7 @@ fn play() -> String {
     without_times(&shown.replace("\r\n", "\n"))
 }
 
-/// Replaces the time that each call took: it differs in every run.
+/// Replaces the duration of each call, which differs in every run.
 fn without_times(shown: &str) -> String {
     const DIM: &str = "\u{1b}[2m";
     let mut pieces = shown.split(DIM);

@@ -1,5 +1,4 @@
-//! A plain client of raw bytes: what the program logs, and what it makes of answers that are no
-//! UTF-8.
+//! A plain client with raw bytes: the program's log, and answers that are not UTF-8.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -26,7 +25,7 @@ impl UnvalidatedAgent {
         command.args(["acp", "--model", "direct"]).current_dir(scratch.cwd());
         command.env_clear().envs(scratch.env()).env_remove("CALLBOARD_LOG");
         command.envs(log.map(|level| ("CALLBOARD_LOG", level)));
-        // Into a file: a pipe that is not read meanwhile would fill up.
+        // Into a file, because a pipe that is not read would fill up.
         let log_file = scratch.cwd().with_file_name("stderr");
         let stderr = File::create(&log_file).unwrap();
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
@@ -51,8 +50,8 @@ impl UnvalidatedAgent {
         self.stdin.write_all(b"\n").unwrap();
     }
 
-    /// Sends a request and returns its answer. Meanwhile whatever is asked is allowed, and files
-    /// are said to hold these bytes.
+    /// Sends a request and returns its answer. Meanwhile every permission request is allowed, and
+    /// every file is reported to contain `held`.
     fn request(&mut self, method: &str, params: &Value, held: &[u8]) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": "ours", "method": method, "params": params});
         self.send(request.to_string().as_bytes());
@@ -143,7 +142,7 @@ fn a_text_that_is_not_utf_8_ends_no_turn_and_changes_no_other_byte() {
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let written = fs::read(scratch.path("latin.txt")).unwrap();
     assert_eq!(written, b"caf\xe9\ntwo\nna\xefve\n", "{:?}", String::from_utf8_lossy(&written));
-    // And the connection goes on.
+    // The connection continues to work.
     assert_eq!(agent.prompt("read latin.txt", HELD)["result"]["stopReason"], "end_turn");
     assert_eq!(agent.finish_and_read_log(), "");
 }

@@ -1,4 +1,5 @@
-//! Why a call was rejected: asked with a form where the client has one, and told to the model.
+//! Reasons for rejections: requested with a form if the client supports it, and passed to the
+//! model.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,7 @@ use tokio::time::timeout;
 use crate::harness::scratch::Scratch;
 use crate::harness::{CALLBOARD, DEADLINE};
 
-/// What the client does with the form.
+/// The client's answer to the form.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum FormAnswer {
     Fill(&'static str),
@@ -32,11 +33,11 @@ enum FormAnswer {
     Decline,
     Cancel,
     Err,
-    /// It is never answered, and the turn is cancelled.
+    /// The form is never answered, and the turn is cancelled.
     Ignore,
 }
 
-/// What the client was told and asked.
+/// Everything that the client received.
 #[derive(Debug, Default)]
 struct FormClientRecord {
     observer: V1Observer,
@@ -45,8 +46,8 @@ struct FormClientRecord {
     withdrawn: usize,
 }
 
-/// Lets the `direct` model touch a file, and rejects that once: with `reason` in `_meta`, and
-/// `form` for the form.
+/// Makes the `direct` model touch a file, and rejects that once: with `reason` in `_meta`, and
+/// `form` as the answer to the form.
 async fn reject(
     scratch: &Scratch,
     reason: Option<&'static str>,
@@ -182,7 +183,7 @@ async fn a_reason_reaches_the_model() {
         assert_eq!(call.status, ToolCallStatus::Failed, "{case}");
         let output = call.raw_output.as_ref().unwrap();
         assert_eq!(output["code"], "rejected", "{case}");
-        // The direct model repeats what it was told of a call that failed.
+        // The direct model repeats the error of a failed call.
         let expected = said.unwrap_or("It did not run.");
         assert!(output["error"].as_str().unwrap().ends_with(expected), "{case}: {output}");
         assert!(seen.said.contains(expected), "{case}: {}", seen.said);

@@ -1,4 +1,4 @@
-//! What answers leave behind: in the session, in the project, in `/permissions`.
+//! Remembered answers: in the session, in the project, in `/permissions`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,7 +18,7 @@ fn rules_folder(scratch: &Scratch) -> PathBuf {
     PathBuf::from(&scratch.env()["XDG_STATE_HOME"]).join("callboard/permissions")
 }
 
-/// The stored rules, by file.
+/// Returns the stored rules, by file.
 fn stored(scratch: &Scratch) -> Vec<Value> {
     let files = fs::read_dir(rules_folder(scratch)).into_iter().flatten();
     let paths = files.map(|file| file.unwrap().path());
@@ -31,7 +31,7 @@ async fn turn_in(agent: &mut Agent, session: &str, prompt: &str) {
     assert_eq!(agent.stop_reason(&id).await, "end_turn");
 }
 
-/// What the agent says about a prompt in the first session.
+/// Sends a prompt to the first session and returns the agent's message.
 async fn prompt_and_reply(agent: &mut Agent, prompt: &str) -> String {
     let before = agent.session().message_text().len();
     assert_eq!(agent.turn(prompt).await, "end_turn");
@@ -90,11 +90,11 @@ async fn a_rule_is_stored_when_the_command_that_keeps_it_is_answered() {
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
     agent.turn("run echo a").await;
     let (first, other) = (agent.session_id(), agent.new_session().await);
-    // What another process does that changes its rules.
+    // Another process that changes its rules holds this lock.
     let lock = fs::File::open(rules_folder(&agent.scratch).join("lock")).unwrap();
     lock.lock().unwrap();
     let prompt = agent.prompt_in(&first, "/permissions keep 3").await;
-    // Turns that remember nothing are not held up, and would be answered later.
+    // Turns that remember nothing are not delayed.
     for _ in 0..3 {
         turn_in(&mut agent, &other, "run true").await;
     }
@@ -134,10 +134,10 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     let mut agent = Agent::ready(Model::Direct, ALLOW_SESSION).await;
     agent.turn("run true").await;
     let folder = rules_folder(&agent.scratch);
-    // What is kept is saved before the command is answered.
+    // The rule is saved before the command is answered.
     prompt_and_reply(&mut agent, "/permissions keep 1").await;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-    // What cannot be saved is told as what it is.
+    // A rule that cannot be saved is reported as such.
     agent.turn("run echo a").await;
     let told = prompt_and_reply(&mut agent, "/permissions keep 3").await;
     assert!(told.contains("could not be changed"), "{told}");
@@ -145,7 +145,7 @@ async fn rules_that_cannot_be_trusted_allow_nothing_and_are_not_added_to() {
     let rules = "- 2: allow `true` in this project\n- 5: allow `echo a` in this session\n";
     assert!(list.starts_with(rules), "{list}");
     let next = agent.new_session().await;
-    // Not even what is allowed to everyone: a rule that cannot be read may deny it.
+    // Not even an action that is always allowed, because a rule that cannot be read may deny it.
     turn_in(&mut agent, &next, "read notes.txt").await;
     let kinds: Vec<_> = agent.client.permission_requests[2]
         .request
@@ -208,7 +208,7 @@ async fn remembered_rules_are_listed_and_revoked() {
             "/permissions revoke x",
             "/permissions anything",
             "/permissions revoke 1",
-            // Its number is not given to another rule.
+            // Its number is not reused for another rule.
             "/permissions revoke 1",
             "/permissions",
         ])

@@ -1,4 +1,4 @@
-//! Requests in any order, at any moment: each is answered exactly once.
+//! Requests in any order and at any moment: each is answered exactly once.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn requests_that_do_not_wait_for_the_handshake_are_answered() {
     let mut agent = Raw::start(&["--model", "direct"]);
     let new = json!({ "cwd": agent.scratch.cwd(), "mcpServers": [] });
     let mut lines = format!("{INITIALIZE}\n");
-    // More than a pipe holds, so that the writer waits, too.
+    // More than a pipe holds, so that the writer blocks too.
     for at in 0..200 {
         let meta = json!({ "cwd": "relative", "mcpServers": [], "_meta": {"x": "y".repeat(700)} });
         lines += &(request(&format!("bad{at}"), "session/new", &meta) + "\n");
@@ -50,7 +50,7 @@ fn a_handshake_that_is_refused_holds_nothing_back() {
     drop(agent.end());
 }
 
-/// The prompt waits for an answer that stands behind the second request.
+/// The prompt waits for an answer that follows the second request.
 #[test]
 fn a_handshake_with_the_id_of_another_request_holds_nothing_back() {
     let mut agent = Raw::start(&["--model", "direct"]);
@@ -73,10 +73,10 @@ fn a_handshake_with_the_id_of_another_request_holds_nothing_back() {
     drop(agent.end());
 }
 
-/// One line of a client that has sessions open.
+/// One line of a client with open sessions.
 #[derive(Debug, Clone)]
 enum ClientLine {
-    /// A request with this method, about one of the sessions.
+    /// A request with this method for one of the sessions.
     Ask(&'static str, usize, Value),
     /// `session/cancel`.
     Cancel(usize),
@@ -84,7 +84,7 @@ enum ClientLine {
     CancelRequest(usize),
 }
 
-/// How many sessions there are; a number behind them names one that there is not.
+/// Number of sessions; higher numbers name a session that does not exist.
 const SESSIONS: usize = 3;
 
 fn line() -> impl Strategy<Value = ClientLine> {
@@ -133,7 +133,7 @@ fn line() -> impl Strategy<Value = ClientLine> {
     ]
 }
 
-/// How requests are answered by which their client may ask again.
+/// Groups the answers by the id of their request.
 fn answers(lines: impl Iterator<Item = String>) -> BTreeMap<String, Vec<Value>> {
     let mut answers: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for line in lines {
@@ -146,8 +146,8 @@ fn answers(lines: impl Iterator<Item = String>) -> BTreeMap<String, Vec<Value>> 
     answers
 }
 
-/// Sends the lines to an agent in one piece, and ends its input behind them or once all requests
-/// are answered.
+/// Sends the lines to an agent at once. Closes its input immediately, or once all requests are
+/// answered.
 fn check(lines: &[ClientLine], disconnects: bool) {
     let mut agent = Raw::start(&["--model", "direct", "--mode", "auto"]);
     agent.initialize();
@@ -194,7 +194,7 @@ fn check(lines: &[ClientLine], disconnects: bool) {
     for id in &asked {
         let answers = answers.get(id).map_or(&[][..], Vec::as_slice);
         assert!(answers.len() == 1 || disconnects && answers.is_empty(), "{id}: {answers:?}");
-        // What the SDK says for us when nobody answers.
+        // The SDK's own answer to a request that was dropped.
         let text = json!(answers).to_string();
         assert!(!text.contains("without responding"), "{id}: {text}");
     }
@@ -202,7 +202,7 @@ fn check(lines: &[ClientLine], disconnects: bool) {
 }
 
 proptest! {
-    // `PROPTEST_CASES` sets another number of them.
+    // `PROPTEST_CASES` overrides the number of cases.
     #![proptest_config(Config {
         cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(40),
         failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// A close that comes just behind a change of the model found the session's end.
+/// Regression: a close directly after a change of the model found the session already ended.
 #[test]
 fn a_change_of_the_model_is_answered_although_its_session_closes() {
     let set = json!({ "configId": "model", "value": "direct" });

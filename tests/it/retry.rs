@@ -1,4 +1,4 @@
-//! A model that fails: what passes is tried again, what does not ends the turn with what to do.
+//! A failing model: transient errors are retried, others end the turn with advice to the user.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ async fn cancel_ends_the_wait_for_a_busy_model_at_once() {
     let mut agent = Agent::ready(busy, Options::default()).await;
     let prompt = agent.prompt("go").await;
     let session = agent.session_id();
-    // The third pause is 2 s at least.
+    // The third delay is at least 2 s.
     agent
         .until(|client| client.session(&session).thought_text().matches("again in").count() == 3)
         .await;

@@ -1,4 +1,4 @@
-//! The same binary behind the SDK's own client.
+//! The same binary with the SDK's own client.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,8 @@ use tokio::time::timeout;
 use crate::harness::scratch::Scratch;
 use crate::harness::{CALLBOARD, DEADLINE};
 
-/// Sends one prompt to the `direct` model; permission is answered with the option of a kind.
+/// Sends one prompt to the `direct` model; permission requests are answered with the option of
+/// `kind`.
 async fn turn(
     scratch: &Scratch,
     prompt: &str,

@@ -1,4 +1,5 @@
-//! Secrets of the agent's environment: what is shown and logged, and what is untouched by that.
+//! Secrets in the agent's environment: they are redacted in messages and logs, and unchanged in
+//! files.
 
 use acp_types::schema::v1::{PermissionOptionKind, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -11,7 +12,7 @@ use crate::harness::{Agent, Options, PermissionReply};
 
 const ALLOW: PermissionReply = PermissionReply::Select(PermissionOptionKind::AllowOnce);
 
-/// Ends a test in which the secret was said but never shown.
+/// Finishes a test, and asserts that the secret was never shown.
 async fn finish(mut agent: Agent) {
     agent.finish().await;
     let said = agent.client.transcript();
@@ -32,7 +33,7 @@ async fn a_secret_in_a_message_is_hidden_wherever_its_pieces_end() {
 #[tokio::test]
 async fn a_command_with_a_secret_runs_as_it_is_and_is_allowed_only_once() {
     let (first, rest) = SECRET.split_at(5);
-    // The output has it whole, in pieces and turned into Base64.
+    // The output contains it whole, in chunks and as Base64.
     let command = format!(
         "echo {SECRET} > out.txt; cat out.txt; printf {first}; sleep 0.1; echo {rest}; base64 out.txt"
     );
@@ -63,7 +64,7 @@ async fn arguments_are_shown_without_secrets_and_files_keep_every_byte() {
     let input = json!({"path": "key.txt", "content": "one [redacted]\ntwo\n"});
     assert_eq!(written.raw_input, Some(input));
     assert_eq!(meta(&written)["dropped"]["redacted"], 1);
-    // What will be applied is shown as it is.
+    // Content that will be written is shown unredacted.
     assert!(serde_json::to_string(&written.content).unwrap().contains(SECRET));
     assert!(call_text(&agent.call("read_file")).contains("one [redacted]"));
     agent.finish().await;

@@ -1,4 +1,4 @@
-//! The end of the connection, however it comes: in time, and with nothing left behind.
+//! The end of the connection, in all its forms: in time, and with nothing left behind.
 
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
@@ -8,7 +8,7 @@ use crate::harness::script::{end, run, text};
 use crate::harness::session::meta;
 use crate::harness::{Agent, Options, PermissionReply, ReceivedPermissionRequest};
 
-/// Starts a command that says that it has started.
+/// Starts a command, and waits until it prints that it has started.
 async fn started(command: &str) -> Agent {
     let mut agent = Agent::ready([run(command), end()], Options::default()).await;
     agent.prompt("go").await;
@@ -29,7 +29,7 @@ async fn shutdown_001_it_ends_with_its_input_whenever_that_is() {
 async fn a_running_command_ends_with_the_input() {
     let mut agent = started("echo started; sleep 600").await;
     agent.finish().await;
-    // And the client is told so, if it still listens.
+    // The client is notified if it still reads.
     let call = agent.call("terminal");
     assert_eq!((call.status, &meta(&call)["reason"]), (ToolCallStatus::Failed, &json!("shutdown")));
 }
@@ -85,13 +85,14 @@ async fn a_client_that_takes_nothing_more_ends_it_too() {
     agent.finish().await;
 }
 
-/// A command runs, and another waits for permission. Returns the prompt's id, too.
+/// Starts a turn with a running command and another one that waits for permission; returns the
+/// agent and the prompt's id.
 async fn busy() -> (Agent, Value) {
     let script = [run("echo started; sleep 600"), run("true"), end()];
     let mut agent = Agent::ready(script, PermissionReply::NoReply).await;
     let prompt = agent.prompt("go").await;
     agent.until(|client| client.permission_requests.len() == 2).await;
-    // Calls of one reply are looked at side by side: either may be asked about first.
+    // Calls of one reply are prepared in parallel, so either may be asked about first.
     let says = |asked: &ReceivedPermissionRequest| {
         format!("{:?}", asked.request.tool_call).contains("started")
     };
@@ -102,7 +103,8 @@ async fn busy() -> (Agent, Value) {
     (agent, prompt)
 }
 
-/// Every call has ended and says why, the one that ran with what it showed; the turn is answered.
+/// Asserts that every call has ended with a reason, the running one with its output, and that the
+/// turn is answered.
 fn assert_all_ended(agent: &Agent, prompt: &Value) {
     let answer = agent.client.response(prompt).expect("the turn is answered");
     assert_eq!(answer, &Ok(json!({"stopReason": "cancelled"})));

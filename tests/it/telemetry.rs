@@ -1,4 +1,4 @@
-//! What the agent tells of its calls beside them: traces, sums and, with the feature, spans.
+//! Telemetry of calls: trace contexts, totals and, with the feature, spans.
 
 use acp_types::schema::v1::SessionUpdate;
 use pretty_assertions::assert_eq;
@@ -26,7 +26,7 @@ async fn the_trace_of_a_prompt_is_told_with_its_calls() {
         let mut meta = agent.call("read_file").meta.expect("it tells of itself");
         assert!(meta.remove("callboard").is_some());
         assert_eq!(Value::Object(meta), told);
-        // The next prompt has no part in it.
+        // The trace context does not apply to the next prompt.
         agent.turn("list").await;
         let meta = agent.call("list_directory").meta.expect("it tells of itself");
         assert_eq!(meta.keys().collect::<Vec<_>>(), ["callboard"]);
@@ -77,14 +77,15 @@ mod otlp {
     use crate::harness::scratch::Scratch;
     use crate::harness::{CALLBOARD, DEADLINE};
 
-    /// What the collector of a test does with a request.
+    /// The collector's reaction to a request.
     #[derive(Clone, Copy, PartialEq)]
     enum Collector {
         Answers,
         IsSilent,
     }
 
-    /// Listens on the loopback; gives its address and the requests, head and body.
+    /// Starts a collector on the loopback; returns its address and the requests, each as head and
+    /// body.
     fn collector(does: Collector) -> (String, Receiver<(String, Vec<u8>)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -96,7 +97,7 @@ mod otlp {
                 thread::spawn(move || {
                     while let Some(request) = request(&mut stream) {
                         if does == Collector::IsSilent {
-                            // Until the agent hangs up.
+                            // Until the agent closes the connection.
                             drop(stream.read(&mut [0]));
                             return;
                         }
@@ -126,7 +127,7 @@ mod otlp {
         Some((head, body))
     }
 
-    /// Plays a turn with one call; returns how long the agent took to exit after it.
+    /// Runs a turn with one call; returns how long the agent took to exit after it.
     fn play(env: &BTreeMap<String, String>) -> Duration {
         let scratch = Scratch::new();
         let mut child = Command::new(CALLBOARD)
@@ -178,7 +179,7 @@ mod otlp {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &address),
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=k1"),
         ]);
-        // They are sent for a short time only, which may not do while something else runs.
+        // The export has a short timeout, which may not suffice while other tests run.
         let (head, body) = (0..5)
             .find_map(|_| {
                 play(&env);
@@ -186,7 +187,7 @@ mod otlp {
             })
             .expect("spans");
         assert!(head.starts_with("post /v1/traces ") && head.contains("x-key: k1"), "{head}");
-        // Protocol buffers hold text as it is.
+        // Protocol buffers contain text unencoded.
         for part in [
             "service.name",
             "callboard",

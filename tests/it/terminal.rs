@@ -1,4 +1,4 @@
-//! Commands: their output as it comes, as text or as a terminal, and how they end.
+//! Commands: streamed output, as text or as a terminal, and the ways in which they end.
 
 use acp_types::schema::v1::{ToolCall, ToolCallStatus};
 use pretty_assertions::assert_eq;
@@ -8,7 +8,7 @@ use crate::harness::script::{call, end, run};
 use crate::harness::session::{call_text, meta, shown_terminal_id};
 use crate::harness::{Agent, Options};
 
-/// A client that shows terminals which the agent runs itself.
+/// Options of a client that shows terminals of commands that the agent runs itself.
 fn with_terminals() -> Options {
     Options { capabilities: json!({"_meta": {"terminal_output": true}}), ..Options::default() }
 }
@@ -139,7 +139,7 @@ async fn a_command_reads_nothing_and_cannot_write_to_the_protocol() {
 async fn a_flood_of_output_is_bounded_and_keeps_its_beginning_and_end() {
     let floods = [
         "seq 1 300000",
-        // Six bytes of JSON each; then bytes that are no text.
+        // Six bytes of JSON each; then bytes that are not text.
         "head -c 300000 /dev/zero | tr '\\0' '\\001'; echo",
         "head -c 300000 /dev/zero | tr '\\0' '\\377'; echo",
     ];

@@ -1,4 +1,5 @@
-//! The language of titles, notes and the words of `exec`, by the command line and the environment.
+//! The language of titles, notes and the output of `exec`, set by the command line or the
+//! environment.
 
 use pretty_assertions::assert_eq;
 use tokio::process::Command;

@@ -1,4 +1,4 @@
-//! Whole turns: what a client is told of every tool, of several calls and of several sessions.
+//! Whole turns: the updates of every tool, of several calls and of several sessions.
 
 use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{SessionUpdate, ToolCallStatus};
@@ -197,7 +197,7 @@ async fn a_prompt_may_hold_all_that_is_said_to_be_taken() {
     let answer =
         agent.request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
     assert_eq!(answer.unwrap()["stopReason"], "end_turn");
-    // The direct model takes one command a line, and what is attached is none.
+    // The direct model expects one command per line, and an attachment is none.
     assert!(agent.session().message_text().starts_with("Line 2 is not a command"));
     agent.finish().await;
 }

@@ -1,5 +1,5 @@
-//! Files that an editor shows otherwise than the disk holds them: nothing that is not saved is
-//! overwritten unseen, whatever the client can do and however it fails.
+//! Files whose text in the editor differs from the disk: unsaved changes are never overwritten
+//! unseen, whatever the client supports and however it fails.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::script::{call, end, text};
 use crate::harness::{Agent, Options};
 
-/// How long the agent waits for a text, and for one to be taken.
+/// Timeouts for a text from the client, and for writing one.
 const CLIENT_TEXT_READ: Duration = Duration::from_secs(2);
 const CLIENT_TEXT_WRITE: Duration = Duration::from_secs(10);
 
@@ -21,7 +21,7 @@ const DISK: &str = "one\ntwo\nthree\n";
 const BUFFER: &str = "one\nTWO\nthree\n";
 const CONTENT: &str = "one\n2\nthree\n";
 
-/// What the client can do.
+/// File access that the client supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientFileAccess {
     Nothing,
@@ -29,16 +29,16 @@ enum ClientFileAccess {
     ReadAndWrite,
 }
 
-/// What is in the editor and on the disk.
+/// State of the editor compared with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EditorState {
     Same,
     Differs,
-    /// The editor has a text of a file that is not on the disk.
+    /// The editor has a text for a file that does not exist on disk.
     NotOnDisk,
-    /// The editor has a text that differs, and answers every request by an error.
+    /// The editor's text differs, and every request is answered with an error.
     Fails,
-    /// It answers none.
+    /// The client never answers.
     Never,
 }
 
@@ -49,16 +49,16 @@ enum EditorAction {
     Write,
 }
 
-/// What comes of it.
+/// Expected outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ExpectedOutcome {
-    /// The code of the error, if the call failed.
+    /// Code of the error, if the call failed.
     error: Option<String>,
-    /// What the disk holds.
+    /// Content of the file on disk.
     disk: Option<String>,
-    /// How often the client was told a text.
+    /// Number of texts written to the client.
     client_writes: usize,
-    /// What the call shows of this, beside texts and changes: which of the [`NOTES`].
+    /// The one of the [`NOTES`] that the call shows besides texts and changes.
     note: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ const ABSENT: &str = "is not on the disk yet";
 const UNKNOWN: &str = "It is not known whether notes.txt has changes";
 const NOTES: [&str; 4] = [DIFFERS, READ_DIFFERS, ABSENT, UNKNOWN];
 
-/// What is expected of each combination.
+/// Returns the expected outcome of each combination.
 fn expected(can: ClientFileAccess, state: EditorState, deed: EditorAction) -> ExpectedOutcome {
     let is_held = can != ClientFileAccess::Nothing
         && matches!(state, EditorState::Differs | EditorState::NotOnDisk);
@@ -108,7 +108,7 @@ fn tool_call_of(deed: EditorAction) -> (&'static str, Value) {
     }
 }
 
-/// Starts an agent whose client holds the file so.
+/// Starts an agent whose client has the file in this state.
 async fn start(files: Option<FileService>, state: EditorState, deed: EditorAction) -> Agent {
     start_with(Options { files, ..Options::default() }, state, deed).await
 }
@@ -148,7 +148,7 @@ fn count_client_writes(agent: &Agent) -> usize {
     agent.client.transcript().matches("\"fs/write_text_file\"").count()
 }
 
-/// The ids of the requests of a method.
+/// Returns the ids of the requests of a method.
 fn requests_of(agent: &Agent, method: &str) -> Vec<Value> {
     let transcript = agent.client.transcript();
     let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -156,7 +156,7 @@ fn requests_of(agent: &Agent, method: &str) -> Vec<Value> {
     messages.map(|line| line["msg"]["id"].clone()).collect()
 }
 
-/// All text that stands in a request or a call, and the old and new texts of its changes.
+/// Returns all text in a request or a call, including the old and new texts of its changes.
 fn texts(content: &[ToolCallContent]) -> String {
     serde_json::to_string(content).unwrap()
 }
@@ -175,7 +175,7 @@ async fn check_combination(can: ClientFileAccess, state: EditorState, deed: Edit
     let outcome = ExpectedOutcome { error, disk, client_writes: count_client_writes(&agent), note };
     let expected = expected(can, state, deed);
     assert_eq!(outcome, expected, "{row}: {seen}");
-    // The user is shown what they are asked about: the same note, and the text that is changed.
+    // The permission request shows the same note, and the text that is changed.
     let is_asked = deed != EditorAction::Read && expected.error.is_none();
     assert_eq!(agent.client.permission_requests.len(), usize::from(is_asked), "{row}");
     if is_asked {
@@ -196,7 +196,7 @@ async fn check_state(state: EditorState) {
     let rows = clients
         .into_iter()
         .flat_map(|can| deeds.map(|deed| check_combination(can, state, deed).boxed()));
-    // One by one, but for a few that wait: no answer must come late because others are at work.
+    // One by one, except for those that wait, so that no answer is late because of other rows.
     let at_once = if state == EditorState::Never { 3 } else { 1 };
     stream::iter(rows).for_each_concurrent(at_once, |row| row).await;
 }
@@ -226,7 +226,7 @@ async fn an_editor_that_never_answers_is_told_and_the_disk_counts() {
     check_state(EditorState::Never).await;
 }
 
-/// Lets the editor have a text that differs, and not take another.
+/// Runs a call while the editor's text differs and the client rejects writes.
 async fn run_with_rejected_write(
     writes: ServiceBehaviour,
     deed: EditorAction,

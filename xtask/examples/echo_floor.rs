@@ -1,4 +1,4 @@
-//! The least an agent can be: it answers `initialize` and knows nothing else.
+//! The least an agent can be: it answers `initialize` and handles nothing else.
 //!
 //! The `startup` check measures callboard against it, so that the speed of the machine and of its
 //! process creation cancel out.

@@ -1,9 +1,9 @@
-//! `accept` and `bench`: measure what is promised.
+//! `accept` and `bench`: measure the promises of the project.
 //!
 //! Each promise is a row of a table in `rows.rs` and prints one JSON line on stdout: `id`, `pass`,
-//! `value`, `target`, `n`, `seed` and `secs`, and what else was found. `value` is null when nothing
+//! `value`, `target`, `n`, `seed` and `secs`, and further figures. `value` is null when nothing
 //! could be measured, `target` when any value passes, and `seed` when the row uses no randomness.
-//! Remarks go to stderr.
+//! Remarks are written to stderr.
 
 mod acpx;
 mod agent;
@@ -42,39 +42,40 @@ use crate::workspace::Workspace;
 
 pub(crate) use sabotage::stale_patches;
 
-/// One promise and how it is measured.
+/// One promise and its measurement.
 struct AcceptanceRow {
     name: &'static str,
     what: &'static str,
-    /// How much is measured, unless `--n` says otherwise.
+    /// Default number of measurements, which `--n` overrides.
     n: u32,
-    /// The largest value that passes; without one, every value does.
+    /// Largest value that passes; without one, every value does.
     target: Option<f64>,
     measure: Measure,
 }
 
-/// What a row's value is, and where it comes from.
+/// Source of a row's value.
 enum Measure {
     /// Drives the release programs, which are built first.
     Programs(fn(&ReleasePrograms, u32) -> Result<f64, TaskError>),
-    /// The tests that fail of a cargo command line, as [`Run::command`] reads it.
+    /// The number of failing tests of a cargo command line, as [`RowRun::command`] reads it.
     Failed(&'static str),
-    /// The largest `value` of as many figures as a cargo command line prints at least.
+    /// The largest `value` among the figures that a cargo command line prints, and their minimum
+    /// number.
     Figures(usize, &'static str),
-    /// Whatever needs more than one command line.
+    /// Anything that needs more than one command line.
     Code(fn(&mut RowRun<'_>, &Ui<'_>) -> Result<f64, TaskError>),
 }
 
-/// The programs of the release build, and the randomness to measure them with.
+/// The programs of the release build, and the random seed for measuring them.
 struct ReleasePrograms {
     callboard: PathBuf,
-    /// The least an agent made with the SDK can be: `crates/agent/examples/echo_agent.rs`.
+    /// A minimal agent that uses the SDK: `crates/agent/examples/echo_agent.rs`.
     echo: PathBuf,
-    /// The least a process that answers can be: `xtask/examples/echo_floor.rs`.
+    /// A minimal process that answers: `xtask/examples/echo_floor.rs`.
     floor: PathBuf,
     /// Callboard with a tool that never stops: `crates/runtime/examples/flood_agent.rs`.
     flood: PathBuf,
-    /// A scripted server of models: `crates/models/examples/model_server.rs`.
+    /// A scripted model server: `crates/models/examples/model_server.rs`.
     model_server: PathBuf,
     seed: Seed,
 }
@@ -86,14 +87,14 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ta
     asked.map_err(TaskError::Usage)?.run(workspace, ui)
 }
 
-/// Runs the named bench, and those whose names begin with that name: `NAME [--n N]`.
+/// Runs all benches whose names begin with the given one: `NAME [--n N]`.
 pub(crate) fn bench(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
     let asked = parse("bench NAME [--n N]", BENCHES, args, is_asked_for);
     asked.map_err(TaskError::Usage)?.run(workspace, ui)
 }
 
-/// Which rows to run, how much of each, and with which seed.
+/// The rows to run, the number of measurements, and the seed.
 struct RowSelection<'a> {
     rows: Vec<&'a AcceptanceRow>,
     n: Option<u32>,
@@ -136,7 +137,7 @@ fn parse<'a>(
 }
 
 impl RowSelection<'_> {
-    /// Runs all of the rows, though one fails.
+    /// Runs all selected rows, even after one fails.
     fn run(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
         let built = ReleasePrograms::new(workspace, Seed::new(self.seed));
         if self.rows.iter().any(|row| matches!(row.measure, Measure::Programs(_))) {
@@ -153,7 +154,7 @@ impl RowSelection<'_> {
 }
 
 impl AcceptanceRow {
-    /// Measures, prints the row's line, and returns whether it passed.
+    /// Measures a row, prints its line, and returns whether it passed.
     fn passes(
         &self,
         n: u32,
@@ -189,7 +190,7 @@ impl AcceptanceRow {
     }
 }
 
-/// A figure with as many digits as anyone reads.
+/// Rounds a figure to three decimals.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -211,7 +212,7 @@ impl ReleasePrograms {
 
 /// Builds the release programs.
 fn build(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
-    // Several builds: one of all would give the measured program the features of the others.
+    // Several builds: a single one would unify the features of all programs.
     for words in [
         "build --release -p callboard --bins",
         "build --release -p callboard --example echo_agent",

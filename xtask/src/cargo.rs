@@ -1,7 +1,7 @@
-//! The steps that are cargo's own work.
+//! The steps that run cargo directly.
 //!
-//! Dependencies are built once a profile: all steps name the same features and the same target
-//! folder wherever cargo lets them.
+//! Dependencies are built once per profile: all steps use the same features and the same target
+//! folder where cargo allows it.
 
 use std::io;
 use std::num::NonZero;
@@ -16,8 +16,8 @@ pub(crate) fn fmt(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskRe
 }
 
 /// Lints everything with all features, then checks the libraries with fewer than their default
-/// features: in the workspace build, their neighbours enable what they lack. The step `package`
-/// checks each with its default features.
+/// features: in the workspace build, other members enable missing ones. The step `package` checks
+/// each library with its default features.
 pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
     run(&mut workspace.cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
     for alone in [
@@ -38,21 +38,22 @@ pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskRe
 
 /// Property tests that run with many more random cases than the other tests.
 ///
-/// They select the workspace with all features, although each lies in one crate, so that they share
+/// They select the workspace with all features, although each is in one crate, so that they share
 /// the build of the test run. `cargo xtask accept` runs millions of cases in the profile `laws`.
 const LAWS: [&str; 2] = ["--test promises -- lives:: endings::", "--test tools -- edits::"];
-/// Random cases of each of these tests: without optimization, some 40 s of CPU time in all.
+/// Number of random cases of each of these tests: without optimization, some 40 s of CPU time in
+/// all.
 const CASES: &str = "2000";
 
-/// Tests that run at once, per core: they spend most of their time waiting for processes and timers.
+/// Tests that run at once per core. They spend most of their time waiting for processes and timers.
 const TESTS_PER_CORE: usize = 2;
 
-/// Runs the doc tests, then the promises over many random lives and edits, then all tests, with
-/// nextest where it is installed.
+/// Runs the doc tests, then the property tests over many random sessions and edits, then all tests,
+/// with nextest if it is installed.
 ///
-/// The doc tests come first because a crate without any closes with "0 passed", which a reader of
-/// the last lines would take for the whole. A selection is asked for by someone in a hurry, so it
-/// leaves them out.
+/// The doc tests run first because a crate without any prints "0 passed" at its end, which looks
+/// like the result of the whole run. They are skipped when tests are selected, because a selection
+/// is meant to be quick.
 pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     if args.is_empty() {
         run(&mut workspace.cargo("test --doc --workspace --all-features"))?;
@@ -72,12 +73,12 @@ pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Ta
         // It reports on stderr, but the result of a test run belongs on stdout.
         run(command.args(args).stderr(io::stdout()))
     } else {
-        // `--tests` is every target but the doc tests.
+        // `--tests` is every target except the doc tests.
         run(workspace.cargo("test --workspace --all-features --tests").args(args))
     }
 }
 
-/// Returns the tests that failed, by what `cargo test` printed.
+/// Returns the failed tests from the output of `cargo test`.
 pub(crate) fn failed_tests(printed: &str) -> Vec<String> {
     let lines = printed.lines().filter_map(|line| line.strip_prefix("test "));
     let failed = lines.filter_map(|line| line.strip_suffix(" ... FAILED"));

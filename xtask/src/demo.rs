@@ -1,4 +1,4 @@
-//! `demo`: builds callboard and the example client, and lets the one drive the other.
+//! `demo`: builds callboard and the example client, and runs the client with callboard.
 
 use std::path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Runs the demonstration in a folder, by default the repository, and passes its exit code on.
+/// Runs the demo in a folder, by default the repository, and passes its exit code on.
 pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let folder = match args {
         [] => Ok(workspace.root.clone()),
@@ -15,7 +15,7 @@ pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Tas
         _ => Err("`demo` takes one PATH".to_owned()),
     };
     let folder = folder.map_err(TaskError::Usage)?;
-    // `--workspace`, though only callboard has the two: the features of shared dependencies are
+    // `--workspace`, although only callboard has the two: the features of shared dependencies are
     // then those of the `test` step, and nothing is built twice.
     let build = "build --workspace --all-features --bins --example demo";
     process::run(&mut workspace.cargo(build))?;

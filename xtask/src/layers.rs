@@ -1,8 +1,8 @@
-//! `layers`: which crate may use which, and what must never reach the pure ones.
+//! `layers`: allowed dependencies between crates, and crates that pure ones must never depend on.
 //!
-//! The table is the rule and [`judge`] the decision, over data alone; [`run`] asks cargo for the
-//! data. Edges come from `cargo metadata`. What a crate drags in comes from `cargo tree`, one
-//! crate at a time, because metadata unifies the features of the whole workspace.
+//! The table is the rule, and [`find_violations`] decides on plain data; [`run`] collects the data
+//! from cargo. Direct edges come from `cargo metadata`. Transitive dependencies come from `cargo
+//! tree`, one crate at a time, because metadata unifies the features of the whole workspace.
 
 mod modules;
 mod surface;
@@ -18,15 +18,15 @@ use crate::process::{TaskError, TaskResult, capture};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// What one workspace member may have below it.
+/// Allowed dependencies of one workspace member.
 struct LayerRule {
     member: &'static str,
     /// Members it may depend on, as normal, build and dev-dependencies.
     may_use: &'static [&'static str],
-    /// Crates that must not be among its normal and build dependencies, however far down, with
-    /// the default features off and `features` on.
+    /// Crates that must not be among its transitive normal and build dependencies, with the default
+    /// features off and `features` on.
     never: &'static [&'static str],
-    /// The features that must not bring in a crate of `never` either.
+    /// Features for which `never` is checked too.
     features: &'static str,
 }
 
@@ -171,12 +171,12 @@ const TABLE: &[LayerRule] = &[
     },
 ];
 
-/// How many crates a member may bring along.
+/// Maximum number of crates of a member's dependency tree.
 struct CrateCountLimit {
     member: &'static str,
-    /// The features that are on; the default ones are not.
+    /// Enabled features; the default ones are off.
     features: &'static str,
-    /// Itself and its normal dependencies, however far down: at most so many.
+    /// Maximum number of crates: the member and its transitive normal dependencies.
     crates: usize,
 }
 
@@ -193,7 +193,7 @@ const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "acp-connection", features: "", crates: 90 },
 ];
 
-/// Members whose `rust-version` is a promise: no dependency of theirs needs a newer one.
+/// Members whose `rust-version` is a promise: none of their dependencies needs a newer one.
 const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "callboard-text",
     "acp-types",
@@ -205,22 +205,22 @@ const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "acp-connection",
 ];
 
-/// The crate of wire types: two versions of it would be two incompatible sets of them.
+/// The crate of wire types: two versions of it would be incompatible.
 const SINGLE_VERSION_CRATE: &str = "agent-client-protocol-schema";
 
-/// The document that holds the graph of the crates.
+/// The document with the graph of the crates.
 const GRAPH_DOCUMENT: &str = "ARCHITECTURE.md";
 
-/// A workspace member, as far as its edges go.
+/// A workspace member and its dependencies.
 struct Member {
     name: String,
-    /// The name of each direct dependency, and its kind: normal, build or dev.
+    /// Name and kind (normal, build or dev) of each direct dependency.
     uses: Vec<(String, String)>,
 }
 
-/// Checks the table against cargo's view of the workspace.
+/// Checks the table against cargo's data of the workspace.
 ///
-/// With `--surface` it prints instead which public items nothing outside of their crate uses.
+/// With `--surface` it instead prints the public items that no code outside their crate uses.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     match args {
         [] => {}
@@ -245,7 +245,7 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ta
     }
     let host = capture(&mut workspace.cargo("-vV"))?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-    // Without the platform cargo would fetch what only other ones need.
+    // Without the platform, cargo would fetch dependencies of other platforms.
     let mut all = workspace.cargo("metadata --format-version 1 --all-features --filter-platform");
     let all = capture(all.arg(host))?;
     let all: Value = serde_json::from_str(&all)
@@ -276,11 +276,11 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ta
     }
     match violations.len() {
         0 => Ok(()),
-        count => Err(TaskError::Failed(format!("{count} edges against the layers"))),
+        count => Err(TaskError::Failed(format!("{count} violations of the layers"))),
     }
 }
 
-/// Prints how many public items each library has, and those that nothing outside of it uses.
+/// Prints the number of public items of each library, and those that no code outside it uses.
 fn print_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut files = Vec::new();
     for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
@@ -302,7 +302,7 @@ fn print_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     Ok(())
 }
 
-/// Draws which member uses which, those that use nothing first.
+/// Formats the graph of the members, those without dependencies first.
 fn graph(table: &[LayerRule], members: &[Member]) -> String {
     let is_row = |name: &str| table.iter().any(|row| row.member == name);
     let widest = table.iter().map(|row| row.member.len()).max().unwrap_or_default();
@@ -324,7 +324,7 @@ fn folders(metadata: &Value) -> Vec<String> {
     manifests.filter_map(|path| path.strip_suffix("/Cargo.toml")).map(str::to_owned).collect()
 }
 
-/// Reads all Rust and Markdown files beneath a folder, each with its path there.
+/// Reads all Rust and Markdown files in a folder, each with its relative path.
 fn sources(
     folder: &Path,
     before: &str,
@@ -344,7 +344,7 @@ fn sources(
     Ok(())
 }
 
-/// Lists every violation of the table, each with the path that leads to it.
+/// Lists every violation of the table, each with its dependency path.
 ///
 /// `closures` and `whole` are outputs of `cargo tree --prefix depth`: for each member with a
 /// `never`, and for the workspace with all features.
@@ -384,7 +384,7 @@ fn forbidden_edges(row: &LayerRule, member: &Member, members: &[Member]) -> Vec<
 }
 
 fn forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
-    // A crate is shown once for each that uses it; the first way to it will do.
+    // A crate is listed once per dependent crate; the first path is enough.
     let mut seen = BTreeSet::new();
     packages(tree)
         .into_iter()
@@ -393,7 +393,7 @@ fn forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
         .collect()
 }
 
-/// Tells how many crates a member brings along, and whether that is too many.
+/// Returns a line with the number of crates of a member, and a violation if it is too large.
 fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<String>) {
     let CrateCountLimit { member, features, crates: most } = bound;
     let found: BTreeSet<_> =
@@ -405,7 +405,7 @@ fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<Str
     (line, violation)
 }
 
-/// Maps each package by its name and version to the Rust that it needs.
+/// Maps each package, by name and version, to its `rust-version`.
 fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let needs = packages.filter_map(|package| {
@@ -415,7 +415,7 @@ fn rust_versions(metadata: &Value) -> BTreeMap<(&str, &str), &str> {
     needs.collect()
 }
 
-/// Lists what of a tree needs a newer Rust than its root.
+/// Lists the packages of a tree that need a newer Rust than its root.
 fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>) -> Vec<String> {
     let number = |text: &str| -> [u32; 3] {
         let mut parts = text.split('.').map(|part| part.parse().unwrap_or_default());
@@ -452,11 +452,11 @@ fn check_single_version(name: &str, whole: &str) -> Vec<String> {
 struct Package<'a> {
     name: &'a str,
     version: &'a str,
-    /// The way from the root of the tree to it: `a → b → c`.
+    /// The path from the root of the tree: `a → b → c`.
     path: String,
 }
 
-/// Reads `cargo tree --prefix depth`, whose lines look like `2serde v1.0.0 (*)`.
+/// Parses `cargo tree --prefix depth`, whose lines look like `2serde v1.0.0 (*)`.
 fn packages(tree: &str) -> Vec<Package<'_>> {
     let mut path: Vec<&str> = Vec::new();
     let mut found = Vec::new();

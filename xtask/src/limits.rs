@@ -1,4 +1,4 @@
-//! `limits`: the page of the book that lists every bound, made from the `limits.rs` of each crate.
+//! `limits`: generates the page of the book that lists every bound from the crates' `limits.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,14 +38,14 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskR
     Ok(())
 }
 
-/// Returns the page's path if it is not what [`run`] would write.
+/// Returns the page's path if it differs from the output of [`run`].
 pub(crate) fn outdated_page(root: &Path) -> Result<Option<&'static str>, TaskError> {
     let crates = crates(root)?;
     let written = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
     Ok((!crates.is_empty() && written != page(&crates)).then_some(PAGE))
 }
 
-/// Reads the bounds of each crate that has some, by the crate's name.
+/// Reads the bounds of all crates that have some, by crate name.
 fn crates(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
@@ -63,7 +63,7 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError
     Ok(found)
 }
 
-/// Reads every `limits.rs` beneath a folder, the outer ones first.
+/// Reads every `limits.rs` in a folder, outer ones first.
 fn collect_limits_files(folder: &Path, texts: &mut Vec<String>) -> Result<(), TaskError> {
     let own = folder.join("limits.rs");
     if own.is_file() {
@@ -80,7 +80,7 @@ fn read(path: &Path) -> Result<String, TaskError> {
         .map_err(|error| TaskError::Failed(format!("{}: {error}", path.display())))
 }
 
-/// Reads the constants of one file.
+/// Parses the constants of one file.
 fn bounds(text: &str) -> Vec<LimitConstant> {
     let (mut group, mut doc) = (String::new(), String::new());
     let mut found = Vec::new();
@@ -137,7 +137,7 @@ fn page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
     page
 }
 
-/// Returns a doc comment for a cell of a table, without the targets of its links.
+/// Formats a doc comment as a table cell, without the targets of its links.
 fn doc_cell(doc: &str) -> String {
     let mut text = String::new();
     let mut rest = doc;
@@ -150,7 +150,7 @@ fn doc_cell(doc: &str) -> String {
     (text + rest).replace('|', "\\|")
 }
 
-/// Returns a value in the unit that a reader wants; one that cannot be computed, as it is written.
+/// Formats a value with a readable unit; verbatim if it cannot be evaluated.
 fn value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> String {
     let verbatim = || format!("`{}`", bound.value);
     let written = &*bound.value;
@@ -185,7 +185,7 @@ fn bytes(number: u64) -> String {
     }
 }
 
-/// Writes a number with a comma between each three digits.
+/// Formats a number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let at = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
@@ -194,9 +194,9 @@ fn grouped(number: u64) -> String {
     })
 }
 
-/// Computes sums, products and shifts of numbers and constants, as far as the files use them.
+/// Evaluates sums, products and shifts of numbers and constants, as far as the files use them.
 fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
-    // What the tests have instead is no limit of the program.
+    // The value for tests is not a limit of the program.
     let released = expression.rsplit_once("else {").map(|(_, rest)| rest.trim_matches([' ', '}']));
     let expression = released.unwrap_or(expression);
     let expression = expression.strip_suffix(" as u64").unwrap_or(expression).trim();
@@ -223,7 +223,7 @@ fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
     number.or_else(|| evaluate(values.get(expression).filter(|it| **it != expression)?, values))
 }
 
-/// Splits at the last operator of this kind that stands outside of parentheses.
+/// Splits at the last operator of this kind outside of parentheses.
 fn split<'a>(expression: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
     let is_outside = |at: &usize| {
         let before = &expression[..*at];

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's own commands, from `ci` to the acceptance checks.
 //!
-//! It knows the workspace from outside only: it runs cargo, git and the built binaries, and uses
-//! no crate of the workspace, so that it builds in seconds and judges all of them alike.
+//! It runs cargo, git and the built binaries, and uses no crate of the workspace. It therefore
+//! builds in seconds, and checks all crates in the same way.
 
 mod accept;
 mod cargo;
@@ -25,21 +25,21 @@ use step::Step;
 use ui::Ui;
 use workspace::Workspace;
 
-/// What `ci` runs, in this order: the quick and telling first, the tests last, so that the last
-/// lines a test runner prints are those of the tests.
+/// Steps of `ci`, in this order: fast and informative ones first, the tests last, so that the last
+/// lines of the output are those of the tests.
 const STEPS: [Step; 7] = [
     Step { name: "fmt", args: "", what: "check the formatting", run: cargo::fmt },
     Step {
         name: "layers",
         args: "[--surface]",
-        what: "check who may depend on whom; or print the public items that nobody uses",
+        what: "check dependencies between crates; or print unused public items",
         run: layers::run,
     },
-    Step { name: "tidy", args: "", what: "check what no compiler checks", run: tidy::run },
+    Step { name: "tidy", args: "", what: "check rules that no compiler checks", run: tidy::run },
     Step {
         name: "clippy",
         args: "",
-        what: "lint all; check the libraries alone",
+        what: "lint everything; check each library alone",
         run: cargo::clippy,
     },
     Step { name: "doc", args: "", what: "build the docs, warnings denied", run: cargo::doc },
@@ -52,12 +52,12 @@ const STEPS: [Step; 7] = [
     Step {
         name: "test",
         args: "[ARGS..]",
-        what: "run every test; with ARGS, those the runner picks by them (and no doc tests)",
+        what: "run all tests; with ARGS, those that the runner selects (no doc tests)",
         run: cargo::test,
     },
 ];
 
-/// The commands beside the steps; `help` is answered before these.
+/// Commands other than the steps; `help` is handled before these.
 const COMMANDS: [Step; 6] = [
     Step {
         name: "ci",
@@ -68,26 +68,26 @@ const COMMANDS: [Step; 6] = [
     Step {
         name: "demo",
         args: "[PATH]",
-        what: "show a session of callboard in PATH",
+        what: "run a demo session of callboard in PATH",
         run: demo::run,
     },
-    Step { name: "limits", args: "", what: "write the page of all limits", run: limits::run },
+    Step { name: "limits", args: "", what: "regenerate the page of all limits", run: limits::run },
     Step {
         name: "picture",
         args: "",
-        what: "draw the picture of the README, by a turn of callboard",
+        what: "regenerate the picture of the README from a turn of callboard",
         run: picture::run,
     },
     Step {
         name: "accept",
         args: "NAME|all [--n N] [--seed S]",
-        what: "measure what is promised, one JSON line a row",
+        what: "measure the promises, one JSON line per row",
         run: accept::run,
     },
     Step {
         name: "bench",
         args: "NAME [--n N]",
-        what: "measure CPU time, one JSON line a row",
+        what: "measure CPU time, one JSON line per row",
         run: accept::bench,
     },
 ];

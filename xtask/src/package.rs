@@ -1,9 +1,9 @@
-//! `package`: packages every published crate, and checks each as one who depends on it gets it.
+//! `package`: packages every published crate, and checks each as a dependent crate receives it.
 //!
-//! Cargo's own verification would do, but of packages that depend on one another it sees an old
-//! state: it takes the unpacked sources and the build of the run before for those of this one, as
-//! the version is the same. It also builds every dependency anew. So the packages are unpacked
-//! into a workspace of their own, which shares the target folder.
+//! Cargo's own verification is not enough for packages that depend on each other. As the version is
+//! the same, it uses the unpacked sources and the build of the previous run. It also rebuilds every
+//! dependency. The packages are therefore unpacked into a separate workspace, which shares the
+//! target folder.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ struct Published {
 }
 
 impl Published {
-    /// The name of the folder in its package, and of the package up to `.crate`.
+    /// Returns the name of the folder in its package, and of the package without `.crate`.
     fn folder(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
@@ -40,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskRe
         .map_err(|error| TaskError::Failed(format!("{}: {error}", unpacked.display())))?;
     for one in &all {
         let mut tar = Command::new("tar");
-        // With today's time on each file: cargo tells changes by it.
+        // With the current time on each file: cargo detects changes by it.
         tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.folder())));
         process::run(tar.current_dir(&unpacked))?;
     }
@@ -65,7 +65,7 @@ fn published(metadata: &Value) -> Vec<Published> {
         .collect()
 }
 
-/// Makes the folder anew, with a workspace manifest and the versions of the real one.
+/// Recreates the folder, with a workspace manifest and the lock file of the real workspace.
 fn recreate_folder(folder: &Path, all: &[Published], root: &Path) -> std::io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -75,9 +75,9 @@ fn recreate_folder(folder: &Path, all: &[Published], root: &Path) -> std::io::Re
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map(drop)
 }
 
-/// A workspace in which each crate uses the packages of the others.
+/// Returns the manifest of a workspace in which each crate uses the packages of the others.
 ///
-/// The profile is that of the real one, without which no build would be shared.
+/// The profile is that of the real one; otherwise no build would be shared.
 fn manifest(all: &[Published]) -> String {
     let folders: Vec<_> = all.iter().map(Published::folder).collect();
     let patches = all.iter().zip(&folders);

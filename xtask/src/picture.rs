@@ -1,10 +1,10 @@
-//! `picture`: draws the picture of the README anew.
+//! `picture`: regenerates the picture of the README.
 
 use crate::process::{self, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// Runs the test that holds the picture to what is printed, in the mode in which it writes it.
+/// Runs the test that compares the picture with the real output, in the mode that writes it.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
     // `--workspace`, as in the `test` step: nothing is built twice.
     let mut test = workspace.cargo("test --workspace --all-features --test it picture::");

@@ -1,24 +1,24 @@
-//! Running other programs, and the reasons for which a command stops.
+//! Running other programs, and the reasons for which a command fails.
 
 use std::io::{self, Write as _};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
-/// What a command comes to.
+/// Result of a command.
 pub(crate) type TaskResult = Result<(), TaskError>;
 
-/// Why a command ends before its end.
+/// Reasons why a command fails.
 #[derive(Debug)]
 pub(crate) enum TaskError {
-    /// A check says no, or a program failed: exit code 1.
+    /// A check or a program failed: exit code 1.
     Failed(String),
-    /// The command line makes no sense: exit code 2.
+    /// The command line is invalid: exit code 2.
     Usage(String),
-    /// A program that speaks for itself ended with this code, which is passed on.
+    /// A program that reports its own errors exited with this code, which is passed on.
     Exit(u8),
 }
 
 impl TaskError {
-    /// Says what a person is to be told, if anything.
+    /// Returns the message for the user, if there is one.
     pub(crate) fn why(&self) -> Option<&str> {
         match self {
             Self::Failed(why) | Self::Usage(why) => Some(why),
@@ -35,13 +35,13 @@ impl TaskError {
     }
 }
 
-/// Runs a program on our own streams and expects it to succeed.
+/// Runs a program with inherited streams and expects it to succeed.
 pub(crate) fn run(command: &mut Command) -> TaskResult {
     let status = command.status();
     expect_success(command, status)
 }
 
-/// Runs a program on our own streams and passes its exit code on, 1 where a signal ended it.
+/// Runs a program with inherited streams and passes its exit code on, 1 if a signal ended it.
 pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
     let status = command.status().map_err(|error| cannot_run(command, &error))?;
     match status.code() {
@@ -50,7 +50,7 @@ pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
     }
 }
 
-/// Runs a program that is expected to succeed and returns its stdout; its stderr stays ours.
+/// Runs a program that is expected to succeed and returns its stdout; stderr is inherited.
 pub(crate) fn capture(command: &mut Command) -> Result<String, TaskError> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|error| cannot_run(command, &error))?;
@@ -59,7 +59,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String, TaskError> {
         .map_err(|error| TaskError::Failed(format!("`{}`: {error}", command_text(command))))
 }
 
-/// Runs a program, passes its stdout on to stderr, and returns it with how the program ended.
+/// Runs a program, copies its stdout to stderr, and returns its exit status and its stdout.
 pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), TaskError> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| cannot_run(command, &error))?;
@@ -67,12 +67,12 @@ pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), TaskErr
     Ok((output.status, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// A running program, which is ended when this is dropped.
+/// A running program, killed on drop.
 pub(crate) struct KillOnDrop(pub(crate) Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // It may be gone already; either way nothing of it stays.
+        // It may have exited already; it is reaped in either case.
         self.0.kill().ok();
         self.0.wait().ok();
     }
@@ -92,7 +92,7 @@ fn cannot_run(command: &Command, error: &io::Error) -> TaskError {
     TaskError::Failed(format!("cannot run `{}`: {error}", command_text(command)))
 }
 
-/// The command line, for a person to read.
+/// Returns the command line, for display.
 fn command_text(command: &Command) -> String {
     let program = command.get_program().display().to_string();
     command.get_args().fold(program, |line, arg| line + " " + &arg.display().to_string())

@@ -1,6 +1,6 @@
-//! Steps: what a command is made of, its timing, and the order in which `ci` runs them.
+//! Steps: the parts of a command, their timing, and the order in which `ci` runs them.
 //!
-//! A step knows nothing of those before and after it; each can be run alone.
+//! Steps are independent; each can be run alone.
 
 use std::time::Instant;
 
@@ -8,17 +8,17 @@ use crate::process::{TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// One command, with what `help` says of it.
+/// One command, with its line in `help`.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// The arguments it takes, for `help`; empty if it takes none.
+    /// The arguments it accepts, for `help`; empty if it accepts none.
     pub(crate) args: &'static str,
-    /// What it does, in half a line.
+    /// A short description.
     pub(crate) what: &'static str,
     pub(crate) run: fn(&Workspace, &mut Ui<'_>, &[String]) -> TaskResult,
 }
 
-/// Runs one step between two lines that name it, and returns the seconds it took.
+/// Runs one step between two lines with its name, and returns its duration in seconds.
 pub(crate) fn run(
     step: &Step,
     workspace: &Workspace,
@@ -35,7 +35,7 @@ pub(crate) fn run(
     outcome.map(|()| seconds)
 }
 
-/// Runs the steps in order, up to the first that fails, and closes with a table of seconds.
+/// Runs the steps in order, up to the first that fails, and prints a table of durations.
 pub(crate) fn run_all(steps: &[Step], workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut table = Vec::new();
     for step in steps {

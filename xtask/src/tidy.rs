@@ -1,8 +1,7 @@
-//! `tidy`: the habits of this repository that no compiler and no linter checks.
+//! `tidy`: rules of this repository that no compiler and no linter checks.
 //!
-//! Every rule is a function over one file's path and text and knows nothing of the disk; only
-//! [`run`] asks git for the files and reads them. What a rule looks for is written here in two
-//! halves, so that this file passes its own check.
+//! Every rule is a function of one file's path and text; only [`run`] lists and reads the files.
+//! Forbidden words are written here in two halves, so that this file passes its own check.
 
 mod links;
 mod manifest;
@@ -17,7 +16,7 @@ use crate::process::{TaskError, TaskResult, capture};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// A place that breaks a rule, and what to do there.
+/// A violation of a rule, and how to fix it.
 struct Violation {
     path: String,
     /// Counted from 1.
@@ -26,7 +25,7 @@ struct Violation {
     level: ViolationLevel,
 }
 
-/// Whether a violation stops the step.
+/// Whether a violation fails the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ViolationLevel {
     Error,
@@ -43,7 +42,7 @@ impl Display for Violation {
     }
 }
 
-/// A file as the rules see it.
+/// A file as input of the rules.
 struct File<'a> {
     path: &'a str,
     text: &'a str,
@@ -59,7 +58,7 @@ impl<'a> File<'a> {
         Self { path, text, lines }
     }
 
-    /// Reports at a line, counted from 0 as `lines` is.
+    /// Reports an error at a line, counted from 0 as `lines` is.
     fn error_at(&self, index: usize, what: impl Into<String>) -> Violation {
         self.violation_at(index, what, ViolationLevel::Error)
     }
@@ -74,15 +73,15 @@ impl<'a> File<'a> {
     }
 }
 
-/// One rule: everything in the file that breaks it.
+/// One rule: returns all of its violations in a file.
 type Rule = fn(&File<'_>) -> Vec<Violation>;
 
-/// Checks every file that git tracks, or would if it were added.
+/// Checks every file that git tracks, or that would be tracked if it were added.
 pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
     let mut git = std::process::Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = capture(git.current_dir(&workspace.root))?;
-    // A file that was removed but is still tracked is not there to be checked.
+    // A removed file may still be tracked, but cannot be checked.
     let is_file = |path: &&str| workspace.root.join(path).is_file();
     let paths: Vec<&str> = listed.split_terminator('\0').filter(is_file).collect();
     let mut found = check_tree(&paths);
@@ -108,11 +107,11 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskR
     }
     match found.iter().filter(|violation| violation.level == ViolationLevel::Error).count() {
         0 => Ok(()),
-        count => Err(TaskError::Failed(format!("{count} untidy places"))),
+        count => Err(TaskError::Failed(format!("{count} violations"))),
     }
 }
 
-/// Checks that no document is missing.
+/// Checks that no required document is missing.
 fn check_tree(paths: &[&str]) -> Vec<Violation> {
     let members = paths.iter().filter_map(|path| path.strip_suffix("Cargo.toml"));
     let readmes = members.map(|folder| format!("{folder}README.md"));
@@ -141,7 +140,7 @@ fn check_file(path: &str, text: &str) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    /// Checks one file and compares the lines and the beginnings of what is said of them.
+    /// Checks one file and compares the lines and the beginnings of the messages.
     #[track_caller]
     pub(super) fn check(path: &str, text: &str, expected: &[(usize, &str)]) {
         let found = check_file(path, text);
@@ -195,7 +194,7 @@ mod tests {
 
         fs::write(root.join("new.rs"), "fn a() {}\n").unwrap();
         let stop = run(&workspace, &mut Ui::new(&mut out), &[]).unwrap_err();
-        assert_eq!(stop.why(), Some("1 untidy places"));
+        assert_eq!(stop.why(), Some("1 violations"));
         assert!(String::from_utf8(out).unwrap().starts_with("new.rs:1: "));
     }
 }

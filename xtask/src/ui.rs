@@ -1,11 +1,11 @@
-//! The one place that writes for a person to read: results to stdout, remarks to stderr.
+//! Output for the user: results to stdout, remarks to stderr.
 
 use std::fmt::Display;
 use std::io::Write;
 
 /// Writes whole lines.
 ///
-/// A reader that went away is no reason to stop a check, so failed writes are dropped.
+/// A closed pipe is no reason to stop a check, so failed writes are ignored.
 pub(crate) struct Ui<'a> {
     out: &'a mut dyn Write,
 }
@@ -20,7 +20,7 @@ impl<'a> Ui<'a> {
         writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }
 
-    /// Writes one remark to stderr, where it is not in the way of a result that is parsed.
+    /// Writes one remark to stderr, separate from results that are parsed.
     pub(crate) fn note(&self, text: impl Display) {
         writeln!(std::io::stderr(), "{text}").ok();
     }

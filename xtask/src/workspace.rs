@@ -1,4 +1,4 @@
-//! Where the workspace lies and what cargo says of its members.
+//! The location of the workspace, and cargo's metadata of its members.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::process::{self, TaskError};
 
-/// The workspace this xtask belongs to.
+/// The workspace of this xtask.
 pub(crate) struct Workspace {
     /// The folder of the root manifest.
     pub(crate) root: PathBuf,
-    /// Where cargo puts what it builds.
+    /// The target folder of cargo.
     pub(crate) target: PathBuf,
-    /// `cargo metadata --no-deps`: the members and what their manifests say.
+    /// Output of `cargo metadata --no-deps`: the members and their manifests.
     pub(crate) metadata: Value,
 }
 
@@ -23,7 +23,7 @@ impl Workspace {
     pub(crate) fn load() -> Result<Self, TaskError> {
         let mut command = Command::new(cargo_program());
         command.args(["metadata", "--format-version", "1", "--no-deps"]);
-        // Set by `cargo run`, whatever folder the alias was called in.
+        // Set by `cargo run`, independent of the current folder.
         if let Some(own) = env::var_os("CARGO_MANIFEST_DIR") {
             command.current_dir(own);
         }
@@ -34,7 +34,7 @@ impl Workspace {
         Ok(Self { root: path("workspace_root"), target: path("target_directory"), metadata })
     }
 
-    /// Starts a cargo command line, given as words parted by spaces, in the root.
+    /// Returns a cargo command in the root folder, with space-separated words as its arguments.
     pub(crate) fn cargo(&self, words: &str) -> Command {
         let mut command = Command::new(cargo_program());
         command.args(words.split_whitespace()).current_dir(&self.root);
@@ -42,7 +42,7 @@ impl Workspace {
     }
 }
 
-/// The cargo that runs us, so that every step uses one toolchain.
+/// Returns the path of the cargo that runs us, so that every step uses one toolchain.
 fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

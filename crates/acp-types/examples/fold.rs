@@ -1,7 +1,8 @@
-//! Judges what an ACP v1 agent sent in one session: JSON-RPC messages on stdin, one a line.
+//! Checks the messages that an ACP v1 agent sent in one session: JSON-RPC on stdin, one message per
+//! line.
 //!
-//! `cargo run -p acp-types --example fold < transcript.jsonl`. It prints what a client would hold
-//! at the end and every broken rule of order, and fails if there is one.
+//! Run it with `cargo run -p acp-types --example fold < transcript.jsonl`. It prints the calls that
+//! a client would hold at the end and every broken rule of order. It fails if a rule is broken.
 
 use std::error::Error;
 use std::io::{self, BufRead as _, Write as _};

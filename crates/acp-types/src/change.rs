@@ -1,6 +1,4 @@
-//! A change of one file: what was there, what is there now, and the hunks between them.
-//!
-//! It finds no differences itself; whoever made the change knows them.
+//! A change of one file: its operation, its text before and after, and the hunks between them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,63 +9,63 @@ use serde::{Deserialize, Serialize};
 use crate::limits::HUNK_JSON_OVERHEAD_BYTES;
 use crate::{json, path};
 
-/// What git writes behind a line that has no line end.
+/// The line that git writes after a line without a newline.
 const NO_NEWLINE_MARKER: &str = "\\ No newline at end of file";
 
-/// A change of one file, as the tool that made it knows it.
+/// A change of one file, as reported by the tool that made it.
 ///
-/// Small changes carry both whole texts, large ones the hunks only. A change of a binary file
+/// Small changes carry both whole texts, large ones only the hunks. A change of a binary file
 /// carries neither.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
-    /// What was done.
+    /// The kind of change.
     pub operation: Operation,
-    /// The absolute path of the file, after the change.
+    /// Absolute path of the file after the change.
     #[serde(with = "path::as_text")]
     pub path: PathBuf,
-    /// The whole text before, where it is kept.
+    /// Whole text before the change, if it is kept.
     pub old_text: Option<String>,
-    /// The whole text after, where it is kept.
+    /// Whole text after the change, if it is kept.
     pub new_text: Option<String>,
-    /// The changed places with their context, in the order of the file.
+    /// The changed regions with their context, in file order.
     pub hunks: Vec<Hunk>,
-    /// How many lines come and go that no hunk lists, because there are too many of them.
+    /// Added and removed lines that no hunk lists because there are too many of them.
     #[serde(default)]
     pub unlisted: (usize, usize),
-    /// The sentence that people read where it has neither texts nor hunks, in their language; an
-    /// English one if there is none.
+    /// Sentence shown to people when there are neither texts nor hunks, in their language. An
+    /// English default is used if it is `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentence: Option<String>,
 }
 
-/// What was done to a file; the set of draft v2
+/// The kind of change of a file; the set of draft v2
 /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Operation {
-    /// It was not there before.
+    /// The file did not exist before.
     Add,
-    /// It has other bytes now.
+    /// The content of the file changed.
     Modify,
-    /// It is gone.
+    /// The file was deleted.
     Delete,
-    /// It lay elsewhere before.
+    /// The file was moved.
     Move {
-        /// The absolute path before.
+        /// Absolute path before the move.
         #[serde(with = "path::as_text")]
         from: PathBuf,
     },
-    /// It was made from another file, which still is there.
+    /// The file was copied from another file, which still exists.
     Copy {
-        /// The absolute path of the other file.
+        /// Absolute path of the other file.
         #[serde(with = "path::as_text")]
         from: PathBuf,
     },
 }
 
 impl Operation {
-    /// Returns the word for it on the wire.
+    /// Returns the name of the operation on the wire.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -80,40 +78,40 @@ impl Operation {
     }
 }
 
-/// One changed place of a file with its context.
+/// One changed region of a file with its context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hunk {
-    /// The line before the change where it begins, from 1; 0 if the file had no line.
+    /// First line of the hunk before the change, from 1; 0 if the file had no lines.
     pub old_start: u32,
-    /// The line after the change where it begins, from 1; 0 if the file has no line.
+    /// First line of the hunk after the change, from 1; 0 if the file has no lines.
     pub new_start: u32,
-    /// Its lines, context included.
+    /// The lines, including context.
     pub lines: Vec<HunkLine>,
 }
 
 /// One line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HunkLine {
-    /// Whether it stays, goes or comes.
+    /// Whether the line is kept, removed or added.
     pub tag: LineTag,
-    /// The line with its line end, if it has one.
+    /// The line, including its line ending if it has one.
     pub text: String,
 }
 
-/// Whether a line of a hunk stays, goes or comes.
+/// Whether a line of a hunk is kept, removed or added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineTag {
-    /// It is context.
+    /// The line is unchanged context.
     Context,
-    /// It is removed.
+    /// The line is removed.
     Removed,
-    /// It is added.
+    /// The line is added.
     Added,
 }
 
 impl FileChange {
-    /// Makes a change without texts and hunks.
+    /// Creates a change without texts and hunks.
     #[must_use]
     pub fn new(operation: Operation, path: impl Into<PathBuf>) -> Self {
         let (old_text, new_text) = (None, None);
@@ -122,18 +120,18 @@ impl FileChange {
         Self { operation, path: path.into(), old_text, new_text, hunks, unlisted, sentence }
     }
 
-    /// Returns the bytes of its texts, or of its hunks where it has no texts.
+    /// Returns the size of the texts in bytes, or of the hunks if there are no texts.
     pub(crate) fn byte_len(&self) -> usize {
         let whole = self.old_text.as_ref().map_or(0, String::len)
             + self.new_text.as_ref().map_or(0, String::len);
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
     }
 
-    /// Returns the bytes that its texts take in a message at most, whole or as hunks.
+    /// Returns an upper bound of the serialised bytes of the texts in a message, whole or as hunks.
     #[must_use]
     pub fn json_len(&self) -> usize {
         let frame = self.hunk_overhead_json_len();
-        // As one hunk in draft v2, each line of a text has a sign.
+        // Draft v2 sends a text as one hunk, in which each line has a sign.
         let text = |text: &String| frame + json::escaped_string_len(text) + text.lines().count();
         let hunk = |hunk: &Hunk| {
             let lines = hunk.lines.iter().map(|line| line_json_len(line.tag, &line.text));
@@ -143,7 +141,8 @@ impl FileChange {
         whole.sum::<usize>().max(self.hunks.iter().map(hunk).sum())
     }
 
-    /// The bytes that a hunk takes beside its lines at most: a whole diff in v1.
+    /// Returns an upper bound of the bytes of a hunk besides its lines. In v1 a hunk is a whole
+    /// diff.
     pub(crate) fn hunk_overhead_json_len(&self) -> usize {
         let from = match &self.operation {
             Operation::Move { from } | Operation::Copy { from } => Some(from),
@@ -153,12 +152,13 @@ impl FileChange {
         HUNK_JSON_OVERHEAD_BYTES + path(&self.path) + from.map_or(0, path)
     }
 
-    /// The bytes that it takes beside them at most: in v1 a note, in draft v2 each path six times.
+    /// Returns an upper bound of the bytes besides the hunks: a note in v1, each path six times in
+    /// draft v2.
     pub(crate) fn overhead_json_len(&self) -> usize {
         6 * self.hunk_overhead_json_len()
     }
 
-    /// Returns how many lines come and go, as far as the hunks or the texts tell.
+    /// Returns the number of added and removed lines, as far as the hunks or the texts show them.
     #[must_use]
     pub fn line_counts(&self) -> (usize, usize) {
         let (added, removed) = self.unlisted;
@@ -206,20 +206,20 @@ impl FileChange {
         }
     }
 
-    /// Returns how many lines that come and that go `shown`, a part of this change, leaves out.
+    /// Returns how many added and removed lines are missing in `shown`, a part of this change.
     pub(crate) fn omitted_line_counts(&self, shown: &Self) -> (usize, usize) {
         let ((added, removed), (shown_added, shown_removed)) =
             (self.line_counts(), shown.line_counts());
         (added.saturating_sub(shown_added), removed.saturating_sub(shown_removed))
     }
 
-    /// Returns the first line of each hunk that changes, after the change, from 1.
+    /// Returns the first changed line of each hunk, as a line number after the change, from 1.
     pub fn changed_lines(&self) -> impl Iterator<Item = u32> {
         self.hunks.iter().map(Hunk::first_changed_line)
     }
 
-    /// Returns the change as one `diff --git` section, with absolute paths and no `a/`, `b/`
-    /// prefixes, as draft v2 has it
+    /// Returns the change as one `diff --git` section with absolute paths and without the prefixes
+    /// `a/` and `b/`, as draft v2 defines it
     /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#diffs>).
     #[must_use]
     pub fn git_patch(&self) -> String {
@@ -251,7 +251,7 @@ impl FileChange {
         patch
     }
 
-    /// Returns the hunks, or one that replaces the whole old text by the whole new text.
+    /// Returns the hunks, or one hunk that replaces the whole old text by the whole new text.
     fn hunks_or_whole_file(&self) -> Vec<Hunk> {
         if !self.hunks.is_empty() || self.old_text == self.new_text {
             return self.hunks.clone();
@@ -273,19 +273,19 @@ impl FileChange {
 }
 
 impl Hunk {
-    /// Returns the lines that were there, context included.
+    /// Returns the lines before the change, including context.
     #[must_use]
     pub fn old_text(&self) -> String {
         self.text_without_tag(LineTag::Added)
     }
 
-    /// Returns the lines that are there now, context included.
+    /// Returns the lines after the change, including context.
     #[must_use]
     pub fn new_text(&self) -> String {
         self.text_without_tag(LineTag::Removed)
     }
 
-    /// Returns the bytes of its lines.
+    /// Returns the size of the lines in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         self.lines.iter().map(|line| line.text.len()).sum()
     }
@@ -323,15 +323,15 @@ impl Hunk {
     }
 }
 
-/// The bytes that a line of a hunk takes at most: in v1, context is in both texts; in draft v2, a line has
-/// a sign and one without an end a note.
+/// Returns an upper bound of the bytes of a hunk's line. In v1, context is part of both texts. In
+/// draft v2, a line has a sign, and a line without a line ending has a note.
 pub(crate) fn line_json_len(tag: LineTag, text: &str) -> usize {
     let note = if text.ends_with('\n') { 0 } else { NO_NEWLINE_MARKER.len() + "\\n\\\\n".len() };
     let len = "+".len() + json::escaped_string_len(text) + note;
     if tag == LineTag::Context { 2 * len } else { len }
 }
 
-/// Quotes a path as git does when it holds a quote, a backslash, a control character or a byte
+/// Quotes a path as git does if it contains a quote, a backslash, a control character or a byte
 /// that is not UTF-8.
 fn git_quoted_path(path: &Path) -> String {
     let is_plain =

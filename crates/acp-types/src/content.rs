@@ -1,4 +1,4 @@
-//! One item of what a call shows: a block, a file change or a terminal by its id; an image.
+//! Items of a call's content: blocks, file changes, terminals and images.
 
 use callboard_text::code_fence;
 use serde::{Deserialize, Serialize};
@@ -13,27 +13,27 @@ use crate::{ContentBlock, FileChange, TerminalId, json};
 pub enum Content {
     /// Text, image, audio, resource or link.
     Block(ContentBlock),
-    /// A change of one file, with what was there and what is there now.
+    /// A change of one file.
     Change(FileChange),
-    /// A terminal, whose own document says what it shows.
+    /// The id of a terminal. Its output is in the terminal's document.
     Terminal(TerminalId),
 }
 
 impl Content {
-    /// Makes a text block.
+    /// Creates a text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Block(ContentBlock::from(text.into()))
     }
 
-    /// Makes a text block with `text` fenced as code of `language`, so that no client renders it
+    /// Creates a text block with `text` in a code fence of `language`, so that no client renders it
     /// as Markdown.
     #[must_use]
     pub fn code(language: &str, text: &str) -> Self {
         Self::text(code_fence(language, text))
     }
 
-    /// Returns the image that it is, if it is one.
+    /// Returns the image if this is an image block.
     #[must_use]
     pub fn to_image(&self) -> Option<Image> {
         match self {
@@ -44,7 +44,7 @@ impl Content {
         }
     }
 
-    /// Returns about how many bytes this item takes in a message.
+    /// Returns the approximate size of this item in a message, in bytes.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match self {
@@ -58,18 +58,18 @@ impl Content {
     }
 }
 
-/// An image, as clients show it and models see it.
+/// An image for clients and models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Image {
-    /// Its media type: `image/png`.
+    /// Media type, e.g. `image/png`.
     pub media_type: String,
-    /// Its bytes, in Base64.
+    /// The bytes of the image in Base64.
     pub data: String,
 }
 
 impl Image {
-    /// Makes an image of its bytes in Base64.
+    /// Creates an image from its bytes in Base64.
     #[must_use]
     pub fn new(media_type: impl Into<String>, data: impl Into<String>) -> Self {
         Self { media_type: media_type.into(), data: data.into() }

@@ -1,5 +1,5 @@
-//! Finds the change of a file: its hunks, from two texts or from what was replaced, and those of them
-//! that fit into a message.
+//! Computes the hunks of a file change from two texts or from edits, and shortens them to fit a
+//! message.
 
 mod edit_hunks;
 mod hunk_builder;
@@ -17,20 +17,20 @@ use self::hunk_builder::HunkBuilder;
 #[cfg(feature = "diff")]
 pub use self::minimal::diff_texts;
 
-/// Lines that stay, shown on each side of a change, as most tools do.
+/// Unchanged lines on each side of a change, as in most diff tools.
 const CONTEXT_LINES: usize = 3;
 
-/// A part of a text that is replaced.
+/// A replaced part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextEdit {
-    /// The replaced bytes, in the text before any change.
+    /// Replaced bytes, as a range of the original text.
     pub old: Range<usize>,
-    /// What stands there now.
+    /// The replacement text.
     pub new: String,
 }
 
-/// Makes the change of a file from what was replaced in it, however large it is, without a search
-/// for differences. `new` is `old` with all `splices` replaced.
+/// Creates the change of a file from its edits, without a search for differences, for texts of any
+/// size. `new` must be `old` with all `splices` replaced.
 #[must_use]
 pub fn change_from_edits(
     path: impl Into<PathBuf>,
@@ -43,25 +43,25 @@ pub fn change_from_edits(
     change_with_hunks(path, Operation::Modify, old, new, listed)
 }
 
-/// Shortens a change to `max` bytes of JSON: to the first of its hunks, and a count of the lines that
-/// they leave out. Returns nothing where all of it fits.
+/// Shortens a change to `max` bytes of JSON: its first hunks, and a count of the omitted lines.
+/// Returns `None` if the whole change fits.
 ///
-/// Whole texts that do not fit become hunks. If there are none, they are found without a search: lines
-/// that occur once in both texts stay where their order allows it. The smallest difference has to
-/// be looked for before, by `diff::change` (feature `diff`).
+/// Whole texts that do not fit are replaced by hunks. If there are no hunks yet, they are built
+/// without a search: lines that occur once in both texts are kept where their order allows it. For
+/// the smallest difference, call `diff_texts` (feature `diff`) before.
 #[must_use]
 pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
     shortened_beside(change, max, 0)
 }
 
-/// The same, where each hunk takes `extra` bytes more, for a long key of `_meta`.
+/// Like [`shorten_change`], with `extra` more bytes per hunk for a long key of `_meta`.
 pub(crate) fn shortened_beside(
     change: &FileChange,
     max: usize,
     extra: usize,
 ) -> Option<FileChange> {
     let room = max.saturating_sub(change.overhead_json_len() + 6 * extra);
-    // Whole texts take two diffs at most.
+    // Whole texts need at most two diffs.
     if change.json_len() + extra * change.hunks.len().max(2) <= room {
         return None;
     }
@@ -108,7 +108,7 @@ mod tests {
     use pretty_assertions::assert_eq;
     use proptest::prelude::*;
 
-    /// Applies the hunks as a patch program does: by their line numbers.
+    /// Applies the hunks by their line numbers, as `patch` does.
     pub(super) fn apply_hunks(old: &str, change: &FileChange) -> String {
         let old: Vec<_> = old.split_inclusive('\n').collect();
         let mut new = Vec::new();

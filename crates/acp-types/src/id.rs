@@ -1,13 +1,13 @@
-//! The names of turns, and the ids of tool calls. Randomness comes in from outside.
+//! Names of turns and ids of tool calls.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{ToolCallId, limits::MAX_MODEL_CALL_ID_CHARS};
 
-/// The name of a turn, which no other turn of its session has. Cheap to clone.
+/// The name of a turn, unique in its session. Cheap to clone.
 ///
-/// ACP has no ids of turns; this one goes no further than into the ids of calls.
+/// ACP has no ids of turns. This name is only used as a part of call ids.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId(Arc<str>);
 
@@ -37,11 +37,11 @@ impl fmt::Display for TurnId {
     }
 }
 
-/// Returns the id of a new call: `{turn}/{model id}` where the model's id is 1 to 64 safe
-/// characters and the result is not taken, else `call_` and a fresh ULID.
+/// Returns the id of a new call: `{turn}/{model id}` if the model's id consists of 1 to 64 safe
+/// characters and the result is not taken, or else `call_` and a fresh ULID.
 ///
-/// Models repeat their ids, across turns and even in one reply; the turn in front and the check
-/// against `is_taken` keep them unique in the session, as the protocol asks for
+/// Models repeat their ids across turns and even within one reply. The turn prefix and the check
+/// with `is_taken` keep ids unique in the session, as the protocol requires
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#creating>).
 pub fn tool_call_id(
     turn: &TurnId,

@@ -1,4 +1,4 @@
-//! Lengths of JSON that is not written, and cuts by them.
+//! Computes lengths of JSON without writing it, and truncates by them.
 
 use std::io::{self, Write};
 
@@ -6,15 +6,15 @@ use callboard_text::head;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Returns the bytes that `text` takes inside a JSON string, without the quotes.
+/// Returns the length of `text` inside a JSON string in bytes, without the quotes.
 #[must_use]
 pub fn escaped_string_len(text: &str) -> usize {
-    // Few enough at once that their sum fits a byte, which makes it fast.
+    // The extra bytes of 32 bytes fit into a `u8`, which makes the sum fast.
     let more = |bytes: &[u8]| bytes.iter().copied().map(escape_extra_len).sum::<u8>();
     text.len() + text.as_bytes().chunks(32).map(|bytes| usize::from(more(bytes))).sum::<usize>()
 }
 
-/// Returns the longest beginning of `text` that takes at most `max` bytes inside a JSON string.
+/// Returns the longest prefix of `text` that is at most `max` bytes long inside a JSON string.
 #[must_use]
 pub fn escaped_string_head(text: &str, max: usize) -> &str {
     let mut used = 0;
@@ -27,14 +27,15 @@ pub fn escaped_string_head(text: &str, max: usize) -> &str {
     text
 }
 
-/// Returns the bytes that a value takes as JSON; 0 for one that JSON cannot hold.
+/// Returns the length of a value as JSON in bytes, or 0 if it cannot be represented in JSON.
 #[must_use]
 pub fn serialized_len(value: &impl Serialize) -> usize {
     let mut bytes = ByteCounter(0);
     serde_json::to_writer(&mut bytes, value).map_or(0, |()| bytes.0)
 }
 
-/// Returns the bytes that a value takes as JSON: what [`serialized_len`] returns, sooner.
+/// Returns the length of a value as JSON in bytes. Faster than [`serialized_len`], with the same
+/// result.
 #[must_use]
 pub fn value_len(value: &Value) -> usize {
     match value {
@@ -55,7 +56,7 @@ fn digit_count(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |power| power as usize + 1)
 }
 
-/// Returns the bytes that an object takes as JSON.
+/// Returns the length of an object as JSON in bytes.
 #[must_use]
 pub fn object_len(fields: &Map<String, Value>) -> usize {
     let field =
@@ -63,12 +64,12 @@ pub fn object_len(fields: &Map<String, Value>) -> usize {
     joined_len(fields.iter().map(field))
 }
 
-/// The bytes of parts in brackets, with commas between them.
+/// Returns the length of `parts` in brackets, with commas between them.
 fn joined_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
     "[]".len() + parts.len().saturating_sub(1) + parts.sum::<usize>()
 }
 
-/// Counts what is written and keeps none of it.
+/// Counts the written bytes and discards them.
 struct ByteCounter(usize);
 
 impl Write for ByteCounter {
@@ -86,8 +87,8 @@ fn json_byte_len(byte: u8) -> usize {
     1 + usize::from(escape_extra_len(byte))
 }
 
-/// The bytes that a byte takes inside a JSON string beyond itself, found without a branch:
-/// one for `\n` and its like, five for `\u001b` and its like.
+/// Returns the extra bytes of an escaped byte inside a JSON string: one for `\n` and similar
+/// escapes, five for `\u001b` and similar. Computed without a branch.
 fn escape_extra_len(byte: u8) -> u8 {
     let is = |other| u8::from(byte == other);
     let short = is(b'\n') + is(b'\r') + is(b'\t') + is(0x08) + is(0x0c);

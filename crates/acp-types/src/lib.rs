@@ -1,22 +1,23 @@
-//! What a client sees of a tool call is a small document; everything sent about it is a patch.
+//! The documents of ACP tool calls: everything that a client receives about a call is a patch of a
+//! small document.
 //!
-//! This crate is *only* that: the two documents ([`ToolCallReport`], [`TerminalReport`]), the small
-//! ones of the session around them ([`Chunk`], [`Plan`], [`SessionState`]), the patches that change
-//! the two and compose, the projections to the messages of the Agent Client Protocol ([`wire`]), and
-//! the observers that fold such messages back ([`observe`]). It knows nothing of clocks, randomness, files, sockets, tools or models. To drive the life of
-//! a call (announce, permit, run, end), use `acp-lifecycle`; for the wire types themselves, use
-//! the schema crate, re-exported here as [`schema`].
+//! This crate contains *only* the two documents ([`ToolCallReport`], [`TerminalReport`]), the
+//! smaller ones of a session ([`MessageChunk`], [`Plan`], [`SessionState`]), the composable patches
+//! of the two documents, the projections to the messages of the Agent Client Protocol ([`wire`]),
+//! and the observers that fold such messages back into documents ([`observe`]). To drive a call
+//! through its lifecycle (announce, permit, run, end), use `acp-lifecycle`. For the wire types
+//! themselves, use the schema crate, re-exported here as [`schema`].
 //!
 //! ```
 //! use acp_types::{Status, ToolCallPatch, ToolKind, observe, wire};
 //!
-//! let mut sent = wire::v1::Sent::new(wire::v1::Surface::Text);
-//! let mut client = observe::v1::Observer::new();
+//! let mut projection = wire::v1::V1Projection::new(wire::v1::TerminalDisplay::Text);
+//! let mut client = observe::v1::V1Observer::new();
 //! let announce = ToolCallPatch::announce("read_file", "Reading src/lib.rs", ToolKind::Read);
 //! let start = ToolCallPatch::new().status(Status::InProgress);
 //! let finish = ToolCallPatch::new().status(Status::Completed);
 //! for patch in [announce, start, finish] {
-//!     for update in sent.tool_call(&"turn1/call1".into(), &patch) {
+//!     for update in projection.tool_call(&"turn1/call1".into(), &patch) {
 //!         client.update(&update);
 //!     }
 //! }
@@ -46,13 +47,13 @@ pub mod tool_kind;
 pub mod trace;
 pub mod wire;
 
-/// The one version of the wire types that this crate projects to.
+/// The only version of the wire types that this crate supports.
 pub use agent_client_protocol_schema as schema;
-/// Identifies a tool call in its session; the schema crate's own type.
+/// The id of a tool call in its session, from the schema crate.
 pub use agent_client_protocol_schema::v1::ToolCallId;
-/// The category of a tool call; the schema crate's own type, the same set in v1 and v2.
+/// The category of a tool call, from the schema crate; the same set in v1 and v2.
 pub use agent_client_protocol_schema::v1::ToolKind;
-/// Text, image, audio, resource or link; the schema crate's own type.
+/// A text, image, audio, resource or link, and the id of a terminal, from the schema crate.
 pub use agent_client_protocol_schema::v1::{ContentBlock, TerminalId};
 
 pub use change::{FileChange, Hunk, HunkLine, LineTag, Operation};
@@ -73,7 +74,7 @@ pub use status::Status;
 pub use terminal::{TerminalExit, TerminalOutput, TerminalReport, TerminalSize};
 pub use trace::TraceContext;
 
-// The examples of the README are tested like those of the documentation.
+// Tests the examples of the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Where in the files a call works: absolute, normalised, 1-based. It never asks the disk.
+//! File locations of a call: absolute, normalised, with lines from 1. Does not access the disk.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::path;
 
-/// A file, and a line in it where one is known.
+/// A file, and a line in it if one is known.
 ///
-/// Clients follow along by it
+/// Clients use it to follow the agent
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#following-the-agent>).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Location {
@@ -20,11 +20,12 @@ pub struct Location {
 }
 
 impl Location {
-    /// Makes a location of an absolute path, which is normalised by its text alone.
+    /// Creates a location from an absolute path, which is normalised lexically.
     ///
     /// # Errors
     ///
-    /// [`LocationError::NotAbsolute`] for a relative path, which means nothing to a client.
+    /// Returns [`LocationError::NotAbsolute`] for a relative path, which a client could not
+    /// resolve.
     pub fn try_new(path: impl AsRef<Path>) -> Result<Self, LocationError> {
         let path = path.as_ref();
         if !path.is_absolute() {
@@ -33,7 +34,7 @@ impl Location {
         Ok(Self { path: normalise(path), line: None })
     }
 
-    /// Sets the line, counted from 1. Zero is no line.
+    /// Sets the line, counted from 1. Zero clears it.
     #[must_use]
     pub fn at_line(mut self, line: u32) -> Self {
         self.line = NonZeroU32::new(line);
@@ -53,14 +54,14 @@ impl Location {
     }
 }
 
-/// Why a path is no location.
+/// The reason why a path is not a valid location.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocationError {
     /// The path is relative. Join it to the session's `cwd` first.
     #[error("a location needs an absolute path, not {}", path_text(path))]
     NotAbsolute {
-        /// The path as it was given.
+        /// The path as passed by the caller.
         path: PathBuf,
     },
 }

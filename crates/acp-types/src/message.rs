@@ -1,27 +1,27 @@
-//! Messages of a session, a piece at a time.
+//! Chunks of a session's messages.
 
 use serde::{Deserialize, Serialize};
 
-/// A piece of a message.
+/// A chunk of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageChunk {
-    /// Whose message it is.
+    /// The author of the message.
     pub role: Role,
-    /// The message it belongs to; the same for all pieces of one message.
+    /// Id of the message, the same for all its chunks.
     pub message: String,
-    /// The text that is added.
+    /// The text to append.
     pub text: String,
 }
 
-/// Whose message a chunk belongs to.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Role {
-    /// What the agent says.
+    /// The agent's reply.
     Agent,
-    /// What the agent thinks.
+    /// The agent's reasoning.
     Thought,
-    /// What the user said, when a session is replayed.
+    /// The user's message, in a replayed session.
     User,
 }

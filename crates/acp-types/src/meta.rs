@@ -1,6 +1,4 @@
-//! What a call tells beside the protocol's own fields: one object in `_meta`, always whole.
-//!
-//! It reads no clock: times come in as values.
+//! Metadata of a call that the protocol has no field for: one object in `_meta`, always sent whole.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -13,10 +11,10 @@ use crate::limits::MAX_META_BYTES;
 use crate::schema::v1::Meta;
 use crate::trace::TraceContext;
 
-/// The key under which the object lies; an embedder puts its own in its place.
+/// Default key of the object in `_meta`. An embedder can choose another one.
 pub const DEFAULT_KEY: &str = "callboard";
 
-/// Timing, progress, kinship and the end of a call.
+/// Timing, progress, relations and end of a call.
 ///
 /// It is sent whole under one key of `_meta` whenever it changes, because v1 clients keep no
 /// metadata and v2 clients patch by top-level key
@@ -24,99 +22,100 @@ pub const DEFAULT_KEY: &str = "callboard";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallMeta {
-    /// When it began to run; nothing for a call that never ran.
+    /// Time at which the call started to run; `None` if it never ran.
     #[serde(skip_serializing_if = "Option::is_none", with = "epoch_ms")]
     pub started_at: Option<SystemTime>,
-    /// Milliseconds that it ran, known at its end; 0 for a call that never ran.
+    /// Run time in milliseconds, set at the end; 0 for a call that never ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Milliseconds from its announcement to its start, or to its end if it never ran: streaming
-    /// and waiting for permission.
+    /// Milliseconds from the announcement to the start, or to the end if the call never ran:
+    /// argument streaming and the wait for permission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<u64>,
-    /// How far it is, while it runs.
+    /// Progress while the call runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// The call that made it.
+    /// Id of the call that started this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The group of calls of one model reply that it belongs to.
+    /// Group of the calls of one model reply that this call belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
-    /// The call that it tries again.
+    /// Id of the call that this one retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
-    /// Why it ended otherwise than by completing.
+    /// Reason why the call ended without completing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<CallEndReason>,
-    /// Whether it may have changed something, although it did not complete.
+    /// Whether the call may have had effects although it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub may_have_acted: Option<bool>,
-    /// While its arguments arrive: the bytes that have come of those which raw input does not
-    /// hold yet, by name.
+    /// While the arguments stream: bytes received of each argument that raw input does not contain
+    /// yet, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub arriving: BTreeMap<String, u64>,
-    /// The exit code of its command.
+    /// Exit code of the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The signal that ended its command, such as `SIGKILL`.
+    /// Signal that ended the command, e.g. `SIGKILL`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// Bytes that its terminals wrote, known at its end; those that are not shown count too.
+    /// Bytes that the terminals wrote, including those not shown; set at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// What was left out of the document.
+    /// Counts of what was omitted from the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped: Option<OmittedCounts>,
-    /// The message key of its title and the arguments, for clients that render their own.
+    /// Message key of the title and its arguments, for clients that render their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Value>,
-    /// The trace that it belongs to. Its keys go to the root of `_meta`, where they are reserved.
+    /// The trace of the call. Its keys are placed at the root of `_meta`, where they are reserved.
     #[serde(skip_serializing_if = "TraceContext::is_empty")]
     pub trace: TraceContext,
-    /// What the tool adds under keys of its own. A field above wins over a key of its name.
+    /// Additional keys of the tool. A field above takes precedence over a custom key of the same
+    /// name.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub custom: Map<String, Value>,
 }
 
-/// How far a call is, in units of its own.
+/// Progress of a call, in any unit.
 ///
-/// In `_meta` it also has a `percent` where the total is known; reading ignores that.
+/// In `_meta` it also has a `percent` if the total is known, which is ignored when it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
-    /// What is done.
+    /// Units done.
     pub current: f64,
-    /// What there is to do, where known.
+    /// Units in total, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What it is doing.
+    /// Description of the current step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Progress {
-    /// Makes a progress of which only is known what is done.
+    /// Creates a progress without a total.
     #[must_use]
     pub fn new(current: f64) -> Self {
         Self { current, total: None, message: None }
     }
 
-    /// Adds what there is to do, where it is known.
+    /// Sets the total, if it is known.
     #[must_use]
     pub fn with_total(self, total: impl Into<Option<f64>>) -> Self {
         Self { total: total.into(), ..self }
     }
 
-    /// Adds what it is doing.
+    /// Sets the description of the current step.
     #[must_use]
     pub fn with_message(self, message: impl Into<Option<String>>) -> Self {
         Self { message: message.into(), ..self }
     }
 
-    /// Returns the whole percents that are done, 0 to 100, where a total above zero is known.
+    /// Returns the whole percentage that is done, 0 to 100, if a total above zero is known.
     ///
-    /// They are rounded down: 100 means that everything is done.
+    /// It is rounded down: 100 means that everything is done.
     #[must_use]
     pub fn percent(&self) -> Option<u8> {
         let total = self.total.filter(|total| total.is_finite() && *total > 0.0)?;
@@ -129,37 +128,37 @@ impl Progress {
         self.current.is_finite().then(|| done.clamp(0.0, 100.0) as u8)
     }
 
-    /// Returns whether its numbers can be sent: JSON has no infinity and no NaN.
+    /// Returns whether the numbers can be sent: JSON has no infinity and no NaN.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         self.current.is_finite() && self.total.is_none_or(f64::is_finite)
     }
 }
 
-/// Why a call ended otherwise than by completing.
+/// The reason why a call ended without completing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallEndReason {
-    /// The user rejected it or stopped it alone.
+    /// The user rejected it or stopped only this call.
     User,
     /// Its turn was cancelled.
     Turn,
-    /// A rule or a mode forbids it, or no one could be asked for permission: the call's text says
-    /// which.
+    /// A rule or a mode forbids it, or no client could be asked for permission. The text of the
+    /// call states which.
     Permission,
-    /// It took longer than it may.
+    /// It exceeded its timeout.
     Timeout,
     /// The agent or the session was closing.
     Shutdown,
     /// It failed, or could not be carried out.
     Error,
-    /// Nobody waited for it any more.
+    /// Its caller stopped waiting for it.
     Dropped,
 }
 
 impl CallEndReason {
-    /// Returns one sentence for people, used where the protocol has no word for the reason.
+    /// Returns a sentence for people, used where the protocol has no word for the reason.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -169,26 +168,26 @@ impl CallEndReason {
             Self::Timeout => "Ended because it took too long.",
             Self::Shutdown => "Ended because the session was closing.",
             Self::Error => "Ended by an error.",
-            Self::Dropped => "Ended because nobody waited for it any more.",
+            Self::Dropped => "Ended because the caller stopped waiting for it.",
         }
     }
 }
 
-/// What was left out of a document. Where the whole of an output was kept, its call shows a
+/// Counts of what was omitted from a document. If a whole output was kept, its call shows a
 /// resource link to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OmittedCounts {
-    /// Bytes left out of raw input and raw output.
+    /// Bytes omitted from raw input and raw output.
     #[serde(skip_serializing_if = "is_zero")]
     pub raw_bytes: u64,
-    /// Secrets that were replaced, counted wherever they were shown.
+    /// Redacted secrets, counted at every place where they occurred.
     #[serde(skip_serializing_if = "is_zero")]
     pub redacted: u64,
-    /// Items of content left out.
+    /// Omitted items of content.
     #[serde(skip_serializing_if = "is_zero")]
     pub items: u64,
-    /// Locations left out.
+    /// Omitted locations.
     #[serde(skip_serializing_if = "is_zero")]
     pub locations: u64,
 }
@@ -207,8 +206,9 @@ impl CallMeta {
 
     /// Returns the `_meta` object: everything under `key`, in at most 2 KiB.
     ///
-    /// What does not fit goes in this order: the custom keys, the title's arguments, the text of
-    /// the progress, what arrives. The rest always fits, unless a caller puts whole texts into ids.
+    /// If it is larger, fields are removed in this order: the custom keys, the title's arguments,
+    /// the progress message, the streamed argument sizes. The other fields always fit unless a
+    /// caller puts whole texts into ids.
     #[must_use]
     pub fn to_meta(&self, key: &str) -> Meta {
         let mut object = self.to_object();
@@ -277,8 +277,8 @@ impl CallMeta {
         self.arriving.clear();
     }
 
-    /// Says for people why a call ended and what that means for the world, where the protocol
-    /// has no word for it: the text that v1 shows of a cancelled call.
+    /// Returns, for people, why a call ended and whether it may have had effects. v1 shows this
+    /// text for a cancelled call, because it has no status for it.
     #[must_use]
     pub fn end_message(&self) -> String {
         let why = self.reason.unwrap_or(CallEndReason::Dropped).description();
@@ -289,7 +289,7 @@ impl CallMeta {
     }
 }
 
-/// Milliseconds since the Unix epoch; a time before it is none.
+/// Milliseconds since the Unix epoch. An earlier time is serialised as `None`.
 mod epoch_ms {
     use super::{Duration, SystemTime};
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -1,7 +1,7 @@
-//! Observers: they fold the messages of a session back into what a client holds, with the schema
-//! crate's own update functions, and note every broken rule of order.
+//! Observers: they fold the messages of a session back into the state of a client, with the schema
+//! crate's update functions, and record every broken rule of order.
 //!
-//! They share no code with the projections, so they can judge them, and any other agent too.
+//! They share no code with the projections, so they can judge the projections and any other agent.
 
 use std::fmt;
 
@@ -11,32 +11,32 @@ pub mod v1;
 #[cfg(feature = "v2")]
 pub mod v2;
 
-/// A message that breaks a rule of order, and about which call or terminal.
+/// A message that breaks a rule of order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What is wrong.
+    /// The broken rule.
     pub rule: OrderRule,
-    /// The id that the message is about.
+    /// Id of the call or terminal.
     pub id: String,
 }
 
-/// What can be wrong with a message.
+/// The rules of order that a message can break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OrderRule {
     /// An update of a call that was not announced (G1).
     Unannounced,
-    /// A second `tool_call` for the same id.
+    /// A second `tool_call` with the same id.
     AnnouncedTwice,
-    /// Something about a call that has ended (G2).
+    /// A message about a call that has ended (G2).
     AfterEnd,
-    /// A status that cannot follow the one before.
+    /// A status that may not follow the previous one.
     IllegalTransition,
-    /// An update that says nothing.
+    /// An update without changes.
     EmptyUpdate,
-    /// A turn was answered while a call of it was open (G3).
+    /// A turn was answered while one of its calls was open (G3).
     OpenAtTurnEnd,
-    /// A title is empty.
+    /// An empty title.
     EmptyTitle,
     /// Output or exit of a terminal that was not opened, or after its exit.
     TerminalNotOpen,
@@ -48,19 +48,19 @@ impl fmt::Display for Violation {
             OrderRule::Unannounced => "was not announced",
             OrderRule::AnnouncedTwice => "was announced twice",
             OrderRule::AfterEnd => "was changed after its end",
-            OrderRule::IllegalTransition => "took a step that its status does not allow",
-            OrderRule::EmptyUpdate => "got an update that says nothing",
+            OrderRule::IllegalTransition => "changed to a status that may not follow its last one",
+            OrderRule::EmptyUpdate => "received an update without changes",
             OrderRule::OpenAtTurnEnd => "was open when its turn was answered",
             OrderRule::EmptyTitle => "has no title",
             OrderRule::TerminalNotOpen => {
-                "got terminal output before it was opened or after it exited"
+                "received terminal output before it was opened or after it exited"
             }
         };
         write!(formatter, "{} {what}", self.id)
     }
 }
 
-/// The violations seen, up to a bound.
+/// Recorded violations, at most [`MAX_VIOLATIONS`].
 #[derive(Debug, Clone, Default)]
 struct Violations(Vec<Violation>);
 

@@ -1,6 +1,6 @@
-//! Changes of the documents, which compose: `a.then(b)` does what `a` and then `b` do.
+//! Composable patches of the documents: `a.then(b)` has the effect of `a` followed by `b`.
 //!
-//! They check nothing; whoever makes a patch knows which steps are legal.
+//! They are not validated. The caller is responsible for legal status changes.
 
 use std::path::PathBuf;
 
@@ -11,54 +11,55 @@ use crate::{
     TerminalOutput, TerminalReport, TerminalSize, ToolCallReport, ToolKind,
 };
 
-/// A change of a [`ToolCallReport`]: each field is kept or set; content can also grow.
+/// A patch of a [`ToolCallReport`]: each field is kept or set, and content can also grow.
 ///
-/// Nothing can be cleared that v1 cannot clear: an array can be set empty, the rest only replaced.
+/// Only fields that v1 can clear can be cleared: arrays can be set empty, other fields only
+/// replaced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCallPatch {
-    /// The name, if it changes.
+    /// New name.
     pub name: Option<String>,
-    /// The title, if it changes.
+    /// New title.
     pub title: Option<String>,
-    /// The kind, if it changes.
+    /// New kind.
     pub kind: Option<ToolKind>,
-    /// The status, if it changes.
+    /// New status.
     pub status: Option<Status>,
-    /// What happens to the content.
+    /// Change of the content.
     pub content: ContentPatch,
-    /// All locations, if they change.
+    /// New list of all locations.
     pub locations: Option<Vec<Location>>,
-    /// The arguments, if they change.
+    /// New arguments.
     pub raw_input: Option<Value>,
-    /// The result, if it changes.
+    /// New result.
     pub raw_output: Option<Value>,
-    /// The whole metadata, if any of it changes.
+    /// New metadata, always whole.
     pub meta: Option<Box<CallMeta>>,
-    /// The capabilities, if they change.
+    /// New capabilities.
     pub capabilities: Option<CallCapabilities>,
 }
 
-/// What a patch does to a call's content.
+/// A change of a call's content.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum ContentPatch {
-    /// Nothing.
+    /// Keeps all items.
     #[default]
     Keep,
-    /// It adds items at the end. They never join with what is there.
+    /// Appends items. They are never merged with existing ones.
     Append(Vec<Content>),
-    /// It replaces all items.
+    /// Replaces all items.
     Set(Vec<Content>),
 }
 
 impl ToolCallPatch {
-    /// Makes a patch that changes nothing.
+    /// Creates a patch without changes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes the patch that a call begins with.
+    /// Creates the first patch of a call.
     #[must_use]
     pub fn announce(name: impl Into<String>, title: impl Into<String>, kind: ToolKind) -> Self {
         Self {
@@ -91,7 +92,7 @@ impl ToolCallPatch {
         self
     }
 
-    /// Adds one item of content at the end.
+    /// Appends one item of content.
     #[must_use]
     pub fn append(mut self, content: Content) -> Self {
         self.content = self.content.then(ContentPatch::Append(vec![content]));
@@ -133,13 +134,13 @@ impl ToolCallPatch {
         self
     }
 
-    /// Returns whether it changes nothing.
+    /// Returns whether the patch changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the patch that does what this one and then `later` do.
+    /// Returns a patch with the effect of this one followed by `later`.
     #[must_use]
     pub fn then(self, later: Self) -> Self {
         Self {
@@ -156,7 +157,7 @@ impl ToolCallPatch {
         }
     }
 
-    /// Changes the document.
+    /// Applies the patch to a document.
     pub fn apply(self, report: &mut ToolCallReport) {
         set(&mut report.name, self.name);
         set(&mut report.title, self.title);
@@ -202,55 +203,55 @@ impl ContentPatch {
     }
 }
 
-/// A change of a [`TerminalReport`]: each field is kept or set; output only grows.
+/// A patch of a [`TerminalReport`]: each field is kept or set, and output only grows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalPatch {
-    /// The command line, if it changes.
+    /// New command line.
     pub command: Option<String>,
-    /// The absolute path it was started in, if it changes.
+    /// New working directory of the command, an absolute path.
     pub cwd: Option<PathBuf>,
-    /// The size, if it changes.
+    /// New size.
     pub size: Option<TerminalSize>,
-    /// What it has written since.
+    /// Output to append.
     pub output: TerminalOutput,
-    /// How it ended, if it has.
+    /// Exit of the command.
     pub exit: Option<TerminalExit>,
-    /// What the client calls it, from when the client runs it.
+    /// Id of the terminal at the client, set when the client runs the command.
     pub client_id: Option<TerminalId>,
 }
 
 impl TerminalPatch {
-    /// Makes a patch that opens a terminal.
+    /// Creates a patch that opens a terminal.
     #[must_use]
     pub fn open(command: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self { command: Some(command.into()), cwd: Some(cwd.into()), ..Self::default() }
     }
 
-    /// Makes a patch that appends output.
+    /// Creates a patch that appends output.
     #[must_use]
     pub fn output(bytes: &[u8]) -> Self {
         Self { output: TerminalOutput::new(bytes), ..Self::default() }
     }
 
-    /// Makes a patch that ends a terminal.
+    /// Creates a patch that ends a terminal.
     #[must_use]
     pub fn exit(exit: TerminalExit) -> Self {
         Self { exit: Some(exit), ..Self::default() }
     }
 
-    /// Makes a patch of a terminal that the client runs, and knows by this id.
+    /// Creates a patch for a terminal that the client runs under this id.
     #[must_use]
     pub fn for_client_terminal(id: TerminalId) -> Self {
         Self { client_id: Some(id), ..Self::default() }
     }
 
-    /// Returns whether it changes nothing.
+    /// Returns whether the patch changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns the patch that does what this one and then `later` do.
+    /// Returns a patch with the effect of this one followed by `later`.
     #[must_use]
     pub fn then(mut self, later: Self) -> Self {
         self.output.append(&later.output);
@@ -264,7 +265,7 @@ impl TerminalPatch {
         }
     }
 
-    /// Changes the document.
+    /// Applies the patch to a document.
     pub fn apply(self, report: &mut TerminalReport) {
         report.command = self.command.or(report.command.take());
         report.cwd = self.cwd.or(report.cwd.take());

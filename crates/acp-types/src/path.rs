@@ -1,4 +1,4 @@
-//! Paths in JSON, written as their text so that any path can be.
+//! Serialises paths as text, including those that are not UTF-8.
 
 /// Serialises a path as its [text](callboard_text::path_text), so that any path can be written:
 /// `#[serde(with = "acp_types::path::as_text")]`.
@@ -7,26 +7,26 @@ pub mod as_text {
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    /// Writes a path.
+    /// Serialises a path.
     ///
     /// # Errors
     ///
-    /// Only those of the serialiser.
+    /// Returns only errors of the serialiser.
     pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&callboard_text::path_text(path))
     }
 
-    /// Reads a path.
+    /// Deserialises a path.
     ///
     /// # Errors
     ///
-    /// If it is no text.
+    /// Returns an error if the value is not a string.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
         Ok(callboard_text::parse_path(&String::deserialize(from)?).into_owned())
     }
 }
 
-/// The same for a path that may be missing.
+/// Serialises an optional path in the same way.
 pub(crate) mod as_optional_text {
     use std::path::PathBuf;
 

@@ -1,38 +1,38 @@
-//! What a client may answer when it is asked for permission.
+//! The options of a permission request.
 
 use serde::{Deserialize, Serialize};
 
-/// One answer to a permission request.
+/// An option that a client can select in answer to a permission request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PermissionOption {
-    /// What the client sends to choose it, unique in the request.
+    /// Id that the client sends to select the option, unique in the request.
     pub id: String,
-    /// What people read.
+    /// Label shown to people.
     pub name: String,
-    /// What it means, by which clients choose icons and keys.
+    /// Meaning of the option. Clients choose icons and keys by it.
     pub kind: PermissionOptionKind,
 }
 
 impl PermissionOption {
-    /// Makes an option.
+    /// Creates an option.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, kind: PermissionOptionKind) -> Self {
         Self { id: id.into(), name: name.into(), kind }
     }
 }
 
-/// What an option means; the set of v1 and draft v2
+/// The meaning of an option; the set of v1 and draft v2
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#requesting-permission>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionOptionKind {
-    /// This call may run.
+    /// Allows this call.
     AllowOnce,
-    /// This call may run, and those like it.
+    /// Allows this call and similar ones.
     AllowAlways,
-    /// This call may not run.
+    /// Rejects this call.
     RejectOnce,
-    /// This call may not run, nor those like it.
+    /// Rejects this call and similar ones.
     RejectAlways,
 }

@@ -1,57 +1,58 @@
-//! The plan of a session: what the agent means to do. Always sent whole, an empty one too.
+//! The plan of a session: the steps that the agent intends to do.
 
 use serde::{Deserialize, Serialize};
 
 /// The whole plan.
 ///
-/// Each update replaces the one before
-/// (<https://agentclientprotocol.com/protocol/v1/agent-plan>), so an empty plan is sent too: it
-/// is how a plan goes away.
+/// Each update replaces the previous plan
+/// (<https://agentclientprotocol.com/protocol/v1/agent-plan>). An empty plan is sent too, because
+/// that removes the plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Its steps, in order.
+    /// The steps, in order.
     pub entries: Vec<PlanEntry>,
 }
 
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanEntry {
-    /// The model's own id of it. No protocol has a place for it yet; it goes into `_meta`.
+    /// Id assigned by the model. No protocol has a field for it yet, so it is sent in `_meta`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// What is to be done.
+    /// Description of the step.
     pub content: String,
-    /// How much it matters.
+    /// Importance of the step.
     #[serde(default)]
     pub priority: PlanPriority,
-    /// How far it is.
+    /// Status of the step.
     #[serde(default)]
     pub status: PlanStatus,
 }
 
-/// How much a step matters.
+/// The importance of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PlanPriority {
     /// The plan fails without it.
     High,
-    /// As any other.
+    /// Normal importance.
     #[default]
     Medium,
     /// It can be left out.
     Low,
 }
 
-/// How far a step is; the set of draft v2. In v1 a cancelled step is completed and says so.
+/// The status of a step; the set of draft v2. In v1 a cancelled step is sent as completed, with a
+/// note in its text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PlanStatus {
-    /// Not begun.
+    /// Not started.
     #[default]
     Pending,
-    /// Being done.
+    /// In progress.
     InProgress,
     /// Done.
     Completed,

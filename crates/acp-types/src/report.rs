@@ -1,47 +1,47 @@
-//! The document of a tool call: everything a client may know of it.
+//! The document of a tool call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{CallMeta, Content, Location, Status, ToolCallId, ToolKind};
 
-/// What a client may know of a tool call, shaped like draft v2
-/// (<https://agentclientprotocol.com/protocol/v2/tool-calls>), which can say everything.
+/// Everything that a client can know about a tool call. Shaped like draft v2
+/// (<https://agentclientprotocol.com/protocol/v2/tool-calls>), which can express all of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallReport {
-    /// Its id, unique in the session.
+    /// Id of the call, unique in the session.
     pub id: ToolCallId,
-    /// The tool's name, as the model calls it.
+    /// Name of the tool, as the model calls it.
     pub name: String,
-    /// A sentence for people, arguments included.
+    /// Title for people, including the arguments.
     pub title: String,
-    /// The category, by which clients choose an icon and some decide on permission.
+    /// Category. Clients choose an icon by it, and some decide on permission.
     pub kind: ToolKind,
-    /// Where it is in its life.
+    /// Status of the call.
     pub status: Status,
-    /// What it shows.
+    /// Content shown to people.
     pub content: Vec<Content>,
-    /// The files it works on.
+    /// Files that the call works on.
     pub locations: Vec<Location>,
-    /// The arguments.
+    /// Arguments of the call.
     pub raw_input: Option<Value>,
-    /// The result.
+    /// Result of the call.
     pub raw_output: Option<Value>,
-    /// What it tells beside the protocol's own fields.
+    /// Metadata for which the protocol has no fields.
     pub meta: CallMeta,
-    /// What a client may ask of it. Draft v2 only.
+    /// Operations that a client may request. Draft v2 only.
     pub capabilities: CallCapabilities,
 }
 
-/// What a client may ask of a call while it is not final.
+/// Operations that a client may request for a call that is not final.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallCapabilities {
-    /// It can be cancelled alone, by `tool_call/cancel`.
+    /// Whether the call can be cancelled alone, with `tool_call/cancel`.
     pub cancel: bool,
 }
 
 impl ToolCallReport {
-    /// Makes the document of a call of which nothing is known yet.
+    /// Creates an empty document.
     #[must_use]
     pub fn new(id: ToolCallId) -> Self {
         Self {

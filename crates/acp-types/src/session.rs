@@ -1,30 +1,30 @@
-//! What a client may know of a session beside its messages, calls and plan: commands, modes,
-//! options, title, usage, compactions.
+//! The state of a session besides its messages, calls and plan: commands, modes, options, title,
+//! usage, compactions.
 
 use serde::{Deserialize, Serialize};
 
-/// One part of what a client may know of a session, always whole but for [`SessionInfo`].
+/// One part of a session's state, always whole except for [`SessionInfo`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SessionState {
-    /// The slash commands that there are.
+    /// The available slash commands.
     Commands(Vec<AvailableCommand>),
-    /// The id of the mode that is chosen, one of [`SessionModes`]. Draft v2 has no modes: there, it is
-    /// an option.
+    /// Id of the current mode, one of [`SessionModes`]. Draft v2 has no modes: there it is an
+    /// option.
     Mode(String),
-    /// Every option with what is chosen.
+    /// All options with their current values.
     Options(Vec<ConfigOption>),
-    /// What the session is called, and when it was used.
+    /// Title and time of last use.
     Info(SessionInfo),
-    /// How full the context is, and what the session cost.
+    /// Context usage and cost.
     Usage(ContextUsage),
-    /// Room that is made in the context.
+    /// A compaction of the context.
     Compaction(Compaction),
 }
 
 impl SessionState {
-    /// Returns what holds after `later`: that, with what it leaves as it was.
+    /// Returns the state after the update `later`.
     #[must_use]
     pub fn then(self, later: Self) -> Self {
         match (self, later) {
@@ -37,96 +37,96 @@ impl SessionState {
     }
 }
 
-/// A slash command: what a prompt may begin with.
+/// A slash command that a prompt may begin with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AvailableCommand {
-    /// Its name, without the slash.
+    /// Name without the slash.
     pub name: String,
-    /// What it does.
+    /// Description for people.
     pub description: String,
-    /// What may follow its name, for people; none if nothing does.
+    /// Hint for people about the text after the name; `None` if the command takes none.
     pub hint: Option<String>,
 }
 
 impl AvailableCommand {
-    /// Makes a command that nothing follows.
+    /// Creates a command without text after its name.
     #[must_use]
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self { name: name.into(), description: description.into(), hint: None }
     }
 
-    /// Says what may follow its name.
+    /// Sets the hint about the text after the name.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 }
 
-/// The modes of a session, and the one that is chosen.
+/// The modes of a session, and the current one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionModes {
-    /// The id of the one that is chosen.
+    /// Id of the current mode.
     pub current: String,
-    /// All of them.
+    /// All available modes.
     pub available: Vec<SessionMode>,
 }
 
 impl SessionModes {
-    /// Makes the modes of a session.
+    /// Creates the modes of a session.
     #[must_use]
     pub fn new(current: impl Into<String>, available: Vec<SessionMode>) -> Self {
         Self { current: current.into(), available }
     }
 }
 
-/// A mode that can be chosen.
+/// A mode of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionMode {
-    /// What the client sends to choose it.
+    /// Id that the client sends to select the mode.
     pub id: String,
-    /// What people read.
+    /// Label shown to people.
     pub name: String,
-    /// What it comes to.
+    /// Description for people.
     pub description: Option<String>,
 }
 
 impl SessionMode {
-    /// Makes a mode.
+    /// Creates a mode.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>) -> Self {
         Self { id: id.into(), name: name.into(), description: None }
     }
 
-    /// Says what it comes to.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
         Self { description: Some(description.into()), ..self }
     }
 }
 
-/// An option of a session that has one of several values.
+/// A session option with several possible values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ConfigOption {
-    /// What the client sends to change it.
+    /// Id that the client sends to change the option.
     pub id: String,
-    /// What people read.
+    /// Label shown to people.
     pub name: String,
-    /// What it is about.
+    /// Description for people.
     pub description: Option<String>,
-    /// By which clients find the options that they have a place for.
+    /// Category. Clients find options with a dedicated control by it.
     pub category: Option<ConfigCategory>,
-    /// The value that is chosen.
+    /// Current value.
     pub current: String,
-    /// The values that can be chosen.
+    /// Possible values.
     pub values: Vec<ConfigValue>,
 }
 
 impl ConfigOption {
-    /// Makes an option of no category.
+    /// Creates an option without a category.
     #[must_use]
     pub fn new(
         id: impl Into<String>,
@@ -145,20 +145,20 @@ impl ConfigOption {
         }
     }
 
-    /// Says what it is about.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
         Self { description: Some(description.into()), ..self }
     }
 
-    /// Sets its category.
+    /// Sets the category.
     #[must_use]
     pub fn with_category(self, category: ConfigCategory) -> Self {
         Self { category: Some(category), ..self }
     }
 }
 
-/// What an option is for, as clients know it.
+/// The purpose of an option, from a set that clients recognise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -167,7 +167,7 @@ pub enum ConfigCategory {
     Mode,
     /// The model.
     Model,
-    /// How much the model thinks.
+    /// The amount of reasoning.
     ThoughtLevel,
 }
 
@@ -175,78 +175,78 @@ pub enum ConfigCategory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ConfigValue {
-    /// What the client sends to choose it.
+    /// Id that the client sends to select the value.
     pub value: String,
-    /// What people read.
+    /// Label shown to people.
     pub name: String,
-    /// What it comes to.
+    /// Description for people.
     pub description: Option<String>,
 }
 
 impl ConfigValue {
-    /// Makes a value.
+    /// Creates a value.
     #[must_use]
     pub fn new(value: impl Into<String>, name: impl Into<String>) -> Self {
         Self { value: value.into(), name: name.into(), description: None }
     }
 
-    /// Says what it comes to, if there is more to say than its name does.
+    /// Sets the description, if the label is not sufficient.
     #[must_use]
     pub fn with_description(self, description: impl Into<Option<String>>) -> Self {
         Self { description: description.into(), ..self }
     }
 }
 
-/// What a session is called, and when it was used. A field that is `None` leaves what was sent before.
+/// Title and time of last use of a session. A field that is `None` keeps the value sent before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
-    /// What people find it by.
+    /// Title by which people find the session.
     pub title: Option<String>,
-    /// When it was last used, as ISO 8601 has it.
+    /// Time of last use, in ISO 8601.
     pub updated_at: Option<String>,
 }
 
 impl SessionInfo {
-    /// Makes one that changes nothing.
+    /// Creates a value that changes nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what the session is called.
+    /// Sets the title.
     #[must_use]
     pub fn with_title(self, title: impl Into<String>) -> Self {
         Self { title: Some(title.into()), ..self }
     }
 
-    /// Sets when it was last used, as ISO 8601 has it.
+    /// Sets the time of last use, in ISO 8601.
     #[must_use]
     pub fn with_updated_at(self, updated_at: impl Into<String>) -> Self {
         Self { updated_at: Some(updated_at.into()), ..self }
     }
 }
 
-/// How full the context of a session is, and what the session cost.
+/// Usage of a session's context window, and the cost of the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ContextUsage {
     /// Tokens in the context.
     pub used: u64,
-    /// Tokens that the model takes.
+    /// Size of the context window in tokens.
     pub size: u64,
-    /// What the session cost so far, where that is known.
+    /// Cost of the session so far, if it is known.
     pub cost: Option<Cost>,
 }
 
 impl ContextUsage {
-    /// Makes a usage whose cost is not known.
+    /// Creates a usage without a cost.
     #[must_use]
     pub fn new(used: u64, size: u64) -> Self {
         Self { used, size, cost: None }
     }
 
-    /// Sets what the session cost so far.
+    /// Sets the cost of the session so far.
     #[must_use]
     pub fn with_cost(self, cost: Cost) -> Self {
         Self { cost: Some(cost), ..self }
@@ -257,45 +257,44 @@ impl ContextUsage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cost {
-    /// How much, in whole units of the currency.
+    /// Amount in whole units of the currency.
     pub amount: f64,
-    /// By ISO 4217: `USD`.
+    /// Currency code of ISO 4217, e.g. `USD`.
     pub currency: String,
 }
 
 impl Cost {
-    /// Makes an amount.
+    /// Creates an amount.
     #[must_use]
     pub fn new(amount: f64, currency: impl Into<String>) -> Self {
         Self { amount, currency: currency.into() }
     }
 }
 
-/// Room that is made in the context of a session, by leaving out or summarising what is older.
+/// A compaction of a session's context: older parts are omitted or summarised.
 ///
-/// Each update about one compaction has its id and is whole. Its sizes go into `_meta`.
+/// All updates of one compaction have the same id and are whole. Its sizes are sent in `_meta`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// Its id, unique in the session.
+    /// Id of the compaction, unique in the session.
     pub id: String,
-    /// How far it is.
+    /// Status of the compaction.
     pub status: CompactionStatus,
-    /// What happened, in one sentence for people, and behind it what stands in the place of what was
-    /// left out.
+    /// A sentence for people, followed by the text that replaces the omitted parts.
     pub summary: Vec<String>,
-    /// What went wrong.
+    /// Error message.
     pub error: Option<String>,
-    /// Tokens in the context before.
+    /// Tokens in the context before the compaction.
     pub tokens_before: Option<u64>,
-    /// Tokens in the context after it; none before its end.
+    /// Tokens in the context after the compaction; `None` until it ends.
     pub tokens_after: Option<u64>,
-    /// Tokens that the model takes.
+    /// Size of the context window in tokens.
     pub context_tokens: Option<u64>,
 }
 
 impl Compaction {
-    /// Makes one of which no size is known.
+    /// Creates a compaction without sizes.
     #[must_use]
     pub fn new(id: impl Into<String>, status: CompactionStatus, summary: Vec<String>) -> Self {
         Self {
@@ -310,17 +309,17 @@ impl Compaction {
     }
 }
 
-/// How far a compaction is.
+/// The status of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CompactionStatus {
-    /// It is being made.
+    /// It is running.
     InProgress,
-    /// There is room.
+    /// It freed space in the context.
     Completed,
-    /// There is none.
+    /// It freed no space.
     Failed,
-    /// It was given up; the context is as it was.
+    /// It was given up; the context is unchanged.
     Cancelled,
 }

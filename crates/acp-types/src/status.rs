@@ -1,11 +1,11 @@
-//! The status of a tool call: the set of draft v2, which v1 is a projection of.
+//! The status of a tool call.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a tool call is in its life.
+/// The status of a tool call in its lifecycle.
 ///
-/// The set is that of draft v2; v1 lacks `Paused` and `Cancelled`
-/// (see [`lossy_v1`](crate::wire::v1::lossy_v1)).
+/// The set is that of draft v2; v1 lacks `Paused` and `Cancelled` (see
+/// [`lossy_v1`](crate::wire::v1::lossy_v1)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -13,20 +13,20 @@ pub enum Status {
     /// Its input is streaming, or it waits for permission.
     #[default]
     Pending,
-    /// It runs.
+    /// It is running.
     InProgress,
-    /// It ran, waits for something and can go on.
+    /// It ran, waits for something and can continue.
     Paused,
-    /// It ended and did what it was asked to.
+    /// It ended successfully.
     Completed,
-    /// It ended and did not do what it was asked to.
+    /// It ended without success.
     Failed,
-    /// It was ended before it was done.
+    /// It was ended early.
     Cancelled,
 }
 
 impl Status {
-    /// All of them, in the order of a call's life.
+    /// All statuses, in the order of a call's lifecycle.
     pub const ALL: [Self; 6] = [
         Self::Pending,
         Self::InProgress,
@@ -36,16 +36,15 @@ impl Status {
         Self::Cancelled,
     ];
 
-    /// Returns whether nothing can follow.
+    /// Returns whether no other status can follow.
     #[must_use]
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// Returns whether a call may go from this status to `next`.
+    /// Returns whether a call may change from this status to `next`.
     ///
-    /// A call must have run to be completed. Staying in a status that is not final is no step,
-    /// and allowed.
+    /// Only a call that has run can complete. Keeping a status that is not final is allowed.
     #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         match (self, next) {
@@ -59,7 +58,7 @@ impl Status {
         }
     }
 
-    /// Returns whether a call in this status belongs to the segment before it first ran.
+    /// Returns whether a call in this status has not run yet.
     #[must_use]
     pub fn is_pending(self) -> bool {
         self == Self::Pending

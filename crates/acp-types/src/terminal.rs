@@ -1,4 +1,4 @@
-//! The document of a terminal: what ran where, the head and the tail of its output, its end.
+//! The document of a terminal: its command, the head and the tail of its output, and its exit.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,23 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{OUTPUT_HEAD_BYTES, OUTPUT_TAIL_BYTES};
 use crate::{TerminalId, path};
 
-/// What a client may know of a terminal. It may outlive the call that made it.
+/// Everything that a client can know about a terminal. It may outlive the call that opened it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalReport {
-    /// Its id, unique in the session.
+    /// Id of the terminal, unique in the session.
     pub id: TerminalId,
-    /// The command line.
+    /// Command line.
     pub command: Option<String>,
-    /// The absolute path it was started in.
+    /// Working directory of the command, an absolute path.
     #[serde(with = "path::as_optional_text")]
     pub cwd: Option<PathBuf>,
-    /// Its size, where it has one.
+    /// Size in characters, if it has one.
     pub size: Option<TerminalSize>,
-    /// What it has written.
+    /// Output so far.
     pub output: TerminalOutput,
-    /// How it ended, once it has.
+    /// Exit of the command; `None` while it runs.
     pub exit: Option<TerminalExit>,
-    /// What the client calls it, where the client runs the command itself; v1 only
+    /// Id of the terminal at the client, if the client runs the command; v1 only
     /// (<https://agentclientprotocol.com/protocol/v1/terminals>).
     pub client_id: Option<TerminalId>,
 }
@@ -38,17 +38,17 @@ pub struct TerminalSize {
     pub rows: u16,
 }
 
-/// How a command ended: by itself with a code, or by a signal.
+/// The exit of a command, with a code or by a signal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalExit {
-    /// The exit code; none if a signal ended it.
+    /// Exit code; `None` if a signal ended the command.
     pub code: Option<i32>,
-    /// The signal's name, such as `SIGKILL`.
+    /// Name of the signal, e.g. `SIGKILL`.
     pub signal: Option<String>,
 }
 
 impl TerminalExit {
-    /// Returns whether the command did what it was asked to: it exited with 0.
+    /// Returns whether the command succeeded, i.e. exited with 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.code == Some(0) && self.signal.is_none()
@@ -56,7 +56,7 @@ impl TerminalExit {
 }
 
 impl TerminalReport {
-    /// Makes an empty document.
+    /// Creates an empty document.
     #[must_use]
     pub fn new(id: TerminalId) -> Self {
         Self {
@@ -71,11 +71,10 @@ impl TerminalReport {
     }
 }
 
-/// Bytes written by a terminal: how many there were, their first 8 KiB and their last 40 KiB.
+/// Bytes written by a terminal: their number, the first 8 KiB and the last 40 KiB.
 ///
-/// Both a document's output and what a patch appends to it are one of these, and
-/// [`append`](Self::append) is associative, so bytes may be joined in any grouping before they
-/// are shown.
+/// It is used for the output of a document and for the output that a patch appends.
+/// [`append`](Self::append) is associative, so parts may be joined in any grouping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalOutput {
     total: u64,
@@ -92,7 +91,7 @@ impl TerminalOutput {
         output
     }
 
-    /// Returns how many bytes there were in all.
+    /// Returns the total number of bytes, including the omitted ones.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.total
@@ -110,7 +109,7 @@ impl TerminalOutput {
         &self.tail
     }
 
-    /// Returns how many bytes are left out between head and tail.
+    /// Returns the number of bytes omitted between head and tail.
     #[must_use]
     pub fn omitted_bytes(&self) -> u64 {
         self.total - (self.head.len() + self.tail.len()) as u64
@@ -124,20 +123,19 @@ impl TerminalOutput {
 
     /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        // Nothing that comes behind what is left out belongs to the head.
+        // Bytes after an omission never belong to the head.
         let room = if self.omitted_bytes() > 0 { 0 } else { OUTPUT_HEAD_BYTES - self.head.len() };
         self.total += bytes.len() as u64;
         let (to_head, to_tail) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(to_head);
         self.tail.extend_from_slice(&to_tail[to_tail.len().saturating_sub(OUTPUT_TAIL_BYTES)..]);
-        // Trim by halves of the bound, so that a byte at a time costs no move each.
         if self.tail.len() > OUTPUT_TAIL_BYTES {
             self.tail.drain(..self.tail.len() - OUTPUT_TAIL_BYTES);
         }
     }
 
-    /// Notes that so many bytes come here that nobody kept. There is one gap in an output: what
-    /// stands between it and an earlier one is left out too.
+    /// Records that `bytes` bytes were discarded at this position. An output has only one omission,
+    /// so the tail before this position is discarded too.
     pub fn skip_bytes(&mut self, bytes: u64) {
         if bytes > 0 {
             self.tail.clear();
@@ -145,14 +143,14 @@ impl TerminalOutput {
         }
     }
 
-    /// Appends what was kept of later bytes. Associative: the grouping does not matter.
+    /// Appends a later part of the output. Associative: the grouping does not matter.
     pub fn append(&mut self, later: &Self) {
         self.push(&later.head);
         self.skip_bytes(later.omitted_bytes());
         self.push(&later.tail);
     }
 
-    /// Returns the kept bytes, with a line between head and tail that counts what is left out.
+    /// Returns the kept bytes, with a line between head and tail that counts the omitted bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
@@ -164,14 +162,14 @@ impl TerminalOutput {
     }
 }
 
-/// Returns the line shown in the place of `bytes` bytes that are left out.
+/// Returns the line shown in place of `bytes` omitted bytes.
 #[must_use]
 pub fn omission_line(bytes: u64) -> String {
     format!("\n[… {} left out …]\n", count_with_noun(bytes, "byte", "bytes"))
 }
 
-/// Returns the same line for a terminal: what stands before it may leave a colour, or be cut within
-/// a sequence.
+/// Returns the same line for a terminal, with a reset of the style: the bytes before it may set a
+/// colour or end within an escape sequence.
 pub(crate) fn terminal_omission_line(bytes: u64) -> String {
     format!("\x1b[0m{}", omission_line(bytes))
 }
@@ -182,7 +180,7 @@ mod tests {
     use proptest::prelude::{Just, Strategy, any, prop_oneof};
     use proptest::{collection::vec, proptest};
 
-    /// Chunks of sizes around every bound.
+    /// Chunks of sizes around every limit.
     fn chunk() -> impl Strategy<Value = Vec<u8>> {
         let sizes = prop_oneof![
             0..20_usize,
@@ -196,7 +194,7 @@ mod tests {
         })
     }
 
-    /// What is written, and gaps within it.
+    /// Output with omissions.
     fn output() -> impl Strategy<Value = TerminalOutput> {
         let step = (chunk(), prop_oneof![3 => Just(0_u64), 1 => 1..100_000_u64]);
         vec(step, 0..3).prop_map(|steps| {

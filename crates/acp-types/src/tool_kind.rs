@@ -1,23 +1,24 @@
-//! Finds the kind of a tool that may not declare one. It reads no arguments.
+//! Infers the kind of a tool that does not declare one.
 
 use crate::ToolKind;
 
-/// The hints of an MCP tool about itself
+/// The hints that an MCP tool gives about itself
 /// (<https://modelcontextprotocol.io/specification/2025-06-18/server/tools>).
 ///
-/// They come from the server: good for an icon, never for a permission.
+/// They come from the server. Use them for an icon, never for a permission decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ToolAnnotations {
-    /// `readOnlyHint`: it changes nothing.
+    /// `readOnlyHint`: the tool changes nothing.
     pub read_only: Option<bool>,
-    /// `destructiveHint`: it may remove things.
+    /// `destructiveHint`: the tool may delete data.
     pub destructive: Option<bool>,
-    /// `openWorldHint`: it reaches outside of the machine.
+    /// `openWorldHint`: the tool accesses systems outside of the machine.
     pub open_world: Option<bool>,
 }
 
-/// Returns the kind of a tool: as declared, else as annotated, else as its name says in whole
-/// words (`delete_widget` deletes; `widget` gets nothing), else `Other`.
+/// Returns the kind of a tool: the declared one, or else one inferred from the annotations, or else
+/// from whole words of the name (`delete_widget` deletes; `widget` matches nothing), or else
+/// `Other`.
 #[must_use]
 pub fn infer_kind(
     declared: Option<ToolKind>,
@@ -30,8 +31,8 @@ pub fn infer_kind(
         .unwrap_or_default()
 }
 
-/// Returns whether a call of this kind may change something, or be seen elsewhere. For telling
-/// people, never for a permission: a kind is what a tool says of itself.
+/// Returns whether a call of this kind may change something or be visible elsewhere. Use it for
+/// display, never for a permission decision: the tool declares its kind itself.
 #[must_use]
 pub fn may_have_side_effects(kind: ToolKind) -> bool {
     !matches!(kind, ToolKind::Read | ToolKind::Search | ToolKind::Think)
@@ -52,7 +53,8 @@ fn from_name(name: &str) -> Option<ToolKind> {
     })
 }
 
-/// Splits at everything that is no letter and before each capital after a small letter.
+/// Splits a name at all characters that are not alphanumeric, and before each capital after a small
+/// letter.
 fn split_words(name: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut small = false;
@@ -70,8 +72,8 @@ fn split_words(name: &str) -> impl Iterator<Item = String> {
     words.into_iter().filter(|word| !word.is_empty())
 }
 
-/// Verbs that name one kind and nothing else. `get`, `list`, `create` and `query` are left out:
-/// they say nothing of what is got or made.
+/// Verbs that imply exactly one kind. `get`, `list`, `create` and `query` are missing because their
+/// kind depends on the object.
 const KIND_BY_WORD: &[(&str, ToolKind)] = &[
     ("read", ToolKind::Read),
     ("view", ToolKind::Read),

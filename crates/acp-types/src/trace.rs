@@ -1,7 +1,7 @@
-//! W3C trace context: what a request's `_meta` says of the trace that it belongs to.
+//! W3C trace context from the `_meta` of a request.
 //!
-//! It is passed on, never made: no identifier comes from here. What is malformed is left out, as
-//! the specification asks for, so that it spreads no further.
+//! It is only propagated; no identifiers are generated here. Malformed values are dropped, as the
+//! specification requires, so that they do not spread further.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,28 +10,28 @@ use crate::limits::{
 };
 use crate::schema::v1::Meta;
 
-/// W3C trace context (<https://www.w3.org/TR/trace-context/>,
-/// <https://www.w3.org/TR/baggage/>), passed on as it came.
+/// W3C trace context (<https://www.w3.org/TR/trace-context/>, <https://www.w3.org/TR/baggage/>),
+/// propagated unchanged.
 ///
 /// Its three names are reserved at the root of `_meta`
 /// (<https://agentclientprotocol.com/protocol/v1/extensibility#the-_meta-field>).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceContext {
-    /// The trace and the span.
+    /// Ids of the trace and the span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// What vendors add.
+    /// Entries of tracing vendors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
-    /// What the application adds.
+    /// Entries of the application.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baggage: Option<String>,
 }
 
 impl TraceContext {
-    /// Reads the trace context of a request. What is malformed or over its bound is left out, and
-    /// a `tracestate` without its `traceparent` too.
+    /// Reads the trace context of a request. Drops values that are malformed or too long, and a
+    /// `tracestate` without its `traceparent`.
     #[must_use]
     pub fn from_meta(meta: Option<&Meta>) -> Self {
         let text = |key: &str, is_valid: fn(&str) -> bool| {
@@ -43,14 +43,15 @@ impl TraceContext {
         Self { traceparent, tracestate, baggage: text("baggage", is_baggage) }
     }
 
-    /// Returns whether there is nothing to pass on.
+    /// Returns whether there is nothing to propagate.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// `version-trace-parent-flags`, all in small hexadecimal digits; a later version may say more.
+/// Returns whether `text` is `version-trace-parent-flags` in lowercase hexadecimal digits. A later
+/// version may have more fields.
 fn is_traceparent(text: &str) -> bool {
     let parts: Vec<_> = text.splitn(5, '-').collect();
     let [version, trace, parent, flags, more @ ..] = parts.as_slice() else { return false };
@@ -70,7 +71,8 @@ fn is_lowercase_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// `key=value` members with commas between them; empty ones are allowed.
+/// Returns whether `text` is a list of `key=value` members, separated by commas. Empty members are
+/// allowed.
 fn is_tracestate(text: &str) -> bool {
     let members = || text.split(',').map(str::trim).filter(|member| !member.is_empty());
     text.len() <= MAX_TRACESTATE_BYTES
@@ -91,8 +93,8 @@ fn is_tracestate(text: &str) -> bool {
         })
 }
 
-/// `key=value` members with commas between them, properties behind semicolons. Their characters
-/// are those of a header: printable ASCII.
+/// Returns whether `text` is a list of `key=value` members, separated by commas, with properties
+/// after semicolons. Only characters of a header are allowed: printable ASCII and tabs.
 fn is_baggage(text: &str) -> bool {
     text.len() <= MAX_BAGGAGE_BYTES
         && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
@@ -157,7 +159,7 @@ mod tests {
             let meta = json!({ "traceparent": parent, "tracestate": "a=b" });
             assert!(trace(&meta).is_empty(), "{parent}");
         }
-        // A version that is not known yet may say more.
+        // A later version may have more fields.
         let later = format!("01-{id}-00f067aa0ba902b7-01-more");
         assert_eq!(trace(&json!({ "traceparent": later })).traceparent, Some(later));
     }

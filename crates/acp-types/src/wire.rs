@@ -1,4 +1,4 @@
-//! Projections: patches become the messages of a protocol version, and only what changed is sent.
+//! Projections of patches to the messages of a protocol version. Only changes are sent.
 
 pub mod v1;
 #[cfg(feature = "v2")]
@@ -16,32 +16,34 @@ use crate::schema::MaybeUndefined;
 use crate::schema::v1::Meta;
 use crate::{Compaction, PlanEntry, ToolCallId, ToolCallPatch};
 
-/// A message to a client as JSON: for agents whose SDK has the wire types of another version, and for
-/// those without an SDK.
+/// A message to a client as JSON, for agents whose SDK uses another version of the wire types or
+/// that use no SDK.
 ///
 /// It is a `session/update` notification or a `session/request_permission` request.
 pub trait Message {
-    /// Returns the name of its method.
+    /// Returns the name of the method.
     fn method(&self) -> &'static str;
 
-    /// Returns its parameters.
+    /// Returns the parameters.
     ///
     /// # Errors
     ///
-    /// If JSON cannot hold them. The projections make no such message.
+    /// Returns an error if they cannot be represented in JSON. The projections create no such
+    /// message.
     fn params(&self) -> serde_json::Result<Value>;
 }
 
 const SESSION_UPDATE: &str = "session/update";
 const REQUEST_PERMISSION: &str = "session/request_permission";
 
-/// Returns the `_meta` of a plan's step: the model's own id, for which no protocol has a place.
+/// Returns the `_meta` of a plan entry: the id assigned by the model, for which no protocol has a
+/// field.
 fn plan_entry_meta(entry: &PlanEntry, meta_key: &str) -> Option<Meta> {
     let id = entry.id.as_ref()?;
     Some(Meta::from_iter([(meta_key.to_owned(), serde_json::json!({ "id": id }))]))
 }
 
-/// Returns the `_meta` of a compaction: its sizes, for which no protocol has a place.
+/// Returns the `_meta` of a compaction: its sizes, for which no protocol has fields.
 fn compaction_meta(compaction: &Compaction, meta_key: &str) -> Option<Meta> {
     let Compaction { tokens_before, tokens_after, context_tokens, .. } = compaction;
     let sizes = [tokens_before, tokens_after, context_tokens];
@@ -58,8 +60,9 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
     value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value)
 }
 
-/// Returns whether a streamed update may hold what is large of a call: its line has to fit, and
-/// what is sent again and again has to stay in proportion to what there is. `streamed` counts it.
+/// Returns whether a streamed update may include the large fields of a call. Its line must fit, and
+/// the bytes that are sent repeatedly must stay in proportion to the current size. `streamed`
+/// counts these bytes.
 fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) -> bool {
     if line <= MAX_RUNNING_OUTPUT_BYTES {
         return true;
@@ -74,18 +77,18 @@ fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) 
     fits
 }
 
-/// The calls whose end a connection was told, the newest of them, so that nothing follows it.
+/// The most recently ended calls of a connection, whose later patches are dropped.
 #[derive(Debug, Default)]
 struct EndedCalls {
     ids: HashSet<ToolCallId>,
     order: VecDeque<ToolCallId>,
-    /// Patches that were not told.
+    /// Number of dropped patches.
     dropped_patches: u64,
 }
 
 impl EndedCalls {
-    /// Returns whether a patch is told: of a call that the client was told of, or the announcement
-    /// of one that it was not. Protocols know no call without a title.
+    /// Returns whether a patch may be sent: its call is open, or the patch announces a new call.
+    /// Without a title, no protocol can announce a call.
     fn admits_patch(&mut self, id: &ToolCallId, patch: &ToolCallPatch, is_open: bool) -> bool {
         let admits = is_open || (patch.title.is_some() && !self.ids.contains(id));
         self.dropped_patches += u64::from(!admits);

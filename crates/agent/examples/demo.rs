@@ -1,9 +1,9 @@
-//! The demo: a whole turn against the shipped binary, on a scratch copy of a real folder.
+//! The demo: a complete turn with the installed program, on a scratch copy of a folder.
 //!
-//! `cargo xtask demo [PATH]` builds and runs it. It is an ACP client made with the SDK: it starts
-//! `callboard acp` as a subprocess, plays a script that reads, lists, searches, edits with
-//! permission, runs a command with live output, writes a plan and hits one failing call, prints
-//! the cards as they change, and fails if the sequence of messages breaks a promise.
+//! `cargo xtask demo [PATH]` builds and runs it. It is an ACP client based on the SDK, which starts
+//! `callboard acp` as a subprocess. The script of the model reads, lists, searches, edits with
+//! permission, runs a command with live output, writes a plan and makes one call that fails. The
+//! demo prints the cards as they change, and fails if the sequence of messages violates a rule.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use ignore::WalkBuilder;
 use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size};
 
-/// What the demo copies at most, so that any folder will do.
+/// Limits of the copy, so that the demo accepts any folder.
 const MAX_FILES: usize = 2_000;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
@@ -44,13 +44,13 @@ async fn main() -> ExitCode {
     }
 }
 
-/// What is printed, and the oracle that judges it.
+/// The client's state: the renderer of the cards, and the observer that checks the messages.
 struct DemoClient {
     cards: CardRenderer,
     observer: V1Observer,
 }
 
-/// Prints with colours where they are wanted. A reader that goes away is no failure.
+/// Prints a text, with colours if they are supported. A closed standard output is not an error.
 fn print(text: &str) {
     let mut stdout = anstream::stdout();
     drop(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
@@ -132,7 +132,7 @@ impl DemoClient {
         }
     }
 
-    /// Prints the table, and fails if a promise was broken or a call ended otherwise than meant.
+    /// Prints the table. Fails if a rule was violated or the calls did not end as expected.
     fn check_result(&mut self, stop: StopReason) -> Result<(), DemoError> {
         self.observer.end_turn();
         let end = self.cards.take_line_end();
@@ -140,7 +140,7 @@ impl DemoClient {
         print(&format!("{end}\n{table}\n"));
         let violations = self.observer.violations();
         if let Some(first) = violations.first() {
-            return Err(format!("{} broken rules, the first: {first}", violations.len()).into());
+            return Err(format!("{} rule violations, the first: {first}", violations.len()).into());
         }
         let calls = self.observer.tool_calls();
         let failed = calls.filter(|call| call.status == ToolCallStatus::Failed).count();
@@ -148,23 +148,21 @@ impl DemoClient {
         if (all, failed, stop) != (EXPECTED_CALLS, EXPECTED_FAILURES, StopReason::EndTurn) {
             let meant =
                 format!("{EXPECTED_CALLS} calls, {EXPECTED_FAILURES} failed, the end of the turn");
-            return Err(
-                format!("{all} calls, {failed} failed, {stop:?}; meant were {meant}").into()
-            );
+            return Err(format!("{all} calls, {failed} failed, {stop:?}; expected {meant}").into());
         }
         print(&format!(
-            "{all} calls, each announced, permitted where due, and ended once; {failed} failed as \
-             it should.\n"
+            "{all} calls, each announced, permitted if required, and ended once; {failed} failed as \
+             expected.\n"
         ));
         Ok(())
     }
 }
 
-/// How many calls the script makes, and how many of them are meant to fail.
+/// Number of calls in the script, and number of them that are expected to fail.
 const EXPECTED_CALLS: usize = 9;
 const EXPECTED_FAILURES: usize = 1;
 
-/// The conversation that the script model plays.
+/// Returns the script of the model.
 fn script_for(project: &Path) -> Result<String, DemoError> {
     let (file, line) = first_line(project)?;
     let word = line.split(|letter: char| !letter.is_alphanumeric()).find(|word| word.len() > 2);
@@ -210,7 +208,7 @@ fn script_for(project: &Path) -> Result<String, DemoError> {
     Ok(lines.map(|line| format!("{line}\n")).concat())
 }
 
-/// Finds a text file at the top of the project, or makes one, and its first line.
+/// Returns the name and the first line of `README.md`, which is created if it does not exist.
 fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     let readme = project.join("README.md");
     if !readme.is_file() {
@@ -224,7 +222,7 @@ fn first_line(project: &Path) -> Result<(String, String), DemoError> {
     }
 }
 
-/// Copies what git would keep of a folder, up to a bound. Returns how many files that were.
+/// Copies the files of a folder that git does not ignore, up to a limit. Returns their number.
 fn copy_project(source: &Path, target: &Path) -> Result<usize, DemoError> {
     fs::create_dir_all(target)?;
     let mut copied = 0;
@@ -250,7 +248,7 @@ fn serialized_len(message: &impl serde::Serialize) -> usize {
     serde_json::to_vec(message).map_or(0, |bytes| bytes.len())
 }
 
-/// `--agent PROGRAM [PATH]`.
+/// The arguments `--agent PROGRAM [PATH]`.
 struct Args {
     agent: PathBuf,
     source: PathBuf,
@@ -266,7 +264,7 @@ impl Args {
                 source = word.into();
             }
         }
-        let agent = agent.ok_or("say which program to start: --agent PROGRAM")?;
+        let agent = agent.ok_or("missing option: --agent PROGRAM")?;
         Ok(Self { agent: std::path::absolute(agent)?, source: fs::canonicalize(source)? })
     }
 }

@@ -1,9 +1,9 @@
-//! The smallest agent that can hold a session: it sends each text of a prompt back.
+//! A minimal agent with sessions: it echoes each text block of a prompt.
 //!
-//! It is an example of what the SDK needs for an agent at the least, and the yardstick of
-//! `cargo xtask accept startup` and others: what callboard takes longer than this one to answer
-//! `initialize`, or to tell the first word, is callboard's own doing. It knows nothing of callboard, and nothing of clients that vanish,
-//! flood or send no JSON.
+//! It shows the least that an agent needs from the SDK. It is also the baseline of `cargo xtask
+//! accept startup` and other measurements: any additional time until callboard answers
+//! `initialize`, or sends its first word, is callboard's own. It does not handle clients that
+//! disconnect, flood it with messages or send invalid JSON.
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, InitializeRequest, InitializeResponse, NewSessionRequest,

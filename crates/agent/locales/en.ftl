@@ -1,4 +1,4 @@
-# What `callboard exec` prints around the cards, whose own words are English.
+# Messages of `callboard exec` around the cards. The words of the cards are English already.
 
 # Questions and their answers.
 
@@ -12,9 +12,9 @@ sent-unasked = there is no terminal to ask at; see --approve-all
 # The end.
 
 background = Commands in the background end with this program: { $commands }.
-nobody-asked = Something was rejected because nobody could be asked; see --approve-all.
+nobody-asked = A call was rejected because no one could be asked; see --approve-all.
 early-cancelled = The turn ended early: it was cancelled.
-early-refusal = The turn ended early: the model refused to go on.
-early-tokens = The turn ended early: the reply reached the longest length that the model writes.
-early-requests = The turn ended early: it made as many requests to the model as one turn may.
+early-refusal = The turn ended early: the model refused to continue.
+early-tokens = The turn ended early: the reply reached the model's maximum length.
+early-requests = The turn ended early: it reached the maximum number of model requests.
 early-other = The turn ended early: the agent stopped it.

@@ -1,4 +1,4 @@
-//! `callboard check-wire`: the judge over files, a line at a time.
+//! `callboard check-wire`: checks transcripts line by line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -11,9 +11,9 @@ use callboard_text::{count_with_noun, visible};
 use crate::limits::MAX_PRINTED_VIOLATIONS;
 use crate::output::OutputStream;
 
-/// Judges each file, `-` being standard input, and prints every fault and a line for each file.
+/// Checks each file (`-` is standard input). Prints every fault, and a summary for each file.
 ///
-/// Ends with 0 if there is no error, with 1 if there is one or a file cannot be read.
+/// Returns exit code 0 if there is no error, and 1 if there is one or a file cannot be read.
 pub(crate) fn run(files: &[PathBuf]) -> ExitCode {
     let mut ui = OutputStream::stdout();
     let mut is_good = true;
@@ -38,7 +38,7 @@ fn open_input(file: &Path) -> io::Result<Box<dyn BufRead>> {
     })
 }
 
-/// Judges a file; returns how many errors are in it. Faults are printed while they are not too many.
+/// Checks a file and returns the number of errors. The number of printed faults is limited.
 fn check_file(input: impl BufRead, name: &str, ui: &mut OutputStream) -> io::Result<u64> {
     let (mut errors, mut warnings) = (0, 0);
     let lines = TranscriptJudge::new().judge_reader(input, |fault| {

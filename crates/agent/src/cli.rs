@@ -1,4 +1,4 @@
-//! The command line: what to run, with which model, and how the process ends.
+//! The command line: dispatch of the subcommands, signals and exit codes.
 
 mod args;
 mod subcommands;
@@ -22,7 +22,7 @@ use crate::output::OutputStream;
 use crate::{check_wire, limits, output, secrets, telemetry};
 use args::{Cli, Command, ExecArgs, ServeArgs};
 
-/// Runs the command line of this process, and returns how it ends.
+/// Runs the command line of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
     output::exit_code(match Cli::try_parse() {
@@ -45,37 +45,37 @@ fn run_command(cli: Cli) -> ExitCode {
     }
 }
 
-/// Serves a client until it is gone, or logs in, where that is what it is started for.
+/// Serves a client until it disconnects, or logs in if `--setup` is given.
 fn run_acp(args: ServeArgs) -> ExitCode {
     if args.setup {
         return with_logging(|| subcommands::login(None));
     }
-    // First of all: the client's first line is read while the rest is made. And before any other
-    // thread starts: nothing may write to the protocol's stream by accident.
+    // The transport is opened first: it reads the client's first line while the agent is created.
+    // No other thread may run before, as it could write to the protocol's stream by accident.
     let transport = acp_transport::stdio();
     with_logging(|| {
         match transport.map(|transport| (subcommands::serving_agent(args.flags), transport)) {
             Ok((Ok(agent), transport)) => block_on(serve(agent, transport)),
             Ok((Err(why), _)) => fail(&why),
-            Err(error) => fail(&format!("cannot take over standard input and output: {error}")),
+            Err(error) => fail(&format!("cannot open standard input and output: {error}")),
         }
     })
 }
 
-/// Serves a client until it is gone, or until a signal ends the connection in the same way: what
-/// runs is cancelled, and the client is told. A second signal, or [`limits::EXIT_DEADLINE`], ends
-/// it as it is.
+/// Serves a client until it disconnects. A signal closes the connection as well: running calls are
+/// cancelled, and the client is notified. A second signal, or [`limits::EXIT_DEADLINE`], ends the
+/// process immediately.
 async fn serve(agent: CodingAgent, transport: Transport) -> ExitCode {
     let ended = transport.ended();
     let mut connection = pin!(callboard_runtime::serve(agent, transport));
     let mut out_of_time = pin!(async {
         ended.cancelled().await;
         tokio::time::sleep(limits::EXIT_DEADLINE).await;
-        // What was not sent to the client by now is not sent at all.
-        tracing::warn!("something did not end in time, it is left behind");
+        // Messages that are still unsent are dropped.
+        tracing::warn!("some tasks did not end in time and are abandoned");
     });
     tokio::select! {
-        // Signals are listened to before anybody can know that it runs.
+        // The signal handlers must be installed before the client can see that the agent runs.
         biased;
         signal = wait_for_signal() => {
             ended.cancel();
@@ -108,8 +108,7 @@ fn run_exec(args: ExecArgs) -> ExitCode {
     })
 }
 
-/// Finds the model before anything is read from standard input, and the prompt before anything is
-/// started.
+/// Finds the model before it reads standard input, and reads the prompt before it starts anything.
 async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
     let cwd = cwd.map_err(|error| fail(&format!("cannot find the working directory: {error}")))?;
@@ -127,7 +126,7 @@ async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
         && let Some(why) = model.prompt_error(&prompt)
     {
         let name = model.name();
-        let all = format!("`callboard exec --model {name} help` shows them all.");
+        let all = format!("Run `callboard exec --model {name} help` to list the commands.");
         return Err(fail_unusable(&format!("{why} {all}")));
     }
     let is_commands = model.capabilities().commands;
@@ -140,8 +139,8 @@ async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
             Ok(PipedContext::TimedOut) => {
                 let minutes = limits::STDIN_IDLE_TIMEOUT.as_secs() / 60;
                 return Err(fail_unusable(&format!(
-                    "nothing came from standard input within {minutes} minutes. If it holds \
-                     nothing, use `</dev/null`; if it takes longer, write it to a file first."
+                    "no data arrived on standard input within {minutes} minutes. If there is \
+                     none, use `</dev/null`; if it takes longer, write it to a file first."
                 )));
             }
             Ok(PipedContext::None) | Err(_) => {}
@@ -156,8 +155,8 @@ async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     Ok(ExecJob { agent, prompt, cwd, approval, is_commands, locale })
 }
 
-/// Prints what is wrong with the command line, or its help; names `exec` to a user who wrote a
-/// prompt where a subcommand belongs.
+/// Prints a usage error or the help. If the user wrote a prompt instead of a subcommand, suggests
+/// `exec`.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     let mut ui = if error.use_stderr() { OutputStream::stderr() } else { OutputStream::stdout() };
     ui.print(&error.render().ansi().to_string());
@@ -167,7 +166,7 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
-/// Returns the words of the command line, quoted for a shell, if they are likely to be a prompt.
+/// Returns the words of the command line, quoted for a shell, if they are probably a prompt.
 fn as_quoted_prompt(error: &clap::Error) -> Option<String> {
     let words = std::env::args_os().skip(1).map(OsString::into_string);
     let words = words.collect::<Result<Vec<_>, _>>().ok()?;
@@ -186,16 +185,16 @@ fn as_quoted_prompt(error: &clap::Error) -> Option<String> {
     shell_quoted(&prompt.join(" "))
 }
 
-/// Quotes a text for a shell; returns none if that takes more than a pair of quotes, or if the text
-/// cannot be shown as it is.
+/// Quotes a text for a shell. Returns `None` if a pair of quotes is not enough, or if the text is
+/// not displayable.
 fn shell_quoted(text: &str) -> Option<String> {
     let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
     let is_plain = !text.contains(quote) && visible(text) == text;
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
-/// Works with a log. Not inlined: who serves a client would touch the stack of every other command
-/// before the first answer.
+/// Runs `work` with logging. Not inlined, because the stack frame of the other commands would delay
+/// the first response of `acp`.
 #[inline(never)]
 fn with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
     let telemetry = telemetry::start();
@@ -209,20 +208,20 @@ fn print_help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs a future to its end, then leaves without waiting for threads that may never end: the one
-/// that reads standard input, or one that a dead disk holds.
+/// Runs a future, then exits without waiting for threads that may never end: the reader of standard
+/// input, or a thread that is blocked by a failing disk.
 fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
     let code = runtime.block_on(future);
-    // Drops every task, and with it every process that one owns.
+    // Drops all tasks, and with them the processes that they own.
     runtime.shutdown_timeout(Duration::from_millis(200));
     code
 }
 
-/// Waits for a signal that asks this process to end, and returns its number.
+/// Waits for a signal that terminates this process, and returns its number.
 #[cfg(unix)]
 async fn wait_for_signal() -> u8 {
     use tokio::signal::unix::{SignalKind, signal};
@@ -237,7 +236,7 @@ async fn wait_for_signal() -> u8 {
     }
 }
 
-/// Waits for a signal that asks this process to end.
+/// Waits for a signal that terminates this process.
 #[cfg(not(unix))]
 async fn wait_for_signal() -> u8 {
     if tokio::signal::ctrl_c().await.is_err() {
@@ -246,16 +245,16 @@ async fn wait_for_signal() -> u8 {
     2
 }
 
-/// Waits for the first signal that asks this process to end. A second one, or
-/// [`limits::EXIT_DEADLINE`], ends the process as it is.
+/// Waits for the first signal that terminates this process. A second one, or
+/// [`limits::EXIT_DEADLINE`], ends the process immediately.
 ///
-/// A thread of its own waits for them, because the runtime's stands still while nobody reads
-/// standard output. Commands do not outlive this process, however it ends.
+/// Signals are handled on a separate thread, because a write to standard output blocks the runtime
+/// while its reader does not read. Commands never outlive this process, however it ends.
 async fn first_signal() -> u8 {
     let (sender, first) = tokio::sync::oneshot::channel();
     let watch = async move {
         let signal = wait_for_signal().await;
-        // Nobody waits for it once the prompt has ended.
+        // The receiver is dropped once the prompt has ended.
         let _is_awaited = sender.send(signal).is_ok();
         drop(tokio::time::timeout(limits::EXIT_DEADLINE, wait_for_signal()).await);
         signal
@@ -280,7 +279,7 @@ fn fail(what: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Says why there is nothing to run: the command line makes no sense, or there is no model.
+/// Prints the reason why nothing can run: invalid arguments, or no model.
 fn fail_unusable(what: &str) -> ExitCode {
     print_error(what);
     ExitCode::from(2)

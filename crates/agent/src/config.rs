@@ -1,7 +1,6 @@
-//! What the user has chosen, and where each value is from: flags, the environment, one file.
+//! The user's configuration from flags, environment and one file, with the source of each value.
 //!
-//! It knows nothing of stored keys, and nothing of what a model does. Nothing in a workspace is
-//! configuration.
+//! Files in a project folder are never part of the configuration.
 
 mod env_vars;
 mod file;
@@ -24,35 +23,35 @@ use crate::user_folders;
 use file::ConfigFile;
 pub(crate) use rows::ConfigRow;
 
-/// A value, and where it is from.
+/// A value with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourcedValue<T> {
     pub(crate) value: T,
     pub(crate) source: ValueSource,
 }
 
-/// Where a value is from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ValueSource {
     Default,
-    /// The file, from this byte on.
+    /// The file, with the byte offset of the value.
     File(usize),
     Variable(String),
     Flag(&'static str),
 }
 
-/// What the command line says.
+/// The flags of the command line.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Flags {
-    /// The model: PROVIDER/NAME, `direct` (commands, no model) or `script:FILE` (a written
-    /// reply). Else that of CALLBOARD_MODEL, the configuration, or the first that is found.
+    /// The model: PROVIDER/NAME, `direct` (commands, no model) or `script:FILE` (replies from a
+    /// file). Default: CALLBOARD_MODEL, the configuration, or the first model that is found.
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// The language of what is shown, such as `de`; else that of CALLBOARD_LOCALE, the configuration,
-    /// LC_ALL, LC_MESSAGES or LANG. English where there are none in it.
+    /// The language of messages, e.g. `de`. Default: CALLBOARD_LOCALE, the configuration, LC_ALL,
+    /// LC_MESSAGES or LANG. English if there is no translation.
     #[arg(long, value_name = "LOCALE")]
     pub(crate) locale: Option<String>,
-    /// What is done about calls that no rule speaks of; else that of CALLBOARD_MODE or the
+    /// The permission mode for calls that no rule matches. Default: CALLBOARD_MODE or the
     /// configuration.
     #[arg(long, value_parser = modes(), value_name = "MODE")]
     pub(crate) mode: Option<PermissionMode>,
@@ -64,37 +63,37 @@ fn modes() -> impl TypedValueParser<Value = PermissionMode> {
         .try_map(|id| PermissionMode::parse(&id).ok_or("there is no such mode"))
 }
 
-/// Everything that is configured. What nobody chose is none, where there is no default.
+/// The configuration. Values that are not set and have no default are `None`.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) file: ConfigFile,
     pub(crate) model: Option<SourcedValue<String>>,
     pub(crate) mode: SourcedValue<PermissionMode>,
     pub(crate) locale: Option<SourcedValue<String>>,
-    /// Variables that commands get beside the usual ones.
+    /// Additional environment variables for commands.
     pub(crate) env_pass: Option<SourcedValue<Vec<String>>>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
-/// What is configured of one provider.
+/// The configuration of one provider.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
     pub(crate) base_url: Option<SourcedValue<String>>,
-    /// The variable that holds the key, in the place of the provider's own.
+    /// Variable that holds the key, instead of the provider's default ones.
     pub(crate) key_env: Option<SourcedValue<String>>,
-    /// Never in the file.
+    /// From the environment; never in the file.
     #[serde(skip)]
     pub(crate) key: Option<SourcedValue<ApiKey>>,
     pub(crate) ca_file: Option<SourcedValue<PathBuf>>,
     pub(crate) tools: Option<SourcedValue<ToolCalling>>,
     pub(crate) context_tokens: Option<SourcedValue<NonZeroU64>>,
-    /// Names of models to choose among; the first is what this provider's default is.
+    /// Models to choose from; the first one is the default of this provider.
     pub(crate) models: Option<SourcedValue<Vec<String>>>,
 }
 
-/// A value that cannot be used. The text says where it stands, and never what it was if it may
-/// have been a key.
+/// An invalid value. The text contains its location. It never contains the value if that may be a
+/// key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub(crate) struct ConfigError {
@@ -103,19 +102,20 @@ pub(crate) struct ConfigError {
 }
 
 impl ConfigError {
-    /// Whether it is the command line that is wrong.
+    /// Returns whether the error is on the command line.
     pub(crate) fn is_flag_error(&self) -> bool {
         self.place.starts_with("--")
     }
 }
 
 impl Config {
-    /// Reads the file that the environment names, if it is there, and lays environment and flags
-    /// over it.
+    /// Loads the file that the environment selects, if it exists, and overrides its values from
+    /// environment and flags.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or others can change it; the first value that makes no sense.
+    /// Returns an error if the file cannot be read or is writable by others, or for the first
+    /// invalid value.
     pub(crate) fn load(env: &[(String, String)], flags: Flags) -> Result<Self, ConfigError> {
         let path = config_file_path(env);
         let text = path.as_ref().map(|path| {
@@ -130,7 +130,7 @@ impl Config {
         Self::from_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
     }
 
-    /// Lays environment and flags over the text of the file; reads nothing else.
+    /// Overrides the values in the text of the file from environment and flags. Reads no file.
     pub(crate) fn from_sources(
         path: Option<PathBuf>,
         text: &str,
@@ -174,15 +174,16 @@ impl Config {
         Ok(Self { model, mode, locale: locale.or(written.locale), env_pass, providers, file })
     }
 
-    /// Returns what is configured of a provider.
+    /// Returns the configuration of a provider.
     pub(crate) fn provider(&self, provider: Provider) -> &ProviderConfig {
-        // `of` has made one for each.
+        // `from_sources` inserts an entry for each provider.
         &self.providers[&provider]
     }
 }
 
-/// Gives the second dialect of OpenAI what is configured of the first, where it has none of its own:
-/// they are one account at one server. A server of its own has a key and an authority of its own.
+/// Copies the settings of OpenAI's first dialect to the second one, where that has no setting: both
+/// are one account at one server. If the second dialect has a different URL, its key and
+/// certificates stay separate.
 fn inherit_openai(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     let openai = providers.entry(Provider::OpenAi).or_default();
     let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
@@ -196,8 +197,9 @@ fn inherit_openai(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     }
 }
 
-/// `$XDG_CONFIG_HOME/callboard/config.toml`, or that below `~/.config`; none where neither is an
-/// absolute path (<https://specifications.freedesktop.org/basedir-spec/latest/>).
+/// Returns `$XDG_CONFIG_HOME/callboard/config.toml`, or the same file below `~/.config`. Returns
+/// `None` if neither is an absolute path
+/// (<https://specifications.freedesktop.org/basedir-spec/latest/>).
 pub(crate) fn config_file_path(env: &[(String, String)]) -> Option<PathBuf> {
     Some(user_folders::user_folder(env, "XDG_CONFIG_HOME", ".config")?.join("config.toml"))
 }
@@ -209,34 +211,35 @@ fn flag_value(value: Option<String>, name: &'static str) -> Option<SourcedValue<
 fn unknown_mode_message() -> String {
     let names: Vec<_> =
         PermissionMode::all().iter().map(|mode| format!("`{}`", mode.id())).collect();
-    format!("mode has to be one of {}", names.join(", "))
+    format!("mode must be one of {}", names.join(", "))
 }
 
-/// Says what is wrong with the address of a server, if it is none.
+/// Checks that a base URL has a host and uses http or https.
 pub(crate) fn check_base_url(url: &str) -> Result<(), String> {
     let parsed = url::Url::parse(url).ok();
     let is_web = parsed.is_some_and(|it| matches!(it.scheme(), "http" | "https") && it.has_host());
-    if is_web { Ok(()) } else { Err("base_url has to be a URL with http or https".to_owned()) }
+    if is_web { Ok(()) } else { Err("base_url must be an http or https URL".to_owned()) }
 }
 
-/// Who writes the key itself here must not find it in an error.
+/// Checks that the text can be the name of a variable. The error omits the text, because it may be
+/// a key that was entered by mistake.
 fn check_variable_name(name: &str) -> Result<(), String> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let starts_well = name.starts_with(|first: char| !first.is_ascii_digit());
     if starts_well && name.chars().all(is_word) {
         return Ok(());
     }
-    Err("key_env has to name a variable, such as OPENAI_API_KEY, and not to be a key".to_owned())
+    Err("key_env must name a variable, e.g. OPENAI_API_KEY, and not be a key".to_owned())
 }
 
 fn check_env_pass(names: &[String]) -> Result<(), String> {
-    let named = |name| format!("env_pass: {name} is named like a secret, which no command gets");
+    let named = |name| format!("env_pass: {name} is named like a secret, which is never passed on");
     names.iter().find(|name| is_secret(name, "")).map_or(Ok(()), |name| Err(named(name)))
 }
 
 fn check_model_names(names: &[String]) -> Result<(), String> {
     let is_named = !names.is_empty() && names.iter().all(|name| !name.is_empty());
-    if is_named { Ok(()) } else { Err("models has to hold names of models".to_owned()) }
+    if is_named { Ok(()) } else { Err("models must be a list of model names".to_owned()) }
 }
 
 #[cfg(test)]

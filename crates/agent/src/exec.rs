@@ -1,6 +1,5 @@
-//! `callboard exec`: one prompt in the terminal, with the agent in the same process.
-//!
-//! It is an ACP client like any other and knows nothing of the agent's inside.
+//! `callboard exec`: an ACP client for one prompt in the terminal, with the agent in the same
+//! process.
 
 mod keyboard;
 pub(crate) mod piped_input;
@@ -32,38 +31,38 @@ use crate::output::OutputStream;
 use keyboard::Keyboard;
 use translations::{ENGLISH, Translations};
 
-/// What is run.
+/// The parameters of a run.
 pub(crate) struct ExecJob<A> {
     pub(crate) agent: A,
     pub(crate) prompt: Vec<ContentBlock>,
     pub(crate) cwd: PathBuf,
     pub(crate) approval: Approval,
-    /// Whether the prompt is commands, so that a call that fails is what the user asked for.
+    /// Whether the prompt is commands: a failed call is then a failure of the run.
     pub(crate) is_commands: bool,
-    /// The language of the words around the cards.
+    /// Locale of the messages around the cards.
     pub(crate) locale: String,
 }
 
-/// Who answers permission requests.
+/// The answer to permission requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Approval {
-    /// The user at the terminal; without one, nobody, and every request is rejected.
+    /// Asks the user at the terminal. Without a terminal, every request is rejected.
     Ask,
-    /// Everything is allowed.
+    /// Allows every request.
     All,
-    /// Everything is rejected.
+    /// Rejects every request.
     None,
 }
 
-/// How a turn came to its end.
+/// The way in which a turn ended.
 enum ExecOutcome {
     Turn(Result<StopReason>),
     Signal(u8),
 }
 
-/// Runs a prompt and prints what happens, until `interrupted` gives the number of a signal.
+/// Runs a prompt and prints its events, until `interrupted` resolves to the number of a signal.
 ///
-/// The exit codes are those of `docs/terminal.md`.
+/// The exit codes are documented in `docs/terminal.md`.
 pub(crate) async fn run(
     job: ExecJob<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
@@ -77,7 +76,8 @@ pub(crate) async fn run(
     let printed = Mutex::new(ScreenState { ui, cards, was_refused: false });
     let screen = Arc::new(Screen { printed, words });
     let (shown, asked) = (screen.clone(), screen.clone());
-    // One question at a time, from its card to its answer: nobody must answer another one.
+    // Requests are handled one at a time, from the card to the answer, so that an answer cannot
+    // apply to another request.
     let asking = Arc::new(Mutex::new(()));
     let turn = Client
         .v1()
@@ -124,7 +124,7 @@ async fn run_turn(
     is_terminal: bool,
 ) -> Result<StopReason> {
     let info = Implementation::new("callboard-exec", env!("CARGO_PKG_VERSION"));
-    // Commands get a terminal where there is one to show their output in.
+    // Commands run in a terminal only if there is one to show their output.
     let meta = Map::from_iter([("terminal_output".to_owned(), Value::Bool(is_terminal))]);
     let initialize = InitializeRequest::new(ProtocolVersion::V1)
         .client_info(info)
@@ -135,13 +135,13 @@ async fn run_turn(
     Ok(client.send_request(PromptRequest::new(session, prompt)).block_task().await?.stop_reason)
 }
 
-/// Where everything is printed, in the words of the user.
+/// The output of the run, in the user's language.
 struct Screen {
     printed: Mutex<ScreenState>,
     words: Arc<Translations>,
 }
 
-/// What is printed, and what happened.
+/// The mutable state of the output.
 struct ScreenState {
     ui: OutputStream,
     cards: CardRenderer,
@@ -191,7 +191,8 @@ impl Screen {
         }
     }
 
-    /// Waits a moment for what is being printed: its reader may not read.
+    /// Waits briefly for the current write to finish. It may be blocked by a reader that does not
+    /// read.
     fn try_lock_state(&self) -> Option<MutexGuard<'_, ScreenState>> {
         let begun = Instant::now();
         loop {
@@ -206,11 +207,11 @@ impl Screen {
         }
     }
 
-    /// Answers a permission request, by asking at the terminal where that is due.
+    /// Answers a permission request, and asks at the terminal if needed.
     ///
     /// # Errors
     ///
-    /// Why no question was put, in English: the request is rejected, but not by the user.
+    /// Returns the reason in English if the request was rejected without asking the user.
     fn answer_permission(
         &self,
         request: &RequestPermissionRequest,
@@ -249,7 +250,7 @@ impl Screen {
         })
     }
 
-    /// Asks for a number until there is one; the end of input cancels the turn.
+    /// Asks for a number until the answer is valid. The end of input cancels the turn.
     fn ask_option<'a>(
         &self,
         options: &'a [PermissionOption],
@@ -276,7 +277,7 @@ fn print_failure(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Returns the key of why a turn ended early.
+/// Returns the message key for a turn that ended early.
 fn early_stop_key(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Cancelled => "early-cancelled",
@@ -287,8 +288,8 @@ fn early_stop_key(stop: StopReason) -> &'static str {
     }
 }
 
-/// How long the end after a signal waits for what is being printed.
+/// Time limit for waiting for the current write after a signal.
 const FINAL_PRINT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How often a question is repeated that gets no answer.
+/// Number of times that an unanswered question is asked.
 const MAX_QUESTION_ATTEMPTS: usize = 5;

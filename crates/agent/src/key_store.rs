@@ -1,7 +1,6 @@
-//! The keys that a login stores: in the system's keyring, or in a file where there is none.
+//! Keys stored by a login: in the system's keyring, or in a file if there is none.
 //!
-//! It knows no provider's protocol, and nothing of the keys that variables hold. A small file says
-//! which logins there are, so that nobody's keyring is asked in vain.
+//! A small file lists the logins, so that the keyring is accessed only if it may hold a key.
 
 mod keyring;
 
@@ -19,44 +18,45 @@ use crate::{secrets, user_folders};
 use callboard_runtime::private_files as private;
 use keyring::{Keyring, SystemKeyring};
 
-/// The logins of the user that an environment is of. Its methods block: for a moment, or where a
-/// keyring asks its user, for up to [`limits::KEYRING_DEADLINE`](crate::limits::KEYRING_DEADLINE).
+/// The stored logins of a user. The methods block: usually briefly, but for up to
+/// [`limits::KEYRING_TIMEOUT`](crate::limits::KEYRING_TIMEOUT) if the keyring asks its user.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyStore {
-    /// None where the environment names no folder; then nothing can be stored.
+    /// `None` if the environment defines no folder; nothing can be stored then.
     folder: Option<PathBuf>,
     keyring: Arc<dyn Keyring>,
 }
 
-/// All logins, as they were at one time.
+/// A snapshot of all logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Logins(BTreeMap<String, Login>);
 
 impl Logins {
-    /// Returns the login of a provider. OpenAI's two dialects share theirs.
+    /// Returns the login of a provider. OpenAI's two dialects share one.
     pub(crate) fn for_provider(&self, provider: Provider) -> Option<&Login> {
         self.0.get(entry_name(provider)).filter(|login| !login.is_left_over())
     }
 
-    /// Returns the keys that lie in the file.
+    /// Returns the keys that are stored in the file.
     fn keys(&self) -> impl Iterator<Item = &ApiKey> {
         self.0.values().filter_map(|login| login.key.as_ref())
     }
 }
 
-/// What a login left behind.
+/// The stored data of a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
-    /// Tells it from an earlier one of the same provider, whose key may have been another.
+    /// Identifies the login. A later login to the same provider, perhaps with another key, has
+    /// another id.
     id: String,
-    /// The only address that the key may be sent to; none for the provider's own.
+    /// The only URL to which the key may be sent; `None` for the provider's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base_url: Option<String>,
-    /// None if the keyring holds it.
+    /// `None` if the key is in the keyring.
     #[serde(default, with = "written", skip_serializing_if = "Option::is_none")]
     key: Option<ApiKey>,
-    /// Whether the keyring may hold the key of an earlier login, because it did not let go of it.
+    /// Whether the keyring may still hold the key of an earlier login, because removing it failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     keyring_has_another: bool,
 }
@@ -66,30 +66,31 @@ impl Login {
         Self { id: Ulid::generate().to_string(), base_url, key, keyring_has_another: false }
     }
 
-    /// Whether only the keyring can tell its key.
+    /// Returns whether the key is available only from the keyring.
     pub(crate) fn needs_keyring(&self) -> bool {
         self.key.is_none()
     }
 
-    /// Whether the keyring may hold a key.
+    /// Returns whether the keyring may hold a key.
     fn is_in_keyring(&self) -> bool {
         self.key.is_none() || self.keyring_has_another
     }
 
-    /// Whether it is none any more, and only notes what the keyring is to be rid of.
+    /// Returns whether the login was removed, and the entry only records a key to remove from the
+    /// keyring.
     fn is_left_over(&self) -> bool {
         self.key.is_none() && self.keyring_has_another
     }
 }
 
-/// Where a key lies.
+/// The location of a stored key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyLocation {
     Keyring,
     File(PathBuf),
 }
 
-/// What went wrong with stored keys; the text holds none of them.
+/// An error of the key store. The text never contains a key.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct KeyError(String);
@@ -100,11 +101,11 @@ impl KeyError {
     }
 }
 
-/// The providers that one can log in to.
+/// Providers to which users can log in.
 pub(crate) const LOGIN_PROVIDERS: [Provider; 4] =
     [Provider::Anthropic, Provider::OpenAi, Provider::Gemini, Provider::Ollama];
 
-/// Whether this process has read which logins there are.
+/// Returns whether this process has loaded the list of logins.
 pub(crate) fn are_logins_loaded() -> bool {
     LOGINS_LOADED.load(Ordering::Acquire)
 }
@@ -112,7 +113,7 @@ pub(crate) fn are_logins_loaded() -> bool {
 static LOGINS_LOADED: AtomicBool = AtomicBool::new(false);
 
 impl KeyStore {
-    /// Makes the store in `$XDG_STATE_HOME/callboard/keys`, or below `~/.local/state`.
+    /// Creates the store in `$XDG_STATE_HOME/callboard/keys`, or below `~/.local/state`.
     pub(crate) fn from_env(env: &[(String, String)]) -> Self {
         Self::new(env, Arc::new(SystemKeyring))
     }
@@ -122,7 +123,8 @@ impl KeyStore {
         Self { folder, keyring }
     }
 
-    /// Reads which logins there are; no keyring is asked. Nobody is shown their keys from then on.
+    /// Reads the list of logins, without accessing the keyring. The keys in the file are redacted
+    /// in all output from then on.
     pub(crate) fn logins(&self) -> Result<Logins, KeyError> {
         let logins = self.read().map(Logins)?;
         logins.keys().for_each(secrets::add_key);
@@ -137,43 +139,44 @@ impl KeyStore {
         }
         let key = self.keyring.read(entry_name(provider)).map_err(KeyError)?;
         key.as_deref().and_then(ApiKey::new).ok_or_else(|| {
-            KeyError("the system's keyring has lost it; run `callboard login` again".to_owned())
+            KeyError("it is not in the system's keyring; run `callboard login` again".to_owned())
         })
     }
 
-    /// Stores a key for one address of a provider, in the place of an earlier one.
+    /// Stores a key for one base URL of a provider, replacing an earlier one.
     pub(crate) fn store(
         &self,
         provider: Provider,
         base_url: Option<String>,
         key: ApiKey,
     ) -> Result<KeyLocation, KeyError> {
-        // Nobody would look in the keyring for what no file knows of.
+        // Without a folder for the list of logins, a key in the keyring would never be found again.
         self.folder()?;
         let name = entry_name(provider);
         let Err(why) = self.keyring.write(name, key.expose()) else {
             let noted = self.save_login(name, Login::new(base_url, None));
             if noted.is_err() {
-                // It would be taken for the key of the login that is noted, perhaps elsewhere.
+                // Otherwise it would be used as the key of the recorded login, perhaps at another
+                // server.
                 drop(self.keyring.remove(name));
             }
             return noted.map(|_| KeyLocation::Keyring);
         };
-        tracing::debug!(why, "the key goes into a file");
+        tracing::debug!(why, "storing the key in a file instead");
         let is_in_keyring = self.read()?.get(name).is_some_and(Login::is_in_keyring);
         let keyring_has_another = is_in_keyring && self.keyring.remove(name).is_err();
         let login = Login { keyring_has_another, ..Login::new(base_url, Some(key)) };
         self.save_login(name, login).map(KeyLocation::File)
     }
 
-    /// Notes a login; returns where.
+    /// Records a login, and returns the path of the file.
     fn save_login(&self, name: &str, login: Login) -> Result<PathBuf, KeyError> {
         let folder = self.folder()?;
         self.update_file(folder, |logins| drop(logins.insert(name.to_owned(), login)))?;
         Ok(file_path(folder))
     }
 
-    /// Removes the keys of these providers, wherever they lie; returns those that had one.
+    /// Removes the keys of these providers from all locations. Returns the providers that had one.
     pub(crate) fn remove(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
         let logins = self.read()?;
         let had = providers.iter().filter(|it| logins.contains_key(entry_name(**it)));
@@ -181,9 +184,9 @@ impl KeyStore {
         if had.is_empty() {
             return Ok(had);
         }
-        // The keyring is asked for those in the file too: it may have taken a key after nobody
-        // waited for it any more. Only where it is known to hold one its answer matters: often
-        // there is none.
+        // The keyring is accessed for keys in the file too, as it may have stored a key after the
+        // time limit. Its errors matter only if it is known to hold a key, because often there is
+        // no keyring.
         let removed = had.iter().map(|it| (entry_name(*it), self.keyring.remove(entry_name(*it))));
         let is_kept = |name: &str| logins[name].is_in_keyring();
         let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));
@@ -191,7 +194,7 @@ impl KeyStore {
         self.update_file(self.folder()?, |logins| {
             for name in had.iter().map(|it| entry_name(*it)) {
                 match logins.get_mut(name) {
-                    // It stays noted, so that it can be tried again.
+                    // The login stays recorded, so that removing it can be retried.
                     Some(login) if kept.contains_key(name) => login.key = None,
                     _ => drop(logins.remove(name)),
                 }
@@ -215,7 +218,7 @@ impl KeyStore {
         let Some(text) = text.map_err(|error| path_error(&path, &error))? else {
             return Ok(BTreeMap::new());
         };
-        // The parser's words could repeat a key.
+        // The parser's message could quote a key.
         serde_json::from_slice(&text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
             path_error(&path, &format!("it is damaged at line {line}, column {column}"))
@@ -236,7 +239,7 @@ impl KeyStore {
     }
 }
 
-/// The name that a provider's login is stored under.
+/// Returns the name under which a provider's login is stored.
 fn entry_name(provider: Provider) -> &'static str {
     match provider {
         Provider::OpenAiResponses => Provider::OpenAi.name(),
@@ -252,7 +255,7 @@ fn path_error(path: &Path, why: &dyn std::fmt::Display) -> KeyError {
     KeyError(format!("{}: {why}", path.display()))
 }
 
-/// How a key stands in the file.
+/// The serialized form of a key in the file.
 mod written {
     use serde::{Deserialize as _, Deserializer, Serializer};
 

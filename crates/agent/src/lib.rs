@@ -1,7 +1,7 @@
 //! Callboard: a small, fast, safe coding agent for every ACP client.
 //!
-//! This crate is *only* the program: command line, configuration, keys, model selection, and `exec`.
-//! To embed the agent, use `callboard-runtime`.
+//! This crate is *only* the program: command line, configuration, keys, model selection, and
+//! `exec`. To embed the agent, use `callboard-runtime`.
 
 mod check_wire;
 mod cli;
@@ -19,13 +19,13 @@ mod user_folders;
 
 pub use cli::main;
 
-// The examples of the README are tested like those of the documentation.
+// Compiles the examples of the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-// Those of the repository's own documents are, too, where every crate is at hand. The package does
-// not hold these files.
+// Also compiles those of the repository's documents, which need all crates. The published package
+// does not include these files.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct RepositoryReadme;

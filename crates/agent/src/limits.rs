@@ -1,60 +1,61 @@
-//! Every bound of this crate: what it limits, in which unit, and why it has that size.
+//! Limits of this crate, with their units and reasons.
 
 use std::time::Duration;
 
-// ---- The end ----
+// ---- Shutdown ----
 
-/// Time from the end of input, or a signal, to the end of the connection, whatever still runs.
-/// With the 200 ms in which the runtime ends, the process is gone within 2 s.
+/// Time limit from the end of input, or a signal, to the end of the connection, regardless of
+/// running calls. With 200 ms for shutting down the runtime, the process exits within 2 s.
 pub(crate) const EXIT_DEADLINE: Duration = Duration::from_millis(1_700);
 
 // ---- Telemetry, `exec` ----
 
-/// Time for what is not exported yet to be sent when the process ends (feature `otlp`).
+/// Time limit for exporting the remaining spans when the process exits (feature `otlp`).
 #[cfg(feature = "otlp")]
 pub(crate) const EXPORT_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Bytes of standard input that `callboard exec` takes as the context of its prompt; the rest is cut
-/// off.
+/// Bytes of standard input that `callboard exec` uses as the context of its prompt; the rest is
+/// dropped.
 pub(crate) const MAX_PIPED_CONTEXT_BYTES: usize = 256 << 10;
 
-/// Time without a byte of that context after which the user is told that it is waited for.
+/// Time without data on standard input after which the user is notified of the wait.
 pub(crate) const STDIN_NOTE_DELAY: Duration = Duration::from_secs(5);
 
-/// Time for each piece of it from then on: a test suite may be silent for minutes.
+/// Time limit for each further read of standard input. Long, because a test suite may print nothing
+/// for minutes.
 pub(crate) const STDIN_IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Bytes of a collector's answer that are read (feature `otlp`).
+/// Maximum size of a collector's response in bytes (feature `otlp`).
 #[cfg(feature = "otlp")]
 pub(crate) const MAX_EXPORT_RESPONSE_BYTES: u64 = 64 << 10;
 
-// ---- Choosing a model ----
+// ---- Configuration and keys ----
 
-/// Bytes of the configuration file; a larger one is refused.
+/// Maximum size of the configuration file in bytes; larger files are rejected.
 pub(crate) const MAX_CONFIG_FILE_BYTES: u64 = 256 << 10;
 
-/// Bytes of the file of stored keys; a larger one is refused.
+/// Maximum size of the file of stored keys in bytes; larger files are rejected.
 pub(crate) const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
 
-/// Bytes of one answer at `callboard login`.
+/// Maximum size of one answer to `callboard login` in bytes.
 pub(crate) const MAX_LOGIN_ANSWER_BYTES: u64 = 4 << 10;
 
-/// Time for the system's keyring to answer. It may be asking its user to unlock it.
+/// Time limit for the system's keyring. It may ask its user to unlock it.
 #[cfg(feature = "keyring")]
 pub(crate) const KEYRING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Models that were found by looking for them, and are offered from then on; further ones are not.
+/// Maximum number of discovered models that are offered; further ones are ignored.
 pub(crate) const MAX_FOUND_MODELS: usize = 64;
 
-// ---- Judging transcripts ----
+// ---- Checking transcripts ----
 
-/// Faults of one file that are printed; all are counted.
+/// Maximum number of faults printed per file; all are counted.
 pub(crate) const MAX_PRINTED_VIOLATIONS: u64 = 200;
 
 // ---- Model selection ----
 
-/// Time for which a server is not asked again for the models that it has listed.
+/// Time for which a server's list of models is reused.
 pub(crate) const MODEL_LIST_MAX_AGE: Duration = Duration::from_secs(10 * 60);
 
-/// Time for the file of logins to be read, which may lie on a network.
+/// Time limit for reading the file of logins, which may be on a network drive.
 pub(crate) const LOGIN_FILE_READ_TIMEOUT: Duration = Duration::from_secs(5);

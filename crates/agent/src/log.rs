@@ -1,4 +1,4 @@
-//! The log: lines on standard error, without the secrets that are known.
+//! The log on standard error, with known secrets redacted.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, Write};
@@ -8,23 +8,23 @@ use acp_lifecycle::Secrets;
 
 use crate::secrets;
 
-/// Where lines of the log go, each as a whole.
+/// Returns the writer of log lines, each of which is one write.
 pub(crate) fn stderr_writer() -> RedactingWriter<io::Stderr> {
     RedactingWriter { to: io::stderr(), secrets: secrets::current() }
 }
 
-/// Lets panics be told there too.
+/// Writes panics to the log as well.
 pub(crate) fn install_panic_hook() {
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
         let text = format!("{panic}\n{}", trace.unwrap_or_default());
-        // Where standard error is gone there is nobody to tell.
+        // A failed write to standard error cannot be reported.
         drop(stderr_writer().write_all(text.as_bytes()));
     }));
 }
 
-/// Writes what it is given at once, as the subscriber gives a line, without secrets.
+/// Redacts secrets in each write. The subscriber writes each line at once.
 pub(crate) struct RedactingWriter<W> {
     to: W,
     secrets: Secrets,

@@ -1,7 +1,6 @@
-//! `callboard login`: asks for a provider and a key, tries the key, and stores it.
+//! `callboard login`: asks for a provider and a key, tests the key, and stores it.
 //!
-//! It knows nothing of where keys are stored and how providers are reached. It asks in the terminal,
-//! or reads one answer a line from whatever standard input is.
+//! The questions are asked in the terminal. Without one, each line of standard input is an answer.
 
 mod acp;
 
@@ -17,11 +16,11 @@ use crate::output::OutputStream;
 
 pub(crate) use acp::LoginAuthenticator;
 
-/// Logs in to a provider; asks for it if it is none. Returns what to say of it.
+/// Logs in to a provider, and asks for it if it is `None`. Returns a message for the user.
 ///
 /// # Errors
 ///
-/// Why nothing is stored.
+/// Returns the reason why nothing was stored.
 pub(crate) async fn run(
     choices: &ConfiguredModels,
     provider: Option<Provider>,
@@ -42,18 +41,18 @@ pub(crate) async fn run(
     let tried = choices.list_models(provider, base_url.clone(), Some(key.clone())).await;
     let said = match tried {
         Ok(models) => {
-            // A list that anyone is given proves nothing about the key.
+            // A list that is available without a key does not verify the key.
             let without_key = choices.list_models(provider, base_url.clone(), None).await;
             key_verdict(&models, without_key.map(drop).map_err(|error| error.kind))
         }
         Err(ModelError { kind: ModelErrorKind::Auth, message, .. }) => {
-            return Err(format!("the key is refused, and not stored: {message}"));
+            return Err(format!("the provider rejected the key; it was not stored: {message}"));
         }
         Err(error) => {
             print_line(&format!("The key cannot be tried: {error}"));
-            match ask_line("Store it all the same? [y/N] ")?.to_ascii_lowercase().as_str() {
+            match ask_line("Store it anyway? [y/N] ")?.to_ascii_lowercase().as_str() {
                 "y" | "yes" => "The key was not tried.".to_owned(),
-                _ => return Err("the key is not stored".to_owned()),
+                _ => return Err("the key was not stored".to_owned()),
             }
         }
     };
@@ -62,13 +61,13 @@ pub(crate) async fn run(
     let place = match stored {
         KeyLocation::Keyring => "the system's keyring".to_owned(),
         KeyLocation::File(path) => {
-            format!("{}, which you alone can read; no keyring answered", path.display())
+            format!("{}, which only you can read; no keyring was available", path.display())
         }
     };
-    Ok(format!("{said} It is stored in {place}.\n`callboard models` lists what there is now."))
+    Ok(format!("{said} It is stored in {place}.\n`callboard models` lists the available models."))
 }
 
-/// Says what the list of models that a key was given tells of the key, compared with what came
+/// Returns the result of testing a key: the list of models with the key, compared with the request
 /// `without_key`.
 fn key_verdict(models: &[String], without_key: Result<(), ModelErrorKind>) -> String {
     let models = match models {
@@ -79,7 +78,7 @@ fn key_verdict(models: &[String], without_key: Result<(), ModelErrorKind>) -> St
     match without_key {
         Err(ModelErrorKind::Auth) => format!("The key works{models}."),
         Ok(()) => format!(
-            "The server answers{models}. It gives that list without a key too, so the key is not \
+            "The server responds{models}. It also lists them without a key, so the key is not \
              verified; the first prompt shows whether it works."
         ),
         Err(_) => format!("The key was accepted{models}. Whether one is needed is not known."),
@@ -97,14 +96,14 @@ fn ask_provider() -> Result<Provider, String> {
     numbered.or_else(named).ok_or_else(|| "there is no such provider".to_owned())
 }
 
-/// Asks for one line, without the white space around it; the end of input is an empty one.
+/// Asks for one line, and trims it. The end of input counts as an empty line.
 fn ask_line(question: &str) -> Result<String, String> {
     OutputStream::stdout().print(question);
     let answer = read_line().map_err(|error| format!("cannot read the answer: {error}"))?;
     Ok(answer.trim().to_owned())
 }
 
-/// Asks for one line that nobody sees, where there is a terminal to hide it in.
+/// Asks for one line, without echoing it if standard input is a terminal.
 fn ask_hidden(question: &str) -> Result<String, String> {
     if !io::stdin().is_terminal() {
         return ask_line(question);
@@ -122,5 +121,5 @@ fn print_line(line: &str) {
     OutputStream::stdout().line(line);
 }
 
-const NO_KEY: &str = "there is no key to store; a server that needs none is reached by base_url in \
-    the configuration, and Ollama by itself";
+const NO_KEY: &str = "the key is empty. For a server that needs none, set base_url in the \
+    configuration; a local Ollama needs no configuration";

@@ -1,7 +1,7 @@
-//! Which model there is to talk to: by configuration, a key, a login, a server that answers.
+//! Selection of the model: by configuration, key, login, or a running server.
 //!
-//! It knows nothing of sessions. The order is in [`Chooser::at_hand`] and, where the network has to
-//! be asked, in `lazy.rs`.
+//! The order is in [`ModelSelector::candidate`]. Selections that need the network are in
+//! `deferred_model.rs`.
 
 mod deferred_model;
 mod key_advice;
@@ -32,58 +32,58 @@ use deferred_model::DeferredModel;
 use model_discovery::ServerModels;
 pub(crate) use model_network::{HttpNetwork, ModelNetwork};
 
-/// The models that the user can be given, as they are configured.
+/// The configured models, as a catalogue for sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredModels {
     selector: Arc<ModelSelector>,
-    /// The model of every new session, once [`Choices::settle`] has found it.
+    /// Model of every new session, once [`ConfiguredModels::resolve_default`] has found it.
     default_model: Option<DeferredModel>,
-    /// Whether a list of models is shown.
+    /// Whether the client shows a list of models.
     has_menu: bool,
     builtin: BuiltInModels,
 }
 
-/// What is known of the user's models, and how to reach them.
+/// The shared state of model selection: configuration, keys, and discovered models.
 #[derive(Debug)]
 struct ModelSelector {
     config: Config,
     keys: KeyStore,
     network: Box<dyn ModelNetwork>,
-    /// The logins, as they were read last; none before that.
+    /// Logins as of the last read; `None` before the first.
     logins: Mutex<Option<Result<Logins, KeyError>>>,
-    /// Held by the one who reads them, so that a file that cannot be read holds up one thread only.
+    /// Locked while the logins are read, so that a file that cannot be read blocks only one thread.
     reading: Arc<tokio::sync::Mutex<()>>,
-    /// Models that were opened, and how to reach those that no configuration tells of: on this
-    /// machine.
+    /// Models that were opened. Models on this machine have settings here, because the
+    /// configuration does not describe them.
     opened_models: Mutex<Vec<(String, Option<ProviderSettings>)>>,
-    /// The models that servers listed.
+    /// Models that servers listed.
     listed_servers: Mutex<Vec<ServerModels>>,
-    /// Held by the one who asks for them.
+    /// Locked while servers are asked for their models.
     exploring: tokio::sync::Mutex<()>,
-    /// The last logins whose keys the keyring gave.
+    /// Most recent logins whose keys were read from the keyring.
     unlocked_logins: Mutex<Vec<Login>>,
 }
 
-/// Why there is no model.
+/// The reason why there is no model.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoModelError {
-    /// The user named one that there is not.
+    /// The user named a model that does not exist.
     #[error(transparent)]
     Spec(#[from] ModelSpecError),
-    /// The one that was found cannot be used.
+    /// The selected model cannot be used.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Nothing is at hand, and the logins cannot be read: the user may have set one up.
-    #[error("no model is found, and the logins cannot be read: {0}")]
+    /// No model was found, and the logins cannot be read. They may contain one.
+    #[error("found no model, and cannot read the logins: {0}")]
     Logins(KeyError),
 }
 
-/// What there is at hand to choose without asking the network or a keyring.
+/// The result of a selection without the network and the keyring.
 #[derive(Debug, PartialEq, Eq)]
 enum Candidate {
-    /// The user said which model.
+    /// The user named a model.
     Named(String),
-    /// A provider; none as its model, if it has to be asked which ones it has.
+    /// A provider. The model is `None` if the provider must be asked for its models.
     Provider {
         provider: Provider,
         model: Option<String>,
@@ -92,19 +92,20 @@ enum Candidate {
     Nothing,
 }
 
-/// What it takes to be let in.
+/// The URL and key for access to a provider.
 struct ProviderAccess {
     base_url: Option<String>,
     key: Option<ApiKey>,
-    /// Where the key is from, if it was stored.
+    /// Login from which the key comes, if it was stored.
     login: Option<Login>,
 }
 
 impl ConfiguredModels {
-    /// Takes what is configured, and where keys are stored.
+    /// Creates the catalogue from the configuration and the key store.
     pub(crate) fn new(config: Config, keys: KeyStore, reach: impl ModelNetwork) -> Self {
         for provider in Provider::ALL {
-            // A variable that the user named may have any name, and so look like no secret.
+            // The user may name any variable, so its value may not be recognized as a secret
+            // otherwise.
             config.provider(provider).key.iter().for_each(|key| secrets::add_key(&key.value));
         }
         let chooser = ModelSelector {
@@ -122,22 +123,22 @@ impl ConfiguredModels {
         Self { selector: Arc::new(chooser), default_model: None, has_menu: true, builtin }
     }
 
-    /// Asks no server for a menu, because nobody sees one.
+    /// Disables the discovery of models for a menu, because no menu is shown.
     pub(crate) fn without_menu(self) -> Self {
         Self { has_menu: false, ..self }
     }
 
-    /// Returns what is configured.
+    /// Returns the configuration.
     pub(crate) fn config(&self) -> &Config {
         &self.selector.config
     }
 
-    /// Looks now for the model that a prompt gets. `callboard exec` runs with it, and `callboard
-    /// models` names it. None if nothing is set up: `direct` only stands in for a model.
+    /// Finds the model for prompts now. `callboard exec` uses it, and `callboard models` prints its
+    /// name. Returns `None` if no model is set up; `direct` does not count.
     ///
     /// # Errors
     ///
-    /// Why the model that was chosen cannot be used.
+    /// Returns the reason why the selected model cannot be used.
     pub(crate) async fn resolve_default(&mut self) -> Result<Option<Arc<dyn Model>>, NoModelError> {
         if let Some(named) = &self.selector.config.model {
             return Ok(Some(self.open_model(&named.value)?));
@@ -152,12 +153,13 @@ impl ConfiguredModels {
         self.selector.logins().map(|_| None).map_err(NoModelError::Logins)
     }
 
-    /// Makes the model that new sessions get. What has to be looked for is looked for at the first
-    /// prompt. It reads the file of logins: it is for the start, before anybody is served.
+    /// Creates the model of new sessions. Slow steps are deferred until the first prompt. Reads the
+    /// file of logins without a timeout, so it must only be called at startup, before a client is
+    /// served.
     ///
     /// # Errors
     ///
-    /// If the user named a model that there is not.
+    /// Returns an error if the user named a model that does not exist.
     pub(crate) fn session_model(&self) -> Result<Arc<dyn Model>, ModelSpecError> {
         match &self.selector.config.model {
             Some(named) => self.open_model(&named.value),
@@ -168,7 +170,7 @@ impl ConfiguredModels {
         }
     }
 
-    /// Makes the model that the user did not name.
+    /// Creates the model for sessions in which the user did not name one.
     fn deferred_model(&self) -> DeferredModel {
         let chooser = self.selector.clone();
         match chooser.candidate() {
@@ -226,11 +228,11 @@ impl ModelCatalogue for ConfiguredModels {
         if self.selector.config.model.is_some() {
             return None;
         }
-        // There may have been a login since the last one.
+        // The user may have logged in since the last session.
         Some(Arc::new(self.default_model.clone().unwrap_or_else(|| self.deferred_model())))
     }
 
-    /// A login may come later, and with it a model of any kind.
+    /// Includes the capabilities of any model that a later login may select.
     fn takes(&self) -> ModelCapabilities {
         ModelCapabilities::new().with_images().with_audio()
     }
@@ -250,7 +252,7 @@ impl ModelCatalogue for ConfiguredModels {
     }
 }
 
-/// The model of an agent whose configuration cannot be used: it says why, and breaks every reply off.
+/// The model of an agent with an invalid configuration. Every reply is an error with the reason.
 #[derive(Debug)]
 pub(crate) struct BrokenConfigModel(pub(crate) String);
 
@@ -260,21 +262,21 @@ impl Model for BrokenConfigModel {
     }
 
     fn reply(&self, _: ModelRequest) -> ReplyStream {
-        let message = format!("{}; mend it, and restart the agent", self.0);
+        let message = format!("{}; fix it, and restart the agent", self.0);
         stream::iter([ModelEvent::Error(ModelError::new(ModelErrorKind::Other, message))]).boxed()
     }
 }
 
-/// How to connect another model, in three lines.
+/// Instructions for connecting another model, in three lines.
 pub(crate) const CONNECT_HELP: &str = "To connect a model:\n\n\
     - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
     `GEMINI_API_KEY`;\n\
-    - or start Ollama, llama.cpp or LM Studio on this machine: it is found at the next prompt;\n\
+    - or start Ollama, llama.cpp or LM Studio on this machine, which the next prompt detects;\n\
     - or name any model with `/model PROVIDER/NAME`, `--model`, `CALLBOARD_MODEL` or the configuration.";
 
 impl ModelSelector {
-    /// Chooses: what the user named; a key in the environment; a login; a server that the user
-    /// named.
+    /// Selects in this order: the model that the user named; a key in the environment; a login; a
+    /// configured server.
     fn candidate(&self) -> Candidate {
         if let Some(model) = &self.config.model {
             return Candidate::Named(model.value.clone());
@@ -306,8 +308,9 @@ impl ModelSelector {
         }
     }
 
-    /// Returns the model that stands for a provider: the first that is configured, else our choice.
-    /// None where only its server knows, because it is not the provider's own.
+    /// Returns the default model of a provider: the first configured one, else the built-in
+    /// default. Returns `None` if the server is not the provider's own, so that only the server can
+    /// list its models.
     fn provider_default_model(&self, provider: Provider) -> Option<(Provider, String)> {
         let configured = self.config.provider(provider);
         if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {
@@ -318,21 +321,22 @@ impl ModelSelector {
             return None;
         }
         let (by, model) = provider.default_model()?;
-        // The model of a provider's other dialect, if that leads to the same place with the same key.
+        // The default model may use the provider's other dialect, if that has the same server and
+        // key.
         let other = self.config.provider(by);
         let key = |of: &ProviderConfig| of.key.as_ref().map(|key| key.value.clone());
         let is_same = other.base_url.is_none() && key(other) == key(configured);
         is_same.then(|| (by, model.to_owned()))
     }
 
-    /// Lists the providers whose keys are in the environment or stored.
+    /// Returns the providers that have a key in the environment or a stored key.
     fn providers_with_keys(&self) -> impl Iterator<Item = Provider> {
         KEYED_PROVIDERS
             .into_iter()
             .filter(|provider| self.has_key(*provider) || self.login(*provider).is_some())
     }
 
-    /// Reads which logins there are by now. Where that takes too long, it is known later.
+    /// Reads the logins. After the time limit, the read continues in the background.
     async fn read_logins(self: &Arc<Self>) {
         let chooser = self.clone();
         let read = move |(): &mut ()| chooser.set_logins(chooser.keys.logins());
@@ -344,30 +348,31 @@ impl ModelSelector {
         *lock(&self.logins) = Some(logins);
     }
 
-    /// Returns the logins, as they were read last.
+    /// Returns the logins as of the last read.
     fn logins(&self) -> Result<Logins, KeyError> {
         let unread = || Err(KeyError::new("the stored logins could not be read in time"));
         lock(&self.logins).clone().unwrap_or_else(unread)
     }
 
-    /// Returns the login of a provider. One that cannot be read is told where its key is needed.
+    /// Returns the login of a provider. Read errors are reported when the key is needed.
     fn login(&self, provider: Provider) -> Option<Login> {
         self.logins().ok()?.for_provider(provider).cloned()
     }
 
-    /// Returns the login whose key a provider is told, or none: a configured key comes before it.
+    /// Returns the login whose key is sent to a provider, if any. A configured key takes
+    /// precedence.
     fn active_login(&self, provider: Provider) -> Option<Login> {
         let login =
             self.login(provider).filter(|login| self.is_login_for_base_url(provider, login));
         login.filter(|_| !self.has_key(provider))
     }
 
-    /// Whether a provider's key is configured, so that no login matters.
+    /// Returns whether a provider's key is configured. Logins are ignored then.
     fn has_key(&self, provider: Provider) -> bool {
         self.config.provider(provider).key.is_some()
     }
 
-    /// Whether a login's key is for the address that is configured: it goes to no other.
+    /// Returns whether a login's key belongs to the configured base URL. It is sent to no other.
     fn is_login_for_base_url(&self, provider: Provider, login: &Login) -> bool {
         let configured = self.config.provider(provider).base_url.as_ref();
         configured.is_none_or(|url| {
@@ -376,7 +381,7 @@ impl ModelSelector {
         })
     }
 
-    /// Finds what it takes to be let in. Asks the keyring only if it holds the key.
+    /// Returns the URL and key of a provider. Accesses the keyring only if it holds the key.
     async fn resolve_access(&self, provider: Provider) -> Result<ProviderAccess, ModelError> {
         if let Some(key) = &self.config.provider(provider).key {
             let base_url = self.base_url(provider, None);
@@ -388,7 +393,7 @@ impl ModelSelector {
             Some(login) if self.is_login_for_base_url(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
                 let key = spawn_blocking(move || keys.key(provider, &of)).await;
-                let key = key.map_err(|_panic| auth_error("asking for the key failed"))?;
+                let key = key.map_err(|_panic| auth_error("reading the key failed"))?;
                 let key = key.map_err(auth_error)?;
                 secrets::add_key(&key);
                 let mut unlocked = lock(&self.unlocked_logins);
@@ -408,14 +413,14 @@ impl ModelSelector {
         }
     }
 
-    /// Returns where a provider answers: as configured, else where a login's key belongs.
+    /// Returns the base URL of a provider: the configured one, else the one of the login.
     fn base_url(&self, provider: Provider, login: Option<&Login>) -> Option<String> {
         let configured = self.config.provider(provider).base_url.as_ref();
         let configured = configured.map(|url| url.value.clone());
         configured.or_else(|| login?.base_url.clone())
     }
 
-    /// Returns the size of a provider's context, as configured.
+    /// Returns the configured context size of a provider.
     fn context_tokens(&self, provider: Provider) -> Option<u64> {
         self.config.provider(provider).context_tokens.as_ref().map(|tokens| tokens.value.get())
     }
@@ -439,12 +444,12 @@ impl ModelSelector {
     }
 }
 
-/// The providers that are looked for by a key or a server's address, in this order. Ollama is not
-/// among them: it is looked for where it runs.
+/// Providers that are selected by a key or a configured server, in this order. Ollama is not
+/// included: it is selected if it is running.
 const KEYED_PROVIDERS: [Provider; 4] =
     [Provider::Anthropic, Provider::OpenAi, Provider::OpenAiResponses, Provider::Gemini];
 
-/// Returns an address as it is compared.
+/// Returns the form in which URLs are compared.
 fn without_trailing_slash(url: &str) -> &str {
     url.trim_end_matches('/')
 }

@@ -1,7 +1,7 @@
-//! The one writer of everything that the command line prints.
+//! The writer for all output of the command line.
 //!
-//! It knows nothing of what it writes. A reader that goes away is no error: what follows is
-//! dropped, and [`Ui::is_closed`] says so.
+//! A closed standard output is not an error: further output is dropped, and
+//! [`OutputStream::is_closed`] returns true.
 
 use std::io::{ErrorKind, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -10,28 +10,28 @@ use std::sync::OnceLock;
 use anstream::AutoStream;
 use terminal_size::{Height, Width, terminal_size_of};
 
-/// Columns taken where neither the environment nor a terminal says.
+/// Columns if neither the environment nor the terminal defines them.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Columns below which nothing would be readable; a smaller terminal wraps.
+/// Minimum number of columns. Less would be unreadable; smaller terminals wrap lines.
 const MIN_WIDTH: usize = 40;
 
-/// Standard output or standard error, with colours where they are wanted.
+/// Standard output or standard error, with colours if they are supported.
 ///
-/// Colours are kept on a terminal and stripped elsewhere, or as `NO_COLOR`, `CLICOLOR` and
-/// `CLICOLOR_FORCE` say. Every write is flushed, so that unfinished lines appear.
+/// Colours are kept on a terminal and stripped elsewhere, unless `NO_COLOR`, `CLICOLOR` or
+/// `CLICOLOR_FORCE` is set. Every write is flushed, so that incomplete lines appear.
 pub(crate) struct OutputStream {
     stream: Box<dyn Write + Send>,
     is_terminal: bool,
     is_closed: bool,
-    /// As `COLUMNS` says.
+    /// Value of `COLUMNS`.
     columns: Option<usize>,
-    /// Asks the terminal for its columns.
+    /// Returns the columns of the terminal.
     terminal_columns: fn() -> Option<usize>,
 }
 
 impl OutputStream {
-    /// Writes to standard output.
+    /// Creates a writer to standard output.
     pub(crate) fn stdout() -> Self {
         let stdout = std::io::stdout();
         let is_terminal = stdout.is_terminal();
@@ -39,7 +39,7 @@ impl OutputStream {
         Self::with_stream(Box::new(AutoStream::auto(stdout)), is_terminal, columns)
     }
 
-    /// Writes to standard error.
+    /// Creates a writer to standard error.
     pub(crate) fn stderr() -> Self {
         let stderr = std::io::stderr();
         let is_terminal = stderr.is_terminal();
@@ -62,7 +62,8 @@ impl OutputStream {
         self.print(&format!("{text}\n"));
     }
 
-    /// Writes `text` as it is. It must be safe to show: see [`Cards`](acp_cards::Cards).
+    /// Writes `text` unchanged. It must be safe to display: see
+    /// [`CardRenderer`](acp_cards::CardRenderer).
     pub(crate) fn print(&mut self, text: &str) {
         if self.is_closed || text.is_empty() {
             return;
@@ -70,7 +71,7 @@ impl OutputStream {
         let written = self.stream.write_all(text.as_bytes());
         let written = written.and_then(|()| self.stream.flush());
         self.is_closed = written.is_err();
-        // A reader that has read enough is no failure.
+        // A reader that closes the pipe is not a failure.
         if let Err(error) = written
             && error.kind() != ErrorKind::BrokenPipe
         {
@@ -78,36 +79,36 @@ impl OutputStream {
         }
     }
 
-    /// Returns whether a person may be looking.
+    /// Returns whether the stream is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Returns whether a write has failed, as it does when the reader of a pipe is gone.
+    /// Returns whether a write has failed, e.g. because the reader of a pipe closed it.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Returns the columns of a line by now: those of `COLUMNS`, which a user sets to prefer others
-    /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else those of
-    /// the terminal, else 100.
+    /// Returns the current width in columns: `COLUMNS`, which users set to override the width
+    /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html>), else the width
+    /// of the terminal, else 100.
     pub(crate) fn width(&self) -> usize {
         let columns = self.columns.or_else(|| (self.terminal_columns)());
         columns.map_or(DEFAULT_WIDTH, |columns| columns.max(MIN_WIDTH))
     }
 }
 
-/// Why something of what the command line printed is lost, as on a full disk.
+/// First error that caused a loss of output, e.g. a full disk.
 static WRITE_FAILURE: OnceLock<String> = OnceLock::new();
 
-/// Returns how the process ends: as `code` says, unless something of what it printed is lost.
+/// Returns `code`, or a failure if any output was lost.
 pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     let Some(why) = WRITE_FAILURE.get() else { return code };
     OutputStream::stderr().line(&format!("callboard: the output could not be written: {why}"));
     if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
 }
 
-/// Takes the columns of a terminal that knows how many it has.
+/// Returns the columns of a terminal, if it reports them.
 fn terminal_width(size: Option<(Width, Height)>) -> Option<usize> {
     size.map(|(Width(columns), _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
@@ -122,14 +123,14 @@ mod tests {
     };
 
     impl OutputStream {
-        /// Writes to something that is no terminal, without colours.
+        /// Creates a writer that is not a terminal, without colours.
         pub(crate) fn new(writer: impl Write + Send + 'static) -> Self {
             let writer: Box<dyn Write + Send> = Box::new(writer);
             Self::with_stream(Box::new(AutoStream::never(writer)), false, || None)
         }
     }
 
-    /// A pipe whose reader leaves after some writes.
+    /// A pipe whose reader closes it after some writes.
     #[derive(Clone)]
     struct Pipe {
         read: Arc<Mutex<Vec<u8>>>,

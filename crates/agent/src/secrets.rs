@@ -1,4 +1,4 @@
-//! The secrets of this process, which are the same for its sessions and its log.
+//! The secrets of this process, shared by its sessions and its log.
 
 use std::sync::LazyLock;
 
@@ -6,16 +6,16 @@ use acp_lifecycle::Secrets;
 use callboard_models::provider::ApiKey;
 use callboard_runtime::LiveSecrets;
 
-/// The secrets of this process.
+/// Secrets of this process.
 pub(crate) static PROCESS_SECRETS: LazyLock<LiveSecrets> =
     LazyLock::new(|| LiveSecrets::from_env(callboard_process::env::own_env().collect::<Vec<_>>()));
 
-/// Returns the secrets of this process as they are known by now.
+/// Returns a snapshot of the secrets of this process.
 pub(crate) fn current() -> Secrets {
     PROCESS_SECRETS.current()
 }
 
-/// Adds a key, which nothing shows from now on.
+/// Adds a key, which is redacted from now on.
 pub(crate) fn add_key(key: &ApiKey) {
     PROCESS_SECRETS.add(key.expose());
 }

@@ -1,5 +1,4 @@
-//! What this process tells of itself: a log on standard error and, built with the feature `otlp`,
-//! spans to a collector.
+//! Telemetry: a log on standard error and, with the feature `otlp`, spans for a collector.
 //!
 //! | span | target | level | fields |
 //! |---|---|---|---|
@@ -7,7 +6,7 @@
 //! | `turn` | `callboard` | info | `id`, `model`, `traceparent`, `stop_reason` |
 //! | `call` | `acp_lifecycle` | debug | `id`, `tool`, `kind`, `status`, `reason`, `queued_ms`, `duration_ms`, `exit_code` |
 //!
-//! Each holds names and numbers: no prompt, no arguments, no path, no output.
+//! Fields hold names and numbers: no prompt, no arguments, no path, no output.
 
 use std::io::IsTerminal as _;
 
@@ -21,17 +20,17 @@ use crate::log;
 #[cfg(feature = "otlp")]
 mod otlp;
 
-/// What has to be ended with the process.
+/// Telemetry that must be finished when the process ends.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otlp")]
     exporter: Option<otlp::Exporter>,
 }
 
-/// Starts to log warnings, or what `CALLBOARD_LOG` says, and to export where the environment asks
-/// for it. Once a process.
+/// Starts logging of warnings, or of the targets in `CALLBOARD_LOG`, and the export of spans if the
+/// environment enables it. Must be called once per process.
 ///
-/// Standard output is the protocol's; what there is to log goes to standard error, panics too.
+/// Standard output belongs to the protocol, so the log and panics are written to standard error.
 pub(crate) fn start() -> Telemetry {
     let filter: Box<dyn Filter<Registry> + Send + Sync> =
         match EnvFilter::try_from_env("CALLBOARD_LOG") {
@@ -57,14 +56,15 @@ pub(crate) fn start() -> Telemetry {
     }
 }
 
-/// What is logged where nobody says what. Made without a parser: it is made at every start.
+/// Returns the default targets of the log. Built without the parser, which would slow down every
+/// start.
 fn default_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)
 }
 
 impl Telemetry {
-    /// Sends what is not exported yet, for a short time at most.
+    /// Exports the remaining spans, within a short time limit.
     pub(crate) fn finish(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {

@@ -1,15 +1,14 @@
-//! The folders of the user that an environment is of.
+//! The folders of a user, derived from the environment.
 
 use std::path::PathBuf;
 
-/// Returns the folder for what is kept for the user that an environment is of:
-/// `$XDG_STATE_HOME/callboard`, or that below `~/.local/state`; none where neither is an absolute
-/// path.
+/// Returns the folder for a user's state: `$XDG_STATE_HOME/callboard`, or the same folder below
+/// `~/.local/state`. Returns `None` if neither is an absolute path.
 pub(crate) fn state_folder(env: &[(String, String)]) -> Option<PathBuf> {
     user_folder(env, "XDG_STATE_HOME", ".local/state")
 }
 
-/// Returns our folder beneath the one that a variable names, else beneath one of the user's home.
+/// Returns callboard's folder below the one in a variable, else below a folder of the user's home.
 pub(crate) fn user_folder(env: &[(String, String)], name: &str, in_home: &str) -> Option<PathBuf> {
     let named = |name: &str| {
         let value = env.iter().find(|(other, _)| other == name).map(|(_, value)| value);

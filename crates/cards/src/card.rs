@@ -1,4 +1,4 @@
-//! One call: what is known of it, and what of that is on the page already.
+//! The card of one call: its current state, and the parts of it that are already printed.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -31,11 +31,11 @@ pub(super) use permission_request::print_options;
 /// Separates the title of a running call of Callboard from its progress.
 const SEPARATOR: &str = " · ";
 
-/// A call as it was told so far.
+/// The state of a call as received so far.
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) id: ToolCallId,
-    /// Safe to show, in one line.
+    /// The title in one line, escaped for display.
     pub(super) title: String,
     pub(super) kind: ToolKind,
     pub(super) status: ToolCallStatus,
@@ -44,46 +44,46 @@ pub(super) struct Card {
     pub(super) updates: usize,
     pub(super) bytes: usize,
     pub(super) duration_ms: Option<u64>,
-    /// A command that runs in the background: its id, and the command.
+    /// Background command of the call: its id, and its command line while it runs.
     pub(super) background: Option<(String, Option<String>)>,
-    /// What it is called and why it failed, in the update that ended it.
+    /// Title and failure reason, set by the update that ended the call.
     pub(super) failure: Option<String>,
     open: OpenCallState,
 }
 
-/// What is needed until a call ends.
+/// State that is only needed until the call ends.
 #[derive(Debug, Default)]
 struct OpenCallState {
     /// The title that was printed last.
     printed_title: Option<PrintedTitle>,
     input: Value,
     console: OutputPrinter,
-    /// Texts that are printed when the call ends: the last one, and before it all others.
+    /// Texts that are printed when the call ends: all but the last one joined, then the last one.
     texts: Vec<HeldBackText>,
     printed_content: VecDeque<PrintedContent>,
     meta: CallMeta,
-    /// How the command of a display-only terminal ended.
+    /// Exit code and signal of the command of a display-only terminal.
     exit: (Option<i32>, Option<String>),
     has_terminal: bool,
     is_command_shown: bool,
 }
 
-/// A title that is on the page.
+/// A title that is already printed.
 #[derive(Debug)]
 struct PrintedTitle {
-    /// Without how far the call was.
+    /// The title without the progress.
     title: String,
     is_whole: bool,
 }
 
-/// A text that is held back.
+/// A text that is held back until the call ends.
 #[derive(Debug)]
 struct HeldBackText {
     hash: u64,
     excerpt: TextExcerpt,
 }
 
-/// A diff or text that is on the page.
+/// A diff or text that is already printed.
 #[derive(Debug)]
 struct PrintedContent {
     hash: u64,
@@ -91,7 +91,7 @@ struct PrintedContent {
 }
 
 impl Card {
-    /// Begins a card whose call is called `title` until it has a title.
+    /// Creates a card with `title` as a placeholder until the call has a title.
     pub(super) fn new(id: ToolCallId, title: String) -> Self {
         Self {
             id,
@@ -109,7 +109,7 @@ impl Card {
         }
     }
 
-    /// Prints what is new in an update that it has learnt.
+    /// Prints the changes of an update that was already applied.
     pub(super) fn print_update(&mut self, update: &ToolCallUpdate, page: &mut Page) {
         if self.is_ended {
             return;
@@ -127,7 +127,7 @@ impl Card {
         }
     }
 
-    /// Takes an update of `bytes`. After its end a call is only counted.
+    /// Applies an update of `bytes` bytes. An update of an ended call is only counted.
     pub(super) fn apply_update(&mut self, update: &ToolCallUpdate, bytes: usize, page: &Page) {
         let words = &page.words;
         self.updates += 1;
@@ -157,7 +157,7 @@ impl Card {
         if let Some(output) = &fields.raw_output
             && let Some(id) = output.get("background").and_then(Value::as_str)
         {
-            // Of one that has ended, only which it was.
+            // For a command that has ended, only the id is kept.
             let runs = output.get("running") == Some(&Value::Bool(true));
             let command = output.get("command").and_then(Value::as_str);
             let command = command.map_or_else(|| words.text("a-command"), sanitise::escape_line);
@@ -166,7 +166,7 @@ impl Card {
         }
         let meta = update.meta.as_ref().and_then(|meta| meta.get(&page.meta_key));
         if let Some(Ok(meta)) = meta.map(|meta| serde_json::from_value::<CallMeta>(meta.clone())) {
-            // A call that never ran took no time, which is not worth a word.
+            // A call that never ran has no duration to show.
             let ran = meta.duration_ms.filter(|millis| *millis > 0 || meta.started_at.is_some());
             self.duration_ms = ran.or(self.duration_ms);
             self.open.meta = CallMeta {
@@ -178,8 +178,8 @@ impl Card {
         }
     }
 
-    /// Prints the head, once it runs or says how far it is, and when what runs is called something
-    /// else. Before that its title may still get better.
+    /// Prints the head once the call runs or reports progress, and again when the title of a
+    /// running call changes. Before that, the title may still improve.
     pub(super) fn print_head_if_due(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.open.printed_title {
@@ -211,7 +211,7 @@ impl Card {
             Some(PrintedTitle { title: title_without_progress(&self.title).to_owned(), is_whole });
     }
 
-    /// Whether the page says last what this call is called.
+    /// Returns whether the last printed title is the title of this call.
     fn is_title_printed_last(&self, page: &Page) -> bool {
         let is_own =
             matches!(&page.owner, TextOwner::CallHead(id) | TextOwner::Call(id) if *id == self.id);
@@ -223,14 +223,14 @@ impl Card {
                 .is_some_and(|named| named.title == title_without_progress(&self.title))
     }
 
-    /// Whether the whole of a command is on the page, in the call's title.
+    /// Returns whether the printed title contains the whole command.
     fn is_command_in_title(&self, command: &str) -> bool {
         let words = format!("`{}`", sanitise::escape_line(command));
         let named = self.open.printed_title.as_ref();
         named.is_some_and(|named| named.is_whole && named.title.contains(&words))
     }
 
-    /// Separates calls from what is no call, and a call from those that ran before.
+    /// Separates the call from text of other kinds, and from calls that ran before.
     fn print_separator(&self, page: &mut Page) {
         match &page.owner {
             TextOwner::CallHead(_) => page.end_open_line(),
@@ -239,7 +239,7 @@ impl Card {
         }
     }
 
-    /// Makes sure that what is printed next is seen to be this call's.
+    /// Makes sure that the next text is recognisable as this call's.
     fn claim_page(&mut self, page: &mut Page) {
         let is_own =
             matches!(&page.owner, TextOwner::CallHead(id) | TextOwner::Call(id) if *id == self.id);
@@ -289,7 +289,7 @@ impl Card {
             if self.open.printed_title.is_none() {
                 self.claim_page(page);
             }
-            // The title has said it.
+            // Skips the command if the title already shows it.
             let command = raw_input::command_text(&self.open.input);
             let command = command.filter(|command| self.is_command_in_title(command));
             let output = command
@@ -304,7 +304,8 @@ impl Card {
         self.open.texts = hold_back_texts(&texts);
     }
 
-    /// Returns whether a terminal shows a command only that has not run: it waits for that.
+    /// Returns whether a terminal shows only the command, which has not run yet. Such text is not
+    /// printed.
     fn is_command_preview(&self, output: &str) -> bool {
         let command = raw_input::command_text(&self.open.input);
         self.status == ToolCallStatus::Pending
@@ -325,7 +326,7 @@ impl Card {
         }
         if let Some(exit) = meta.get("terminal_exit") {
             self.finish_output(page);
-            // The last line tells it.
+            // Printed in the outcome line.
             let code = exit.get("exit_code").and_then(Value::as_i64);
             let code = code.and_then(|code| i32::try_from(code).ok());
             let signal = exit.get("signal").and_then(Value::as_str);
@@ -334,7 +335,8 @@ impl Card {
         }
     }
 
-    /// Prints the command of a display-only terminal when it runs, unless the title has said it.
+    /// Prints the command of a display-only terminal when it runs, unless the title already shows
+    /// it.
     fn print_command(&mut self, page: &mut Page) {
         if !self.open.has_terminal
             || self.open.is_command_shown
@@ -353,7 +355,7 @@ impl Card {
 
     fn print_output(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         if !text.is_empty() {
-            // Elsewhere than on a terminal, a line is printed when it has ended.
+            // Without a terminal, a line is only printed once it is complete.
             if page.is_terminal() || text.contains('\n') || joint == OutputJoin::AfterGap {
                 self.claim_page(page);
             }
@@ -368,7 +370,8 @@ impl Card {
         }
     }
 
-    /// Returns whether a diff or text was printed, and if so, whether as a whole.
+    /// Returns whether a printed diff or text was printed as a whole, or `None` if it was not
+    /// printed.
     fn was_printed_whole(&self, hash: u64) -> Option<bool> {
         let mut all = self.open.printed_content.iter();
         all.find(|shown| shown.hash == hash).map(|shown| shown.is_whole)
@@ -383,12 +386,12 @@ impl Card {
     }
 }
 
-/// Returns whether nothing can follow.
+/// Returns whether no other status can follow.
 fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// Keeps the last text apart from the others: if the call fails, it says why.
+/// Keeps the last text apart from the others, because it is the reason if the call fails.
 fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     let Some((last, others)) = texts.split_last() else {
         return Vec::new();
@@ -403,8 +406,8 @@ fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     others.iter().chain([last]).map(|text| held(text)).collect()
 }
 
-/// Returns whether a title says something else, not only more or less, with other numbers, or
-/// how far the call is.
+/// Returns whether a title has different words, i.e. not only more or fewer words, other numbers or
+/// other progress.
 fn is_different_title(old: &str, new: &str) -> bool {
     let letters = |title: &str| {
         title_without_progress(title).chars().filter(|c| c.is_alphabetic()).collect::<String>()
@@ -413,12 +416,12 @@ fn is_different_title(old: &str, new: &str) -> bool {
     !old.starts_with(&new) && !new.starts_with(&old)
 }
 
-/// Returns a title without how far its call is.
+/// Returns a title without the progress.
 fn title_without_progress(title: &str) -> &str {
     title.rsplit_once(SEPARATOR).map_or(title, |(base, _)| base)
 }
 
-/// Says how a command ended.
+/// Formats the exit of a command.
 fn exit_text(code: Option<i64>, signal: Option<&str>, words: &UiText) -> Option<String> {
     match (signal, code) {
         (Some(signal), _) => {

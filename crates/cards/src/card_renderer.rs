@@ -1,4 +1,4 @@
-//! The cards of one session: what is printed of each message.
+//! Renders the messages of one session as cards.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,28 +18,28 @@ use crate::table::CallTotals;
 use crate::ui_text::{Catalogue, UiText};
 use crate::{limits, sanitise, table};
 
-/// The cards of one session: what was told so far and what of that was printed.
+/// Renders the messages of one session as cards.
 ///
-/// Each message returns the text to print now, possibly none. It is safe to write to a terminal: it
-/// holds no control characters of the agent, and no escape sequences but colours and, on a terminal,
-/// `\r`. Memory is bounded: little is kept of a call after its end.
+/// Each method returns the text to print now, possibly none. It is safe to write to a terminal: it
+/// contains no control characters of the agent, and no escape sequences except colours and, on a
+/// terminal, `\r`. Memory is bounded: most of a call's state is discarded when it ends.
 #[derive(Debug)]
 pub struct CardRenderer {
     page: Page,
     message: MessagePrinter,
     calls: Vec<Card>,
-    /// The calls before them.
+    /// Totals of the calls that were evicted from `calls`.
     evicted_totals: CallTotals,
     plan_hash: u64,
-    /// The commands in the background, by their ids.
+    /// Running background commands by their ids.
     background: BTreeMap<String, String>,
-    /// Which call failed first, and why.
+    /// Title and failure reason of the first call that failed.
     failure: Option<String>,
 }
 
 impl CardRenderer {
-    /// Starts without colours. Paths below `cwd` are shown relative to it; lines that may be cut
-    /// have at most `width` characters.
+    /// Creates a renderer without colours. Paths below `cwd` are shown relative to it. Lines that
+    /// may be truncated have at most `width` characters.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>, width: usize) -> Self {
         Self {
@@ -53,31 +53,31 @@ impl CardRenderer {
         }
     }
 
-    /// Adds colours, as SGR sequences. Strip them where they are not wanted, e.g. with `anstream`.
+    /// Adds colours as SGR sequences. Remove them with e.g. `anstream` if they are not wanted.
     #[must_use]
     pub fn with_colours(mut self) -> Self {
         self.page.palette = Palette::with_colours();
         self
     }
 
-    /// Writes its own words in the language of a catalogue, and what that lacks in English.
+    /// Translates the renderer's own text with a catalogue. Missing entries stay in English.
     #[must_use]
     pub fn with_catalogue(mut self, catalogue: Arc<dyn Catalogue>) -> Self {
         self.page.words = UiText::from_catalogue(catalogue);
         self
     }
 
-    /// Reads how long a call took, why it ended and where a change is under this key of `_meta`;
-    /// `callboard` otherwise.
+    /// Sets the key of `_meta` for durations, end reasons and line numbers of changes. The default
+    /// is `callboard`.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
         self.page.meta_key = key.into();
         self
     }
 
-    /// Prints for a terminal: the Markdown of messages is laid out, and a line of a command's output
-    /// that starts over is drawn over itself, with `\r`. Elsewhere messages are printed as they are,
-    /// and such a line once, when it has ended.
+    /// Renders for a terminal: Markdown of messages is formatted, and a line of output that starts
+    /// over is redrawn with `\r`. Otherwise messages are printed unchanged, and such a line is
+    /// printed once, when it is complete.
     #[must_use]
     pub fn for_terminal(mut self) -> Self {
         self.page.enable_redraw();
@@ -85,12 +85,12 @@ impl CardRenderer {
         self
     }
 
-    /// Sets the columns of what is printed from now on.
+    /// Sets the width for subsequent text, in columns.
     pub fn set_width(&mut self, width: usize) {
         self.page.width = width;
     }
 
-    /// Takes a `session/update`, which had `bytes` on the wire; returns the text to print now.
+    /// Renders a `session/update` of `bytes` bytes on the wire. Returns the text to print now.
     pub fn render_update(&mut self, update: &SessionUpdate, bytes: usize) -> String {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => {
@@ -103,7 +103,7 @@ impl CardRenderer {
             }
             SessionUpdate::ToolCall(call) => {
                 self.message.end(&mut self.page);
-                // An agent may use the id of a call again that has ended.
+                // An agent may reuse the id of a call that has ended.
                 let id = &call.tool_call_id;
                 let at = self.index_of(id).filter(|at| !self.calls[*at].is_ended);
                 let at = at.unwrap_or_else(|| self.add_card(id));
@@ -122,9 +122,9 @@ impl CardRenderer {
         self.page.take_text()
     }
 
-    /// Takes a `session/request_permission`, which had `bytes` on the wire; returns the text to
-    /// print before the user is asked: everything that is decided on, none of it cut, and the
-    /// options by their number from 1.
+    /// Renders a `session/request_permission` of `bytes` bytes on the wire. Returns the text to
+    /// print before the user decides: everything that is being decided on, untruncated, and the
+    /// options with numbers from 1.
     pub fn render_permission_request(
         &mut self,
         request: &RequestPermissionRequest,
@@ -135,8 +135,8 @@ impl CardRenderer {
         text + &self.page.take_text()
     }
 
-    /// Takes a `session/request_permission` that nobody is asked about: the same text as
-    /// [`Cards::permission`] returns, without the options.
+    /// Renders a `session/request_permission` that is decided without the user: the same text as
+    /// [`render_permission_request`](Self::render_permission_request) returns, without the options.
     pub fn render_decided_request(
         &mut self,
         request: &RequestPermissionRequest,
@@ -149,26 +149,26 @@ impl CardRenderer {
         self.page.take_text()
     }
 
-    /// Returns the line end that is missing, before something else is printed.
+    /// Returns the missing line ending, to be printed before any other text.
     pub fn take_line_end(&mut self) -> String {
         self.message.end(&mut self.page);
         self.page.end_open_line();
         self.page.take_text()
     }
 
-    /// Returns a table of all calls with their messages, bytes and milliseconds.
+    /// Returns a table of all calls with their updates, bytes and milliseconds.
     #[must_use]
     pub fn render_table(&self) -> String {
         table::render_table(&self.calls, self.evicted_totals, self.page.width)
     }
 
-    /// Returns which call failed first, and why, in one line.
+    /// Returns the title and the failure reason of the first call that failed, in one line.
     #[must_use]
     pub fn first_failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 
-    /// Returns the commands that run in the background, as far as their calls told, with their ids.
+    /// Returns the running background commands that calls have reported, with their ids.
     pub fn background_commands(&self) -> impl Iterator<Item = String> {
         self.background.iter().map(|(id, command)| format!("`{command}` ({id})"))
     }
@@ -181,8 +181,8 @@ impl CardRenderer {
         self.print_open_head();
     }
 
-    /// Prints the head of a call that is open alone. Of several, each one's comes with its output or
-    /// its end, because it would be needed there again.
+    /// Prints the head of a call if it is the only open one. If several are open, each head is
+    /// printed with the output or the end of its call, because it would have to be repeated there.
     fn print_open_head(&mut self) {
         let mut open = self.calls.iter_mut().filter(|card| !card.is_ended);
         if let (Some(only), None) = (open.next(), open.next()) {
@@ -190,7 +190,7 @@ impl CardRenderer {
         }
     }
 
-    /// Notes what outlives a call.
+    /// Records the state that outlives a call.
     fn record_background_and_failure(&mut self, at: usize) {
         let card = &mut self.calls[at];
         if let Some(failure) = card.failure.take() {
@@ -207,7 +207,7 @@ impl CardRenderer {
         }
     }
 
-    /// Returns where the latest call of this id is.
+    /// Returns the index of the latest call with this id.
     fn index_of(&self, id: &ToolCallId) -> Option<usize> {
         self.calls.iter().rposition(|card| card.id == *id)
     }

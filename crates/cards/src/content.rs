@@ -1,11 +1,11 @@
-//! What an item of content says, as text. It knows nothing of where it is shown.
+//! Converts items of content to text.
 
 use std::borrow::Cow;
 
 use crate::ui_text::UiText;
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
 
-/// Returns the text of a block, or what stands for one that is none.
+/// Returns the text of a block, or a placeholder if it contains no text.
 pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &UiText) -> Cow<'a, str> {
     match block {
         ContentBlock::Text(text) => Cow::Borrowed(&text.text),
@@ -28,8 +28,8 @@ fn binary_placeholder<'a>(kind: &str, base64_len: usize, words: &UiText) -> Cow<
     Cow::Owned(words.binary(kind, base64_len as u64 / 4 * 3))
 }
 
-/// Returns the language and the inside of a text that is one Markdown fence as a whole; else no
-/// language and the text. A fence that is not closed yet counts.
+/// Returns the language and the body if the whole text is one Markdown fence, or else an empty
+/// language and the text. An unclosed fence is accepted.
 pub(super) fn unfence(text: &str) -> (&str, &str) {
     let trimmed = text.trim();
     let ticks = trimmed.len() - trimmed.trim_start_matches('`').len();

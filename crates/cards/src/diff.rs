@@ -1,6 +1,7 @@
-//! A diff as lines: what file, how much, and the changed places with their context.
+//! Prints a diff: the file, the line counts, and the changed regions with their context.
 //!
-//! A v1 diff is two texts, of a whole file or of one place of it; the places are found here.
+//! A v1 diff consists of two texts, of a whole file or of a part of it. The changed regions are
+//! computed here.
 
 use std::time::Instant;
 
@@ -13,16 +14,16 @@ use super::limits::{DIFF_SEARCH_TIMEOUT, MAX_LINE_CHARS};
 use super::page::Page;
 use super::sanitise;
 
-/// How much of the diffs of one message is printed.
+/// The number of diff lines that may be printed for one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineBudget {
-    /// Everything, for whoever decides on it.
+    /// All lines, for a permission decision.
     Unlimited,
-    /// So many lines, none of them long.
+    /// At most this number of lines, each truncated.
     AtMost(usize),
 }
 
-/// Prints a diff and takes its lines off `extent`; returns whether all of it was printed.
+/// Prints a diff and subtracts its lines from `extent`. Returns whether it was printed as a whole.
 pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
     let change = file_change(diff, &page.meta_key);
     print_title(&change, page);
@@ -80,7 +81,7 @@ fn print_title(change: &FileChange, page: &mut Page) {
     page.write(page.palette.dim, &format!("  {what}+{added} −{removed}\n"));
 }
 
-/// Returns the lines of a hunk and a first one that says where it is.
+/// Returns the header of a hunk and its lines.
 fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)> {
     let count = |without| hunk.lines.iter().filter(|line| line.tag != without).count();
     let place = format!(
@@ -104,7 +105,7 @@ fn hunk_lines(hunk: &Hunk, offset: (u32, u32)) -> Vec<(Option<LineTag>, String)>
     std::iter::once((None, place)).chain(lines).collect()
 }
 
-/// Returns how many lines of the file lie before the two texts, where the agent says so.
+/// Returns the line offsets of the two texts in the file, or 0 if the agent sends none.
 fn start_line_offsets(diff: &Diff, meta_key: &str) -> (u32, u32) {
     let before = |key| {
         let start =

@@ -1,6 +1,4 @@
-//! The first and last lines of a text of any length, and how many are between.
-//!
-//! It takes the text in pieces and knows nothing of where they come from.
+//! Keeps the first and last lines of a streamed text, and counts the lines between them.
 
 use std::collections::VecDeque;
 
@@ -8,7 +6,7 @@ use super::limits::MAX_LINE_CHARS;
 use super::sanitise;
 use super::ui_text::UiText;
 
-/// The lines of a text that are shown.
+/// The kept lines of a text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TextExcerpt {
     max_head: usize,
@@ -20,12 +18,12 @@ pub(super) struct TextExcerpt {
 }
 
 impl TextExcerpt {
-    /// Keeps `head` lines from the beginning and `tail` from the end, at least one.
+    /// Keeps `head` lines from the beginning and `tail` lines, at least one, from the end.
     pub(super) fn new(head: usize, tail: usize) -> Self {
         Self { max_head: head, max_tail: tail.max(1), ..Self::default() }
     }
 
-    /// Adds text, safe to show, which goes on where the last piece stopped.
+    /// Appends escaped text. It may continue the last line.
     pub(super) fn push(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
             let (line, is_open) = match piece.strip_suffix('\n') {
@@ -37,7 +35,7 @@ impl TextExcerpt {
             }
             if let Some(last) = self.tail.back_mut().or(self.head.last_mut()) {
                 let room = MAX_LINE_CHARS.saturating_sub(last.chars().count());
-                // A line that is cut ends with the mark, and stays as it is.
+                // A truncated line ends with the ellipsis and does not grow further.
                 if room > 0 {
                     last.push_str(&sanitise::truncate_line(line, room));
                 }
@@ -58,7 +56,7 @@ impl TextExcerpt {
         self.tail.push_back(String::new());
     }
 
-    /// Returns the number of lines that it was given.
+    /// Returns the total number of lines.
     pub(super) fn line_count(&self) -> usize {
         self.total
     }
@@ -68,7 +66,7 @@ impl TextExcerpt {
         self.head.first().map(String::as_str)
     }
 
-    /// Returns the lines to show; one of them counts those that are not.
+    /// Returns the kept lines, with a line that counts the omitted ones.
     pub(super) fn shown_lines(&self, words: &UiText) -> impl Iterator<Item = String> {
         let left = self.total - self.head.len() - self.tail.len();
         let gap = (left > 0).then(|| words.more_lines(left));

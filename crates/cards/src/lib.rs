@@ -1,9 +1,9 @@
-//! Draws the messages of an ACP session as cards for a terminal.
+//! Renders the messages of an ACP session as cards for a terminal.
 //!
-//! This crate is *only* drawing: the messages of any ACP v1 agent go in, text to append comes out,
-//! which reads as well in a pipe or a log. Of Callboard's own metadata it knows durations and
-//! reasons. It does no I/O and needs no connection: for that use the SDK or `callboard`; to judge
-//! messages, `acp-conformance`; to fold them into documents, `acp-types`.
+//! This crate *only* renders: it accepts the messages of any ACP v1 agent and returns text to
+//! append, which is also readable in a pipe or a log. Of Callboard's own metadata it uses
+//! durations, end reasons and line numbers. To connect to an agent use the SDK or `callboard`, to
+//! check its messages `acp-conformance`, and to fold them into documents `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod card;

@@ -1,52 +1,52 @@
-//! Every bound of this crate: what is printed and remembered at most.
+//! All limits of this crate for printed and remembered data.
 
 use std::time::Duration;
 
-/// Lines of the diffs of one message; the rest is counted. A permission request shows all.
+/// Diff lines printed per message. Further lines are counted. A permission request shows all.
 pub(crate) const MAX_DIFF_LINES: usize = 40;
 
-/// Time for which the smallest difference of two texts is searched for; after it a larger one is
+/// Time limit for computing the smallest difference of two texts. After that, a larger one is
 /// printed.
 pub(crate) const DIFF_SEARCH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Lines from the beginning of a text, and as many from its end; what is between is counted.
+/// Lines printed of the beginning of a text, and of its end. The lines between are counted.
 pub(crate) const MAX_EXCERPT_EDGE_LINES: usize = 6;
 
-/// Lines of a command's output that are printed as they come; after them only the last
-/// [`TEXT_LINES`], when the call ends.
+/// Lines of a command's output that are printed immediately. Of the following ones, only the last
+/// [`MAX_EXCERPT_EDGE_LINES`] are printed, when the call ends.
 pub(crate) const MAX_LIVE_OUTPUT_LINES: usize = 200;
 
-/// Characters of one line of output, text or diff. A permission request shows all.
+/// Characters of a line of output, text or diff. A permission request shows all.
 pub(crate) const MAX_LINE_CHARS: usize = 300;
 
-/// Bytes of a command's output that are remembered, to find what is new in the next message. It
-/// is twice what Callboard sends while a command runs.
+/// Bytes of a command's output that are kept to find the new part in the next message. Twice the
+/// size that Callboard sends while a command runs.
 pub(crate) const MAX_REMEMBERED_OUTPUT_BYTES: usize = 8 << 10;
 
-/// Lines by which the output of two messages is aligned.
+/// Number of lines used to align the output of two messages.
 pub(crate) const MAX_ALIGNED_LINES: usize = 64;
 
-/// Bytes of a call's input that are remembered for its permission request, which usually brings
-/// its own.
+/// Bytes of a call's input that are kept for its permission request, which usually contains its own
+/// input.
 pub(crate) const MAX_INPUT_BYTES: usize = 64 << 10;
 
-/// Bytes of a title that are remembered: what a title of Callboard holds at most, and some.
+/// Bytes kept of a title. Larger than any title of Callboard.
 pub(crate) const MAX_TITLE_BYTES: usize = 8 << 10;
 
-/// Bytes of the title of a call that has ended: what a row of the table can show.
+/// Bytes kept of the title of an ended call, sufficient for a table row.
 pub(crate) const MAX_ENDED_TITLE_BYTES: usize = 1 << 10;
 
-/// Diffs and texts of a call that are known as shown; the oldest are forgotten.
+/// Printed diffs and texts that are remembered per call. The oldest ones are discarded.
 pub(crate) const MAX_REMEMBERED_ITEMS: usize = 256;
 
-/// Calls that are remembered for the table; the oldest count in the totals only.
+/// Calls kept for the table. Older ones are only included in the totals.
 pub(crate) const MAX_CALLS: usize = 1000;
 
-/// Bytes of a message that wait for the end of their block of Markdown.
+/// Bytes of a message that are buffered until their Markdown block is complete.
 pub(crate) const MAX_MARKDOWN_BLOCK_BYTES: usize = 16 << 10;
 
-/// Bytes of the sequences that colour a line of a command's output; at more, its colours end.
+/// Bytes of the colour sequences of an output line. Longer sequences are discarded.
 pub(crate) const MAX_COLOUR_BYTES: usize = 256;
 
-/// Commands in the background that are named when the program ends.
+/// Background commands listed when the program ends.
 pub(crate) const MAX_BACKGROUND_COMMANDS: usize = 64;

@@ -1,7 +1,7 @@
-//! Markdown of a message that streams, for a terminal: each block is printed when it is complete,
-//! each line of a fence at once.
+//! Renders the Markdown of a streamed message for a terminal. Each block is printed when it is
+//! complete, each line of a code fence immediately.
 //!
-//! What the parser decodes, such as `&#27;`, is made safe to show again.
+//! Decoded entities, e.g. `&#27;`, are escaped again.
 
 use anstyle::Style;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -15,16 +15,16 @@ use super::sanitise;
 pub(super) struct MarkdownPrinter {
     text: String,
     fence: Option<OpenFence>,
-    /// The text continues a block of which a part is printed.
+    /// Whether the text continues a block that is partly printed.
     continues_block: bool,
 }
 
-/// The fence whose lines are printed.
+/// A code fence whose lines are being printed.
 #[derive(Debug, Clone, Copy)]
 struct OpenFence {
     mark: char,
     len: usize,
-    /// Spaces before the fence; as many are taken away from its lines.
+    /// Spaces before the fence. Up to as many are removed from its lines.
     indent: usize,
 }
 
@@ -35,7 +35,8 @@ impl OpenFence {
         (len >= 3).then_some(Self { mark, len, indent })
     }
 
-    /// Whether a line ends it (<https://spec.commonmark.org/0.31.2/#fenced-code-blocks>).
+    /// Returns whether a line closes the fence
+    /// (<https://spec.commonmark.org/0.31.2/#fenced-code-blocks>).
     fn is_closed_by(self, line: &str) -> bool {
         let fence = line.trim_start_matches(' ');
         let indent = line.len() - fence.len();
@@ -50,7 +51,7 @@ impl OpenFence {
 }
 
 impl MarkdownPrinter {
-    /// Takes the next piece, and prints what it completes.
+    /// Appends a chunk, and prints the blocks that it completes.
     pub(super) fn push(&mut self, piece: &str, page: &mut Page) {
         self.text.push_str(piece);
         if piece.contains('\n') || self.text.len() > MAX_MARKDOWN_BLOCK_BYTES {
@@ -58,7 +59,7 @@ impl MarkdownPrinter {
         }
     }
 
-    /// Prints the rest.
+    /// Prints the remaining text.
     pub(super) fn finish(&mut self, page: &mut Page) {
         let rest = std::mem::take(&mut self.text);
         match self.fence.take() {
@@ -70,7 +71,8 @@ impl MarkdownPrinter {
         }
     }
 
-    /// Prints a line of a fence, or the blocks that are complete. Returns whether there may be more.
+    /// Prints a line of a fence, or all complete blocks. Returns whether there may be more to
+    /// print.
     fn print_next(&mut self, page: &mut Page) -> bool {
         let is_full = self.text.len() > MAX_MARKDOWN_BLOCK_BYTES;
         if let Some(fence) = self.fence {
@@ -86,7 +88,8 @@ impl MarkdownPrinter {
         }
         let lines = self.text.rfind('\n').map_or(0, |end| end + 1);
         let (mut complete, fence) = complete_blocks(&self.text[..lines]);
-        // A block that does not end is printed in parts: lines, else words.
+        // A block that exceeds the limit is printed in parts, split after a line or else after a
+        // word.
         let is_part = complete == 0 && fence.is_none() && is_full;
         if is_part {
             let words = || self.text.rfind(' ').map_or(self.text.len(), |end| end + 1);
@@ -114,8 +117,8 @@ fn parser(text: &str) -> Parser<'_> {
     )
 }
 
-/// Returns how many bytes of whole lines are blocks that nothing can be added to, and the fence that
-/// begins behind them.
+/// Returns the length in bytes of the blocks that are complete, and the open fence that follows
+/// them.
 fn complete_blocks(text: &str) -> (usize, Option<OpenFence>) {
     let mut depth = 0;
     let mut last = None;
@@ -158,7 +161,7 @@ fn print_code_line(line: &str, page: &mut Page) {
     page.write_styled_line(&format!("    {code}{}{code:#}", sanitise::escape_message(line)));
 }
 
-/// Prints whole blocks; the first one may continue one that was printed.
+/// Prints whole blocks. The first one may continue a printed block.
 fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     let mut writer = BlockPrinter {
         page,
@@ -176,7 +179,7 @@ fn print_blocks(text: &str, continues: bool, page: &mut Page) {
     writer.flush_text();
 }
 
-/// What stands before the lines of a list's item or a quote: the first one, and all others.
+/// The prefixes of the lines of a list item or a quote: of the first line, and of all others.
 struct LinePrefix {
     first: String,
     rest: String,
@@ -185,19 +188,19 @@ struct LinePrefix {
 /// Prints blocks from the parser's events.
 struct BlockPrinter<'a> {
     page: &'a mut Page,
-    /// The text of the block, each letter in its style.
+    /// The text of the block, with a style per character.
     letters: Vec<(Style, char)>,
     styles: Vec<Style>,
     margins: Vec<LinePrefix>,
-    /// The numbers of the next items; none for a list without numbers.
+    /// Numbers of the next items; `None` for an unordered list.
     lists: Vec<Option<u64>>,
-    /// The text of a code block.
+    /// Text of a code block.
     code: Option<String>,
-    /// The rows of a table.
+    /// Rows of a table.
     rows: Vec<Vec<String>>,
     links: Vec<String>,
     depth: usize,
-    /// No blank line stands before the next block.
+    /// Whether the next block follows without a blank line.
     continues: bool,
 }
 
@@ -324,7 +327,7 @@ impl BlockPrinter<'_> {
         self.letters.extend(text.chars().map(|letter| (style, letter)));
     }
 
-    /// Returns what stands before the next line.
+    /// Returns the prefix of the next line.
     fn take_line_prefix(&mut self) -> String {
         let margins = self.margins.iter_mut();
         margins.map(|it| std::mem::replace(&mut it.first, it.rest.clone())).collect()
@@ -365,12 +368,12 @@ impl BlockPrinter<'_> {
     }
 }
 
-/// Returns about how many columns a terminal needs for a text.
+/// Returns the approximate display width of a text in columns.
 pub(super) fn display_width(text: &str) -> usize {
     text.chars().map(char_width).sum()
 }
 
-/// Hangul, ideographs and emoji take two.
+/// Returns the approximate width of a character: 2 for Hangul, ideographs and emoji.
 fn char_width(letter: char) -> usize {
     match letter {
         '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => 0,
@@ -386,7 +389,7 @@ fn char_width(letter: char) -> usize {
     }
 }
 
-/// Breaks a text into lines of at most `width` columns, at spaces; a longer word has its own line.
+/// Wraps a text at spaces to lines of at most `width` columns. A longer word gets a separate line.
 fn wrap(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
     let mut lines = Vec::new();
     for line in letters.split(|(_, letter)| *letter == '\n') {
@@ -398,7 +401,8 @@ fn wrap(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
                 used = 0;
             }
             if used > 0 {
-                // A space between two words of a style has that style, so that a link is whole.
+                // A space between words of the same style has that style, so that a link is not
+                // interrupted.
                 let before = current.last().map_or(Style::new(), |(style, _)| *style);
                 let style = if before == word[0].0 { before } else { Style::new() };
                 current.push((style, ' '));
@@ -412,7 +416,7 @@ fn wrap(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
     lines
 }
 
-/// Writes letters with the sequences of their styles.
+/// Formats characters with the sequences of their styles.
 fn styled(letters: &[(Style, char)]) -> String {
     let mut text = String::new();
     for run in letters.chunk_by(|(a, _), (b, _)| a == b) {
@@ -431,7 +435,7 @@ mod tests {
     use super::MarkdownPrinter;
     use crate::page::{Page, Palette};
 
-    /// Prints a message that comes in pieces.
+    /// Prints a message that is streamed in `pieces`.
     fn printed(pieces: &[&str], width: usize) -> String {
         let mut page = Page::new("/p".into(), width);
         let mut markdown = MarkdownPrinter::default();

@@ -1,4 +1,4 @@
-//! Messages and thoughts, a piece at a time, as they stream.
+//! Prints messages and thoughts as they are streamed.
 
 use acp_types::schema::v1::MessageId;
 use anstyle::Style;
@@ -7,20 +7,21 @@ use crate::markdown::MarkdownPrinter;
 use crate::page::{Page, TextOwner};
 use crate::sanitise;
 
-/// The message that is being printed.
+/// Prints the current message.
 #[derive(Debug, Default)]
 pub(crate) struct MessagePrinter {
-    /// The part that is not printed yet, where Markdown is laid out; none where it is printed as it is.
+    /// Unprinted part of a message, if Markdown is formatted; `None` if messages are printed
+    /// unchanged.
     markdown: Option<MarkdownPrinter>,
 }
 
 impl MessagePrinter {
-    /// Lays out Markdown from now on.
+    /// Enables formatting of Markdown.
     pub(crate) fn enable_markdown(&mut self) {
         self.markdown = Some(MarkdownPrinter::default());
     }
 
-    /// Writes a piece of a message.
+    /// Prints a chunk of a message.
     pub(crate) fn push(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
         let text = self.begin_text(TextOwner::Message(id.cloned()), text, page);
         match &mut self.markdown {
@@ -29,14 +30,14 @@ impl MessagePrinter {
         }
     }
 
-    /// Prints the rest of the message, before anything else is printed.
+    /// Prints the rest of the message, before any other text is printed.
     pub(crate) fn end(&mut self, page: &mut Page) {
         if let Some(markdown) = &mut self.markdown {
             markdown.finish(page);
         }
     }
 
-    /// Writes a piece of a thought: dimmed, under its mark.
+    /// Prints a chunk of a thought, dimmed and with a mark.
     pub(crate) fn push_thought(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
         let owner = TextOwner::Thought(id.cloned());
         let mut mark = if page.owner == owner { "  " } else { "▸ " };
@@ -50,7 +51,7 @@ impl MessagePrinter {
         }
     }
 
-    /// Begins the text of `owner`, if it is another one's; returns the text safe to show.
+    /// Starts the text of `owner` if the previous text has another owner. Returns the escaped text.
     fn begin_text(&mut self, owner: TextOwner, text: &str, page: &mut Page) -> String {
         let text = sanitise::escape_message(text);
         if page.owner == owner {

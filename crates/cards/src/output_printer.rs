@@ -1,8 +1,8 @@
-//! The output of a command as it grows, whether it comes as a text that is replaced or in pieces.
+//! Prints the growing output of a command, received as a replaced text or in pieces.
 //!
-//! A text that is replaced is aligned with the last one, so that only what is new is printed. A line
-//! that starts over, as a progress bar does, is printed once: in its last state, or drawn over
-//! itself where the page is a terminal. Colours are kept; nothing else that acts on a terminal is.
+//! A replaced text is aligned with the previous one, so that only the new part is printed. A line
+//! that starts over, e.g. a progress bar, is printed once in its last state, or redrawn if the page
+//! is a terminal. Colours are kept; all other escape sequences are dropped.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -20,17 +20,17 @@ use super::markdown::display_width;
 use super::page::Page;
 use super::sanitise;
 
-/// What was printed of a command's output.
+/// The printing state of a command's output.
 #[derive(Default)]
 pub(super) struct OutputPrinter {
-    /// The end of the last text, and the length of the whole.
+    /// The end of the last text. `last_text_len` is the length of the whole text.
     last_text_tail: String,
     last_text_len: usize,
     parser: Parser,
     line: StyledLine,
-    /// Lines that have ended.
+    /// Number of complete lines.
     line_count: usize,
-    /// The last of those that came after the live lines.
+    /// The last lines after those that were printed immediately.
     held: VecDeque<StyledLine>,
 }
 
@@ -44,8 +44,8 @@ impl std::fmt::Debug for OutputPrinter {
 }
 
 impl OutputPrinter {
-    /// Returns what is new in `text`, which replaces the one before, and remembers it. The
-    /// first part says how it joins what was printed.
+    /// Returns the new part of `text`, which replaces the previous text, and how it joins the
+    /// printed output. Remembers `text` for the next call.
     pub(super) fn take_new_text<'a>(&mut self, text: &'a str) -> (OutputJoin, &'a str) {
         let grown = find_new_text(&self.last_text_tail, self.last_text_len, text);
         tail(text, MAX_REMEMBERED_OUTPUT_BYTES).clone_into(&mut self.last_text_tail);
@@ -53,11 +53,11 @@ impl OutputPrinter {
         grown
     }
 
-    /// Prints what is new. The page must be the call's.
+    /// Prints new output. The page must belong to the call.
     pub(super) fn print(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         match joint {
             OutputJoin::Continues => {}
-            // What was there of the line is replaced.
+            // The new text replaces the incomplete line.
             OutputJoin::ReplacesLine => self.line.overwrite_on_next = true,
             OutputJoin::AfterGap => {
                 self.end_line(page);
@@ -70,7 +70,8 @@ impl OutputPrinter {
                 Some(words) => (words, true),
                 None => (line, false),
             };
-            // The parser looks for the next escape anew behind what is no text.
+            // In smaller chunks, because the parser searches for an escape again after each invalid
+            // character.
             let mut rest = words;
             while !rest.is_empty() {
                 let part = head(rest, PARSER_CHUNK_BYTES);
@@ -78,7 +79,8 @@ impl OutputPrinter {
                 rest = &rest[part.len()..];
             }
             if is_ended {
-                // A sequence ends with its line, so one that is never finished hides no more.
+                // Sequences end with their line, so that an unterminated one does not hide later
+                // lines.
                 self.parser = Parser::new();
                 let colours = self.line.colours.clone();
                 self.complete_line(page);
@@ -92,7 +94,7 @@ impl OutputPrinter {
         }
     }
 
-    /// Prints the line as it is by now, if there is one.
+    /// Prints the incomplete line, if there is one.
     fn end_line(&mut self, page: &mut Page) {
         if !self.line.is_empty() {
             self.complete_line(page);
@@ -112,12 +114,12 @@ impl OutputPrinter {
         self.held.push_back(line);
     }
 
-    /// Returns whether something waits for the end of the call.
+    /// Returns whether output is held back until the call ends.
     pub(super) fn has_unprinted_output(&self) -> bool {
         !self.line.is_empty() || !self.held.is_empty()
     }
 
-    /// Prints what waited for the end of the call. The page must be the call's.
+    /// Prints the output that was held back. The page must belong to the call.
     pub(super) fn finish(&mut self, page: &mut Page) {
         self.end_line(page);
         let left_out = self.line_count.saturating_sub(MAX_LIVE_OUTPUT_LINES + self.held.len());
@@ -139,24 +141,24 @@ fn with_gutter(page: &Page, line: &str) -> String {
     if line.is_empty() { format!("{dim}  │{dim:#}") } else { format!("{dim}  │ {dim:#}{line}") }
 }
 
-/// Columns of what stands before each line.
+/// Columns of the gutter before each line.
 const GUTTER_COLUMNS: usize = 4;
 
-/// Columns from one tab stop to the next.
+/// Columns between tab stops.
 const TAB_COLUMNS: usize = 8;
 
-/// Bytes that the parser gets at once.
+/// Bytes passed to the parser at once.
 const PARSER_CHUNK_BYTES: usize = 512;
 
-/// A line as a terminal would show it: what was written behind the last `\r`.
+/// A line as a terminal would show it, i.e. the text after the last `\r`.
 #[derive(Debug, Default, Clone)]
 struct StyledLine {
-    /// Texts, each with the sequences that colour it.
+    /// Texts with their colour sequences. The sequences come first.
     spans: Vec<(String, String)>,
     chars: usize,
-    /// The sequences since the last reset.
+    /// Colour sequences since the last reset.
     colours: String,
-    /// The next character replaces the line.
+    /// Whether the next character replaces the line.
     overwrite_on_next: bool,
 }
 
@@ -174,7 +176,8 @@ impl StyledLine {
         (self.chars, self.overwrite_on_next) = (0, false);
     }
 
-    /// Returns the line with its colours in about so many columns, and how many it has.
+    /// Returns the line with its colours, truncated to about `room` columns, and its width in
+    /// columns.
     fn render(&self, room: usize) -> (String, usize) {
         let (mut shown, mut used) = (String::new(), 0);
         for (colours, words) in &self.spans {
@@ -206,7 +209,7 @@ impl Perform for StyledLine {
         if mem::take(&mut self.overwrite_on_next) {
             self.clear();
         }
-        // One more than is shown, so that a cut is seen.
+        // Keeps one character more than is shown, so that a truncation is visible.
         if self.chars > MAX_LINE_CHARS || letter.is_control() {
             return;
         }
@@ -224,7 +227,7 @@ impl Perform for StyledLine {
                 let column = if self.overwrite_on_next { 0 } else { self.columns() };
                 (column % TAB_COLUMNS..TAB_COLUMNS).for_each(|_| self.print(' '));
             }
-            // A spinner that turns in its place.
+            // Backspace, as used by spinners.
             b'\x08' => {
                 if let Some((_, words)) = self.spans.last_mut() {
                     words.pop();
@@ -249,10 +252,10 @@ impl Perform for StyledLine {
 }
 
 impl StyledLine {
-    /// Keeps a sequence that colours what follows; one that hides it is left out.
+    /// Adds a colour sequence for the following text. Sequences that hide text are dropped.
     fn push_colour(&mut self, params: &Params) {
         let all: Vec<&[u16]> = params.iter().collect();
-        // Behind a reset, what was before does not matter. Its number is also part of a colour.
+        // A reset makes earlier parameters irrelevant. Inside an extended colour, 0 is not a reset.
         let is_plain =
             all.iter().all(|param| param.len() == 1 && !matches!(param[0], 38 | 48 | 58));
         let from = all.iter().rposition(|param| is_plain && param[0] == 0).map_or(0, |at| at + 1);
@@ -275,23 +278,23 @@ impl StyledLine {
     }
 }
 
-/// How new output joins what was printed.
+/// How new output joins the printed output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputJoin {
-    /// It goes on where the last piece stopped, also within a line.
+    /// It continues the printed output, possibly within a line.
     Continues,
-    /// It replaces the line that has not ended.
+    /// It replaces the incomplete line.
     ReplacesLine,
-    /// Something between was never seen.
+    /// Output between the printed and the new part was not received.
     AfterGap,
 }
 
-/// Returns what is new in `new`, given the end of the text before and that text's length.
+/// Returns the new part of `new`, given the end and the length of the previous text.
 fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, &'a str) {
     if new.get(..seen_len).is_some_and(|old| old.ends_with(seen)) {
         return (OutputJoin::Continues, &new[seen_len..]);
     }
-    // One line that has not ended, as progress does that starts over.
+    // A single incomplete line, e.g. a progress display that starts over.
     if seen_len == seen.len() && !seen.contains('\n') {
         return (OutputJoin::ReplacesLine, new);
     }
@@ -302,9 +305,8 @@ fn find_new_text<'a>(seen: &str, seen_len: usize, new: &'a str) -> (OutputJoin, 
     (OutputJoin::AfterGap, &new[command.map_or(0, str::len)..])
 }
 
-/// Returns where `seen` ends in `new`: after the longest run of lines that are its last ones,
-/// the first such run where several are as long. Its very last line may have grown since, or
-/// have been overwritten.
+/// Returns the position in `new` at which `seen` ends: after the longest run of lines that are its
+/// last lines, or the first such run. The last line may have grown or been overwritten since.
 fn find_overlap_end(seen: &str, new: &str) -> Option<(OutputJoin, usize)> {
     let (complete, open) = seen.rsplit_once('\n')?;
     let old: Vec<_> = complete.rsplit('\n').take(MAX_ALIGNED_LINES).collect();
@@ -315,7 +317,7 @@ fn find_overlap_end(seen: &str, new: &str) -> Option<(OutputJoin, usize)> {
         let line = lines.get(at).copied().unwrap_or_default();
         let before = lines[..at].iter().rev().map(|line| line.trim_end_matches('\n'));
         let run = before.zip(&old).take_while(|(new, old)| new == *old).count();
-        // Blank lines are found everywhere, and so is the beginning of a line.
+        // Blank lines and prefixes of lines match too often to be significant.
         let is_sure = old[..run].iter().any(|line| !line.is_empty());
         let is_same = !open.is_empty() && line.trim_end_matches('\n') == open;
         if line.starts_with(open) && (is_sure || is_same) && run + 1 > best.0 {
@@ -335,7 +337,7 @@ mod tests {
     use super::{MAX_REMEMBERED_OUTPUT_BYTES, OutputJoin, OutputPrinter};
     use crate::page::Page;
 
-    /// Replaces a text by the next one; returns what is new in the last.
+    /// Replaces a text by the following ones. Returns the new part of the last one.
     fn replaced(texts: &[&str]) -> (OutputJoin, String) {
         let mut console = OutputPrinter::default();
         let mut last = (OutputJoin::Continues, String::new());
@@ -357,9 +359,9 @@ mod tests {
             (&["$ c\na\nb\nc", "$ c\n[…]\nb\nc\nd"], Continues, "\nd"),
             (&["$ c\na\nb\nwor", "$ c\n[…]\nb\nwork"], Continues, "k"),
             (&["$ c\na\nb\n10%", "$ c\n[…]\nb\n20%"], ReplacesLine, "20%"),
-            // The whole after the end of it.
+            // The whole text after its end.
             (&["[…]\nb\nc", "a\nb\nc\nd"], Continues, "\nd"),
-            // The longest run wins, the first of those as long.
+            // The longest run wins, or the first of equal length.
             (&["x\nok\nok\nok\n-", "ok\nok\nok\nok\n-\ny"], Continues, "\ny"),
             (&["a\nok\nb\nok\n-", "[…]\nok\nb\nok\n-\nok"], Continues, "\nok"),
             (&["[…]\nlast", "a\nlast\nb\nlast"], Continues, "\nb\nlast"),
@@ -382,7 +384,7 @@ mod tests {
         assert_eq!(replaced(&[&long, &more]), (OutputJoin::Continues, "more".to_owned()));
     }
 
-    /// Prints pieces of output, on a terminal if it is one.
+    /// Prints pieces of output, optionally on a terminal.
     fn printed(pieces: &[&str], is_terminal: bool) -> String {
         let mut page = Page::new("/p".into(), 40);
         if is_terminal {
@@ -413,7 +415,7 @@ mod tests {
             printed(&["10 %", "\r9 %", "\nend"], true),
             "  │ 10 %\r  │ 9 % \r  │ 9 %\n  │ end\r  │ end\n"
         );
-        // A line that is wrapped could not be drawn over.
+        // A wrapped line could not be redrawn.
         let long = "x".repeat(100);
         let shown = printed(&[&long], true);
         assert!(shown.starts_with(&format!("  │ {}…\r", "x".repeat(34))), "{shown}");

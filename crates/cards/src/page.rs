@@ -1,6 +1,4 @@
-//! The text that is printed next, and what was printed last: whose it was, and how it ended.
-//!
-//! It only appends, and knows nothing of what the text means.
+//! Collects the text to print next, and tracks the owner and the end of the last text.
 
 use std::path::{Path, PathBuf};
 
@@ -13,33 +11,33 @@ use super::limits::MAX_LINE_CHARS;
 use super::sanitise;
 use super::ui_text::UiText;
 
-/// What is printed now, and how everything looks.
+/// The text to print, its styles, and the position on the page.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The directory that paths are shown relative to.
+    /// Directory to which displayed paths are relative.
     pub(super) cwd: PathBuf,
-    /// The columns of a line.
+    /// Columns of a line.
     pub(super) width: usize,
-    /// The colours.
+    /// Styles of the text.
     pub(super) palette: Palette,
-    /// Its own words.
+    /// Translated text of the renderer.
     pub(super) words: UiText,
-    /// The key of `_meta` under which the agent sends what the protocol has no place for.
+    /// Key of `_meta` for data that the protocol has no field for.
     pub(super) meta_key: String,
-    /// Whose text was printed last.
+    /// Owner of the text that was printed last.
     pub(super) owner: TextOwner,
     text: String,
-    /// Line ends at the end of everything printed so far; two are a blank line.
+    /// Number of line endings at the end of the printed text; two form a blank line.
     line_ends: usize,
-    /// Characters of the line that is not ended.
+    /// Characters in the incomplete line.
     column: usize,
-    /// Columns of that line, if it may be drawn again.
+    /// Columns of that line, if it may be redrawn.
     drawn_columns: Option<usize>,
-    /// Whether a line that is not ended can be drawn again.
+    /// Whether an incomplete line can be redrawn.
     is_terminal: bool,
 }
 
-/// Whose text is on the page.
+/// The owner of the text on the page.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TextOwner {
     Nobody,
@@ -51,7 +49,7 @@ pub(super) enum TextOwner {
     Call(ToolCallId),
 }
 
-/// The colours; none by default.
+/// Styles of the text; plain by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Palette {
     pub(super) good: Style,
@@ -98,22 +96,22 @@ impl Page {
         }
     }
 
-    /// Draws again a line that is not ended.
+    /// Enables redrawing of incomplete lines.
     pub(super) fn enable_redraw(&mut self) {
         self.is_terminal = true;
     }
 
-    /// Whether a line can be drawn again.
+    /// Returns whether lines can be redrawn.
     pub(super) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Hands over what was written since the last time.
+    /// Returns the text written since the last call.
     pub(super) fn take_text(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    /// Writes `text`, which is safe to show.
+    /// Writes `text`, which must be escaped.
     pub(super) fn write(&mut self, style: Style, text: &str) {
         if text.is_empty() {
             return;
@@ -136,7 +134,7 @@ impl Page {
         self.write(Style::new(), "\n");
     }
 
-    /// Writes a line that holds colours.
+    /// Writes a line with colour sequences.
     pub(super) fn write_styled_line(&mut self, line: &str) {
         self.end_open_line();
         let is_empty = line.is_empty();
@@ -146,7 +144,8 @@ impl Page {
         self.line_ends = if is_empty { self.line_ends + 1 } else { 1 };
     }
 
-    /// Draws a line that holds colours and has so many columns, over the last one if that was drawn.
+    /// Draws a line with colour sequences and `columns` columns, over the last line if that was
+    /// drawn.
     pub(super) fn redraw_line(&mut self, line: &str, columns: usize) {
         let before = self.begin_drawing();
         self.text.push_str(line);
@@ -154,15 +153,15 @@ impl Page {
         (self.drawn_columns, self.line_ends, self.column) = (Some(columns), 0, columns);
     }
 
-    /// Writes a line as [`Page::draw`] does, for good.
+    /// Draws a line like [`Page::redraw_line`] and ends it.
     pub(super) fn finish_drawing(&mut self, line: &str, columns: usize) {
         self.redraw_line(line, columns);
         self.text.push('\n');
         (self.drawn_columns, self.line_ends, self.column) = (None, 1, 0);
     }
 
-    /// Goes to the beginning of the line that was drawn, or begins one; returns the columns that are
-    /// to be covered.
+    /// Moves to the start of the drawn line, or to a new line. Returns the number of columns to
+    /// overwrite.
     fn begin_drawing(&mut self) -> usize {
         if let Some(columns) = self.drawn_columns {
             self.text.push('\r');
@@ -172,26 +171,26 @@ impl Page {
         0
     }
 
-    /// Returns whether the next text begins a line.
+    /// Returns whether the next text starts a line.
     pub(super) fn is_at_line_start(&self) -> bool {
         self.line_ends > 0
     }
 
-    /// Ends the line that is not ended.
+    /// Ends the incomplete line.
     pub(super) fn end_open_line(&mut self) {
         if !self.is_at_line_start() {
             self.write(Style::new(), "\n");
         }
     }
 
-    /// Leaves a blank line, unless there is one.
+    /// Adds a blank line, unless there is one.
     pub(super) fn ensure_blank_line(&mut self) {
         while self.line_ends < 2 {
             self.write(Style::new(), "\n");
         }
     }
 
-    /// Writes a piece of a call's text behind a gutter; it may begin and end within a line.
+    /// Writes a piece of a call's text after a gutter. It may start and end within a line.
     pub(super) fn write_with_gutter(&mut self, text: &str) {
         for piece in text.split_inclusive('\n') {
             let (line, end) = match piece.strip_suffix('\n') {
@@ -210,7 +209,7 @@ impl Page {
         }
     }
 
-    /// Returns a path as it is shown: relative to the directory where it lies beneath.
+    /// Returns a path for display, relative to `cwd` if it is below it.
     pub(super) fn display_path(&self, path: &Path) -> String {
         let below = path.strip_prefix(&self.cwd).unwrap_or(path);
         let path = if below.as_os_str().is_empty() { path } else { below };

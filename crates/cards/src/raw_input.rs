@@ -1,12 +1,13 @@
-//! The raw input of a call as the lines that someone who decides on it must see.
+//! Formats the raw input of a call for a permission decision.
 //!
-//! It knows no tool: a command is what lies under that name, the rest is shown by name.
+//! It works for any tool: the field `command` is a command, other fields are shown with their
+//! names.
 
 use serde_json::Value;
 
 use super::sanitise;
 
-/// Returns the command in raw input, a list of words as one line.
+/// Returns the command in raw input. A list of words is joined to one line.
 pub(super) fn command_text(input: &Value) -> Option<String> {
     match input.get("command")? {
         Value::String(command) => Some(command.clone()),
@@ -15,14 +16,14 @@ pub(super) fn command_text(input: &Value) -> Option<String> {
     }
 }
 
-/// Returns whether a console shows only a command that has not run, and where it would run.
+/// Returns whether console text consists only of a command that has not run, and its directory.
 pub(super) fn is_command_preview(console: &str, command: &str) -> bool {
     let rest = console.strip_prefix("$ ").and_then(|text| text.strip_prefix(command));
     let is_place = |rest: &str| rest.strip_prefix("\n[in ").is_some_and(|it| !it.contains('\n'));
     rest.is_some_and(|rest| rest.is_empty() || is_place(rest))
 }
 
-/// Returns the lines of everything in raw input that is no command.
+/// Returns lines for all fields of raw input except the command.
 pub(super) fn field_lines(input: &Value) -> Vec<String> {
     match input {
         Value::Null => Vec::new(),
@@ -35,7 +36,8 @@ pub(super) fn field_lines(input: &Value) -> Vec<String> {
     }
 }
 
-/// Returns text as lines, the first one behind `mark`, the others as far in.
+/// Splits text into lines. The first one follows `mark`, the others are indented to the same
+/// column.
 pub(super) fn indented_lines(mark: &str, text: &str) -> Vec<String> {
     let indent = " ".repeat(mark.chars().count());
     let lines = text.split('\n').enumerate();
@@ -51,7 +53,7 @@ fn field(key: &str, value: &Value) -> Vec<String> {
     indented_lines(&format!("{}: ", key.replace('\t', "\\t")), &value_text(value))
 }
 
-/// A word of a command that would not be read as one is in quotes.
+/// Returns a word of a command, quoted if it could be misread.
 fn quoted_word(word: &Value) -> String {
     match word.as_str() {
         Some(plain) if !plain.is_empty() && !plain.contains(needs_quotes) => plain.to_owned(),

@@ -1,26 +1,24 @@
-//! Text of others, made safe to show: nothing of it moves the cursor, hides or reorders.
-//!
-//! It knows nothing of colours; those of a command's output are dropped.
+//! Escapes text from the agent for display, so that it cannot move the cursor, hide or reorder
+//! text.
 
 use std::fmt::Write as _;
 
 use anstream::adapter::strip_str;
 use callboard_text::visible;
 
-/// Shows one line exactly: every character that cannot be seen is an escape, tabs apart. For
-/// what is being decided on.
+/// Escapes all invisible characters of a line except tabs. Used for text that is decided on.
 pub(super) fn escape_line(line: &str) -> String {
     let parts: Vec<_> = line.split('\t').map(visible).collect();
     parts.join("\t")
 }
 
-/// Shows a message as it is, line ends and joined emoji included.
+/// Escapes harmful characters of a message, but keeps line endings and joined emoji.
 pub(super) fn escape_message(text: &str) -> String {
     escape_harmful(&text.replace('\r', ""))
 }
 
-/// Shows a command's output without its escape sequences, and of each line what was written
-/// last.
+/// Returns a command's output without escape sequences, with only the last state of overwritten
+/// lines.
 pub(super) fn strip_output(text: &str) -> String {
     let plain = strip_str(text).to_string();
     let lines = plain.split('\n').map(|line| {
@@ -30,7 +28,7 @@ pub(super) fn strip_output(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Cuts a line to `max` characters, the last of which says so.
+/// Truncates a line to `max` characters, of which the last one is an ellipsis.
 pub(super) fn truncate_line(line: &str, max: usize) -> String {
     match line.char_indices().nth(max) {
         None => line.to_owned(),
@@ -54,8 +52,8 @@ fn escape_harmful(text: &str) -> String {
     shown
 }
 
-/// Controls other than line ends and tabs, separators that break lines, and what reorders text
-/// (<https://www.unicode.org/reports/tr9/>).
+/// Returns whether a character is a control other than a line ending or tab, a separator that
+/// breaks lines, or a character that reorders text (<https://www.unicode.org/reports/tr9/>).
 fn is_harmful(letter: char) -> bool {
     (letter.is_control() && !matches!(letter, '\n' | '\t'))
         || matches!(letter,

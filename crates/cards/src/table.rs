@@ -1,4 +1,4 @@
-//! The table of all calls, with what each of them cost on the wire.
+//! Formats the table of all calls with their traffic on the wire.
 
 use acp_types::schema::v1::ToolCallStatus;
 use callboard_text::count_with_noun;
@@ -7,7 +7,7 @@ use super::card::Card;
 use super::sanitise;
 use super::ui_text::kind_word;
 
-/// What calls sum up to.
+/// Totals of several calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallTotals {
     calls: usize,
@@ -26,12 +26,12 @@ impl CallTotals {
     }
 }
 
-/// Columns of the first column below which it is not made smaller.
+/// Minimum width of the first column.
 const MIN_TITLE_COLUMNS: usize = 12;
 
 const COLUMN_COUNT: usize = 6;
 
-/// Returns the table of `cards` and of calls before them of which only the totals are known.
+/// Formats the table of `cards`, with the totals of evicted calls.
 pub(super) fn render_table(cards: &[Card], earlier: CallTotals, width: usize) -> String {
     let mut totals = earlier;
     cards.iter().for_each(|card| totals.add(card));
@@ -72,7 +72,7 @@ fn totals_row(title: String, sums: CallTotals) -> [String; COLUMN_COUNT] {
     [title, String::new(), String::new(), updates, bytes, sums.millis.to_string()]
 }
 
-/// Aligns words to the left and numbers to the right; what is too wide is taken off the titles.
+/// Aligns words to the left and numbers to the right. Titles are truncated to fit the width.
 fn align_columns(mut rows: Vec<[String; COLUMN_COUNT]>, width: usize) -> String {
     let widest = |rows: &[[String; COLUMN_COUNT]], column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)

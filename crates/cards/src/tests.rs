@@ -1,4 +1,4 @@
-//! Whole stories: the messages of a session, and the text that they leave.
+//! Tests of whole sessions: the messages, and the text that they print.
 
 mod outcomes;
 mod permission_requests;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::CardRenderer;
 use crate::limits::{MAX_CALLS, MAX_DIFF_LINES, MAX_LIVE_OUTPUT_LINES};
 
-/// Shows each message: an update, or a permission request if it has options.
+/// Renders each message: an update, or a permission request if it has options.
 fn render_all(messages: &[Value]) -> String {
     let mut cards = CardRenderer::new("/p", 80);
     let mut text = render_messages(&mut cards, messages);
@@ -444,7 +444,7 @@ fn nothing_of_others_moves_the_cursor() {
         ]}),
         change("1", json!({"status": "failed", "content": [text(evil)]})),
     ];
-    // A terminal's line may be drawn again, by us.
+    // On a terminal, the renderer itself may redraw a line.
     for (mut cards, own) in
         [(CardRenderer::new("/p", 80), "\n"), (CardRenderer::new("/p", 80).for_terminal(), "\n\r")]
     {
@@ -503,7 +503,7 @@ fn the_table_counts_messages_and_bytes() {
                 "_meta": {"callboard": {"reason": "user", "durationMs": 12_000}},
             }),
         ),
-        // Counted, not shown.
+        // Counted, but not shown.
         change("1", json!({"title": "Late", "status": "completed"})),
         running("3"),
     ];

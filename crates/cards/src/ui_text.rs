@@ -1,4 +1,4 @@
-//! The words that are printed around what agents say: in English, or from a catalogue.
+//! The renderer's own text, in English or from a catalogue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use acp_types::CallEndReason;
 use acp_types::schema::v1::ToolKind;
 
-/// Sentences in another language than English, by the keys in [`KEYS`].
+/// A source of translations, by the keys in [`CATALOGUE_KEYS`].
 ///
-/// The keys and their variables are those of Fluent messages, but any library will do.
+/// The keys and their variables are those of Fluent messages, but any library can be used.
 pub trait Catalogue: fmt::Debug + Send + Sync {
-    /// Writes the sentence of `key`; none leaves it in English.
+    /// Returns the text of `key`, or `None` for the English default.
     ///
-    /// Each text and each count stands under the name of its variable.
+    /// Each text and each count is given with the name of its variable.
     fn sentence(
         &self,
         key: &str,
@@ -20,14 +20,14 @@ pub trait Catalogue: fmt::Debug + Send + Sync {
         counts: &[(&str, u64)],
     ) -> Option<String>;
 
-    /// Translates what an agent says of a call that failed; none leaves it as it is.
+    /// Translates the failure reason that an agent sent. `None` leaves it unchanged.
     fn translate(&self, said: &str) -> Option<String> {
         let _ = said;
         None
     }
 }
 
-/// Every key that a [`Catalogue`] is asked for.
+/// All keys that are requested from a [`Catalogue`].
 pub const CATALOGUE_KEYS: &[&str] = &[
     "tool-call",
     "a-command",
@@ -64,7 +64,7 @@ pub const CATALOGUE_KEYS: &[&str] = &[
     MAY_HAVE_ACTED_KEY,
 ];
 
-/// The words of one language; English by default.
+/// Text in one language, English by default.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UiText(Option<Arc<dyn Catalogue>>);
 
@@ -73,32 +73,32 @@ impl UiText {
         Self(Some(catalogue))
     }
 
-    /// Says something.
+    /// Returns a text without variables.
     pub(crate) fn text(&self, key: &str) -> String {
         self.lookup(key, &[], &[])
     }
 
-    /// Says something with a text in it.
+    /// Returns a text with one variable.
     pub(crate) fn text_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
         self.lookup(key, &[(name, text.into())], &[])
     }
 
-    /// Returns the line that stands for lines that are not shown.
+    /// Returns the line that counts omitted lines.
     pub(crate) fn more_lines(&self, lines: usize) -> String {
         self.lookup("more-lines", &[], &[("lines", lines as u64)])
     }
 
-    /// Returns the words that stand for input that is not shown.
+    /// Returns the placeholder for input that is not shown.
     pub(crate) fn input_bytes(&self, bytes: usize) -> String {
         self.lookup("input-bytes", &[], &[("bytes", bytes as u64)])
     }
 
-    /// Returns the words that stand for bytes that are no text, of a media type.
+    /// Returns the placeholder for binary data of a media type.
     pub(crate) fn binary(&self, kind: &str, bytes: u64) -> String {
         self.lookup("binary", &[("kind", kind.to_owned())], &[("bytes", bytes)])
     }
 
-    /// Returns the word for a kind, none for `other`.
+    /// Returns the name of a kind, empty for `other`.
     pub(crate) fn kind_name(&self, kind: ToolKind) -> String {
         match kind_word(kind) {
             "" => String::new(),
@@ -106,8 +106,8 @@ impl UiText {
         }
     }
 
-    /// Says in this language why a call did not complete, where that is a sentence of the protocol's
-    /// or one that the catalogue knows; else as the agent says it.
+    /// Translates a failure reason if it is a sentence of [`CallEndReason`] or known to the
+    /// catalogue, and returns it unchanged otherwise.
     pub(crate) fn translate_reason(&self, said: &str) -> String {
         let ended = || {
             REASON_KEYS.iter().find_map(|(reason, key)| {
@@ -153,7 +153,7 @@ fn english_text(key: &str, text: &str, count: u64) -> String {
         "binary" => return format!("[{text}, {count} byte{s}]"),
         "kind-switch-mode" => "switch_mode",
         MAY_HAVE_ACTED_KEY => "It may have had effects already.",
-        // `completed` and `failed`, and the kinds, are words themselves.
+        // `completed`, `failed` and the kinds are their own text.
         _ => match REASON_KEYS.iter().find(|(_, reason)| *reason == key) {
             Some((reason, _)) => reason.description(),
             None => key.trim_start_matches("kind-"),
@@ -162,7 +162,7 @@ fn english_text(key: &str, text: &str, count: u64) -> String {
     word.to_owned()
 }
 
-/// Returns the protocol's word for a kind, none for `other`.
+/// Returns the protocol's word for a kind, empty for `other`.
 pub(crate) fn kind_word(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Read => "read",
@@ -197,7 +197,7 @@ mod tests {
     use super::{CATALOGUE_KEYS, Catalogue, REASON_KEYS, UiText};
     use pretty_assertions::assert_eq;
 
-    /// Says each key with its variables.
+    /// A catalogue that returns each key with its variables.
     #[derive(Debug)]
     struct KeyCatalogue;
 

@@ -1,4 +1,4 @@
-//! A running agent, and the client that it serves: the part that does input and output.
+//! A running agent and the client that serves it, with their input and output.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,15 +26,15 @@ use crate::service_reply::ServiceReply;
 use crate::services::ClientServices;
 use crate::streams::{AgentStdin, ClientEvent, read_lines, read_stderr};
 
-/// Why a test cannot go on.
+/// The reason why a test cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was waited for did not come in time.
-    #[error("nothing that was waited for came within {0:?}")]
+    /// The expected message did not arrive in time.
+    #[error("the expected message did not arrive within {0:?}")]
     TimedOut(Duration),
-    /// The agent ended its output before that.
-    #[error("the agent said nothing more")]
+    /// The agent closed its output before the expected message.
+    #[error("the agent closed its output")]
     OutputClosed,
     /// A stream failed, or the agent could not be started.
     #[error(transparent)]
@@ -42,21 +42,21 @@ pub enum Error {
     /// The agent answered with this error object.
     #[error("the agent answered with the error {0}")]
     ErrorResponse(Value),
-    /// The agent's result lacks what it must have.
-    #[error("the agent answered {0}")]
+    /// The agent's result lacks a required field.
+    #[error("the agent answered with the invalid result {0}")]
     InvalidResult(Value),
 }
 
-/// A running agent and the client that it serves.
+/// A running agent and the client that serves it.
 ///
-/// The agent is ended when this is dropped; [`Agent::end`] lets it end by itself. What the agent
-/// says is taken in while a method waits for something: then the client answers, too.
+/// The agent is killed when this is dropped; [`AgentUnderTest::close_and_wait`] lets it exit.
+/// Messages of the agent are processed, and answered by the client, only while a method waits.
 pub struct AgentUnderTest {
     child: Option<Child>,
     input: Option<AgentStdin>,
     sender: Sender<ClientEvent>,
     events: Receiver<ClientEvent>,
-    /// What came while something was written.
+    /// Events that arrived during a write.
     unprocessed: VecDeque<ClientEvent>,
     has_ended: bool,
     reader: JoinHandle<()>,
@@ -64,12 +64,12 @@ pub struct AgentUnderTest {
     log: Arc<Mutex<String>>,
     client_services: ClientServices,
     last_id: i64,
-    /// What was said, and what the client holds.
+    /// The client, with the messages and the state that it has received.
     pub client: TestClient,
 }
 
 impl AgentUnderTest {
-    /// Starts the agent of a command, whose streams are taken, and says nothing to it.
+    /// Starts the command of an agent, whose streams are piped, and sends nothing.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl AgentUnderTest {
         Ok(agent)
     }
 
-    /// Takes an agent by its two streams: what it says, and what it hears.
+    /// Connects to an agent by its two streams: its output and its input.
     pub fn connect(
         output: impl AsyncRead + Send + Unpin + 'static,
         input: impl AsyncWrite + Send + Unpin + 'static,
@@ -117,7 +117,7 @@ impl AgentUnderTest {
         }
     }
 
-    /// Serves an agent in this process, over lines as any other.
+    /// Serves an agent in this process, over lines as with a separate process.
     pub fn in_process(
         agent: impl ConnectTo<agent_client_protocol::Client> + 'static,
         behaviour: impl Into<ClientBehaviour>,
@@ -133,7 +133,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// As [`Agent::request`].
+    /// Like [`AgentUnderTest::request`].
     pub async fn initialize(&mut self) -> Result<Value, Error> {
         let params = json!({
             "protocolVersion": 1,
@@ -147,48 +147,48 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// As [`Agent::request`].
+    /// Like [`AgentUnderTest::request`].
     pub async fn new_session(&mut self, cwd: &Path) -> Result<String, Error> {
         let params = json!({"cwd": cwd, "mcpServers": []});
         let result = self.request("session/new", params).await?;
         result["sessionId"].as_str().map(str::to_owned).ok_or(Error::InvalidResult(result))
     }
 
-    /// Sends a prompt; returns the request's id.
+    /// Sends a prompt; returns the id of the request.
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`].
+    /// Like [`AgentUnderTest::send_raw_line`].
     pub async fn prompt(&mut self, session: &str, text: &str) -> Result<Value, Error> {
         let prompt = json!([{"type": "text", "text": text}]);
         self.send_request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await
     }
 
-    /// Lets a whole turn pass; returns its stop reason.
+    /// Runs a complete turn; returns its stop reason.
     ///
     /// # Errors
     ///
-    /// As [`Agent::request`].
+    /// Like [`AgentUnderTest::request`].
     pub async fn run_turn(&mut self, session: &str, text: &str) -> Result<String, Error> {
         let id = self.prompt(session, text).await?;
         self.wait_for_stop_reason(&id).await
     }
 
-    /// Waits for the answer to a prompt; returns its stop reason.
+    /// Waits for the response to a prompt; returns its stop reason.
     ///
     /// # Errors
     ///
-    /// As [`Agent::answer`].
+    /// Like [`AgentUnderTest::wait_for_result`].
     pub async fn wait_for_stop_reason(&mut self, prompt: &Value) -> Result<String, Error> {
         let result = self.wait_for_result(prompt).await?;
         result["stopReason"].as_str().map(str::to_owned).ok_or(Error::InvalidResult(result))
     }
 
-    /// Cancels the turns of a session; what the client answers only then follows.
+    /// Cancels the turns of a session, and then sends the replies that the client deferred.
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`].
+    /// Like [`AgentUnderTest::send_raw_line`].
     pub async fn cancel(&mut self, session: &str) -> Result<(), Error> {
         self.notify("session/cancel", json!({ "sessionId": session })).await?;
         for reply in self.client.take_deferred_replies() {
@@ -197,11 +197,11 @@ impl AgentUnderTest {
         Ok(())
     }
 
-    /// Answers a permission request again or at last; `asked` counts them from 0.
+    /// Answers a permission request, once more or for the first time. `asked` is its index, from 0.
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`].
+    /// Like [`AgentUnderTest::send_raw_line`].
     pub async fn answer_permission(
         &mut self,
         asked: usize,
@@ -218,7 +218,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`] and [`Agent::answer`].
+    /// Like [`AgentUnderTest::send_raw_line`] and [`AgentUnderTest::wait_for_result`].
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
         let id = self.send_request(method, params).await?;
         self.wait_for_result(&id).await
@@ -228,7 +228,7 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`].
+    /// Like [`AgentUnderTest::send_raw_line`].
     pub async fn send_request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
         self.last_id += 1;
         let id = json!(self.last_id);
@@ -241,16 +241,16 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`].
+    /// Like [`AgentUnderTest::send_raw_line`].
     pub async fn notify(&mut self, method: &str, params: Value) -> Result<(), Error> {
         self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await
     }
 
-    /// Sends requests of one kind as fast as the agent takes them; returns their ids.
+    /// Sends the same request many times, as fast as the agent reads; returns the ids.
     ///
     /// # Errors
     ///
-    /// As [`Agent::raw`].
+    /// Like [`AgentUnderTest::send_raw_line`].
     pub async fn flood(
         &mut self,
         times: usize,
@@ -264,11 +264,11 @@ impl AgentUnderTest {
         Ok(ids)
     }
 
-    /// Writes a line as it is; the line feed is added.
+    /// Writes a line as it is, and a line feed.
     ///
     /// # Errors
     ///
-    /// [`Error::Deadline`] if the agent does not take it, [`Error::Io`] if its input is closed.
+    /// [`Error::TimedOut`] if the agent does not read it, [`Error::Io`] if its input is closed.
     pub async fn send_raw_line(&mut self, line: &[u8]) -> Result<(), Error> {
         self.client.record_sent(line);
         let deadline = self.client.behaviour().deadline;
@@ -280,7 +280,7 @@ impl AgentUnderTest {
             input.write_all(&line).await?;
             input.flush().await
         };
-        // An agent that cannot write need not read: what it says meanwhile is kept for later.
+        // An agent that cannot write need not read, so its output is buffered meanwhile.
         let mut writing = std::pin::pin!(with_deadline(deadline, writing));
         loop {
             tokio::select! {
@@ -294,11 +294,12 @@ impl AgentUnderTest {
         self.send_raw_line(message.to_string().as_bytes()).await
     }
 
-    /// Waits for the answer to a request; returns its result.
+    /// Waits for the response to a request; returns its result.
     ///
     /// # Errors
     ///
-    /// As [`Agent::until`], and [`Error::Refused`] if the answer is an error.
+    /// Like [`AgentUnderTest::wait_until`], and [`Error::ErrorResponse`] if the response is an
+    /// error.
     pub async fn wait_for_result(&mut self, id: &Value) -> Result<Value, Error> {
         self.wait_until(|client| client.response(id).is_some()).await?;
         match self.client.response(id).cloned() {
@@ -307,12 +308,12 @@ impl AgentUnderTest {
         }
     }
 
-    /// Takes messages until the client has what the test waits for.
+    /// Processes messages until a condition of the client holds.
     ///
     /// # Errors
     ///
-    /// [`Error::Deadline`] if it does not come in time, [`Error::Ended`] if nothing more comes,
-    /// [`Error::Io`] if an answer of the client cannot be written.
+    /// [`Error::TimedOut`] if it does not hold in time, [`Error::OutputClosed`] if the agent closes
+    /// its output, [`Error::Io`] if a reply of the client cannot be written.
     pub async fn wait_until(&mut self, has: impl Fn(&TestClient) -> bool) -> Result<(), Error> {
         let deadline = self.client.behaviour().deadline;
         let waiting = async {
@@ -323,11 +324,11 @@ impl AgentUnderTest {
             }
             Ok(())
         };
-        // Boxed: the future would be large in every test that waits.
+        // Boxed, because the future would be large in every test that waits.
         with_deadline(deadline, Box::pin(waiting)).await?
     }
 
-    /// Takes one message; returns false when there are no more.
+    /// Processes one message; returns false when there are no more.
     async fn process_next_event(&mut self) -> Result<bool, Error> {
         if self.has_ended {
             return Ok(false);
@@ -343,7 +344,7 @@ impl AgentUnderTest {
                 }
             }
             Some(ClientEvent::Send(message)) if self.input.is_some() => {
-                self.send_message(&message).await?
+                self.send_message(&message).await?;
             }
             Some(ClientEvent::Send(_)) => {}
             Some(ClientEvent::OutputClosed) | None => self.has_ended = true,
@@ -369,7 +370,7 @@ impl AgentUnderTest {
         }
     }
 
-    /// Serves a request about files or terminals; returns the answer unless it comes later.
+    /// Serves a request for files or terminals; returns the response unless it is sent later.
     fn serve_request(&mut self, id: &Value, method: &str, params: &Value) -> Option<Value> {
         match self.client_services.serve_request(method, params) {
             Ok(ServiceReply::Now(result)) => Some(success_response(id, &result)),
@@ -394,48 +395,48 @@ impl AgentUnderTest {
         tokio::spawn(async move { sender.send(ClientEvent::Send(reply.await)).await });
     }
 
-    /// Reads nothing more, beyond one line, until the guard is dropped.
+    /// Stops reading, after at most one more line, until the guard is dropped.
     pub async fn pause_reading(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.reading_lock).lock_owned().await
     }
 
-    /// Closes the agent's output and nothing else, as a client that is gone.
+    /// Closes the agent's output only, like a client that is gone.
     pub fn close_output(&mut self) {
         self.reader.abort();
         self.has_ended = true;
     }
 
-    /// Closes the agent's input and nothing else.
+    /// Closes the agent's input only.
     pub fn close_input(&mut self) {
         drop(self.input.take());
     }
 
-    /// Waits for the agent's process to exit; none if it is not a process of its own.
+    /// Waits for the agent's process to exit; returns `None` if it has no separate process.
     ///
     /// # Errors
     ///
-    /// [`Error::Deadline`] if it does not, [`Error::Io`] if it cannot be waited for.
+    /// [`Error::TimedOut`] if it does not exit in time, [`Error::Io`] if waiting fails.
     pub async fn wait_for_exit(&mut self) -> Result<Option<ExitStatus>, Error> {
         let deadline = self.client.behaviour().deadline;
         let Some(child) = &mut self.child else { return Ok(None) };
         Ok(Some(with_deadline(deadline, child.wait()).await??))
     }
 
-    /// Closes the agent's input, takes in what it still says, and waits until it has exited.
+    /// Closes the agent's input, processes its remaining output, and waits until it has exited.
     ///
     /// # Errors
     ///
-    /// As [`Agent::ended`].
+    /// Like [`AgentUnderTest::drain_and_wait`].
     pub async fn close_and_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.close_input();
         self.drain_and_wait().await
     }
 
-    /// Takes in what the agent still says until it ends, and waits until it has exited.
+    /// Processes the agent's remaining output until it closes, and waits until it has exited.
     ///
     /// # Errors
     ///
-    /// [`Error::Deadline`] if it does not end, [`Error::Io`] if it cannot be waited for.
+    /// [`Error::TimedOut`] if it does not end in time, [`Error::Io`] if waiting fails.
     pub async fn drain_and_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         let deadline = self.client.behaviour().deadline;
         let rest = async {
@@ -453,7 +454,7 @@ impl AgentUnderTest {
         self.child.as_ref().and_then(Child::id)
     }
 
-    /// Returns what the agent wrote to its standard error so far.
+    /// Returns the agent's output to standard error so far.
     #[must_use]
     pub fn stderr_log(&self) -> String {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,4 +1,4 @@
-//! How the client behaves, as data.
+//! The behaviour of the client, as data.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,25 +7,26 @@ use std::time::Duration;
 use acp_types::schema::v1::PermissionOptionKind;
 use serde_json::{Value, json};
 
-/// How the client behaves. The default is a good one, without any capability, that allows once.
+/// The behaviour of the client. The default client works, has no capabilities, and allows each
+/// request once.
 #[derive(Debug, Clone)]
 pub struct ClientBehaviour {
-    /// What it says of itself in `initialize`; what [`form`](Self::form),
-    /// [`files`](Self::files) and [`terminals`](Self::terminals) need is added to it.
+    /// Capabilities that it sends in `initialize`. Those that [`form`](Self::form),
+    /// [`files`](Self::files) and [`terminals`](Self::terminals) need are added.
     pub capabilities: Value,
-    /// What it answers when it is asked for permission.
+    /// Reply to permission requests.
     pub permission: PermissionReply,
-    /// When it answers that.
+    /// Time of that reply.
     pub timing: ReplyTiming,
-    /// What it answers when it is shown a form, if it shows any.
+    /// Reply to forms; `None` if it supports no forms.
     pub form: Option<FormReply>,
-    /// How long it waits after each line that it reads.
+    /// Delay after each line that it reads.
     pub read_delay: Duration,
-    /// The files that it offers, if it does.
+    /// Files that it serves, if any.
     pub files: Option<FileService>,
-    /// The terminals that it offers, if it does.
+    /// Terminals that it serves, if any.
     pub terminals: Option<TerminalService>,
-    /// The longest that any wait may take.
+    /// Maximum duration of any wait.
     pub deadline: Duration,
 }
 
@@ -45,7 +46,7 @@ impl Default for ClientBehaviour {
 }
 
 impl ClientBehaviour {
-    /// All that the client says of itself in `initialize`.
+    /// Returns all capabilities that the client sends in `initialize`.
     pub(crate) fn advertised_capabilities(&self) -> Value {
         let mut advertised = self.capabilities.clone();
         if self.files.is_some() {
@@ -68,21 +69,21 @@ impl From<PermissionReply> for ClientBehaviour {
     }
 }
 
-/// What the client answers when it is asked for permission.
+/// The client's reply to a permission request.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum PermissionReply {
-    /// The first option of this kind; the outcome `cancelled` if there is none.
+    /// Selects the first option of this kind; replies `cancelled` if there is none.
     Select(PermissionOptionKind),
-    /// An option by its id, which may be none of those offered.
+    /// Selects an option by its id, which may not be offered.
     SelectId(&'static str),
-    /// The outcome `cancelled`.
+    /// Replies with the outcome `cancelled`.
     Cancelled,
-    /// A JSON-RPC error.
+    /// Replies with a JSON-RPC error.
     Error,
-    /// A result that is none.
+    /// Replies with a malformed result.
     Malformed,
-    /// Nothing.
+    /// Does not reply.
     NoReply,
 }
 
@@ -92,62 +93,63 @@ impl Default for PermissionReply {
     }
 }
 
-/// What the client answers when it is shown a form (`elicitation/create`).
+/// The client's reply to a form (`elicitation/create`).
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum FormReply {
-    /// It accepts, with this text in every field.
+    /// Accepts the form, with this text in every field.
     Fill(&'static str),
-    /// It accepts, with no field filled in.
+    /// Accepts the form, with no field filled in.
     LeaveEmpty,
-    /// It declines.
+    /// Declines the form.
     Decline,
-    /// It closes the form.
+    /// Cancels the form.
     Cancel,
-    /// A JSON-RPC error.
+    /// Replies with a JSON-RPC error.
     Error,
-    /// Nothing.
+    /// Does not reply.
     NoReply,
 }
 
-/// When the client answers a permission request.
+/// The time at which the client answers a permission request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyTiming {
-    /// As soon as it reads it.
+    /// As soon as it reads the request.
     #[default]
     Immediately,
-    /// At once, and the same again.
+    /// At once, and then again with the same reply.
     Twice,
-    /// After a while. [`Agent::permit`](crate::Agent::permit) answers after any event instead.
+    /// After a delay. To answer after any other event, use
+    /// [`AgentUnderTest::answer_permission`](crate::AgentUnderTest::answer_permission).
     Delayed(Duration),
-    /// Behind the next `session/cancel`.
+    /// After the next `session/cancel`.
     AfterCancel,
 }
 
-/// How the client serves what it offers.
+/// How the client serves its files or terminals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServiceBehaviour {
-    /// It does.
+    /// Requests succeed.
     #[default]
     Works,
-    /// It does, and says so a while after.
+    /// Requests succeed, but are answered after a delay.
     Delayed(Duration),
-    /// Every request gets a JSON-RPC error.
+    /// Every request is answered with a JSON-RPC error.
     Fails,
-    /// No request gets an answer.
+    /// No request is answered.
     NoReply,
 }
 
-/// The files of an editor: those on the disk, and what is not saved.
+/// The files of an editor: those on disk, and unsaved text.
 #[derive(Debug, Clone)]
 pub struct FileService {
-    /// The text of files that differ from the disk. A write saves the file.
+    /// Unsaved text by file. A write saves the file.
     pub unsaved: BTreeMap<PathBuf, String>,
-    /// Whether reading works, and all else if that does.
+    /// How reads are served. If they do not work, writes behave the same.
     pub reads: ServiceBehaviour,
-    /// Whether writing works; none if it is not offered.
+    /// How writes are served; `None` if they are not offered.
     pub writes: Option<ServiceBehaviour>,
 }
 
@@ -160,37 +162,39 @@ impl Default for FileService {
 
 /// The terminals of a client, which runs the commands itself.
 ///
-/// One that fails in all but `terminal/create` has forgotten its terminals.
+/// If every method except `terminal/create` fails, the client has forgotten its terminals.
 #[derive(Debug, Clone, Default)]
 pub struct TerminalService {
-    /// What is left out of their output.
+    /// Truncation of the output.
     pub truncation: OutputTruncation,
-    /// Whether it works.
+    /// How requests are served.
     pub service: ServiceBehaviour,
-    /// Methods that it serves otherwise, such as `terminal/kill`.
+    /// Methods that are served differently, such as `terminal/kill`.
     pub method_overrides: BTreeMap<&'static str, ServiceBehaviour>,
-    /// What every command comes to, where none is really run.
+    /// Replaces every command by a script, so that no process is started.
     pub scripted_command: Option<ScriptedCommand>,
 }
 
-/// What a command comes to that is not really run.
+/// The scripted result of a command, without a process.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptedCommand {
-    /// What it writes, each text a while after the one before it, though it has ended by then.
+    /// Texts that it writes, each after a delay from the previous one, even if it has exited by
+    /// then.
     pub output: Vec<(Duration, String)>,
-    /// When it ends by itself, from its start, and its exit status. Else it ends when it is killed.
+    /// Time from its start until it exits, and its exit status. With `None`, it runs until it is
+    /// killed.
     pub exit: Option<(Duration, Value)>,
 }
 
-/// How output is cut. The protocol wants it cut at its beginning, to `outputByteLimit`.
+/// Truncation of output. The protocol requires that the beginning is cut, to `outputByteLimit`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputTruncation {
-    /// As the agent asked for.
+    /// To the limit that the agent requested.
     #[default]
     ToRequestedLimit,
-    /// Down to the last bytes, however many were asked for.
+    /// To this many last bytes, regardless of the requested limit.
     KeepLastBytes(usize),
-    /// Down to the first bytes: what came last is missing.
+    /// To this many first bytes, so that the end is missing.
     KeepFirstBytes(usize),
 }

@@ -1,6 +1,4 @@
-//! The client's side: it judges each message, holds what it was told, and says what to do.
-//!
-//! It does no input and no output.
+//! The client: judges each message, stores the reported state, and decides the reply.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::LazyLock;
@@ -20,21 +18,21 @@ use crate::{RuleViolation, Side, TranscriptJudge};
 /// A result, or an error object.
 pub type JsonRpcResult = Result<Value, Value>;
 
-/// A permission request.
+/// A permission request that the client received.
 #[derive(Debug, Clone)]
 pub struct ReceivedPermissionRequest {
     /// The id of the JSON-RPC request.
     pub id: Value,
-    /// What was asked.
+    /// The parameters of the request.
     pub request: RequestPermissionRequest,
 }
 
-/// What is to be done about a message.
+/// The reaction of the client to a message.
 #[derive(Debug)]
 pub(crate) enum ClientAction {
     Send(Value),
     SendDelayed(Duration, Value),
-    /// A request about the client's files or terminals.
+    /// A request for the client's files or terminals.
     Serve {
         id: Value,
         method: String,
@@ -42,16 +40,16 @@ pub(crate) enum ClientAction {
     },
 }
 
-/// A request of the client that is not answered.
+/// An unanswered request of the client.
 #[derive(Debug)]
 struct OpenClientRequest {
     method: String,
     session: Option<String>,
-    /// What `session/set_mode` asks for.
+    /// The mode that `session/set_mode` requests.
     mode: Option<String>,
 }
 
-/// Everything that the client said and was told.
+/// The client: everything that it sent and received.
 #[derive(Debug)]
 pub struct TestClient {
     behaviour: ClientBehaviour,
@@ -63,20 +61,20 @@ pub struct TestClient {
     transcript_bytes: usize,
     sessions: HashMap<String, ObservedSession>,
     deferred_replies: Vec<Value>,
-    /// The session that was opened first.
+    /// The first session that was opened.
     pub first_session: Option<String>,
-    /// What was asked.
+    /// All permission requests, in order.
     pub permission_requests: Vec<ReceivedPermissionRequest>,
-    /// The forms that were shown, as the parameters of their requests.
+    /// The parameters of all form requests.
     pub forms: Vec<Value>,
-    /// The ids of requests that the agent took back.
+    /// The ids of the requests that the agent cancelled.
     pub cancelled_requests: Vec<Value>,
-    /// The errors that answer no request in particular.
+    /// Responses without a matching request.
     pub unmatched_errors: Vec<Value>,
 }
 
 impl TestClient {
-    /// Makes a client that has said nothing.
+    /// Creates a client that has sent nothing.
     pub(crate) fn new(behaviour: ClientBehaviour) -> Self {
         Self {
             behaviour,
@@ -96,18 +94,18 @@ impl TestClient {
         }
     }
 
-    /// Returns how it behaves.
+    /// Returns the client's behaviour.
     pub(crate) fn behaviour(&self) -> &ClientBehaviour {
         &self.behaviour
     }
 
-    /// Returns the answer to a request, if it came.
+    /// Returns the response to a request, if it has arrived.
     #[must_use]
     pub fn response(&self, id: &Value) -> Option<&JsonRpcResult> {
         self.answers.get(&id.to_string())
     }
 
-    /// Returns what it holds of a session: nothing of one that was not opened.
+    /// Returns the state of a session, which is empty for an unknown session.
     #[must_use]
     pub fn session(&self, id: &str) -> &ObservedSession {
         static NONE: LazyLock<ObservedSession> = LazyLock::new(ObservedSession::default);
@@ -119,20 +117,20 @@ impl TestClient {
         self.sessions.iter().map(|(id, session)| (id.as_str(), session))
     }
 
-    /// Returns every broken rule of a side, the first 100,000 of both.
+    /// Returns every violation by a side; at most 100,000 of both sides are kept.
     #[must_use]
     pub fn violations_by(&self, side: Side) -> Vec<RuleViolation> {
         self.violations.iter().filter(|fault| fault.side == side).cloned().collect()
     }
 
-    /// Returns what was said, a message a line, as `callboard check-wire` reads it: the last
-    /// 64 MiB of it.
+    /// Returns the last 64 MiB of the transcript, one message per line, as `callboard check-wire`
+    /// reads it.
     #[must_use]
     pub fn transcript(&self) -> String {
         self.transcript.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// Notes a line that is sent, whatever it is.
+    /// Records any line that is sent.
     pub(crate) fn record_sent(&mut self, line: &[u8]) {
         self.record(Side::Client, line);
         let Ok(message) = serde_json::from_slice::<Value>(line) else { return };
@@ -145,7 +143,7 @@ impl TestClient {
                     session.prompts.push(id.clone());
                 }
             }
-            // What it was is told before the answer.
+            // The session's history is replayed before the response.
             ("session/load" | "session/resume", Some(session)) => {
                 self.sessions.insert(session.clone(), ObservedSession::default());
             }
@@ -156,7 +154,7 @@ impl TestClient {
         self.requests.insert(id.to_string(), request);
     }
 
-    /// Takes a line of the agent; returns what to do.
+    /// Processes a line of the agent; returns the client's actions.
     pub(crate) fn receive(&mut self, line: &[u8]) -> Vec<ClientAction> {
         self.record(Side::Agent, line);
         let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
@@ -170,12 +168,12 @@ impl TestClient {
         Vec::new()
     }
 
-    /// What is to be said behind a `session/cancel`.
+    /// Returns the replies to send after a `session/cancel`.
     pub(crate) fn take_deferred_replies(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.deferred_replies)
     }
 
-    /// Notes that nothing more will be said.
+    /// Records the end of the transcript.
     pub(crate) fn finish(&mut self) {
         let faults = self.judge.finish();
         self.add_violations(faults);
@@ -248,7 +246,7 @@ impl TestClient {
                 }
             }
             "$/cancel_request" => {
-                push_bounded(&mut self.cancelled_requests, params["requestId"].clone())
+                push_bounded(&mut self.cancelled_requests, params["requestId"].clone());
             }
             _ => {}
         }
@@ -307,7 +305,7 @@ impl TestClient {
 }
 
 impl ReceivedPermissionRequest {
-    /// Returns the client's reply, if it makes one.
+    /// Returns the client's reply, if it sends one.
     #[must_use]
     pub fn reply(&self, permission: PermissionReply) -> Option<Value> {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
@@ -332,7 +330,7 @@ impl ReceivedPermissionRequest {
 }
 
 impl FormReply {
-    /// Returns the client's reply to a request with these parameters, if it makes one.
+    /// Returns the client's reply to a form request with these parameters, if it sends one.
     fn reply(self, id: &Value, params: &Value) -> Option<Value> {
         let filled = |text: &str| {
             let fields = params["requestedSchema"]["properties"].as_object();
@@ -351,12 +349,12 @@ impl FormReply {
     }
 }
 
-/// A JSON-RPC answer with a result.
+/// Returns a JSON-RPC response with a result.
 pub(crate) fn success_response(id: &Value, result: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// A JSON-RPC answer with an error.
+/// Returns a JSON-RPC response with an error.
 pub(crate) fn error_response(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
@@ -367,7 +365,8 @@ fn push_bounded<T>(kept: &mut Vec<T>, value: T) {
     }
 }
 
-/// A line with its direction, as the agent sees it; one that is no object as a string.
+/// Adds the direction of a line, as the agent sees it. A line that is not an object becomes a
+/// string.
 fn with_direction(side: Side, line: &[u8]) -> String {
     let direction = if side == Side::Client { "in" } else { "out" };
     let text = String::from_utf8_lossy(line.trim_ascii());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::behaviour::{FileService, ServiceBehaviour};
 
 impl FileService {
-    /// Whether a method works.
+    /// Returns how a method is served.
     pub(crate) fn service_for(&self, method: &str) -> ServiceBehaviour {
         match self.reads {
             ServiceBehaviour::Works if method == "fs/write_text_file" => {
@@ -23,7 +23,7 @@ impl FileService {
 ///
 /// # Errors
 ///
-/// What is wrong, as the message of a JSON-RPC error.
+/// The message of a JSON-RPC error.
 pub(crate) fn serve_file_request(
     files: &mut FileService,
     method: &str,
@@ -49,7 +49,7 @@ pub(crate) fn serve_file_request(
     }
 }
 
-/// The lines from `line` on, the first being 1, at most `limit` of them.
+/// Returns at most `limit` lines, starting with number `line`, from 1.
 fn line_range(text: &str, line: &Value, limit: &Value) -> String {
     let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
     let skipped = number(line).map_or(0, |line| line.saturating_sub(1));

@@ -16,7 +16,6 @@ use crate::behaviour::{OutputTruncation, ScriptedCommand, ServiceBehaviour, Term
 use crate::limits::MAX_TERMINAL_OUTPUT_BYTES;
 use crate::service_reply::ServiceReply;
 
-/// The terminals that are open.
 #[derive(Debug, Default)]
 pub(crate) struct OpenTerminals {
     terminals: HashMap<String, HostedTerminal>,
@@ -36,7 +35,7 @@ impl OpenTerminals {
     ///
     /// # Errors
     ///
-    /// What is wrong, as the message of a JSON-RPC error.
+    /// The message of a JSON-RPC error.
     pub(crate) fn serve_terminal_request(
         &mut self,
         method: &str,
@@ -66,7 +65,6 @@ impl OpenTerminals {
         })
     }
 
-    /// Returns how many there are.
     pub(crate) fn count(&self) -> usize {
         self.terminals.len()
     }
@@ -129,20 +127,20 @@ fn last_bytes(output: &[u8], bytes: usize) -> &[u8] {
 }
 
 impl TerminalService {
-    /// Whether a method works.
+    /// Returns how a method is served.
     pub(crate) fn service_for(&self, method: &str) -> ServiceBehaviour {
         self.method_overrides.get(method).copied().unwrap_or(self.service)
     }
 }
 
-/// The exit status, when there is one.
+/// Returns the exit status, once it is known.
 async fn wait_for_exit_status(mut exit: watch::Receiver<Option<Value>>) -> Value {
     let status = exit.wait_for(Option::is_some).await;
     let status = status.ok().and_then(|status| status.clone());
     status.unwrap_or_else(|| json!({}))
 }
 
-/// Writes what a scripted command writes.
+/// Writes the output of a scripted command.
 async fn write_scripted_output(texts: Vec<(Duration, String)>, output: Arc<Mutex<Vec<u8>>>) {
     for (pause, text) in texts {
         sleep(pause).await;
@@ -150,7 +148,7 @@ async fn write_scripted_output(texts: Vec<(Duration, String)>, output: Arc<Mutex
     }
 }
 
-/// Ends a scripted command when it ends by itself or is killed.
+/// Waits until a scripted command exits or is killed.
 async fn run_scripted_exit(
     exit: Option<(Duration, Value)>,
     killed: Arc<Notify>,
@@ -172,7 +170,7 @@ async fn run_scripted_exit(
     exited.send_replace(Some(status));
 }
 
-/// The command of a `terminal/create`.
+/// Returns the command of a `terminal/create` request.
 fn terminal_command(params: &Value) -> Command {
     let texts = |list: &Value| -> Vec<String> {
         let items = list.as_array().into_iter().flatten();
@@ -188,14 +186,14 @@ fn terminal_command(params: &Value) -> Command {
     if let Some(cwd) = params["cwd"].as_str() {
         command.current_dir(cwd);
     }
-    // What it starts ends with it.
+    // A separate process group, so that the processes it starts end with it.
     #[cfg(unix)]
     command.process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
 
-/// Collects the output of a command until it ends by itself or is killed.
+/// Collects the output of a command until it exits or is killed.
 async fn run_terminal_command(
     mut child: Child,
     output: Arc<Mutex<Vec<u8>>>,
@@ -234,7 +232,7 @@ async fn collect_output(stream: Option<impl AsyncRead + Unpin>, output: &Mutex<V
     }
 }
 
-/// Kills a command and what it started.
+/// Kills a command and the processes that it started.
 fn kill_tree(child: &mut Child) {
     #[cfg(unix)]
     if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok())

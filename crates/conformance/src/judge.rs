@@ -1,5 +1,4 @@
-//! The judge: every broken rule of order, shape and schema in what an agent and its client said,
-//! with its line.
+//! The judge: finds every violation of the rules of order, shape and schema in a transcript.
 
 use std::fmt;
 
@@ -24,17 +23,17 @@ pub use transcript::TranscriptJudge;
 
 use crate::limits::MAX_VIOLATION_EXCERPT_CHARS;
 
-/// Who said a line.
+/// The sender of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The editor, or whatever else drives the agent.
+    /// The editor, or another program that drives the agent.
     Client,
     /// The agent.
     Agent,
 }
 
 impl Side {
-    /// Returns the side that hears what this one says.
+    /// Returns the receiver of this side's messages.
     fn opposite(self) -> Self {
         match self {
             Self::Client => Self::Agent,
@@ -52,19 +51,19 @@ impl fmt::Display for Side {
     }
 }
 
-/// A broken rule: where, whose fault it is, and what is wrong.
+/// A violation of a rule: its line, its side and an explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleViolation {
-    /// The number of the line, from 1; of the last one for what is missing at the end.
+    /// The number of the line, from 1. For messages that are missing at the end, the last line.
     pub line: u64,
-    /// The rule. Its name is stable.
+    /// The rule, whose name is stable.
     pub rule: ConformanceRule,
-    /// Who broke it. A line of an unknown side that is no message counts as the agent's.
+    /// The side that broke the rule. A malformed line of an unknown side counts as the agent's.
     pub side: Side,
-    /// The tool call that it is about, if it is about one.
+    /// The tool call concerned, if any.
     pub tool_call_id: Option<String>,
-    /// What is wrong, on one line that is safe to show.
+    /// Explanation of the violation, on one line that is safe to display.
     pub text: String,
 }
 
@@ -79,7 +78,7 @@ impl fmt::Display for RuleViolation {
     }
 }
 
-/// The faults of the line that is judged.
+/// The violations of the current line.
 #[derive(Debug)]
 struct ViolationLog {
     line: u64,
@@ -102,7 +101,7 @@ impl ViolationLog {
     }
 }
 
-/// A text of the peer, short and safe to show.
+/// Returns a text of the peer, truncated and safe to display.
 fn escaped_excerpt(text: &str) -> String {
     let mut shown = visible(text);
     if let Some((at, _)) = shown.char_indices().nth(MAX_VIOLATION_EXCERPT_CHARS) {
@@ -112,7 +111,7 @@ fn escaped_excerpt(text: &str) -> String {
     shown
 }
 
-/// A value of the peer, short and safe to show.
+/// Returns a value of the peer, truncated and safe to display.
 fn value_excerpt(value: &Value) -> String {
     escaped_excerpt(&value.to_string())
 }

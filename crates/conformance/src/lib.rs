@@ -1,8 +1,8 @@
-//! Tests for agents of the Agent Client Protocol (ACP), of whatever make: a judge of what an agent
-//! and its client said, and a client that injects faults.
+//! Tests for agents of the Agent Client Protocol (ACP), in any language: a judge of transcripts,
+//! and a fault-injecting client.
 //!
-//! This crate is *only* a test kit that sees an agent from outside. It has no model and no tools,
-//! and shares no code with the projections of `acp-types`, so it can judge them.
+//! This crate is *only* a test kit that observes an agent from outside. It shares no code with the
+//! projections of `acp-types`, so that it can judge them.
 #![doc = include_str!("../README.md")]
 
 mod agent;

@@ -1,4 +1,4 @@
-//! What a request of the agent comes to.
+//! The client's reply to a request for files or terminals.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use futures::future::{BoxFuture, ready};
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// What a request comes to.
+/// The reply to a request.
 pub(crate) enum ServiceReply {
     Now(Value),
-    /// The result, when there is one.
+    /// The result, once it is known.
     Later(BoxFuture<'static, Value>),
     Never,
 }
 
 impl ServiceReply {
-    /// The same, a while after.
+    /// Delays the reply.
     pub(crate) fn delayed(self, pause: Duration) -> Self {
         let late = |result: BoxFuture<'static, Value>| async move {
             let result = result.await;

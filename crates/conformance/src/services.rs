@@ -1,4 +1,4 @@
-//! What the client offers, and how it serves it.
+//! The client's files and terminals, and how they are served.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ impl ClientServices {
     ///
     /// # Errors
     ///
-    /// What is wrong, as the message of a JSON-RPC error.
+    /// The message of a JSON-RPC error.
     pub(crate) fn serve_request(
         &mut self,
         method: &str,
@@ -35,7 +35,7 @@ impl ClientServices {
         let (service, trouble) = match (&files, &self.terminals) {
             (Some(files), _) => (files.service_for(method), "The editor is busy"),
             (None, Some(terminals)) => (terminals.service_for(method), "No terminal can be had"),
-            (None, None) => return Err("It is not offered".to_owned()),
+            (None, None) => return Err("The client does not offer this method".to_owned()),
         };
         let pause = match service {
             ServiceBehaviour::Works => None,

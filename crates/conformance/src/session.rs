@@ -1,4 +1,4 @@
-//! What a client holds of one session.
+//! A session as the client observes it.
 
 use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::{
@@ -10,20 +10,20 @@ use serde_json::Value;
 
 use crate::limits::MAX_KEPT_ITEMS;
 
-/// Everything that was told about one session.
+/// The observed state of one session.
 #[derive(Debug, Default)]
 pub struct ObservedSession {
-    /// All updates, in order; after 100,000, what they come to is kept and they are not.
+    /// All updates, in order; beyond 100,000 only their effect is kept.
     pub updates: Vec<SessionUpdate>,
-    /// What they come to.
+    /// The state that results from all updates.
     pub observer: V1Observer,
-    /// The ids of prompts that are not answered, in order.
+    /// The ids of the unanswered prompts, in order.
     pub prompts: Vec<Value>,
-    /// The modes, as they were told last, if there are any.
+    /// The modes as last reported, if any.
     pub modes: Option<SessionModeState>,
-    /// The options, as they were told last.
+    /// The options as last reported.
     pub options: Vec<SessionConfigOption>,
-    /// Whether it was closed.
+    /// Whether the session was closed.
     pub is_closed: bool,
 }
 
@@ -42,7 +42,7 @@ impl ObservedSession {
         }
     }
 
-    /// Takes in what is chosen now, as the answer to `session/new` or to a change tells it.
+    /// Updates the modes and options from the response to `session/new` or to a change.
     pub(crate) fn apply_choices(&mut self, result: &Value) {
         if let Ok(modes) = SessionModeState::deserialize(&result["modes"]) {
             self.modes = Some(modes);
@@ -64,7 +64,7 @@ impl ObservedSession {
         Some(&self.modes.as_ref()?.current_mode_id.0)
     }
 
-    /// Returns the current value of an option that is chosen from a list, if there is such a one.
+    /// Returns the current value of a select option, if it exists.
     #[must_use]
     pub fn option_value(&self, id: &str) -> Option<&str> {
         let option = self.options.iter().find(|option| &*option.id.0 == id)?;
@@ -74,7 +74,7 @@ impl ObservedSession {
         }
     }
 
-    /// Takes the answer to a prompt in. Only the one of the first ends a turn.
+    /// Records the response to a prompt. Only the response to the first prompt ends a turn.
     pub(crate) fn finish_prompt(&mut self, prompt: &Value) {
         let Some(at) = self.prompts.iter().position(|waiting| waiting == prompt) else { return };
         self.prompts.remove(at);
@@ -89,7 +89,7 @@ impl ObservedSession {
         self.observer.tool_calls().collect()
     }
 
-    /// Returns the only call of a tool; none if there are several.
+    /// Returns the only call of a tool; `None` if there are several.
     #[must_use]
     pub fn call_of_tool(&self, name: &str) -> Option<&ToolCall> {
         let is_named = |call: &&ToolCall| call.name.as_deref() == Some(name);
@@ -110,7 +110,7 @@ impl ObservedSession {
         })
     }
 
-    /// Returns the statuses that a call was reported with, repeated ones once.
+    /// Returns the statuses with which a call was reported, without consecutive duplicates.
     #[must_use]
     pub fn statuses(&self, call: &ToolCall) -> Vec<ToolCallStatus> {
         let status = |update: &SessionUpdate| match update {
@@ -127,7 +127,7 @@ impl ObservedSession {
         statuses
     }
 
-    /// Returns what the agent said.
+    /// Returns the text of the agent's messages.
     #[must_use]
     pub fn message_text(&self) -> String {
         let said = |update: &SessionUpdate| match update {
@@ -137,7 +137,7 @@ impl ObservedSession {
         self.updates.iter().filter_map(said).collect()
     }
 
-    /// Returns what the agent thought.
+    /// Returns the text of the agent's thoughts.
     #[must_use]
     pub fn thought_text(&self) -> String {
         let thought = |update: &SessionUpdate| match update {
@@ -154,7 +154,7 @@ pub fn call_text(call: &ToolCall) -> String {
     call.content.iter().filter_map(content_text).collect()
 }
 
-/// Returns the text that an item of content is, if it is one.
+/// Returns the text of a content item, if it is text.
 #[must_use]
 pub fn content_text(content: &ToolCallContent) -> Option<&str> {
     match content {
@@ -163,7 +163,7 @@ pub fn content_text(content: &ToolCallContent) -> Option<&str> {
     }
 }
 
-/// Returns the id of the terminal that a call shows, if it shows one.
+/// Returns the id of the terminal that a call shows, if any.
 #[must_use]
 pub fn shown_terminal_id(call: &ToolCall) -> Option<String> {
     call.content.iter().find_map(|content| match content {

@@ -1,4 +1,4 @@
-//! The streams of an agent. It knows nothing of what the lines say.
+//! The streams of an agent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,21 +11,21 @@ use tokio::time::sleep;
 
 use crate::limits::MAX_KEPT_LOG_BYTES;
 
-/// What the agent reads.
+/// The agent's standard input.
 pub(crate) type AgentStdin = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// What the client has to take care of.
+/// An event that the client must process.
 #[derive(Debug)]
 pub(crate) enum ClientEvent {
-    /// The agent said this.
+    /// The agent wrote this line.
     AgentLine(Vec<u8>),
-    /// The client is to say this now.
+    /// The client must send this message now.
     Send(Value),
-    /// The agent says nothing more.
+    /// The agent closed its output.
     OutputClosed,
 }
 
-/// Reads lines until there are none, with a pause after each; `reading` is held by who stops it.
+/// Reads lines until the end, with a pause after each. Holding the lock `reading` stops it.
 pub(crate) async fn read_lines(
     output: impl AsyncRead + Unpin,
     events: Sender<ClientEvent>,
@@ -51,7 +51,7 @@ pub(crate) async fn read_lines(
     drop(events.send(ClientEvent::OutputClosed).await);
 }
 
-/// Keeps what the agent writes to its standard error.
+/// Collects the agent's output to standard error.
 pub(crate) async fn read_stderr(mut stderr: impl AsyncRead + Unpin, log: Arc<Mutex<String>>) {
     let mut bytes = vec![0; 4096];
     while let Ok(read @ 1..) = stderr.read(&mut bytes).await {

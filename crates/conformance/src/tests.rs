@@ -1,4 +1,4 @@
-//! The kit itself, against an agent whose every line the test writes.
+//! Tests of the kit itself, against an agent whose every line the test writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl ScriptedAgent {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
     }
 
-    /// Tells the client something that it can wait for.
+    /// Sends the client a cancellation, which it can wait for.
     async fn cancel_request(&mut self, id: i64) {
         let params = json!({"requestId": id});
         self.send(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": params})).await;
@@ -52,7 +52,7 @@ fn start_scripted_agent(behaviour: impl Into<ClientBehaviour>) -> (AgentUnderTes
     (agent, ScriptedAgent { output: says, input: BufReader::new(hears) })
 }
 
-/// Lets the client take a request in, and returns its answer.
+/// Sends a request to the client, and returns its response.
 async fn request_from_client(
     agent: &mut AgentUnderTest,
     puppet: &mut ScriptedAgent,
@@ -71,7 +71,7 @@ fn permission_params() -> Value {
     json!({"toolCall": {"toolCallId": "c"}, "options": [option]})
 }
 
-/// What the client writes when it is asked for permission, and then cancels.
+/// Returns the client's messages after a permission request and a cancellation.
 async fn permission_answers(behaviour: impl Into<ClientBehaviour>) -> Vec<Value> {
     let (mut agent, mut puppet) = start_scripted_agent(behaviour);
     puppet.send_request(1, "session/request_permission", permission_params()).await;
@@ -138,7 +138,7 @@ async fn forms_are_answered_as_it_is_told() {
         assert_eq!(answer["error"].is_null(), !expected.is_null());
         assert_eq!(agent.client.forms[0]["message"], "Why?");
     }
-    // A client that shows none knows no such method.
+    // A client without forms does not serve the method.
     let (mut agent, mut puppet) = start_scripted_agent(ClientBehaviour::default());
     let answer = request_from_client(&mut agent, &mut puppet, "elicitation/create", params).await;
     assert_eq!((&answer["error"]["code"], agent.client.forms.len()), (&json!(-32601), 0));
@@ -233,7 +233,7 @@ async fn terminals_run_commands_and_lose_what_they_are_told_to_lose() {
     }
 }
 
-/// Waits for the exit of a terminal; the answer comes when it comes.
+/// Requests the exit of a terminal, and returns the response.
 async fn wait_for_exit(
     agent: &mut AgentUnderTest,
     puppet: &mut ScriptedAgent,
@@ -243,7 +243,7 @@ async fn wait_for_exit(
     next_message(agent, puppet).await
 }
 
-/// What the client says next.
+/// Returns the client's next message.
 async fn next_message(agent: &mut AgentUnderTest, puppet: &mut ScriptedAgent) -> Value {
     tokio::select! {
         waited = agent.wait_until(|_| false) => panic!("{waited:?}"),
@@ -359,7 +359,7 @@ async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
             line.clear();
         }
     });
-    // Far more than both pipes and the queue behind them hold.
+    // Far more than both pipes and the queue can hold.
     let ids = agent.flood(10_000, "_x/ping", &json!({"x": "x".repeat(500)})).await.unwrap();
     for id in &ids {
         assert!(agent.wait_for_result(id).await.is_ok());

@@ -1,5 +1,5 @@
-//! The calls of the lifecycle's bench, sent through the connection of the SDK too: CPU time up to
-//! the line that a transport writes, as a multiple of serialising the same updates alone.
+//! The calls of the lifecycle bench, sent through the SDK connection too: CPU time up to the line
+//! that a transport writes, as a multiple of serialising the same updates alone.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::expect_used, reason = "a bench may fail by a panic")]

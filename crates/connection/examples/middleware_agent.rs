@@ -1,4 +1,4 @@
-//! A whole ACP agent around tools without ACP: diffs, permission, progress, cancel.
+//! A complete ACP agent around tools without ACP: diffs, permission, progress, cancellation.
 //!
 //! `cargo run -p acp-connection --example middleware_agent`: a prompt is the path of a note.
 
@@ -15,7 +15,7 @@ use acp_types::{Content, Operation, ToolCallPatch, diff};
 use agent_client_protocol as acp;
 use serde_json::{Value, json};
 
-/// The tools: any `async fn` of a name and arguments.
+/// The tools: any `async fn` that accepts a name and arguments.
 async fn run_tool(name: &str, args: Value) -> io::Result<String> {
     let path = args["path"].as_str().ok_or(ErrorKind::InvalidInput)?;
     let note = std::fs::read_to_string(path)?;
@@ -30,7 +30,7 @@ async fn run_tool(name: &str, args: Value) -> io::Result<String> {
 
 const LINE: &str = "one more line\n";
 
-/// What a call would do to the world. Of what is not known the user is asked.
+/// Returns the effects of a call. The user is asked about unknown effects.
 fn effects(name: &str, args: &Value) -> Effects {
     match (name, args["path"].as_str()) {
         ("count_lines", Some(path)) => Effect::Read(path.into()).into(),
@@ -39,7 +39,7 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// Shows the change of a file before the question.
+/// Returns the change of a file, which is shown before the permission request.
 fn preview(name: &str, args: &Value) -> Result<ToolCallPatch, String> {
     let ("add_line", Some(path)) = (name, args["path"].as_str()) else {
         return Ok(ToolCallPatch::new());
@@ -50,7 +50,7 @@ fn preview(name: &str, args: &Value) -> Result<ToolCallPatch, String> {
     Ok(ToolCallPatch::new().append(Content::Change(change)))
 }
 
-/// One turn. A model would be asked what to call; this one always calls the same two tools.
+/// Runs one turn. A model would choose the calls; this agent always calls the same two tools.
 async fn run_turn(path: String, turn: Turn) -> acp::Result<StopReason> {
     let tools = ToolMiddleware::new(turn.session).effects(effects);
     let tools = tools.previews(|name, args| ready(preview(name, args)));
@@ -60,7 +60,7 @@ async fn run_turn(path: String, turn: Turn) -> acp::Result<StopReason> {
     Ok(StopReason::EndTurn)
 }
 
-/// The agent. Its handlers never wait, for the SDK's loop must go on.
+/// Returns the agent. Its handlers never block, because the SDK's loop must not stop.
 pub(crate) fn agent(
     counters: Option<Arc<acp_transport::TransportCounters>>,
 ) -> impl ConnectTo<Client> {

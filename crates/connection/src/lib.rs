@@ -1,10 +1,9 @@
-//! One session of `acp-lifecycle` on a connection of the SDK of the Agent Client Protocol (ACP): its
-//! updates, permission requests and prompt answers, in their order.
+//! A session of `acp-lifecycle` on a connection of the Agent Client Protocol (ACP) SDK: its
+//! updates, permission requests and prompt responses, in order.
 //!
-//! This crate is *only* the way from a session's outbox to a connection, and from a prompt to its
-//! answer. It has no tools, models, files or processes, and no handlers: which methods an agent
-//! serves is yours to say. For the bytes beneath a connection use `acp-transport`; for a whole agent,
-//! `callboard-runtime`.
+//! This crate *only* connects a session's outbox to a connection, and a prompt to its response. It
+//! has no handlers: the agent decides which methods it serves. For the bytes beneath a connection
+//! use `acp-transport`; for a complete agent, `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 
 mod errors;

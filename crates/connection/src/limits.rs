@@ -1,17 +1,17 @@
-//! Every bound of this crate: what it limits, in which unit, and why it has that size.
+//! The bounds of this crate: unit, and reason of each size.
 
 use std::time::Duration;
 
-/// Prompts of one session that wait for the turn before them, unless set otherwise; a further one is
-/// answered as busy.
+/// Default number of prompts of one session that may wait for the turn before them; a further one
+/// is answered as busy.
 pub(crate) const MAX_WAITING_PROMPTS: usize = 8;
 
-/// The most prompts that can be set to wait.
+/// Maximum number of waiting prompts that can be configured.
 pub(crate) const WAITING_PROMPTS_BOUND: usize = 64;
 
-/// Time for turns that were given up to be dropped. One that blocks its thread takes longer, and is
-/// answered without it.
+/// Time for aborted turns to be dropped. A turn that blocks its thread takes longer, and its prompt
+/// is answered without it.
 pub(crate) const ABORTED_TURN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Time for a session that was given up to send its last items; more than [`GIVEN_UP`].
+/// Time for an aborted session to send its last items; longer than [`ABORTED_TURN_TIMEOUT`].
 pub(crate) const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! Makes a message of the SDK of an update in the projection's own JSON.
+//! An update notification that serialises the projection's own JSON for the SDK.
 
 use acp_types::wire::Message as _;
 use acp_types::wire::v1::SessionUpdateParams;
@@ -12,7 +12,8 @@ pub(crate) struct UpdateNotification(pub(crate) SessionUpdateParams);
 impl JsonRpcNotification for UpdateNotification {}
 
 impl JsonRpcMessage for UpdateNotification {
-    /// It is only sent: what is received is parsed by the SDK's type.
+    /// Never matches, because this type is only sent; received updates are parsed by the SDK's
+    /// type.
     fn matches_method(_method: &str) -> bool {
         false
     }

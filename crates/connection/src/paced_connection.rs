@@ -1,4 +1,4 @@
-//! Where messages of a session are handed to the connection, at the pace of its transport.
+//! Sends a session's messages on the connection, at the pace of its transport.
 
 #![expect(clippy::disallowed_methods, reason = "all else goes through the outbox, to here")]
 
@@ -8,7 +8,7 @@ use acp_transport::TransportCounters;
 use agent_client_protocol::v1::{ConnectionTo, SentRequest};
 use agent_client_protocol::{Client, JsonRpcNotification, JsonRpcRequest, Result};
 
-/// The way to the client.
+/// The connection to the client.
 pub(crate) struct PacedConnection {
     client: ConnectionTo<Client>,
     counters: Option<Arc<TransportCounters>>,
@@ -22,7 +22,7 @@ impl PacedConnection {
         Self { client, counters }
     }
 
-    /// Waits until the client has taken enough for one more message.
+    /// Waits until the client has read enough for one more message.
     pub(crate) async fn ready(&self) {
         if let Some(counters) = &self.counters {
             counters.wait_for_credit().await;

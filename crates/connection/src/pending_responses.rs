@@ -1,11 +1,11 @@
-//! The requests of the client that are answered in the order of what the session sends.
+//! Client requests whose responses are sent in order with the session's updates.
 //!
-//! Each is answered exactly once: in its turn, or at once when the session sends nothing more.
+//! Each is answered exactly once: in its turn, or at once after the session has sent its last item.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use acp_lifecycle::{ClientUnreachable, ResponseId, SessionHandle};
+use acp_lifecycle::{AgentResponseId, ClientUnreachable, SessionHandle};
 use acp_types::TurnId;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::{JsonRpcResponse, Result};
@@ -13,30 +13,30 @@ use agent_client_protocol::{JsonRpcResponse, Result};
 use crate::errors;
 use crate::lock::lock;
 
-/// The requests of one session that wait for their answers.
+/// The unanswered requests of one session.
 #[derive(Clone, Default)]
 pub(crate) struct PendingResponses(Arc<Mutex<ResponseQueue>>);
 
 #[derive(Default)]
 struct ResponseQueue {
-    /// In the order in which they came.
+    /// In the order of arrival.
     requests: Vec<(PendingResponseId, Box<dyn PendingResponse>)>,
-    /// How many of them were no prompts, which names them.
+    /// Number of requests other than prompts so far; used as the id of the next one.
     response_count: u64,
-    /// Whether the session's sink is gone, so that nothing has a turn any more.
+    /// Whether the session's sink is gone, so that no response is ordered any more.
     is_closed: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PendingResponseId {
     Turn(TurnId),
-    Response(ResponseId),
+    Response(AgentResponseId),
 }
 
-/// The place for an answer.
+/// The slot for a response.
 pub(crate) type ResponseSlot<T> = Arc<Mutex<Option<Result<T>>>>;
 
-/// A request of any type that waits for its answer.
+/// A request of any type that waits for its response.
 trait PendingResponse: Send {
     fn has_response(&self) -> bool;
 
@@ -46,7 +46,7 @@ trait PendingResponse: Send {
 struct TypedResponse<T: JsonRpcResponse> {
     responder: Responder<T>,
     slot: ResponseSlot<T>,
-    /// What is answered where the session ends first.
+    /// The response that is sent if the session ends first.
     fallback: Result<T>,
 }
 
@@ -62,7 +62,7 @@ impl<T: JsonRpcResponse> PendingResponse for TypedResponse<T> {
 }
 
 impl PendingResponses {
-    /// Notes who waits for an answer, and returns the place for it.
+    /// Registers a request, and returns the slot for its response.
     pub(crate) fn register<T: JsonRpcResponse>(
         &self,
         id: PendingResponseId,
@@ -73,7 +73,7 @@ impl PendingResponses {
         let mut unanswered = lock(&self.0);
         if unanswered.is_closed {
             drop(unanswered);
-            // The connection may be gone as well, and with it the client.
+            // The connection, and with it the client, may be gone as well.
             drop(responder.respond_with_error(errors::session_closing()));
         } else {
             let request = TypedResponse { responder, slot: slot.clone(), fallback: cut_off };
@@ -82,13 +82,14 @@ impl PendingResponses {
         slot
     }
 
-    fn next_response_id(&self) -> ResponseId {
+    fn next_response_id(&self) -> AgentResponseId {
         let mut unanswered = lock(&self.0);
         unanswered.response_count += 1;
-        ResponseId::new(unanswered.response_count)
+        AgentResponseId::new(unanswered.response_count)
     }
 
-    /// Sends an answer whose turn has come, unless it is still to be decided: then it comes again.
+    /// Sends the response to a request in its turn. A request without a response is kept, and its
+    /// turn comes again.
     pub(crate) fn send(
         &self,
         id: &PendingResponseId,
@@ -102,12 +103,12 @@ impl PendingResponses {
             at.map(|at| unanswered.requests.remove(at).1)
         };
         waiting.map_or(Ok(()), PendingResponse::respond).map_err(|error| {
-            tracing::debug!(code = ?error.code, "an answer could not be sent");
+            tracing::debug!(code = ?error.code, "a response could not be sent");
             ClientUnreachable
         })
     }
 
-    /// Answers every request that waits, and each that comes later at once.
+    /// Answers every waiting request, and each later one at once.
     pub(crate) fn respond_all(&self) {
         let requests = {
             let mut unanswered = lock(&self.0);
@@ -120,15 +121,15 @@ impl PendingResponses {
     }
 }
 
-/// A request of the client that is no prompt, and is answered behind what was sent before its
-/// [`answer`](Self::answer).
+/// A request of the client other than a prompt. Its response is sent after everything that was sent
+/// before [`respond`](Self::respond).
 ///
-/// Dropped without an answer, also by a panic, it is answered by an error; and by another one where
-/// the session closes first.
+/// If it is dropped without a response, also by a panic, it is answered with an error. If the
+/// session closes first, it is answered with another error.
 #[must_use = "dropping it answers by an error"]
 pub struct OpenRequest<T: JsonRpcResponse> {
     handle: SessionHandle,
-    id: ResponseId,
+    id: AgentResponseId,
     slot: ResponseSlot<T>,
 }
 
@@ -144,7 +145,7 @@ impl<T: JsonRpcResponse> OpenRequest<T> {
         Self { handle, id, slot }
     }
 
-    /// Answers it, behind everything that was sent before.
+    /// Responds, after everything that was sent before.
     pub fn respond(self, answer: Result<T>) {
         *lock(&self.slot) = Some(answer);
     }

@@ -1,4 +1,4 @@
-//! The prompts of a session that are not answered, and their turns.
+//! The unanswered prompts of a session, and their turns.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,22 +14,23 @@ use tokio::sync::Notify;
 use crate::lock::lock;
 use crate::pending_responses::{PendingResponseId, PendingResponses, ResponseSlot};
 
-/// The turn of a prompt, for your loop.
+/// The turn of a prompt, passed to the agent's loop.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Turn {
-    /// Its name, by which its calls are announced. No two turns of a session have the same.
+    /// The id with which the turn's calls are announced, unique in the session.
     pub id: TurnId,
-    /// Says that it is to end: the client cancelled it, the session closes, or it is answered.
+    /// Cancelled when the turn should end: the client cancelled it, the session closes, or its
+    /// prompt is answered.
     pub cancel: CancellationToken,
-    /// By which it sends what it has to say, and makes its calls.
+    /// The handle with which the turn sends messages and announces calls.
     pub session: SessionHandle,
 }
 
-/// A prompt that is not answered. The answer goes out behind everything of its turn.
+/// An unanswered prompt. Its response is sent after everything that its turn sent.
 ///
-/// Dropped without an end, also by a panic, it ends as [`Reason::Dropped`], and is answered
-/// `cancelled`. So it is where the session is closed first.
+/// If it is dropped without an end, also by a panic, its turn ends with [`CallEndReason::Dropped`]
+/// and its response is `cancelled`. The response is `cancelled` too if the session is closed first.
 #[must_use = "dropping it answers the prompt"]
 pub struct OpenPrompt {
     turn: Turn,
@@ -54,14 +55,14 @@ impl OpenPrompt {
         Self { turn, request_cancellation, slot, reason: CallEndReason::Dropped, turns }
     }
 
-    /// Returns its turn.
+    /// Returns the turn.
     #[must_use]
     pub fn turn(&self) -> &Turn {
         &self.turn
     }
 
-    /// Returns what says that the client sent `$/cancel_request` for the prompt. It does not cancel the
-    /// turn by itself: a prompt that waits may be answered in another way.
+    /// Returns the signal that the client sent `$/cancel_request` for the prompt. It does not
+    /// cancel the turn, because a waiting prompt may be answered differently.
     ///
     /// (<https://agentclientprotocol.com/protocol/cancellation>)
     #[must_use]
@@ -69,7 +70,7 @@ impl OpenPrompt {
         &self.request_cancellation
     }
 
-    /// Ends what is open of the turn, for this reason, and answers.
+    /// Ends the turn's open calls with this reason, and responds.
     pub fn end(mut self, answer: Result<PromptResponse>, reason: CallEndReason) {
         *lock(&self.slot) = Some(answer);
         self.reason = reason;
@@ -80,7 +81,7 @@ impl Drop for OpenPrompt {
     fn drop(&mut self) {
         lock(&self.slot).get_or_insert_with(|| Ok(cancelled_response()));
         self.turn.session.end_turn(&self.turn.id, self.reason);
-        // Nothing of this turn runs on behind its answer.
+        // Nothing of this turn may run after its response.
         self.turn.cancel.cancel();
         self.turns.end(&self.turn.id);
     }
@@ -96,20 +97,20 @@ pub(crate) fn cancelled_response() -> PromptResponse {
     PromptResponse::new(StopReason::Cancelled)
 }
 
-/// The turns of a session whose prompts are not answered.
+/// The turns of a session whose prompts are unanswered.
 #[derive(Default)]
 pub(crate) struct OpenTurns {
     turns: Mutex<TurnRegistry>,
-    /// Notified whenever one ends.
+    /// Notified whenever a turn ends.
     ended: Notify,
 }
 
 #[derive(Default)]
 struct TurnRegistry {
     cancel_tokens: HashMap<TurnId, CancellationToken>,
-    /// Prompts taken so far, which name their turns.
+    /// Number of prompts so far; used as the id of the next turn.
     turn_count: u64,
-    /// Whether a turn is cancelled before it begins.
+    /// Whether new turns are cancelled before they begin.
     is_closed: bool,
 }
 
@@ -135,7 +136,7 @@ impl OpenTurns {
         lock(&self.turns).cancel_tokens.len()
     }
 
-    /// Returns the names of the turns.
+    /// Returns the ids of the turns.
     pub(crate) fn ids(&self) -> Vec<TurnId> {
         lock(&self.turns).cancel_tokens.keys().cloned().collect()
     }
@@ -144,7 +145,7 @@ impl OpenTurns {
         lock(&self.turns).cancel_tokens.values().for_each(CancellationToken::cancel);
     }
 
-    /// Cancels every turn, and each that begins later.
+    /// Cancels every turn, including those that begin later.
     pub(crate) fn close(&self) {
         lock(&self.turns).is_closed = true;
         self.cancel_all();

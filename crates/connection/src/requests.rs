@@ -1,4 +1,4 @@
-//! Requests to the client that are about no permission.
+//! Requests to the client other than permission requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_lifecycle::{ClientRequestId, SessionHandle};
+use acp_lifecycle::{AgentRequestId, SessionHandle};
 use agent_client_protocol::JsonRpcRequest;
 use agent_client_protocol::v1::SentRequest;
 use tokio::runtime::Handle;
@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use crate::lock::lock;
 use crate::paced_connection::PacedConnection;
 
-/// Asks the client of a session for something: a file, a terminal, a form. Cheap to clone.
+/// Sends requests to the client of a session: for a file, a terminal, a form. Cheap to clone.
 ///
-/// Each request goes out behind all that the session sent before it and has a deadline from then on.
-/// A request whose answer is not awaited any more is cancelled at the client.
+/// Each request is sent after everything that the session sent before it; its deadline begins then.
+/// A request is cancelled at the client when its response is no longer awaited.
 #[derive(Clone)]
 pub struct ClientRequests {
     handle: SessionHandle,
@@ -28,37 +28,37 @@ pub struct ClientRequests {
     waiting: Arc<Mutex<QueuedRequests>>,
 }
 
-/// Sends a request, and sees to its answer.
+/// A function that sends a request and handles its response.
 type SendRequest = Box<dyn FnOnce(&PacedConnection) + Send>;
 
 #[derive(Default)]
 struct QueuedRequests {
-    /// By their numbers, and so in their order.
-    queued: BTreeMap<ClientRequestId, (RequestKind, SendRequest)>,
+    /// Requests by number, and therefore in order.
+    queued: BTreeMap<AgentRequestId, (RequestKind, SendRequest)>,
     last_id: u64,
-    /// Whether the session is over: then nothing is sent in its turn any more.
+    /// Whether the session has ended, so that no queued request is sent any more.
     is_closed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestKind {
-    /// Somebody waits for its answer.
+    /// A request whose response is awaited.
     AwaitsResult,
-    /// It gives back what the client holds for us, and is sent even behind the session's end.
+    /// A request that releases a resource of the client; it is sent even after the session's end.
     Release,
 }
 
-/// Why a request to the client has no result.
+/// The reason why a request to the client has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientRequestError {
-    /// The client answered by an error, with this message.
+    /// The client answered with an error, which has this message.
     #[error("{0}")]
     ErrorResponse(String),
-    /// It did not answer in time. It may have done what it was asked for.
+    /// The client did not answer in time. It may have performed the request.
     #[error("the client did not answer within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// The session was over before the request was sent, or the connection is gone.
+    /// The session ended before the request was sent, or the connection is gone.
     #[error("the client cannot be reached")]
     Disconnected,
 }
@@ -72,8 +72,8 @@ impl ClientRequests {
         &self.line
     }
 
-    /// Sends a request, and waits for its result no longer than `deadline` from then on. Dropping
-    /// this takes the request back.
+    /// Sends a request, and waits for its result until `deadline` after that. Dropping the future
+    /// withdraws the request.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl ClientRequests {
                 response = with_deadline(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
             };
-            // Who does not wait any more has no use for it.
+            // The receiver may be gone; then the result is not needed.
             drop(answer.send(response));
         });
         let _withdraw =
@@ -97,10 +97,10 @@ impl ClientRequests {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request as [`send`](Self::send) does, for something that the client holds from then on.
-    /// `make` makes of the result what [releases](Self::release) it when it is dropped. When nobody
-    /// waits any more, the client is told, and what comes all the same within `patience` is made and
-    /// dropped.
+    /// Sends a request like [`send`](Self::send), for a resource that the client then holds. `make`
+    /// turns the result into a guard that [releases](Self::release) the resource when it is
+    /// dropped. If the future is dropped or times out, the request is cancelled at the client; a
+    /// result that still arrives within `patience` is passed to `make` and dropped.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl ClientRequests {
                 },
                 () = answer.closed() => {}
             }
-            // A client that is gone made nothing.
+            // A client that is gone holds no resource.
             drop(cancellation.cancel());
             drop(with_deadline(patience, asked).await.map(make));
         });
@@ -132,8 +132,8 @@ impl ClientRequests {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request that gives back what the client holds, and does not wait for its answer, which
-    /// may take until `deadline`. It is sent at once where the session is over.
+    /// Sends a request that releases a resource of the client. It does not wait for the response,
+    /// which may take until `deadline`. After the session's end, it is sent at once.
     pub fn release<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
         let send = send_and_handle(request, move |asked| async move {
             drop(with_deadline(deadline, asked.block_task()).await);
@@ -141,14 +141,14 @@ impl ClientRequests {
         self.enqueue(RequestKind::Release, send);
     }
 
-    /// Sends a request whose turn has come, unless its caller has gone.
-    pub(crate) fn send_queued(&self, number: ClientRequestId) {
+    /// Sends a queued request in its turn, unless its caller has dropped it.
+    pub(crate) fn send_queued(&self, number: AgentRequestId) {
         if let Some(send) = self.take_queued(number) {
             send(&self.line);
         }
     }
 
-    /// Says that the session is over: what gives something back is sent now, the rest is not sent any more.
+    /// Ends the queue: releases are sent now, other requests are dropped.
     pub(crate) fn close(&self) {
         let waiting = {
             let mut waiting = lock(&self.waiting);
@@ -159,9 +159,9 @@ impl ClientRequests {
         releases.for_each(|(_, send)| send(&self.line));
     }
 
-    /// Has a request sent in its turn, and returns its number. There are no turns behind the
-    /// session's end.
-    fn enqueue(&self, kind: RequestKind, send: SendRequest) -> Option<ClientRequestId> {
+    /// Queues a request, and returns its number. Returns `None` after the session's end, when
+    /// nothing is queued.
+    fn enqueue(&self, kind: RequestKind, send: SendRequest) -> Option<AgentRequestId> {
         let number = {
             let mut waiting = lock(&self.waiting);
             if waiting.is_closed {
@@ -172,7 +172,7 @@ impl ClientRequests {
                 return None;
             }
             waiting.last_id += 1;
-            let number = ClientRequestId::new(waiting.last_id);
+            let number = AgentRequestId::new(waiting.last_id);
             waiting.queued.insert(number, (kind, send));
             number
         };
@@ -180,22 +180,22 @@ impl ClientRequests {
         Some(number)
     }
 
-    fn remove_on_drop(&self, number: ClientRequestId) -> RemoveOnDrop<'_> {
+    fn remove_on_drop(&self, number: AgentRequestId) -> RemoveOnDrop<'_> {
         RemoveOnDrop { requests: self, number }
     }
 
-    fn take_queued(&self, number: ClientRequestId) -> Option<SendRequest> {
+    fn take_queued(&self, number: AgentRequestId) -> Option<SendRequest> {
         lock(&self.waiting).queued.remove(&number).map(|(_, send)| send)
     }
 }
 
-/// Sends a request when it is called, and has its answer attended to.
+/// Returns a function that sends a request and spawns the handler of its response.
 fn send_and_handle<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     request: T,
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
     Box::new(move |line| {
-        // In a runtime that ends, nobody attends to anything any more.
+        // The runtime is shutting down, so no task can handle the response.
         let Ok(runtime) = Handle::try_current() else { return };
         drop(runtime.spawn(attend(line.request(request))));
     })
@@ -217,15 +217,15 @@ impl fmt::Debug for ClientRequests {
     }
 }
 
-/// Forgets a request that nobody waits for any more, if it was not sent.
+/// Removes a request whose caller no longer waits, unless it was sent.
 struct RemoveOnDrop<'a> {
     requests: &'a ClientRequests,
-    number: ClientRequestId,
+    number: AgentRequestId,
 }
 
 impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
-        // What was sent is no longer in the outbox.
+        // A request that was sent is no longer in the outbox.
         drop(self.requests.take_queued(self.number));
         self.requests.handle.update(|session, _| session.withdraw_request(self.number));
     }

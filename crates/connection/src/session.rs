@@ -1,4 +1,4 @@
-//! One session: its prompts, how it is cancelled and closed, and the task that sends for it.
+//! One session: its prompts, its cancellation and close, and the task that sends its items.
 
 use std::fmt;
 use std::future::pending;
@@ -30,21 +30,21 @@ use crate::{errors, limits};
 
 /// An open session of a client. Cheap to clone.
 ///
-/// What its [`handle`](Self::handle) is given, its [`requests`](Self::requests) and its answers leave
-/// in one order. Every request that it is given a responder of is answered exactly once.
+/// Items of its [`handle`](Self::handle), its [`requests`](Self::requests) and its responses are
+/// sent in one order. Every request whose responder it receives is answered exactly once.
 ///
-/// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. So a
-/// turn should keep its [`Turn::session`] and no clone of this.
+/// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. A
+/// turn should therefore keep its [`Turn::session`], not a clone of this.
 #[derive(Clone)]
 pub struct ClientSession(Arc<SessionOwner>);
 
-/// What every clone shares, and nothing that runs for the session holds.
+/// The state that clones share, and that the session's tasks do not keep alive.
 struct SessionOwner {
     state: Arc<SessionTaskState>,
     requests: ClientRequests,
 }
 
-/// How a session is sent for; [`ClientSession::builder`] makes one.
+/// The settings of a session that is not open yet; [`ClientSession::builder`] creates one.
 #[must_use = "it does nothing until it is opened"]
 pub struct ClientSessionBuilder {
     id: SessionId,
@@ -58,32 +58,32 @@ pub struct ClientSessionBuilder {
 }
 
 impl ClientSessionBuilder {
-    /// Returns the handle that the session will have.
+    /// Returns the handle of the future session.
     #[must_use]
     pub fn handle(&self) -> &SessionHandle {
         &self.handle
     }
 
-    /// Sends no faster than the transport writes, whose counters these are. Without them a client that
-    /// reads slowly fills the memory of the process.
+    /// Sets the transport's counters, so that the session sends no faster than the transport
+    /// writes. Without them a client that reads slowly fills the memory of the process.
     pub fn with_counters(self, counters: impl Into<Option<Arc<TransportCounters>>>) -> Self {
         Self { counters: counters.into(), ..self }
     }
 
-    /// Sets the key of `_meta` under which metadata goes; `callboard` otherwise.
+    /// Sets the key of metadata in `_meta`; the default is `callboard`.
     pub fn with_meta_key(self, key: impl Into<String>) -> Self {
         Self { meta_key: key.into(), ..self }
     }
 
-    /// Sets how many prompts may wait for the turn before them: 8 by default, at most 64. A further one is
-    /// answered as busy. With zero, each prompt is refused while a turn runs. It holds for
-    /// [`ClientSession::prompt`], not for [`ClientSession::open_prompt`].
+    /// Sets how many prompts may wait for the turn before them: 8 by default, at most 64. A further
+    /// one is answered as busy. With zero, each prompt is refused while a turn runs. The setting
+    /// applies to [`ClientSession::prompt`], not to [`ClientSession::open_prompt`].
     pub fn with_waiting_prompts(self, prompts: usize) -> Self {
         Self { waiting_prompts: prompts.min(limits::WAITING_PROMPTS_BOUND), ..self }
     }
 
-    /// Does something after each answer of the client to a permission request, for example saves what
-    /// [`Session::take_rule_changes`] returns. Nothing waits for it.
+    /// Sets a hook that runs after each answer of the client to a permission request, for example
+    /// to save the result of [`Session::take_rule_changes`]. Nothing waits for it.
     pub fn on_permission_answer<R>(self, then: impl Fn() -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = ()> + Send + 'static,
@@ -91,7 +91,7 @@ impl ClientSessionBuilder {
         Self { after_answer: Some(Arc::new(move || then().boxed())), ..self }
     }
 
-    /// Opens the session, and starts the task that sends for it, in the span that is current.
+    /// Opens the session, and spawns the task that sends its items, in the current span.
     ///
     /// # Panics
     ///
@@ -129,7 +129,8 @@ impl ClientSessionBuilder {
 }
 
 impl ClientSession {
-    /// Opens a session, and starts the task that sends for it; [`builder`](Self::builder) sets more.
+    /// Opens a session with default settings, and spawns the task that sends its items. To change
+    /// the settings, use [`builder`](Self::builder).
     ///
     /// # Panics
     ///
@@ -144,7 +145,7 @@ impl ClientSession {
         Self::builder(id, session, capabilities, client).open()
     }
 
-    /// Makes a session that is not open yet, of a client with these capabilities.
+    /// Creates a session that is not open yet, for a client with these capabilities.
     pub fn builder(
         id: impl Into<SessionId>,
         session: Session,
@@ -163,37 +164,37 @@ impl ClientSession {
         }
     }
 
-    /// Returns its id.
+    /// Returns the session's id.
     #[must_use]
     pub fn id(&self) -> &SessionId {
         &self.0.state.id
     }
 
-    /// Returns what the client can do, as it said when it was initialized.
+    /// Returns the client's capabilities from its `initialize` request.
     #[must_use]
     pub fn capabilities(&self) -> &ClientCapabilities {
         &self.0.state.capabilities
     }
 
-    /// Returns the handle by which calls, messages and plans are sent.
+    /// Returns the handle that sends calls, messages and plans.
     #[must_use]
     pub fn handle(&self) -> &SessionHandle {
         &self.0.state.handle
     }
 
-    /// Returns the way to ask the client for something: files, terminals, forms.
+    /// Returns the sender of requests to the client: files, terminals, forms.
     #[must_use]
     pub fn requests(&self) -> &ClientRequests {
         &self.0.requests
     }
 
-    /// Runs the turn of a prompt, and answers with what it returns, behind everything that it sent.
+    /// Runs the turn of a prompt, and responds with its result after everything that the turn sent.
     ///
-    /// Turns run one after the other; up to 8 prompts wait by default, and a further one is answered as busy. A turn
-    /// that was cancelled, by [`cancel`](Self::cancel), `$/cancel_request` or
-    /// [`close`](Self::close), is answered `cancelled`, whatever it returns; one that did not begin
-    /// by then does not. A panic is answered by an error, and so is a prompt that waits when
-    /// `$/cancel_request` comes for it, at once.
+    /// Turns run one after the other. By default, up to 8 prompts wait, and a further one is
+    /// answered as busy. A turn that was cancelled by [`cancel`](Self::cancel), `$/cancel_request`
+    /// or [`close`](Self::close) is answered `cancelled`, regardless of its result. It does not
+    /// begin if it was cancelled before. A panic is answered with an error. A `$/cancel_request`
+    /// for a waiting prompt is answered with an error at once.
     ///
     /// # Errors
     ///
@@ -223,30 +224,31 @@ impl ClientSession {
         Ok(())
     }
 
-    /// Takes a prompt whose turn you run yourself: where turns wait for one another in another way
-    /// than those of [`prompt`](Self::prompt) do, or share what only one at a time may change.
+    /// Opens a prompt whose turn the caller runs: for turns that wait for each other differently
+    /// than those of [`prompt`](Self::prompt), or that share state which only one may change at a
+    /// time.
     pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
         let SessionTaskState { handle, answers, turns, .. } = &*self.0.state;
         OpenPrompt::new(handle.clone(), answers, turns.clone(), responder)
     }
 
-    /// Takes another request, whose answer may not overtake what is sent before it: a change of the mode,
-    /// for example, which is also sent as an update.
+    /// Opens another request whose response must not overtake earlier updates: for example a change
+    /// of the mode, which is also sent as an update.
     pub fn open_request<T: JsonRpcResponse>(&self, responder: Responder<T>) -> OpenRequest<T> {
         let SessionTaskState { handle, answers, .. } = &*self.0.state;
         OpenRequest::new(handle.clone(), answers, responder)
     }
 
-    /// Cancels the turn that runs and every prompt that waits: `session/cancel`.
+    /// Cancels the running turn and every waiting prompt: `session/cancel`.
     pub fn cancel(&self) {
         self.0.state.turns.cancel_all();
     }
 
-    /// Cancels every turn and waits until its end is sent, but hardly longer than `deadline`: turns that
-    /// still run then are dropped. Prompts that come later are refused.
+    /// Cancels every turn and waits until their ends are sent. Turns that still run after
+    /// `deadline` are dropped, which takes little longer. Later prompts are refused.
     ///
-    /// Call it in `on_close` of the connection's builder, which waits for it: what is answered later
-    /// is not sent.
+    /// Call it in `on_close` of the connection's builder, which waits for it: later responses are
+    /// not sent.
     pub async fn close(&self, deadline: Duration) {
         let state = &self.0.state;
         state.begin_close();
@@ -258,13 +260,13 @@ impl ClientSession {
 }
 
 impl Drop for SessionOwner {
-    /// Ends what runs for a session whose last handle was dropped.
+    /// Aborts the session's turns when its last handle is dropped.
     fn drop(&mut self) {
         self.state.abort_turns();
     }
 }
 
-/// What the tasks of a session share.
+/// The state that the tasks of a session share.
 struct SessionTaskState {
     id: SessionId,
     capabilities: ClientCapabilities,
@@ -272,18 +274,18 @@ struct SessionTaskState {
     handle: SessionHandle,
     answers: PendingResponses,
     turns: Arc<OpenTurns>,
-    /// Says that the newest turn that was taken, and every one before it, has ended.
+    /// Cancelled when the newest turn, and every turn before it, has ended.
     last_turn_ended: Mutex<CancellationToken>,
-    /// Says that no prompt is taken any more.
+    /// Cancelled when no further prompt is accepted.
     closing: CancellationToken,
-    /// Says that what runs is not waited for any more.
+    /// Cancelled when running turns are aborted.
     aborting: CancellationToken,
-    /// Is cancelled when everything is sent.
+    /// Cancelled when everything is sent.
     closed: CancellationToken,
 }
 
 impl SessionTaskState {
-    /// Sends what the session has to send, until it is closed and all of it is sent.
+    /// Sends the session's items until it is closed and everything is sent.
     async fn run_sender(self: Arc<Self>, sink: ClientSink, client: ConnectionTo<Client>) {
         let _closed = self.closed.clone().drop_guard();
         let stop = CancellationToken::new();
@@ -300,17 +302,17 @@ impl SessionTaskState {
                 () = self.turns.wait_until_all_ended() => {}
                 () = given_up => {}
             }
-            // A turn that still runs makes no call any more.
+            // A turn that still runs can announce no further calls.
             for turn in self.turns.ids() {
                 self.handle.end_turn(&turn, CallEndReason::Shutdown);
             }
-            self.handle.cancel_all_calls(CallEndReason::Shutdown);
+            self.handle.end_all_calls(CallEndReason::Shutdown);
             stop.cancel();
         };
         tokio::join!(drive_session(self.handle.clone(), sink, stop.clone()), ending);
     }
 
-    /// Runs a turn behind those before it, and answers its prompt.
+    /// Runs a turn after those before it, and answers its prompt.
     async fn run_turn<R>(
         self: Arc<Self>,
         prompt: OpenPrompt,

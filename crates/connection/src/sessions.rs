@@ -1,4 +1,4 @@
-//! The open sessions of a connection, by their ids.
+//! The open sessions of a connection, by id.
 
 use std::collections::HashMap;
 use std::mem::take;
@@ -18,10 +18,10 @@ use crate::lock::lock;
 use crate::prompts::Turn;
 use crate::{ClientSession, ClientSessionBuilder, errors};
 
-/// The open sessions of a connection, by their ids. Cheap to clone; all clones are one map.
+/// The open sessions of a connection, by id. Cheap to clone; all clones share one map.
 ///
-/// A request for a session that is not in it is answered with the error `-32002`, whose `data.reason`
-/// is `unknown_session`.
+/// A request for an unknown session is answered with the error `-32002`, whose `data.reason` is
+/// `unknown_session`.
 #[derive(Debug, Clone, Default)]
 pub struct ClientSessions(Arc<Mutex<OpenSessions>>);
 
@@ -29,18 +29,18 @@ pub struct ClientSessions(Arc<Mutex<OpenSessions>>);
 struct OpenSessions {
     client: ClientCapabilities,
     open: HashMap<SessionId, ClientSession>,
-    /// The answers of `session/close` that are not sent.
+    /// Tasks that will answer `session/close`.
     closing: Vec<JoinHandle<()>>,
 }
 
 impl ClientSessions {
-    /// Sets what the client can do: `initialize`.
+    /// Sets the client's capabilities: `initialize`.
     pub fn set_client_capabilities(&self, capabilities: ClientCapabilities) {
         lock(&self.0).client = capabilities;
     }
 
-    /// Makes a session that is not open yet, of the client of this connection: see
-    /// [`ClientSession::builder`]. [`insert`](Self::insert) it when it is open.
+    /// Creates a session that is not open yet, for the client of this connection: see
+    /// [`ClientSession::builder`]. Open it, then [`insert`](Self::insert) it.
     pub fn builder(
         &self,
         id: impl Into<SessionId>,
@@ -51,7 +51,7 @@ impl ClientSessions {
         ClientSession::builder(id, session, &capabilities, client)
     }
 
-    /// Adds a session: `session/new`. One of the same id is replaced and ends.
+    /// Adds a session: `session/new`. A session with the same id is replaced and ends.
     pub fn insert(&self, session: ClientSession) {
         let replaced = lock(&self.0).open.insert(session.id().clone(), session);
         drop(replaced);
@@ -61,7 +61,7 @@ impl ClientSessions {
     ///
     /// # Errors
     ///
-    /// If there is none of this id: the error is the answer to the request.
+    /// If there is none with this id. The error is the response to the request.
     pub fn find(&self, id: &SessionId) -> Result<ClientSession> {
         lock(&self.0).open.get(id).cloned().ok_or_else(errors::unknown_session)
     }
@@ -86,18 +86,18 @@ impl ClientSessions {
         }
     }
 
-    /// Cancels the turns of a session: `session/cancel`. Nothing happens to one that is not open.
+    /// Cancels the turns of a session: `session/cancel`. Does nothing if the session is not open.
     pub fn cancel(&self, id: &SessionId) {
         if let Ok(session) = self.find(id) {
             session.cancel();
         }
     }
 
-    /// Removes a session, closes it within `deadline` and answers then: `session/close`.
+    /// Removes a session, closes it within `deadline` and then responds: `session/close`.
     ///
     /// # Errors
     ///
-    /// If there is none of this id and the error cannot be sent, because the client is gone.
+    /// If there is none with this id and the error cannot be sent, because the client is gone.
     ///
     /// # Panics
     ///
@@ -122,8 +122,8 @@ impl ClientSessions {
         Ok(())
     }
 
-    /// Removes and closes every session within `deadline`: for `on_close` of the connection's builder,
-    /// which waits for it.
+    /// Removes and closes every session within `deadline`: for `on_close` of the connection's
+    /// builder, which waits for it.
     pub async fn close_all(&self, deadline: Duration) {
         let OpenSessions { open, closing, .. } = take(&mut *lock(&self.0));
         let open = join_all(open.values().map(|session| session.close(deadline)));

@@ -1,7 +1,7 @@
-//! Where a session's items become messages of ACP v1.
+//! Converts a session's items to messages of ACP v1.
 //!
-//! Each request to the client has a task of its own, which ends with the answer or when the request is
-//! withdrawn; dropping the request cancels it at the client.
+//! Each request to the client has a separate task, which ends with the response or when the request
+//! is withdrawn. Dropping the request cancels it at the client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::pending_responses::{PendingResponseId, PendingResponses};
 use crate::requests::ClientRequests;
 use crate::update_support::UpdateSupport;
 
-/// What is done after each answer to a permission request.
+/// A hook that runs after each answer to a permission request.
 pub(crate) type PermissionAnswerHook = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// The client of one session.
+/// The sink of one session, which sends to its client.
 pub(crate) struct ClientSink {
     session: SessionId,
     handle: SessionHandle,
@@ -49,7 +49,7 @@ impl ClientSink {
     ) -> Self {
         let surface = TerminalDisplay::from_capabilities(capabilities);
         handle.update(|session, _| {
-            session.set_shows_terminals(surface == TerminalDisplay::MetaEvents)
+            session.set_shows_terminals(surface == TerminalDisplay::MetaEvents);
         });
         let projection = V1Projection::new(surface).with_meta_key(meta_key);
         let update_support = UpdateSupport::from_capabilities(capabilities);
@@ -68,7 +68,7 @@ impl ClientSink {
         updates.into_iter().try_for_each(|update| self.send_update(update))
     }
 
-    /// Puts a permission request to the client.
+    /// Sends a permission request to the client.
     fn send_permission_request(&mut self, id: PermissionId) -> Result<(), ClientUnreachable> {
         let Some(request) = self.handle.permission_request(id) else { return Ok(()) };
         let session = self.session.clone();
@@ -92,7 +92,7 @@ impl ClientSink {
         Ok(())
     }
 
-    /// Asks the client why it rejected a call, with a form of one field that may be left empty.
+    /// Asks the client for the reason of a rejection, with a form of one optional field.
     fn send_rejection_form(&self, id: PermissionId) {
         let Some(request) = self.handle.permission_request(id) else { return };
         let scope = ElicitationSessionScope::new(self.session.clone()).tool_call_id(request.call);
@@ -136,15 +136,15 @@ impl OutboxSink for ClientSink {
                 self.send_rejection_form(id);
                 Ok(())
             }
-            OutboxItem::ClientRequest(id) => {
+            OutboxItem::AgentRequest(id) => {
                 self.requests.send_queued(id);
                 Ok(())
             }
             OutboxItem::PromptResponse(turn) => self.answers.send(&PendingResponseId::Turn(turn)),
-            OutboxItem::ClientResponse(id) => self.answers.send(&PendingResponseId::Response(id)),
+            OutboxItem::AgentResponse(id) => self.answers.send(&PendingResponseId::Response(id)),
             // The driver counts it as lost.
             item => {
-                tracing::error!(?item, "this version cannot send an item of this kind");
+                tracing::error!(?item, "items of this kind cannot be sent by this version");
                 Err(ClientUnreachable)
             }
         }
@@ -152,7 +152,7 @@ impl OutboxSink for ClientSink {
 }
 
 impl Drop for ClientSink {
-    /// The driver has sent all there is to send.
+    /// Closes the queues, after the driver has sent every item.
     fn drop(&mut self) {
         self.requests.close();
         self.answers.respond_all();
@@ -171,7 +171,7 @@ fn rejection_form() -> ElicitationSchema {
     ElicitationSchema::new().property(REASON_FIELD, reason, false)
 }
 
-/// What the user wrote; nothing of a form that was declined, cancelled, left empty or refused.
+/// Returns the user's text, or `None` if the form was declined, cancelled, left empty or failed.
 fn rejection_reason(
     response: agent_client_protocol::Result<CreateElicitationResponse>,
 ) -> Option<String> {
@@ -197,7 +197,7 @@ fn permission_answer(
                 }
             }
             RequestPermissionOutcome::Cancelled => PermissionAnswer::Cancelled,
-            _ => PermissionAnswer::Failed("the client answered in an unknown way".to_owned()),
+            _ => PermissionAnswer::Failed("the client answered with an unknown outcome".to_owned()),
         },
         Err(error) => {
             tracing::debug!(code = i32::from(error.code), "a permission request got an error");
@@ -206,8 +206,8 @@ fn permission_answer(
     }
 }
 
-/// The name of what a user says about a rejection, in the form and in `_meta`.
+/// The name of the user's reason for a rejection, in the form and in `_meta`.
 const REASON_FIELD: &str = "reason";
 
 const REJECTION_QUESTION: &str =
-    "Why was it rejected? The model reads the answer. You may leave it empty.";
+    "Why did you reject the call? The model reads your answer. You may leave it empty.";

@@ -1,4 +1,4 @@
-//! What a client can show of a session's state, and what it is sent where it cannot (G8).
+//! Optional updates that a client supports, and their replacements for other clients (G8).
 
 use acp_types::wire::v1::{V1Projection, WireUpdate};
 use acp_types::{MessageChunk, Role, SessionState};
@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
     ClientCapabilities, Notice, NoticeSeverity, SessionUpdate,
 };
 
-/// What a client's capabilities say of updates that not every client takes.
+/// The client's capabilities for optional updates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateSupport {
     compaction: bool,
@@ -22,8 +22,8 @@ impl UpdateSupport {
         }
     }
 
-    /// Returns the update that this client takes: a compaction is a notice, or else a thought, with
-    /// the first text that the client would have been shown.
+    /// Returns the update in a form that this client supports. A compaction becomes a notice, or
+    /// else a thought, with the first text of its summary.
     pub(crate) fn supported_update(self, state: &SessionState, sent: &V1Projection) -> WireUpdate {
         let compaction = match state {
             SessionState::Compaction(compaction) if !self.compaction => compaction,
@@ -34,7 +34,7 @@ impl UpdateSupport {
             let notice = Notice::new(NoticeSeverity::Info, "Older messages make room");
             return SessionUpdate::Notice(notice.description(words)).into();
         }
-        // One message, however often something is said of it.
+        // All updates of a compaction belong to one message.
         let message = compaction.id.clone();
         sent.chunk(&MessageChunk { role: Role::Thought, message, text: words + "\n" })
     }

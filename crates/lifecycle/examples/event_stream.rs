@@ -1,7 +1,7 @@
-//! Another agent's event stream, as `session/update` notifications of ACP v1.
+//! Converts another agent's event stream to `session/update` notifications of ACP v1.
 //!
-//! The events have the shape that Codex and others give theirs: an item starts, its output comes in
-//! deltas, it completes. What starts twice, ends twice or never ends is put right on the way.
+//! The events have the shape that Codex and others use: an item starts, its output arrives in
+//! deltas, it completes. Items that start twice, end twice or never end are corrected.
 //!
 //! `cargo run -p acp-lifecycle --example event_stream < events.jsonl`
 
@@ -29,7 +29,7 @@ enum Event {
     Message { id: String, text: String },
 }
 
-/// Turns events into updates.
+/// Converts events to updates.
 struct EventBridge {
     session: Session,
     sent: V1Projection,
@@ -39,7 +39,8 @@ struct EventBridge {
 impl EventBridge {
     fn new() -> Self {
         let mut session = Session::new("/project");
-        // With `Surface::of(&client_capabilities)` a client that shows terminals gets them.
+        // `TerminalDisplay::from_capabilities(&client_capabilities)` selects terminals for clients
+        // that display them.
         let surface = TerminalDisplay::Text;
         session.set_shows_terminals(surface == TerminalDisplay::MetaEvents);
         Self { session, sent: V1Projection::new(surface), turn: "turn1".into() }
@@ -62,7 +63,7 @@ impl EventBridge {
             }
             Event::Completed { id, exit_code } => {
                 let exit = TerminalExit { code: Some(exit_code), signal: None };
-                self.session.end_terminal(&id.clone().into(), exit, now);
+                self.session.exit_terminal(&id.clone().into(), exit, now);
                 let status = if exit_code == 0 { Status::Completed } else { Status::Failed };
                 let patch = ToolCallPatch::new().status(status);
                 self.session.upsert(&id.into(), &self.turn, patch, now);
@@ -74,13 +75,14 @@ impl EventBridge {
         }
     }
 
-    /// Ends what the stream left open.
+    /// Ends every item that the stream left open.
     fn finish_session(&mut self, now: Timestamp) {
         self.session.end_turn(&self.turn.clone(), CallEndReason::Turn, now);
         self.session.flush(now.monotonic);
     }
 
-    /// Writes what is due. Call it again at `session.poll_timeout()`, if nothing happens before.
+    /// Writes the updates that are due. Call it again at `session.poll_timeout()`, or after the
+    /// next event if that is earlier.
     fn write_updates(&mut self, out: &mut impl Write, now: Instant) -> io::Result<()> {
         while let Some(item) = self.session.poll(now) {
             let updates = match item {

@@ -1,9 +1,9 @@
-//! An agent loop that knows nothing of ACP, and how its tools get the whole life of a call.
+//! An agent loop without ACP whose tool calls are wrapped by the middleware.
 //!
-//! `cargo run -p acp-lifecycle --example foreign_loop` prints what an ACP client would be sent,
-//! one JSON-RPC message a line. The first part stands for the agent that you have; the second is
-//! what you add. For a real connection in place of the printed lines, see `middleware_agent` of
-//! `acp-connection`.
+//! `cargo run -p acp-lifecycle --example foreign_loop` prints the messages that an ACP client would
+//! receive, one JSON-RPC message per line. The first part stands for your existing agent, the
+//! second part is the code to add. For a real connection instead of printed lines, see
+//! `middleware_agent` of `acp-connection`.
 
 #![expect(clippy::disallowed_methods, reason = "a program reads the clock that the crate may not")]
 
@@ -19,9 +19,9 @@ use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{CallEndReason, MessageChunk, Role};
 use serde_json::{Value, json};
 
-// ---- The agent that you have: a model, tools, and a loop. Nothing here is changed. ----
+// ---- Your existing agent: a model, tools, and a loop. Nothing here is changed. ----
 
-/// What the model asks for next. A real one would be asked again after each result.
+/// The calls that the model requests. A real model is asked again after each result.
 const SCRIPTED_CALLS: [(&str, &str, &str); 4] = [
     ("call_1", "add", r#"{"a": 2, "b": 3}"#),
     ("call_2", "fetch_pages", r#"{"host": "example.org", "count": 3}"#),
@@ -29,7 +29,7 @@ const SCRIPTED_CALLS: [(&str, &str, &str); 4] = [
     ("call_4", "no_such_tool", "{}"),
 ];
 
-/// Your tools: any `async fn` of a name and arguments.
+/// Your tools: any `async fn` that accepts a name and arguments.
 async fn run_tool(name: &str, args: Value) -> Result<String, String> {
     let number = |key: &str| args[key].as_f64().ok_or(format!("{key} is missing"));
     match name {
@@ -40,7 +40,7 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
             while page < count {
                 page += 1.0;
                 tokio::time::sleep(Duration::from_millis(60)).await;
-                // The one line that a tool may add, if it wants to tell how far it is.
+                // The only line that a tool may add: it reports progress.
                 acp_lifecycle::report_progress(page, count, "fetching");
             }
             Ok(format!("{count} pages"))
@@ -50,9 +50,9 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
     }
 }
 
-// ---- What you add: say what calls are, wrap them, and send what comes out. ----
+// ---- The code to add: describe the calls, wrap them, and send the updates. ----
 
-/// Tells what a call would do. Everything that is not known is asked about.
+/// Returns the effects of a call. The user is asked about every unknown effect.
 fn effects(name: &str, args: &Value) -> Effects {
     match (name, args["host"].as_str()) {
         ("add", _) => Effects::empty(),
@@ -61,10 +61,10 @@ fn effects(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// The one session that there is.
+/// Id of the only session.
 const SESSION: &str = "session1";
 
-/// Plays one turn: the loop as it was, but with its calls wrapped.
+/// Runs one turn: the existing loop, with its calls wrapped.
 pub(crate) async fn run_turn(out: impl Write + Send + 'static) -> io::Result<()> {
     let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
@@ -98,8 +98,8 @@ pub(crate) async fn run_turn(out: impl Write + Send + 'static) -> io::Result<()>
     Ok(())
 }
 
-/// Where everything goes that the session sends, in the order in which it may go: here, lines of
-/// JSON. An answer to a permission request would come from the client.
+/// Writes everything that the session sends, in order: here, as lines of JSON. A real client would
+/// answer the permission requests.
 struct JsonLines<W> {
     out: W,
     session: SessionHandle,
@@ -118,7 +118,7 @@ impl<W: Write + Send> OutboxSink for JsonLines<W> {
                     self.sent.permission_request(SESSION.into(), &request.call, request.options);
                 let asked = asked.ok_or(ClientUnreachable)?;
                 let params = asked.params().or(Err(ClientUnreachable))?;
-                // This client lets nothing be deleted.
+                // This client rejects every deletion.
                 let deletes = params["toolCall"]["kind"] == "delete";
                 let option_id = if deletes { "reject" } else { "allow" }.to_owned();
                 self.write_line(

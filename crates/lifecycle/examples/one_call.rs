@@ -1,6 +1,6 @@
-//! One call of a tool of your own: announced, asked about, run and ended.
+//! One call of a custom tool: announced, permitted, run and ended.
 //!
-//! `cargo run -p acp-lifecycle --example one_call` prints what a client would be sent.
+//! `cargo run -p acp-lifecycle --example one_call` prints the updates that a client would receive.
 
 #![expect(clippy::disallowed_methods, reason = "a program reads the clock that the crate may not")]
 
@@ -15,7 +15,7 @@ use acp_lifecycle::{
 use acp_types::{CallEndReason, ToolCallPatch, ToolKind};
 use serde_json::json;
 
-/// A tool that greets somebody, once the client has allowed it.
+/// A tool that greets a person once the client has allowed it.
 struct GreetTool(&'static str);
 
 impl CallExecutor for GreetTool {
@@ -42,7 +42,7 @@ impl CallExecutor for GreetTool {
     }
 }
 
-/// A client that prints what changes, and allows what it is asked about.
+/// A client that prints every update and allows every permission request.
 struct StdoutClient(SessionHandle);
 
 impl OutboxSink for StdoutClient {
@@ -69,7 +69,7 @@ async fn main() -> io::Result<()> {
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver =
         tokio::spawn(drive_session(session.clone(), StdoutClient(session.clone()), stop.clone()));
-    let patch = ToolCallPatch::announce("greet", "Greet somebody", ToolKind::Other);
+    let patch = ToolCallPatch::announce("greet", "Greet a person", ToolKind::Other);
     let call = session.announce(&"t1/c1".into(), &"t1".into(), patch, &cancel);
     let call = call.ok_or(io::ErrorKind::AlreadyExists)?;
     let ended = execute_call(call, GreetTool("Ada")).await;

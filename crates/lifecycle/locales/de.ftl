@@ -1,4 +1,4 @@
-# Die Namen der Antworten auf eine Frage um Erlaubnis, und wofür sie gelten.
+# Namen der Antworten auf eine Erlaubnisanfrage, und wofür sie gelten.
 
 allow-once = Einmal erlauben
 reject-once = Einmal ablehnen
@@ -20,7 +20,7 @@ what-kind = Werkzeuge der Art { $kind }
 what-commands = Befehle, die mit `{ $prefix }` beginnen,
 what-unknown = Unbekanntes
 
-# Hinweise zu einem Aufruf, der auf eine Erlaubnis wartet.
+# Hinweise zu einem Aufruf, der auf Erlaubnis wartet.
 
 unseen = Vorher ohne Frage geändert: { $named }. Der Befehl kann sie ausführen.
 unseen-more = Vorher ohne Frage geändert: { $named } und { $more } weitere. Der Befehl kann sie ausführen.
@@ -33,7 +33,7 @@ not-whole = Nicht alles von diesem Aufruf wird gezeigt: Geheimes ist verborgen, 
 reads-first = Was sich ändern würde, wird gezeigt, sobald es gelesen werden darf.
 outdated = Etwas anderes hat nach der Erlaubnis geändert, woran dieser Aufruf arbeitet; darum wurde nichts getan. Das hier tut er jetzt.
 
-# Warum ein Aufruf nicht ausgeführt wurde.
+# Gründe, warum ein Aufruf nicht ausgeführt wurde.
 
 denied-rule = Von einer Regel nicht erlaubt. Nicht ausgeführt.
 denied-mode = Vom Modus der Sitzung nicht erlaubt. Nicht ausgeführt.

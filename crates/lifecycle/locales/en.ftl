@@ -1,4 +1,4 @@
-# The names of permission options, and what they cover.
+# Names of permission options, and the effects that they cover.
 
 allow-once = Allow once
 reject-once = Reject once
@@ -20,7 +20,7 @@ what-kind = tools of the kind { $kind }
 what-commands = commands that begin with `{ $prefix }`
 what-unknown = what is not known
 
-# Notes on a call that waits for a permission.
+# Notes on a call that waits for permission.
 
 unseen = Changed without a question before: { $named }. The command may run them.
 unseen-more = Changed without a question before: { $named } and { $more } more. The command may run them.
@@ -33,7 +33,7 @@ not-whole = Not everything of this call is shown: secrets are hidden, or what is
 reads-first = What it would change is shown once it may be read.
 outdated = Something else changed what this call works on after it was permitted, so nothing was done then. This is what it does now.
 
-# Why a call did not run. The model reads these, too, in English.
+# Reasons why a call did not run. They are also sent to the model, in English.
 
 denied-rule = Not permitted by a rule. It did not run.
 denied-mode = Not permitted by the session's mode. It did not run.

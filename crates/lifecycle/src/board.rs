@@ -1,7 +1,7 @@
-//! The board: every open call and terminal of a session, and the only maker of patches.
+//! The call board: every open call and terminal of a session, and the only source of patches.
 //!
-//! It knows which steps are legal. What is offered to a call that has ended is dropped and
-//! counted. It reads no clock; every change brings its [`Moment`].
+//! The board checks which steps are legal. Changes to a call that has ended are dropped and
+//! counted. Every change passes its [`Timestamp`].
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -20,12 +20,12 @@ use crate::title;
 
 mod validate;
 
-/// When something happens: by the clock that only goes forward, and by the clock on the wall.
+/// The time of an event, by the monotonic clock and by the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
-    /// For durations and deadlines.
+    /// Monotonic time, for durations and deadlines.
     pub monotonic: Instant,
-    /// For people.
+    /// Wall-clock time, for display.
     pub wall: SystemTime,
 }
 
@@ -35,32 +35,32 @@ pub struct Timestamp {
 pub struct CallEnd {
     /// The final status.
     pub status: Status,
-    /// Why, unless it completed.
+    /// The reason, unless the call completed.
     pub reason: Option<CallEndReason>,
-    /// What else changes with it.
+    /// Further changes that are sent with the end.
     pub patch: ToolCallPatch,
 }
 
 impl CallEnd {
-    /// The call did what it was asked to.
+    /// Creates the end of a call that succeeded.
     #[must_use]
     pub fn completed() -> Self {
         Self { status: Status::Completed, reason: None, patch: ToolCallPatch::new() }
     }
 
-    /// The call did not do what it was asked to.
+    /// Creates the end of a call that failed.
     #[must_use]
     pub fn failed(reason: CallEndReason) -> Self {
         Self { status: Status::Failed, reason: Some(reason), patch: ToolCallPatch::new() }
     }
 
-    /// The call was ended before it was done.
+    /// Creates the end of a call that was cancelled before it finished.
     #[must_use]
     pub fn cancelled(reason: CallEndReason) -> Self {
         Self { status: Status::Cancelled, reason: Some(reason), patch: ToolCallPatch::new() }
     }
 
-    /// Adds what else changes.
+    /// Adds further changes.
     #[must_use]
     pub fn with_patch(mut self, patch: ToolCallPatch) -> Self {
         self.patch = self.patch.then(patch);
@@ -68,22 +68,22 @@ impl CallEnd {
     }
 }
 
-/// What was counted and not done.
+/// Counters of rejected changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BoardCounters {
-    /// Changes offered to a call or terminal that had ended, or that never was.
+    /// Changes to a call or terminal that had ended or never existed.
     pub late_changes: u64,
-    /// Steps offered that the status did not allow.
+    /// Steps that the status did not allow.
     pub illegal_steps: u64,
-    /// Items of content over a call's bounds.
+    /// Items of content that exceeded the bounds of a call.
     pub content_dropped: u64,
-    /// Fields that meant nothing: an empty title, a progress that is no number, an unknown parent.
+    /// Invalid fields: an empty title, a non-finite progress value, an unknown parent.
     pub fields_dropped: u64,
 }
 
-/// Every open call and terminal of one session. Only its [`Session`](crate::Session) changes it, so
-/// nothing else makes patches.
+/// Every open call and terminal of one session. Only the [`Session`](crate::Session) changes it, so
+/// nothing else creates patches.
 #[derive(Debug, Default)]
 pub struct CallBoard {
     calls: HashMap<ToolCallId, BoardCall>,
@@ -92,30 +92,30 @@ pub struct CallBoard {
     counters: BoardCounters,
     secrets: Secrets,
     config: SessionConfig,
-    /// The number of the call that was announced last.
+    /// Number of the most recently announced call.
     last_number: u64,
 }
 
 #[derive(Debug)]
 struct BoardCall {
-    /// Grows from call to call: many may be announced in the same instant.
+    /// Increases from call to call, because many calls may be announced in the same instant.
     number: u64,
     report: Box<ToolCallReport>,
     turn: TurnId,
     announced: Instant,
     started: Option<Instant>,
-    /// The title without what follows it while the call runs.
+    /// The title without the subtitle that follows it while the call runs.
     base_title: String,
     subtitle: Option<String>,
     content_bytes: usize,
     content_dropped: u64,
     losses: OmissionCounts,
-    /// The failed call whose tool and arguments its own are.
+    /// The failed call with the same tool and arguments.
     retry_of: Option<String>,
 }
 
 impl CallBoard {
-    /// Sets how much of a call is shown, from now on.
+    /// Sets the limits on the displayed content of later changes.
     pub(crate) fn set_config(&mut self, config: SessionConfig) {
         self.config = config;
     }
@@ -126,28 +126,28 @@ impl CallBoard {
         self.config
     }
 
-    /// Sets what must never be shown, from now on.
+    /// Sets the secrets that are redacted in later changes.
     pub(crate) fn set_secrets(&mut self, secrets: Secrets) {
         self.secrets = secrets;
     }
 
-    /// Returns what must never be shown.
+    /// Returns the secrets that are redacted.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Returns whether an open call shows everything that it was told: nothing of it was redacted,
-    /// cut or left out.
+    /// Returns whether an open call shows everything that it received: nothing was redacted,
+    /// truncated or omitted.
     #[must_use]
     pub fn is_shown_in_full(&self, id: &ToolCallId) -> bool {
         let is_whole = |call: &BoardCall| !call.losses.has_any() && call.content_dropped == 0;
         self.calls.get(id).is_some_and(is_whole) && self.redacted_in_terminals(id) == 0
     }
 
-    /// Posts a call. It begins pending, whatever `patch` says.
+    /// Announces a call. Its first status is pending, even if `patch` contains another one.
     ///
-    /// Returns nothing for an id that is or was in use, which is counted as illegal.
+    /// Returns `None` for an id that is or was in use, which is counted as an illegal step.
     pub(crate) fn announce(
         &mut self,
         id: &ToolCallId,
@@ -182,8 +182,8 @@ impl CallBoard {
         Some(self.apply(id, patch))
     }
 
-    /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
-    /// over a bound are left out.
+    /// Changes an open call. The status is ignored; empty titles and names, nulls and values that
+    /// exceed a bound are omitted.
     pub(crate) fn update_call(
         &mut self,
         id: &ToolCallId,
@@ -204,8 +204,8 @@ impl CallBoard {
         self.update_call(id, ToolCallPatch::new().meta(meta))
     }
 
-    /// Sets or removes what follows an open call's title until it ends, as one short visible
-    /// line. The title itself is the base: setting another keeps the subtitle.
+    /// Sets or removes the subtitle that follows an open call's title until the call ends, as one
+    /// short visible line. The title itself is kept as the base: a new title keeps the subtitle.
     pub(crate) fn set_subtitle(
         &mut self,
         id: &ToolCallId,
@@ -219,14 +219,14 @@ impl CallBoard {
         (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
     }
 
-    /// Tells people something about an open call, once, and though its content be full.
+    /// Appends a note to an open call, at most once, even if its content is full.
     pub(crate) fn add_note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
         let note = Content::text(self.secrets.redact(text));
         let is_new = !self.open_call_mut(id)?.report.content.contains(&note);
         is_new.then(|| self.apply(id, ToolCallPatch::new().append(note)))
     }
 
-    /// Starts a pending call, or goes on with a paused one.
+    /// Starts a pending call, or resumes a paused one.
     pub(crate) fn start(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
         let call = self.open_call_mut(id)?;
         if !call.report.status.may_become(Status::InProgress)
@@ -247,8 +247,8 @@ impl CallBoard {
         Some(self.apply(id, patch))
     }
 
-    /// Pauses a running call: it waits for something, and can go on by
-    /// [`Board::start`]. Its duration goes on too.
+    /// Pauses a running call that waits for something. [`CallBoard::start`] resumes it. Its
+    /// duration includes the pause.
     pub(crate) fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         if self.open_call_mut(id)?.report.status != Status::InProgress {
             self.counters.illegal_steps += 1;
@@ -257,10 +257,10 @@ impl CallBoard {
         Some(self.apply(id, ToolCallPatch::new().status(Status::Paused)))
     }
 
-    /// Takes back that a call began to run, because it did nothing: it waits, and [`Board::start`]
-    /// begins its time anew.
+    /// Returns a call to pending after a run that did nothing. [`CallBoard::start`] restarts its
+    /// time.
     #[cfg(feature = "tokio")]
-    pub(crate) fn return_to_pending(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+    pub(crate) fn undo_start(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
         let patch = self.pause(id)?;
         let call = self.calls.get_mut(id)?;
         call.started = None;
@@ -270,8 +270,9 @@ impl CallBoard {
 
     /// Ends a call, exactly once: a second end is late, and counted.
     ///
-    /// A call that never ran cannot complete; it fails instead. One that does not complete tells
-    /// whether it may have acted: if it ran and is of a kind that changes something.
+    /// A call that never ran cannot complete, so it fails instead. A call that does not complete
+    /// reports whether it may have acted: that is, whether it ran and is of a kind with side
+    /// effects.
     pub(crate) fn finish(
         &mut self,
         id: &ToolCallId,
@@ -299,7 +300,7 @@ impl CallBoard {
         call.record_durations(&mut meta, now);
         meta.output_bytes = output_bytes.max(meta.output_bytes);
         meta.reason = reason;
-        // Both describe a call on its way.
+        // Both fields describe a call that has not ended.
         meta.arriving.clear();
         meta.progress = None;
         if status != Status::Completed {
@@ -314,7 +315,7 @@ impl CallBoard {
         if call.report.meta != *meta {
             patch.meta = Some(meta);
         }
-        // A control that a client can no longer use is no longer offered.
+        // Withdraws the cancel button, because the client can no longer use it.
         if call.report.capabilities.cancel {
             patch.capabilities = Some(acp_types::CallCapabilities::default());
         }
@@ -325,7 +326,6 @@ impl CallBoard {
         Some(patch)
     }
 
-    /// Opens a terminal.
     pub(crate) fn open_terminal(
         &mut self,
         id: &TerminalId,
@@ -336,7 +336,7 @@ impl CallBoard {
         patch
     }
 
-    /// Tells more of an open terminal: its command, its size.
+    /// Updates an open terminal: its command, its size.
     pub(crate) fn update_terminal(
         &mut self,
         id: &TerminalId,
@@ -357,7 +357,7 @@ impl CallBoard {
         shown.collect()
     }
 
-    /// Returns how many bytes the terminals of an open call wrote, if it has any.
+    /// Returns how many bytes the terminals of an open call wrote, or `None` if it has no terminal.
     fn output_bytes(&self, id: &ToolCallId) -> Option<u64> {
         let terminals = self.call_terminals(id);
         let totals =
@@ -378,7 +378,7 @@ impl CallBoard {
         self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 
-    /// Notes that so many bytes of the output of an open terminal are left out here.
+    /// Records that `bytes` bytes of an open terminal's output are missing at this position.
     pub(crate) fn skip_terminal_output(
         &mut self,
         id: &TerminalId,
@@ -387,7 +387,7 @@ impl CallBoard {
         if bytes == 0 {
             return None;
         }
-        let patch = self.terminals.add_gap(id, bytes, &self.secrets);
+        let patch = self.terminals.skip_output(id, bytes, &self.secrets);
         self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 
@@ -401,30 +401,30 @@ impl CallBoard {
         self.count_if_late(patch)
     }
 
-    /// Forgets a terminal whose output nobody needs any more.
+    /// Drops a terminal whose output is no longer needed.
     pub(crate) fn forget_terminal(&mut self, id: &TerminalId) {
         self.terminals.remove(id);
     }
 
-    /// Returns the document of an open call.
+    /// Returns the report of an open call.
     #[must_use]
     pub fn tool_call(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
         self.calls.get(id).map(|call| &*call.report)
     }
 
-    /// Returns how many calls have ended, ever.
+    /// Returns how many calls have ended since the session began.
     #[cfg(feature = "tokio")]
     pub(crate) fn ended_count(&self) -> u64 {
         self.last_number - self.calls.len() as u64
     }
 
-    /// Returns the number of an open call, which grows from call to call.
+    /// Returns the number of an open call; numbers increase from call to call.
     #[cfg(feature = "tokio")]
     pub(crate) fn call_number(&self, id: &ToolCallId) -> Option<u64> {
         self.calls.get(id).map(|call| call.number)
     }
 
-    /// Returns the document of a terminal.
+    /// Returns the report of a terminal.
     #[must_use]
     pub fn terminal(&self, id: &TerminalId) -> Option<&TerminalReport> {
         self.terminals.get(id)
@@ -436,15 +436,16 @@ impl CallBoard {
         self.calls.contains_key(id) || self.history.contains(id)
     }
 
-    /// Returns the open calls of a turn, of every turn without one, in the order of their
+    /// Returns the open calls of a turn, or of every turn for `None`, in the order of their
     /// announcement.
     #[must_use]
     pub fn open_calls(&self, turn: Option<&TurnId>) -> Vec<ToolCallId> {
         self.ids_in_order(|call| turn.is_none_or(|turn| call.turn == *turn))
     }
 
-    /// Returns the open calls that an open call made, and those that they made, of any depth: each
-    /// behind those that it made itself, siblings in the order of their announcement.
+    /// Returns the open descendants of an open call: the calls that it made, the calls that those
+    /// made, and so on. Each call follows its own descendants; siblings are in the order of their
+    /// announcement.
     #[must_use]
     pub fn descendants(&self, id: &ToolCallId) -> Vec<ToolCallId> {
         let mut children: HashMap<&str, Vec<&BoardCall>> = HashMap::default();
@@ -457,8 +458,9 @@ impl CallBoard {
             return Vec::new();
         }
         children.values_mut().for_each(|calls| calls.sort_unstable_by_key(|call| call.number));
-        // A call before those that it made, the youngest first; turned round at the end. Taking
-        // each list out once bounds the walk, though no circle gets past the board.
+        // Collects each call before its children, the youngest first, and reverses the list at the
+        // end. Removing each list of children bounds the walk, although the board never accepts a
+        // cycle.
         let (mut found, mut next) = (Vec::new(), children.remove(&*id.0).unwrap_or_default());
         while let Some(call) = next.pop() {
             found.push(call.report.id.clone());
@@ -474,13 +476,13 @@ impl CallBoard {
         calls.into_iter().map(|call| call.report.id.clone()).collect()
     }
 
-    /// Returns what is remembered of the calls that have ended.
+    /// Returns the history of the calls that have ended.
     #[must_use]
     pub fn history(&self) -> &CallHistory {
         &self.history
     }
 
-    /// Returns what was counted and not done.
+    /// Returns the counters of rejected changes.
     #[must_use]
     pub fn counters(&self) -> BoardCounters {
         self.counters
@@ -494,7 +496,7 @@ impl CallBoard {
         call
     }
 
-    /// Counts what came too late to be done.
+    /// Counts a change that came too late, for which `done` is `None`.
     fn count_if_late<T>(&mut self, done: Option<T>) -> Option<T> {
         self.counters.late_changes += u64::from(done.is_none());
         done
@@ -513,7 +515,7 @@ impl CallBoard {
 }
 
 impl BoardCall {
-    /// Notes at the end how long the call waited and ran. One that never ran waited until now.
+    /// Records how long the call waited and ran. A call that never ran waited until now.
     fn record_durations(&self, meta: &mut CallMeta, now: Timestamp) {
         let between = |from, to: Instant| Some(millis(to.saturating_duration_since(from)));
         meta.queued_ms = between(self.announced, self.started.unwrap_or(now.monotonic));

@@ -1,4 +1,4 @@
-//! What is remembered of calls that have ended: their documents, within bounds, and sums by tool.
+//! The history of ended calls: their reports, within bounds, and sums by tool.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,21 +9,22 @@ use serde_json::Value;
 use crate::limits;
 use crate::usage::ToolUsage;
 
-/// The newest calls that have ended, and sums over all of them.
+/// The newest calls that have ended, and sums over all ended calls.
 #[derive(Debug, Default)]
 pub struct CallHistory {
-    /// The documents that are kept; those of older calls are dropped, their ids stay longer.
+    /// Reports of ended calls. The reports of older calls are dropped, but their ids are kept
+    /// longer.
     reports: HashMap<ToolCallId, Option<Box<ToolCallReport>>>,
     ended_ids: VecDeque<ToolCallId>,
     kept_reports: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
-    /// The newest that failed, among which a call that tries again finds what it repeats.
+    /// The newest failed calls; a retried call is matched against them.
     failed: VecDeque<ToolCallId>,
     usage: BTreeMap<String, ToolUsage>,
 }
 
 impl CallHistory {
-    /// Returns the document of a call that has ended, if it is still kept.
+    /// Returns the report of an ended call, if it is still kept.
     #[must_use]
     pub fn get(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
         self.reports.get(id)?.as_deref()
@@ -35,17 +36,17 @@ impl CallHistory {
         self.reports.contains_key(id)
     }
 
-    /// Returns the kept documents, the oldest first.
+    /// Returns the kept reports, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &ToolCallReport> {
         self.kept_reports.iter().filter_map(|(id, _)| self.get(id))
     }
 
-    /// Returns the sums by tool, in the order of the names.
+    /// Returns the sums by tool, ordered by name.
     pub fn usage_by_tool(&self) -> impl Iterator<Item = (&str, &ToolUsage)> {
         self.usage.iter().map(|(name, usage)| (name.as_str(), usage))
     }
 
-    /// Finds the newest call that failed with a tool and its arguments.
+    /// Returns the newest failed call with this tool and these arguments.
     pub(crate) fn newest_failed(&self, name: &str, input: &Value) -> Option<&ToolCallId> {
         self.failed.iter().rev().find(|id| {
             self.get(id).is_some_and(|report| {
@@ -54,7 +55,7 @@ impl CallHistory {
         })
     }
 
-    /// Takes the document of a call that has ended, and about how many bytes its content takes.
+    /// Inserts the report of an ended call; `content_bytes` is the approximate size of its content.
     pub(crate) fn insert(&mut self, report: Box<ToolCallReport>, content_bytes: usize) {
         self.add_usage(&report);
         let (id, bytes) = (report.id.clone(), content_bytes + report_byte_len(&report));
@@ -84,7 +85,7 @@ impl CallHistory {
         }
     }
 
-    /// Tools that come up when there are too many are summed under no name.
+    /// Tools beyond the maximum number are summed under the empty name.
     fn add_usage(&mut self, report: &ToolCallReport) {
         if let Some(usage) = self.usage.get_mut(&report.name) {
             return usage.add(report);
@@ -95,14 +96,14 @@ impl CallHistory {
     }
 }
 
-/// About how many bytes a document takes beside its content.
+/// Returns the approximate size of a report in bytes, without its content.
 fn report_byte_len(report: &ToolCallReport) -> usize {
     let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
     let raw: usize = raw.map(value_len).sum();
     raw + report.title.len() + report.name.len()
 }
 
-/// About how many bytes a raw value takes, without writing it as JSON.
+/// Returns the approximate size of a raw value in bytes, without serialising it.
 fn value_len(value: &Value) -> usize {
     match value {
         Value::String(string) => string.len(),

@@ -1,15 +1,14 @@
-//! The `tracing` span of a call, from its announcement to its end, and the events of its start and
-//! its end.
+//! The `tracing` span of a call, from its announcement to its end.
 //!
-//! They hold names and numbers only: no arguments, no titles, no paths, no output. While nobody
-//! listens at the level `debug`, each costs one comparison.
+//! The span and its events hold names and numbers only: no arguments, titles, paths or output.
+//! Without a subscriber at the level `debug`, each costs one comparison.
 
 use acp_types::{ToolCallId, ToolCallReport};
 use serde::Serialize;
 use tracing::Span;
 use tracing::field::Empty;
 
-/// Makes the span of a call that is announced, beneath the one that is current.
+/// Creates the span of an announced call, as a child of the current span.
 pub(crate) fn new_span(id: &ToolCallId, tool: &str) -> Span {
     tracing::debug_span!(
         "call",
@@ -21,21 +20,21 @@ pub(crate) fn new_span(id: &ToolCallId, tool: &str) -> Span {
         queued_ms = Empty,
         duration_ms = Empty,
         exit_code = Empty,
-        // What OpenTelemetry calls the status of a span.
+        // The OpenTelemetry field for the status of a span.
         otel.status_code = Empty,
     )
 }
 
-/// Logs that a call starts to run, in the span that is current: its own. `tool` is asked for only
-/// if somebody listens.
+/// Logs that a call starts to run, inside the call's span, which must be current. Calls `tool` only
+/// if the event is enabled.
 pub(crate) fn log_start(id: &ToolCallId, tool: impl FnOnce() -> Option<String>) {
     tracing::debug!(call = %id, tool = tool(), "call started");
 }
 
-/// Notes on a call's span how the call ended, and logs it.
+/// Records on a call's span how the call ended, and logs the end.
 ///
-/// Whoever listens is foreign code, and must not be called under the session's lock; `report` is
-/// asked for only if somebody does.
+/// Subscribers are foreign code and must not be called under the session's lock. Calls `report`
+/// only if the span is enabled.
 pub(crate) fn finish_span(
     span: &Span,
     id: &ToolCallId,
@@ -44,12 +43,13 @@ pub(crate) fn finish_span(
     if span.is_disabled() {
         return;
     }
-    // Of very many calls, the oldest are forgotten.
+    // The history is bounded and may already have dropped the call.
     let Some(report) = report() else {
         return tracing::debug!(parent: span, call = %id, "call ended");
     };
     let meta = &report.meta;
-    // Before the span has the same fields, which a line of the log begins with.
+    // Logged before the fields are recorded: log lines begin with the span's fields and would
+    // repeat them.
     tracing::debug!(
         parent: span,
         call = %id,
@@ -77,7 +77,7 @@ fn record_fields(span: &Span, report: &ToolCallReport) {
     }
 }
 
-/// The word that the wire has for a value.
+/// Returns the serialized name of a value, as it is written on the wire.
 fn serialized_name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

@@ -1,10 +1,11 @@
-//! Calls into code of an embedder that may panic: a panic there must not take a session with it.
+//! Calls into embedder code that may panic: a panic there must not end the session.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Returns what `call` returns, or nothing if it panics; the panic hook has reported that.
+/// Returns the result of `call`, or `None` if it panics. The panic hook has reported the panic.
 ///
-/// For foreign code that is called with nothing half done: what it panics over is as it was.
+/// For foreign code that is called while no state is half changed, so that unwinding leaves
+/// everything consistent.
 pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }

@@ -7,7 +7,7 @@ use crate::limits;
 /// The settings of a session: how often and how much of a call is sent. See
 /// [`Session::with_config`](crate::Session::with_config).
 ///
-/// The defaults suit a client in the same machine. Each setter clamps its value to a hard bound, so
+/// The defaults suit a client on the same machine. Each setter clamps its value to a hard bound, so
 /// that no line of the protocol reaches 1 MiB, which clients refuse.
 ///
 /// ```
@@ -41,30 +41,32 @@ impl Default for SessionConfig {
 }
 
 impl SessionConfig {
-    /// Sets the least time between two streamed updates of one call, terminal or message: 50 ms by
-    /// default, at most 10 s. With zero, each update is sent as soon as it is offered.
+    /// Sets the minimum interval between two streamed updates of one call, terminal or message: 50
+    /// ms by default, at most 10 s. With zero, each update is sent as soon as it is offered.
     #[must_use]
     pub fn with_update_interval(self, interval: Duration) -> Self {
         Self { update_interval: interval.min(limits::MAX_UPDATE_INTERVAL), ..self }
     }
 
-    /// Sets the bytes of content that a call may show: 768 KiB by default and at most. Items beyond
-    /// are left out and counted. With zero, no content is shown; a permission request then notes that
-    /// it does not show everything, and its answer holds once.
+    /// Sets the maximum size of the content that a call shows, in bytes: 768 KiB by default and at
+    /// most. Further items are omitted and counted. With zero, no content is shown; a permission
+    /// request then notes that it does not show everything, and its answer applies once.
     #[must_use]
     pub fn with_content_bytes(self, bytes: usize) -> Self {
         Self { content_bytes: bytes.min(limits::MAX_CONTENT_BYTES), ..self }
     }
 
-    /// Sets the serialised bytes of raw input, and of raw output: 64 KiB each by default and at most.
-    /// A larger value is cut in its own shape, to at least 64 bytes. With zero, neither is shown.
+    /// Sets the maximum serialised size of raw input and of raw output, in bytes: 64 KiB each by
+    /// default and at most. A larger value is truncated in its own shape, to at least 64 bytes.
+    /// With zero, neither is shown.
     #[must_use]
     pub fn with_raw_bytes(self, bytes: usize) -> Self {
         Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
-    /// Sets the bytes of a tool's result that the middleware shows as text: 32 KiB by default, at most
-    /// 256 KiB. The rest is counted. With zero, only the count is shown.
+    /// Sets the maximum size of a tool's result that the middleware shows as text, in bytes: 32 KiB
+    /// by default, at most 256 KiB. The bytes beyond it are counted. With zero, only the count is
+    /// shown.
     #[must_use]
     pub fn with_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }

@@ -1,4 +1,4 @@
-//! The driver: takes what is due from the outbox and hands it to a sink, until told to stop.
+//! The driver: hands the items that are due from the outbox to a sink until it is stopped.
 
 use tokio_util::sync::CancellationToken;
 
@@ -7,35 +7,36 @@ use crate::catch_panic::catch_panic;
 use crate::limits::STALL_TIMEOUT;
 use crate::outbox::OutboxItem;
 
-/// Where a session's items go: the connection to the client.
+/// The destination of a session's items: the connection to the client.
 pub trait OutboxSink: Send {
-    /// Waits until the client has taken enough of what it was sent that one more item may go.
+    /// Waits until the client has read enough that one more item may be sent.
     ///
-    /// Meanwhile items wait in the outbox, where they join. The default never waits.
+    /// Meanwhile items wait in the outbox, where they are merged. The default never waits.
     fn ready(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Sends one item. It must not block; a sink with a queue of its own bounds it.
+    /// Sends one item. It must not block; a sink with its own queue must bound it.
     ///
-    /// A permission request is put to the client, and its answer comes back by
-    /// [`SessionHandle::answer`]; the question why it was rejected, by [`SessionHandle::explain`].
+    /// A permission request is sent to the client, and its answer is passed to
+    /// [`SessionHandle::answer_permission`]. The answer to the question why a call was rejected is
+    /// passed to [`SessionHandle::explain_rejection`].
     ///
     /// # Errors
     ///
-    /// [`Unreachable`] if the client is gone. Calls still run to their end.
+    /// [`ClientUnreachable`] if the client is gone. Calls still run to their end.
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable>;
 }
 
-/// The client cannot be reached; what was to be sent is lost.
+/// The client cannot be reached; the item is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the client cannot be reached")]
 pub struct ClientUnreachable;
 
-/// Delivers what is due until `stop` says so, then everything that still waits.
+/// Delivers the items that are due until `stop` is cancelled, then every item that still waits.
 ///
-/// A sink that fails loses its items, which are counted; a permission request that cannot be
-/// delivered is a no.
+/// Items that a failing sink loses are counted. A permission request that cannot be delivered is
+/// rejected.
 pub async fn drive_session(
     session: SessionHandle,
     mut sink: impl OutboxSink,
@@ -70,7 +71,7 @@ pub async fn drive_session(
     }
 }
 
-/// Waits for the sink. If that takes long, those who produce what is sent are told to wait too.
+/// Waits for the sink. If that takes long, producers of updates are asked to wait too.
 async fn wait_until_ready(session: &SessionHandle, sink: &mut impl OutboxSink) {
     let ready = sink.ready();
     tokio::pin!(ready);
@@ -87,7 +88,7 @@ fn deliver_item(session: &SessionHandle, sink: &mut impl OutboxSink, item: Outbo
         OutboxItem::RejectionReasonRequest(id) => (None, Some(id)),
         _ => (None, None),
     };
-    // A sink that panics is as good as one that cannot deliver.
+    // A panic of the sink is treated like a failed delivery.
     if !matches!(catch_panic(|| sink.deliver(item)), Some(Ok(()))) {
         session.update(|session, _| session.count_undelivered());
         if let Some(id) = request {

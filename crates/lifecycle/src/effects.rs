@@ -1,4 +1,4 @@
-//! What a call would do to the world: the only thing that rules and policies look at.
+//! The effects of a call on the world, which rules and policies judge.
 
 #[cfg(feature = "tokio")]
 use std::ffi::OsStr;
@@ -7,49 +7,49 @@ use std::path::{Path, PathBuf};
 use acp_types::ToolKind;
 use serde::{Deserialize, Serialize};
 
-/// One thing that a call would do, resolved: no relative path, no alias, no variable.
+/// One resolved effect of a call: no relative path, no alias, no variable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// It reads a file, or the names in a folder.
+    /// Reads a file, or the names in a folder.
     Read(#[serde(with = "acp_types::path::as_text")] PathBuf),
-    /// It reads whatever lies beneath a folder.
+    /// Reads anything beneath a folder.
     Search(#[serde(with = "acp_types::path::as_text")] PathBuf),
-    /// It makes or changes a file.
+    /// Creates or changes a file.
     Write(#[serde(with = "acp_types::path::as_text")] PathBuf),
-    /// It removes a file, or a folder and what lies beneath it.
+    /// Removes a file, or a folder and everything beneath it.
     Delete(#[serde(with = "acp_types::path::as_text")] PathBuf),
-    /// It runs a command line in a folder.
+    /// Runs a command line in a folder.
     Run {
-        /// The command line, exactly as the shell gets it.
+        /// The command line, exactly as the shell receives it.
         command: String,
-        /// Where it runs.
+        /// The working directory.
         #[serde(with = "acp_types::path::as_text")]
         cwd: PathBuf,
     },
-    /// It connects to a host.
+    /// Connects to a host.
     Connect(String),
-    /// It calls a tool of an MCP server.
+    /// Calls a tool of an MCP server.
     Mcp {
         /// The server's name.
         server: String,
-        /// The tool's name there.
+        /// The tool's name on that server.
         tool: String,
     },
-    /// It does something that nothing is known of.
+    /// An unknown effect.
     Unknown,
 }
 
 impl Effect {
-    /// Returns whether it only reads files or folders.
+    /// Returns whether the effect only reads files or folders.
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Search(_))
     }
 
-    /// Returns the file or folder that it does something to, if it names one. That a command runs
-    /// in a folder says nothing of what it does there.
+    /// Returns the file or folder that the effect acts on, if it names one. The folder in which a
+    /// command runs is not included, because it does not limit the effects of the command.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -61,27 +61,25 @@ impl Effect {
     }
 }
 
-/// Everything that a call would do, and which tool would. Nothing at all is a call that only
-/// thinks.
+/// All effects of a call, and the tool that it calls. A call that only thinks has no effects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     effects: Vec<Effect>,
     tool: Option<(String, ToolKind)>,
     is_always_asked: bool,
     is_sensitive: bool,
-    /// Those of the paths that lie in no root.
+    /// Paths that are outside of every project folder.
     outside_paths: Vec<PathBuf>,
 }
 
 impl Effects {
-    /// Makes the effects of a call that does nothing to the world.
+    /// Creates the effects of a call that does nothing to the world.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Says which tool would do it, and of which kind the tool is. [`Session::permit`] takes both
-    /// from the call itself.
+    /// Sets the tool's name and kind. [`Session::permit`] reads both from the call itself.
     ///
     /// [`Session::permit`]: crate::Session::permit
     #[must_use]
@@ -89,21 +87,21 @@ impl Effects {
         Self { tool: Some((tool.into(), kind)), ..self }
     }
 
-    /// Says that they are to be asked about each time, whatever is allowed: no rule and no policy
-    /// allows them, and no answer is remembered.
+    /// Requires a permission request each time, even where a rule or policy would allow the call.
+    /// Answers are not remembered.
     #[must_use]
     pub fn always_ask(self) -> Self {
         Self { is_always_asked: true, ..self }
     }
 
-    /// Returns whether they are to be asked about each time.
+    /// Returns whether permission is requested each time.
     #[must_use]
     pub fn is_always_asked(&self) -> bool {
         self.is_always_asked
     }
 
-    /// Says that they change more than text: a file that is run, or what a file holds that the session
-    /// has not read. They are judged by [`Policy::judge_sensitive`].
+    /// Marks changes beyond plain text: to a file that is executed, or to file content that the
+    /// session has not read. They are judged by [`Policy::judge_sensitive`].
     ///
     /// [`Policy::judge_sensitive`]: crate::Policy::judge_sensitive
     #[must_use]
@@ -111,14 +109,14 @@ impl Effects {
         Self { is_sensitive: true, ..self }
     }
 
-    /// Returns whether they change more than text.
+    /// Returns whether the effects change more than plain text.
     #[must_use]
     pub fn is_sensitive(&self) -> bool {
         self.is_sensitive
     }
 
-    /// Says which files and folders lie outside of the session's roots. What is done to them is
-    /// judged by [`Policy::judge_outside`], and only a rule that names them allows it.
+    /// Marks the paths that are outside of the session's project folders. Effects on them are
+    /// judged by [`Policy::judge_outside`], and only a rule that names them allows them.
     ///
     /// [`Policy::judge_outside`]: crate::Policy::judge_outside
     #[must_use]
@@ -128,13 +126,13 @@ impl Effects {
         self
     }
 
-    /// Returns whether an effect is on something outside of the session's roots.
+    /// Returns whether an effect acts on a path outside of the session's project folders.
     #[must_use]
     pub fn is_outside(&self, effect: &Effect) -> bool {
         effect.path().is_some_and(|path| self.outside_paths.iter().any(|outside| outside == path))
     }
 
-    /// Returns the files and folders that lie outside of the session's roots.
+    /// Returns the files and folders outside of the session's project folders.
     pub fn outside_paths(&self) -> impl Iterator<Item = &Path> {
         self.outside_paths.iter().map(PathBuf::as_path)
     }
@@ -144,8 +142,8 @@ impl Effects {
         self.effects.iter()
     }
 
-    /// Returns whether they are the same to the byte. Equal paths may be spelt in several ways, which
-    /// may lead to several places.
+    /// Returns whether both are equal byte for byte. Paths that compare equal may be written in
+    /// several ways, which may resolve to different files.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_identical(&self, other: &Self) -> bool {
         self == other && self.exact_paths().eq(other.exact_paths())
@@ -160,7 +158,7 @@ impl Effects {
         paths.chain(self.outside_paths()).map(Path::as_os_str)
     }
 
-    /// Returns the same effects in an order of their own.
+    /// Returns the same effects in sorted order.
     #[cfg(feature = "tokio")]
     pub(crate) fn sorted(&self) -> Self {
         let mut sorted = self.clone();
@@ -169,19 +167,19 @@ impl Effects {
         sorted
     }
 
-    /// Returns what looking at the files that they name would do, judged as strictly: reading each of
-    /// them. Where something is unknown, so is that.
+    /// Returns the effects of a preview that reads the named files, judged as strictly as the call.
+    /// An unknown effect stays unknown.
     #[cfg(feature = "tokio")]
     pub(crate) fn preview_reads(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) | Effect::Unknown => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),
-            // With all that lies beneath.
+            // Including everything beneath it.
             Effect::Delete(path) => Some(Effect::Search(path.clone())),
             Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } => None,
         };
         let effects: Vec<_> = self.effects.iter().filter_map(look).collect();
-        // Where there is nothing to look at, nothing is to be asked.
+        // A preview that reads nothing needs no permission.
         if effects.is_empty() { Self::empty() } else { Self { effects, ..self.clone() } }
     }
 

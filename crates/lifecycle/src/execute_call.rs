@@ -1,7 +1,7 @@
-//! The whole life of one call in one function: preview, permit, run, end.
+//! The whole lifecycle of one call in one function: preview, permit, run, end.
 //!
-//! The middleware and the agent use it alike. However a call ends, by itself, by a panic, by a
-//! cancelled turn or by nobody waiting for it, it ends once and says why (G2, G4).
+//! Both the middleware and the agent use it. A call ends once and reports why, whether it returns,
+//! panics, is cancelled with its turn or is dropped (G2, G4).
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -21,15 +21,15 @@ use crate::rules::{ENGLISH_TITLES, Verdict};
 use crate::title::Titles;
 use crate::{Effects, Grant, PermissionSubject, Pinned};
 
-/// Something that can be previewed and, once permitted, run.
+/// An operation that can be previewed and, once permitted, run.
 pub trait CallExecutor: Send {
-    /// What the preview decided and the run will do.
+    /// The plan that the preview creates and the run executes.
     type Plan: Send;
 
-    /// Returns what the preview reports of the world: the files whose text it shows or quotes. This
-    /// is judged before the preview begins, and asked about where reading is.
+    /// Returns the reads of the preview: the files whose text it shows or quotes. They are judged
+    /// before the preview begins, and permission is requested if reading requires it.
     ///
-    /// Nothing by default: right for a preview that only names things.
+    /// The default is empty, which is correct for a preview that only names things.
     fn preview_reads(
         &mut self,
         _call: &CallHandle,
@@ -37,17 +37,17 @@ pub trait CallExecutor: Send {
         std::future::ready(Ok(Effects::empty()))
     }
 
-    /// Finds out what would be done, without doing it.
+    /// Determines the effects of the call without performing it.
     fn preview(
         &mut self,
         call: &CallHandle,
     ) -> impl Future<Output = Result<CallPreview<Self::Plan>, CallFailure>> + Send;
 
-    /// Does what was permitted. It should end soon after `call.cancel()` says so; after 1 s it
-    /// is dropped.
+    /// Performs the permitted call. It should return soon after `call.cancel_token()` is cancelled;
+    /// after 1 s it is dropped.
     ///
-    /// Where it did nothing, because what the preview found is not there any more, it says so by
-    /// [`Failure::is_outdated`] and is previewed again.
+    /// If it did nothing because the preview is outdated, it sets [`CallFailure::is_outdated`], and
+    /// the call is previewed again.
     fn run(
         &mut self,
         pinned: Pinned<Self::Plan>,
@@ -56,22 +56,22 @@ pub trait CallExecutor: Send {
     ) -> impl Future<Output = Result<CallSuccess, CallFailure>> + Send;
 }
 
-/// What would be done.
+/// The result of a preview.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CallPreview<P> {
-    /// What the client is shown of it: title, locations, the change that would be made.
+    /// Changes that the client is shown: title, locations, the planned file change.
     pub patch: ToolCallPatch,
-    /// What it would do to the world.
+    /// Effects of the call on the world.
     pub effects: Effects,
-    /// Whether the client is shown everything that will run; if not, its answer holds once.
+    /// Whether the client is shown everything that will run. If not, its answer applies once.
     pub is_shown_in_full: bool,
-    /// What will run.
+    /// The plan, locked until it is granted.
     pub pinned: Pinned<P>,
 }
 
 impl<P> CallPreview<P> {
-    /// Makes a preview of which the client is shown everything, in what the call tells already.
+    /// Creates a preview that adds nothing to what the call already shows, and shows it in full.
     #[must_use]
     pub fn new(pinned: Pinned<P>, effects: impl Into<Effects>) -> Self {
         Self {
@@ -82,48 +82,49 @@ impl<P> CallPreview<P> {
         }
     }
 
-    /// Adds what the client is shown.
+    /// Sets the changes that the client is shown.
     #[must_use]
     pub fn with_patch(self, patch: ToolCallPatch) -> Self {
         Self { patch, ..self }
     }
 }
 
-/// A call that did what it was asked to.
+/// The result of a call that succeeded.
 #[derive(Debug, Clone, Default)]
 pub struct CallSuccess {
     /// The result as the model reads it.
     pub text: String,
-    /// What a model is to see that takes images, beside those that the patch shows: images that are
-    /// too large for a call to show ([`with_content_bytes`](crate::SessionConfig::with_content_bytes)).
+    /// Further images for a model that accepts images, in addition to those in the patch: images
+    /// that are too large for a call to show
+    /// ([`with_content_bytes`](crate::SessionConfig::with_content_bytes)).
     pub images: Vec<Image>,
-    /// What changes in the document with the end.
+    /// Changes of the report that are sent with the end.
     pub patch: ToolCallPatch,
 }
 
-/// A call that did not do what it was asked to.
+/// The result of a call that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallFailure {
-    /// What went wrong and what to do next, as the model reads it.
+    /// The error and the next step, as the model reads them.
     pub text: String,
-    /// A stable word for it, such as `not_found`.
+    /// A stable code for the error, such as `not_found`.
     pub code: String,
-    /// Why the call ends.
+    /// The reason why the call ends.
     pub reason: CallEndReason,
-    /// What the client is shown of it, unless the call shows it already.
+    /// Note for the client, unless the call already shows the error.
     pub note: Option<String>,
-    /// Whether the turn cannot go on.
+    /// Whether the turn cannot continue.
     pub is_fatal: bool,
-    /// Whether nothing was done because the preview holds no more. The call is previewed again
-    /// then, and asked about again unless it would do just what was permitted: its subject and its
-    /// effects are the same. After three of them the model is told.
+    /// Whether the call did nothing because its preview is outdated. The call is then previewed
+    /// again. Permission is requested again unless the subject and the effects are the same as
+    /// before. After three previews the failure is reported to the model.
     pub is_outdated: bool,
-    /// What changes in the document with the end.
+    /// Changes of the report that are sent with the end.
     pub patch: ToolCallPatch,
 }
 
 impl CallFailure {
-    /// Makes a failure that the model is told about and can act on.
+    /// Creates a failure that is reported to the model, which can act on it.
     #[must_use]
     pub fn recoverable(code: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -145,21 +146,21 @@ impl CallFailure {
 pub struct CallOutcome {
     /// The final status.
     pub status: Status,
-    /// Why, unless it completed.
+    /// The reason, unless the call completed.
     pub reason: Option<CallEndReason>,
-    /// What the model is told.
+    /// Text that is sent to the model.
     pub text: String,
-    /// The images of a completed call, for a model that takes any: those that it shows with its end,
-    /// then those that are too large to be shown.
+    /// The images of a completed call, for a model that accepts images: first those that are shown
+    /// with its end, then those that are too large to be shown.
     pub images: Vec<Image>,
-    /// Whether the turn is over, because the client or its cancellation said so.
+    /// Whether the turn is over, because the client ended or cancelled it.
     pub ends_turn: bool,
-    /// Whether the turn cannot go on, because of a fault that nobody can mend.
+    /// Whether the turn cannot continue, because of an unrecoverable fault.
     pub is_fatal: bool,
 }
 
 impl CallOutcome {
-    /// Makes an end that shows no image, and after which the turn goes on.
+    /// Creates an outcome without images after which the turn continues.
     #[must_use]
     pub fn new(status: Status, reason: Option<CallEndReason>, text: impl Into<String>) -> Self {
         let (text, images) = (text.into(), Vec::new());
@@ -167,25 +168,24 @@ impl CallOutcome {
     }
 }
 
-/// Lives the life of an announced call to its end.
+/// Runs an announced call to its end.
 ///
-/// Preview and run happen in the call's span, and while they do,
-/// [`CallHandle::current`] is the call.
+/// Preview and run happen in the call's span, and [`CallHandle::current`] returns the call in both.
 pub async fn execute_call<E: CallExecutor>(open: OpenCall, executor: E) -> CallOutcome {
     let (call, span) = (open.handle().clone(), open.span().clone());
     CURRENT.scope(call, run_until_settled(open, executor)).instrument(span).await
 }
 
 tokio::task_local! {
-    /// The call whose preview or run this task is in.
+    /// The call that this task previews or runs.
     static CURRENT: CallHandle;
 }
 
 impl CallHandle {
-    /// Returns the call that the current task performs: for a tool that was not given its handle.
+    /// Returns the call that the current task performs, for a tool that did not receive its handle.
     ///
-    /// There is none outside of [`perform()`] and the middleware, and none in a task that the
-    /// tool spawned; hand such a task a clone.
+    /// It is `None` outside of [`execute_call()`] and the middleware, and in a task that the tool
+    /// spawned. Pass a clone to such a task.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
@@ -197,7 +197,7 @@ async fn run_until_settled<E: CallExecutor>(open: OpenCall, mut executor: E) -> 
     let (mut permitted, mut previews) = (PermittedEffects::default(), 0);
     loop {
         previews += 1;
-        // All that is foreign happens in it: a panic is a failure like any other.
+        // All foreign code runs inside, so a panic becomes a normal failure.
         let attempt = AssertUnwindSafe(attempt_run(&call, &mut executor, &mut permitted));
         let done = attempt.catch_unwind().await;
         match done.unwrap_or_else(|_| Err(CallStop::Failed(Box::new(panic_failure())))) {
@@ -208,12 +208,12 @@ async fn run_until_settled<E: CallExecutor>(open: OpenCall, mut executor: E) -> 
     }
 }
 
-/// What a call was permitted so far.
+/// The permissions of a call so far.
 #[derive(Default)]
 struct PermittedEffects {
-    /// What its preview may report.
+    /// Reads that the preview may report.
     reads: Effects,
-    /// What it may do, where it was permitted to last.
+    /// Subject and effects of the last permitted run.
     run: Option<(PermissionSubject, Effects)>,
 }
 
@@ -238,13 +238,13 @@ async fn attempt_run<E: CallExecutor>(
     };
     done.map_err(|failure| {
         if failure.is_outdated {
-            call.return_to_pending();
+            call.undo_start();
         }
         CallStop::Failed(Box::new(failure))
     })
 }
 
-/// Why a call ends before it is done.
+/// The reason why a call ends early.
 enum CallStop {
     Cancelled { ran: HasRun },
     Rejected { by: Rejecter, reason: Option<String> },
@@ -261,7 +261,7 @@ enum Rejecter {
     Approver,
 }
 
-/// Whether a call had begun to run.
+/// Whether a call had started to run.
 #[derive(Clone, Copy)]
 enum HasRun {
     Yes,
@@ -270,7 +270,7 @@ enum HasRun {
 
 /// Previews and asks.
 ///
-/// What was permitted already and is the same still is not asked about again.
+/// Permission is not requested again for a call that was permitted and has not changed since.
 async fn preview_and_permit<E: CallExecutor>(
     call: &CallHandle,
     executor: &mut E,
@@ -298,7 +298,7 @@ async fn preview_and_permit<E: CallExecutor>(
     Ok((pinned, grant))
 }
 
-/// Asks for what a preview reports, unless that was permitted before.
+/// Requests permission for the reads of a preview, unless they were permitted before.
 async fn permit_reads(
     call: &CallHandle,
     reads: Effects,
@@ -313,7 +313,7 @@ async fn permit_reads(
                 &[],
             )));
         }
-        // Nothing is pinned by it.
+        // A read permission pins nothing.
         let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
         grant_or_stop(call.request_permission(&reads, subject, true).await)?;
         permitted.reads = reads;
@@ -334,7 +334,7 @@ fn grant_or_stop(outcome: PermissionOutcome) -> Result<Grant, CallStop> {
         PermissionOutcome::Unanswered(why) => Err(CallStop::Unanswered(why)),
         PermissionOutcome::Cancelled => Err(CallStop::TurnOver),
         PermissionOutcome::Outdated => {
-            let text = "Files that it may run were changed each time it was asked about. \
+            let text = "Files that it may run changed during each permission request. \
                         It did not run.";
             let failure =
                 CallFailure { is_outdated: true, ..CallFailure::recoverable("outdated", text) };
@@ -375,7 +375,7 @@ fn panic_failure() -> CallFailure {
     )
 }
 
-/// What an end means for the client, the model and the turn.
+/// The end of a call as it is reported to the client, the model and the turn.
 struct EndReport {
     end: CallEnd,
     text: String,
@@ -386,7 +386,7 @@ struct EndReport {
 }
 
 impl CallStop {
-    /// Ends the call and tells the model what that means.
+    /// Ends the call and reports the end to the model.
     fn finish_call(self, open: OpenCall) -> CallOutcome {
         let (cancelled, titles) = (open.handle().cancel_reason(), session_titles(open.handle()));
         let EndReport { end, text, code, note, ends_turn, is_fatal } =
@@ -398,7 +398,7 @@ impl CallStop {
             patch = patch.append(Content::text(note));
         }
         let (status, reason) = (end.status, end.reason);
-        // What the tool itself says of its end wins.
+        // Fields that the tool itself set take precedence.
         open.finish(CallEnd { patch: patch.then(end.patch), ..end });
         CallOutcome { ends_turn, is_fatal, ..CallOutcome::new(status, reason, text) }
     }
@@ -412,7 +412,7 @@ impl CallStop {
             ends_turn,
             is_fatal: false,
         };
-        // The model reads it in English.
+        // The model reads English; the client reads its own language.
         let not_run = |reason, code, key, texts: &[(&str, String)]| EndReport {
             note: Some(titles.sentence(key, texts, &[])),
             ..told(CallEnd::failed(reason), code, &ENGLISH_TITLES.sentence(key, texts, &[]), false)
@@ -464,7 +464,7 @@ impl CallStop {
     }
 }
 
-/// Whether what cancelled a call ends its turn too.
+/// Returns whether the cause of a call's cancellation ends its turn too.
 fn ends_turn(cancelled: Option<CallEndReason>) -> bool {
     matches!(cancelled, Some(CallEndReason::Turn | CallEndReason::Shutdown))
 }
@@ -475,7 +475,8 @@ impl CallFailure {
             (reason @ (CallEndReason::Permission | CallEndReason::Timeout), _) => {
                 CallEnd::failed(reason)
             }
-            // A cancelled call ends because it was cancelled, whatever else it says.
+            // The end of a cancelled call has the reason of its cancellation, except for the
+            // reasons above.
             (_, Some(reason)) => CallEnd::cancelled(reason),
             (
                 reason @ (CallEndReason::User | CallEndReason::Turn | CallEndReason::Shutdown),

@@ -29,11 +29,11 @@ mod call;
 
 pub use call::{CallHandle, OpenCall};
 
-/// A session that many tasks work on. Cheap to clone.
+/// A session that many tasks use. Cheap to clone.
 ///
-/// Its state lies behind one mutex that is never held across an await. Under it, no policy or approver
-/// is called, nothing that was given to be kept is dropped, and nobody is woken, so all of these may
-/// use this handle.
+/// Its state is behind one mutex that is never held across an await. While the mutex is locked, no
+/// policy or approver is called, no value of [`CallHandle::keep_until_end`] is dropped and no task
+/// is woken. All of these may therefore use this handle.
 #[derive(Clone)]
 pub struct SessionHandle {
     shared: Arc<SharedSession>,
@@ -43,40 +43,39 @@ struct SharedSession {
     session: Mutex<Session>,
     pending_permissions: Mutex<HashMap<PermissionId, PendingPermission>>,
     change_notify: Notify,
-    /// The open calls.
     calls: Mutex<HashMap<ToolCallId, OpenCallResources>>,
     approver: Mutex<Option<Arc<Approver>>>,
-    /// Whether the client has taken nothing for a while.
+    /// Whether the client has read nothing for a while.
     stalled: watch::Sender<bool>,
     wall_clock: fn() -> SystemTime,
 }
 
-/// Answers permission requests instead of the client.
+/// A callback that answers permission requests instead of the client.
 type Approver = dyn Fn(PermissionRequest, ToolCallReport) -> BoxFuture<'static, Option<PermissionAnswer>>
     + Send
     + Sync;
 
-/// What is held for an open call.
+/// The resources of an open call.
 struct OpenCallResources {
-    /// The board's number of it.
+    /// The call's number on the board.
     number: u64,
     cancel: CancellationToken,
     kept_until_end: Vec<Box<dyn Send>>,
 }
 
-/// Lets the call go on whose request came to an end. Where nobody waits any more, the call has ended,
-/// and the answer is void.
+/// Resumes the call whose request is settled. If no task waits, the call has ended and the answer
+/// is ignored.
 fn resume_waiting_call(settled: Option<(PermissionOutcome, PendingPermission)>) {
     if let Some((outcome, waiting)) = settled {
         drop(waiting.outcome.send(outcome));
     }
 }
 
-/// Who waits for the answer to a request, and how the client learns that nobody does any more.
+/// The waiting side of a permission request, and the signal to the client that it was withdrawn.
 struct PendingPermission {
     outcome: oneshot::Sender<PermissionOutcome>,
     withdrawn: CancellationToken,
-    /// Cancels `withdrawn` when this is dropped, however that comes.
+    /// Cancels `withdrawn` when this is dropped, for any reason.
     _on_drop: DropGuard,
 }
 
@@ -90,9 +89,9 @@ impl PendingPermission {
 /// Wakes the driver after a step of a session, and releases the calls that ended in it.
 struct AfterStep<'a> {
     handle: &'a SessionHandle,
-    /// Calls that had ended before the step.
+    /// Number of calls and requests that had ended before the step.
     ended: u64,
-    /// Fields that had been dropped before it.
+    /// Number of fields that had been dropped before the step.
     fields_dropped: u64,
 }
 
@@ -123,7 +122,7 @@ impl Drop for AfterStep<'_> {
 }
 
 impl SessionHandle {
-    /// Puts a session behind a handle. `wall` tells the time of the day: `SystemTime::now`.
+    /// Creates a handle of a session. `wall` returns the wall-clock time: `SystemTime::now`.
     #[must_use]
     pub fn new(session: Session, wall: fn() -> SystemTime) -> Self {
         let shared = SharedSession {
@@ -138,24 +137,24 @@ impl SessionHandle {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Changes the session in one step and wakes the driver. What still runs for a call that ended by it
-    /// is told to stop, and a call that waits for a request that was withdrawn by it goes on.
+    /// Changes the session in one step and wakes the driver. Calls that ended in the step are
+    /// cancelled, and calls that wait for a withdrawn request are resumed.
     ///
-    /// `change` must not use this handle: it has the session to itself.
+    /// `change` must not use this handle, because the session is locked.
     pub fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
         let now = self.now();
-        // Dropped behind the step and its lock, also by a panic.
+        // Dropped after the step and its lock, also on a panic.
         let mut after = AfterStep { handle: self, ended: 0, fields_dropped: 0 };
         let mut session = self.lock();
         after.begin(&session);
         change(&mut session, now)
     }
 
-    /// Posts a call of a turn. The handle that comes back ends the call when it is dropped; there
-    /// is none for an id that is or was in use, or a turn that was answered.
+    /// Announces a call of a turn. Dropping the returned handle ends the call. Returns `None` for
+    /// an id that is or was in use, and for a turn whose prompt was answered.
     ///
-    /// `cancel` is the turn's token; the call gets one of its own beneath it, so it can be
-    /// cancelled alone, which its capabilities say.
+    /// `cancel` is the turn's token. The call receives a child token, so that it can be cancelled
+    /// alone; its capabilities declare this.
     pub fn announce(
         &self,
         id: &ToolCallId,
@@ -166,7 +165,7 @@ impl SessionHandle {
         self.announce_with(Session::announce, id, turn, patch, cancel)
     }
 
-    /// Posts a call whose arguments still stream; see [`Session::announce_streamed`].
+    /// Announces a call whose arguments still stream; see [`Session::announce_streamed`].
     pub fn announce_streamed(
         &self,
         id: &ToolCallId,
@@ -187,7 +186,7 @@ impl SessionHandle {
     ) -> Option<OpenCall> {
         let patch = patch.capabilities(CallCapabilities { cancel: true });
         let (token, kept) = (cancel.child_token(), Vec::new());
-        // The name as it is shown: a model may have made it up.
+        // The displayed name is used, because the model may have invented the name.
         let tool = self.update(|session, now| {
             if !post(session, id, turn, patch, now) {
                 return None;
@@ -210,19 +209,19 @@ impl SessionHandle {
         ))
     }
 
-    /// Notes the trace that a turn belongs to; see [`Session::trace_turn`].
+    /// Sets the trace context of a turn; see [`Session::set_turn_trace`].
     pub fn set_turn_trace(&self, turn: &TurnId, trace: TraceContext) {
         self.update(|session, _| session.set_turn_trace(turn, trace));
     }
 
-    /// Sums up the calls that have ended, and what was sent of them.
+    /// Returns sums over the ended calls and their updates.
     #[must_use]
     pub fn usage(&self) -> SessionUsage {
         self.lock().usage()
     }
 
-    /// Tells one open call alone to stop: draft v2's `tool_call/cancel`, or a button. It ends
-    /// soon as cancelled by the user, and its turn goes on. Returns whether it was open.
+    /// Cancels one open call alone: draft v2's `tool_call/cancel`, or a button. The call soon ends
+    /// as cancelled by the user, and its turn continues. Returns whether the call was open.
     ///
     /// (<https://agentclientprotocol.com/protocol/v2/tool-calls#cancelling>)
     pub fn cancel_call(&self, id: &ToolCallId) -> bool {
@@ -230,7 +229,7 @@ impl SessionHandle {
         cancel.map(|cancel| cancel.cancel()).is_some()
     }
 
-    /// Returns the document of a call, open or ended, as long as it is kept.
+    /// Returns the report of a call, open or ended, as long as it is kept.
     #[must_use]
     pub fn tool_call(&self, id: &ToolCallId) -> Option<ToolCallReport> {
         let session = self.lock();
@@ -238,8 +237,8 @@ impl SessionHandle {
         board.tool_call(id).or_else(|| board.history().get(id)).cloned()
     }
 
-    /// Sends a piece of a message, whose id the caller chooses: the same for all pieces of one message,
-    /// unique in the session.
+    /// Sends a chunk of a message. The caller chooses the message id: the same for all chunks of
+    /// one message, unique in the session.
     pub fn send_message_chunk(&self, chunk: MessageChunk) {
         self.update(|session, now| session.send_message_chunk(chunk, now));
     }
@@ -249,18 +248,18 @@ impl SessionHandle {
         self.update(|session, now| session.send_plan(plan, now));
     }
 
-    /// Sends another part of what a client may know of the session; see [`Session::send_state`].
+    /// Sends another part of the session's state; see [`Session::send_state`].
     pub fn send_state(&self, state: SessionState) {
         self.update(|session, now| session.send_state(state, now));
     }
 
-    /// Ends a turn: all its open calls, then its answer.
+    /// Ends a turn: all its open calls, then its response.
     pub fn end_turn(&self, turn: &TurnId, reason: CallEndReason) {
         self.update(|session, now| session.end_turn(turn, reason, now));
     }
 
-    /// Ends every open call, of every turn.
-    pub fn cancel_all_calls(&self, reason: CallEndReason) {
+    /// Ends every open call of every turn.
+    pub fn end_all_calls(&self, reason: CallEndReason) {
         self.update(|session, now| session.end_all_calls(reason, now));
     }
 
@@ -270,31 +269,34 @@ impl SessionHandle {
         self.lock().board().is_id_used(id)
     }
 
-    /// Has permission requests answered by `approver` before the client is asked: by a dialog of
-    /// your own, or by a service. It gets what a person would see, the document of the call with all
-    /// notes, and what was made of it: its tool, kind and effects ([`Request::effects`]), its whole
-    /// arguments ([`Request::subject`]), the files changed before that it may run
-    /// ([`Request::unseen`]).
+    /// Sets an approver that answers permission requests before the client is asked, such as your
+    /// own dialog or a service. The approver receives the same report as a person, with all notes,
+    /// and the request: its tool, kind and effects ([`PermissionRequest::effects`]), its whole
+    /// arguments ([`PermissionRequest::subject`]), and the changed files that it may run
+    /// ([`PermissionRequest::unreviewed_files`]).
     ///
-    /// It is asked once about each request, which neither a rule nor the policy decided, and nothing
-    /// waits for it but the call. On nothing, the client is asked; without a client, and so without
-    /// [`drive`](crate::drive), answer every request, or the call waits until its turn is cancelled. Its
-    /// answer is taken as the
-    /// client's would be, and what a rule or the policy denies by then stays denied, but it stands for
-    /// no person: what it allows can be remembered for the session and no longer, and files that are
-    /// changed by it, or named to it, are named to whoever is asked next about a command that may run
-    /// them. It is dropped when the call ends before; if it panics, the call is denied. It must not
-    /// keep this handle, which would keep the session for ever.
+    /// The approver is called once per request that neither a rule nor the policy decided, and only
+    /// the call waits for it. If it returns `None`, the client is asked. Without a client, and
+    /// therefore without [`drive_session`](crate::drive_session), answer every request; otherwise
+    /// the call waits until its turn is cancelled.
+    ///
+    /// The answer is accepted like one of the client, and denials by a rule or the policy take
+    /// precedence. It does not count as the answer of a person: it is remembered for the session at
+    /// most. Files that the approver changed or was shown are named in the next request about a
+    /// command that may run them.
+    ///
+    /// The approver's future is dropped if the call ends first. If it panics, the call is denied.
+    /// The approver must not store this handle, because that would keep the session alive forever.
     ///
     /// ```
-    /// # use acp_lifecycle::{Answer, Effect, SessionHandle};
+    /// # use acp_lifecycle::{PermissionAnswer, SessionHandle};
     /// # async fn ask_my_user(_: &str) -> bool { true }
     /// # fn set(session: &SessionHandle) {
     /// session.set_approver(|request, call| async move {
     ///     let question = format!("{}: {}?", call.title, request.subject().args());
     ///     match ask_my_user(&question).await {
-    ///         true => Some(Answer::allow_once()),
-    ///         false => Some(Answer::reject_once(Some("Not today.".to_owned()))),
+    ///         true => Some(PermissionAnswer::allow_once()),
+    ///         false => Some(PermissionAnswer::reject_once(Some("Not today.".to_owned()))),
     ///     }
     /// });
     /// # }
@@ -307,18 +309,18 @@ impl SessionHandle {
     {
         let approver: Arc<Approver> =
             Arc::new(move |request, call| Box::pin(approver(request, call)));
-        // It may use this handle when it is dropped: no lock is held then.
+        // Dropping the old approver may use this handle, so no lock is held.
         let replaced = lock(&self.shared.approver).replace(approver);
         drop(replaced);
     }
 
-    /// Returns a permission request that waits to be put to the client.
+    /// Returns a permission request that waits for its answer.
     #[must_use]
     pub fn permission_request(&self, id: PermissionId) -> Option<PermissionRequest> {
         self.lock().permission_request(id).cloned()
     }
 
-    /// Takes the client's answer to a permission request. Late and second answers do nothing.
+    /// Applies the client's answer to a permission request. Late and second answers are ignored.
     pub fn answer_permission(&self, id: PermissionId, answer: PermissionAnswer) {
         self.answer_permission_as(AnsweredBy::Client, id, answer);
     }
@@ -333,15 +335,16 @@ impl SessionHandle {
         resume_waiting_call(settled);
     }
 
-    /// Takes what the client said of a call that it rejected, if it said anything.
+    /// Passes on the user's explanation of a rejection, if there is one.
     pub fn explain_rejection(&self, id: PermissionId, reason: Option<&str>) {
         resume_waiting_call(self.update(|session, _| {
             self.take_pending_permission(id, session.explain_rejection(id, reason))
         }));
     }
 
-    /// Has the policy judge, and takes a step by its judgement. The policy may use this handle, so no
-    /// lock is held while it judges; where it was replaced meanwhile, the new one judges.
+    /// Asks the policy for its verdicts and applies a step with them. The policy may use this
+    /// handle, so no lock is held meanwhile. If the policy was replaced meanwhile, the new one
+    /// judges.
     fn judge_and_apply<T>(
         &self,
         case: impl Fn(&Session) -> Result<PolicyCheck, DenialReason>,
@@ -360,12 +363,12 @@ impl SessionHandle {
                 Err(not_taken) => step = not_taken,
             }
         }
-        // A policy that is replaced whenever it judges decides nothing.
+        // A policy that is replaced during each judgement decides nothing.
         self.update(|session, now| step(session, now, Err(DenialReason::PolicyPanicked)))
     }
 
-    /// Adds to the end of a request who waits for it. To be called in the step that ends it: to others,
-    /// a request that is gone was withdrawn.
+    /// Removes the task that waits for a settled request. Must be called in the step that settles
+    /// the request: other steps treat a missing request as withdrawn.
     fn take_pending_permission(
         &self,
         id: PermissionId,
@@ -374,7 +377,7 @@ impl SessionHandle {
         Some((outcome?, lock(&self.shared.pending_permissions).remove(&id)?))
     }
 
-    /// Waits until a permission request is withdrawn, so that the client can be told.
+    /// Waits until a permission request is withdrawn, so that the client can be notified.
     pub async fn wait_withdrawn(&self, id: PermissionId) {
         let token = lock(&self.shared.pending_permissions)
             .get(&id)
@@ -384,8 +387,8 @@ impl SessionHandle {
         }
     }
 
-    /// Stops what still runs for calls that have ended, and lets go of those who wait for requests that
-    /// were withdrawn.
+    /// Cancels the tasks of calls that have ended, and releases the tasks that wait for withdrawn
+    /// requests.
     fn release_ended_calls(&self) {
         let (mut calls, mut requests): (Vec<_>, Vec<_>) = {
             let session = self.lock();
@@ -398,22 +401,23 @@ impl SessionHandle {
             let calls = lock(&self.shared.calls).extract_if(has_ended).collect();
             (calls, lock(&self.shared.pending_permissions).extract_if(is_gone).collect())
         };
-        // What is kept, and who is woken, may use this handle: no lock is held any more.
+        // No lock is held here, because dropped values and woken tasks may use this handle.
         calls.sort_unstable_by_key(|(_, open)| open.number);
         for (_, OpenCallResources { cancel, kept_until_end: kept, .. }) in calls {
             cancel.cancel();
-            // Whatever becomes of one, the others are dropped, and the waiting are let go.
+            // A panic of one drop does not keep the others from being dropped, nor tasks from being
+            // released.
             for kept in kept {
                 let _panicked = catch_panic(|| drop(kept)).is_none();
             }
         }
-        // The client is told in the order in which it was asked.
+        // The client is notified in the order of the requests.
         requests.sort_unstable_by_key(|(id, _)| *id);
         drop(requests);
     }
 
-    /// Waits while the client takes nothing. Who produces what is sent waits for this now and
-    /// then, so that nothing piles up for a client that does not read.
+    /// Waits while the client reads nothing. Producers of updates should call it regularly, so that
+    /// updates do not accumulate for a client that does not read.
     pub async fn wait_writable(&self) {
         let mut stalled = self.shared.stalled.subscribe();
         // The sender lives as long as this handle, so the wait cannot fail.
@@ -424,12 +428,12 @@ impl SessionHandle {
         self.shared.stalled.send_if_modified(|was| std::mem::replace(was, stalled) != stalled);
     }
 
-    /// Waits until something changed. For the driver.
+    /// Waits for the next change of the session. For the driver.
     pub(crate) async fn wait_changed(&self) {
         self.shared.change_notify.notified().await;
     }
 
-    /// Takes the next item that is due, and tells when the one after it is.
+    /// Returns the next item that is due, and the deadline of the one after it.
     pub(crate) fn poll(&self) -> (Option<OutboxItem>, Option<std::time::Instant>) {
         let now = self.now();
         let mut session = self.lock();
@@ -453,8 +457,8 @@ impl SessionHandle {
     }
 }
 
-/// A panic while a lock was held can come only from foreign code in [`SessionHandle::with`]; the state
-/// is whole without it.
+/// Locks a mutex. Only foreign code in [`SessionHandle::update`] can panic while the lock is held,
+/// and the state is consistent without that code.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

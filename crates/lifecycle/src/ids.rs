@@ -1,30 +1,29 @@
-//! The names of what a session asks its client, and of what it answers. No two kinds can be taken for
-//! one another.
+//! The ids of a session's requests and responses. The types keep the kinds apart.
 
 use std::fmt;
 
-/// A permission request of a session: only the session makes one, and never the same twice.
+/// The id of a permission request. Only the session creates one, and each is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermissionId(pub(crate) u64);
 
-/// A request to the client that is about no permission, by a number of whoever sends it.
+/// The id of any other request to the client, chosen by the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientRequestId(u64);
+pub struct AgentRequestId(u64);
 
-/// The response to a request of the client that is no prompt, by a number of whoever answers it.
+/// The id of a response to a client request other than a prompt, chosen by the responder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResponseId(u64);
+pub struct AgentResponseId(u64);
 
-impl ClientRequestId {
-    /// Makes the name of a request; the caller gives no two of a session the same number.
+impl AgentRequestId {
+    /// Creates the id of a request. Numbers must be unique in a session.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number)
     }
 }
 
-impl ResponseId {
-    /// Makes the name of a response; the caller gives no two of a session the same number.
+impl AgentResponseId {
+    /// Creates the id of a response. Numbers must be unique in a session.
     #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number)

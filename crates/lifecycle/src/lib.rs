@@ -1,26 +1,25 @@
-//! The life of an ACP tool call: announced, permitted, running, ended exactly once.
+//! The lifecycle of an ACP tool call: announced, permitted, running, ended exactly once.
 //!
-//! This crate is *only* the state machine of that life, sans-IO: the [`Board`] knows which steps
-//! are legal and makes the patches, the [`Outbox`] orders everything a session sends, [`Rules`]
-//! and a [`Policy`] decide what may run, and a [`Grant`] is the only key to what was [`Pinned`].
-//! [`Session`] is all of it for one session. Time comes in as an argument. It knows nothing of
-//! files, processes, JSON-RPC or models; for tools, use `acp-tools`.
+//! This crate is *only* the sans-IO state machine of that lifecycle. The [`CallBoard`] checks which
+//! steps are legal and creates the patches, the [`Outbox`] orders everything a session sends,
+//! [`Rules`] and a [`Policy`] decide what may run, and only a [`Grant`] releases a [`Pinned`] plan.
+//! A [`Session`] combines them. The time is passed as an argument. For tools, use `acp-tools`.
 //!
-//! With the feature `tokio` (on by default) there are async handles and a driver: see
-//! [`SessionHandle`] and [`perform()`].
+//! The feature `tokio` (on by default) adds async handles and a driver: see [`SessionHandle`] and
+//! [`execute_call()`].
 //!
 //! ```
-//! use acp_lifecycle::{End, Item, Moment, Session};
+//! use acp_lifecycle::{CallEnd, OutboxItem, Session, Timestamp};
 //! use acp_types::{ToolCallPatch, ToolKind};
 //! # use std::time::{Instant, SystemTime};
 //!
-//! let now = Moment { at: Instant::now(), wall: SystemTime::now() };
+//! let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::now() };
 //! let mut session = Session::new("/project");
 //! session.announce(&"c".into(), &"turn1".into(), ToolCallPatch::announce("x", "Do x", ToolKind::Other), now);
 //! session.start(&"c".into(), now);
-//! session.finish(&"c".into(), End::completed(), now);
+//! session.finish(&"c".into(), CallEnd::completed(), now);
 //! let mut sent = 0;
-//! while let Some(Item::ToolCall(..)) = session.poll(now.at) {
+//! while let Some(OutboxItem::ToolCall(..)) = session.poll(now.monotonic) {
 //!     sent += 1;
 //! }
 //! assert_eq!(sent, 3);
@@ -60,7 +59,7 @@ pub use board::{BoardCounters, CallBoard, CallEnd, Timestamp};
 pub use call_history::CallHistory;
 pub use config::SessionConfig;
 pub use effects::{Effect, Effects};
-pub use ids::{ClientRequestId, PermissionId, ResponseId};
+pub use ids::{AgentRequestId, AgentResponseId, PermissionId};
 pub use outbox::{Outbox, OutboxItem};
 pub use partial_arguments::PartialArguments;
 pub use permission::{
@@ -80,7 +79,7 @@ pub use title::Titles;
 pub use title::TitlesError;
 pub use usage::{SessionUsage, ToolUsage, UpdateCounts};
 
-/// The token that cancels turns and calls; tokio-util's own type.
+/// The token that cancels turns and calls, from tokio-util.
 #[cfg(feature = "tokio")]
 pub use tokio_util::sync::CancellationToken;
 

@@ -1,6 +1,4 @@
-//! What is held back of messages, because a secret may begin with it.
-//!
-//! It knows nothing of what else is sent; the session says when something comes behind a message.
+//! Redaction of streamed messages: holds back text that may be the beginning of a secret.
 
 use std::collections::VecDeque;
 
@@ -9,7 +7,7 @@ use acp_types::{MessageChunk, Role};
 use crate::limits::MAX_REMEMBERED_MESSAGE_ENDS;
 use crate::sanitize::{Secrets, StreamRedactor};
 
-/// The newest messages. The one that is being said is the last.
+/// The most recent messages, the current one last.
 #[derive(Debug, Default)]
 pub(crate) struct MessageStreams(VecDeque<MessageStream>);
 
@@ -21,8 +19,8 @@ struct MessageStream {
 }
 
 impl MessageStreams {
-    /// Returns the end of the message before, if this piece belongs to another, and what can be
-    /// shown of the piece.
+    /// Returns the held-back text of the previous message, if this piece belongs to another one,
+    /// and the text of the piece that can be shown.
     pub(crate) fn push(
         &mut self,
         piece: &MessageChunk,
@@ -46,7 +44,7 @@ impl MessageStreams {
         (before, lossy_text(&shown.unwrap_or_default()))
     }
 
-    /// Returns what is held back of the newest message, because something else comes behind it.
+    /// Returns the held-back text of the current message, because another item follows it.
     pub(crate) fn flush(&mut self) -> Option<MessageChunk> {
         let MessageStream { role, message, text: held } = self.0.back_mut()?;
         let text = lossy_text(&held.flush());
@@ -54,7 +52,7 @@ impl MessageStreams {
     }
 }
 
-/// Secrets are texts, so what lies between them is text too.
+/// Converts bytes to text. Secrets are valid UTF-8, so the text between them is too.
 fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,7 +1,7 @@
-//! The whole life of a call around any `async fn(name, args)`, which knows nothing of it.
+//! A middleware that runs the whole lifecycle of a call around any `async fn(name, args)`.
 //!
-//! It is [`perform()`] with an [`Executor`] made of a closure: what the agent does for its own
-//! tools and what this does for yours is the same code.
+//! It calls [`execute_call()`] with a [`CallExecutor`] that wraps a closure. The agent runs its own
+//! tools with the same code.
 
 use std::fmt;
 use std::fmt::Display;
@@ -34,11 +34,11 @@ use crate::permission::{Grant, PermissionSubject, Pinned};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
-/// Lives the lives of calls whose tools somebody else runs.
+/// Runs calls of tools that another agent loop provides.
 ///
 /// ```
 /// # #![allow(clippy::disallowed_methods)]
-/// use acp_lifecycle::{CancellationToken, Middleware, Session, SessionHandle};
+/// use acp_lifecycle::{CancellationToken, Session, SessionHandle, ToolMiddleware};
 /// use serde_json::{Value, json};
 ///
 /// async fn my_tools(name: &str, args: Value) -> Result<String, std::io::Error> {
@@ -46,17 +46,18 @@ use crate::title;
 /// }
 ///
 /// async fn on_tool_call(session: SessionHandle, cancel: CancellationToken) {
-///     let tools = Middleware::new(session).titles(|name, args| format!("{name} {args}"));
+///     let tools = ToolMiddleware::new(session).titles(|name, args| format!("{name} {args}"));
 ///     let args = json!({ "city": "Bern" });
 ///     match tools.call(&"turn1".into(), "id1", "get_weather", args, &cancel, my_tools).await {
 ///         Ok(text) => println!("to the model: {text}"),
-///         Err(ended) => println!("to the model: {} It is over: {}", ended.text, ended.ends_turn),
+///         Err(ended) => println!("to the model: {} End the turn: {}", ended.text, ended.ends_turn),
 ///     }
 /// }
 /// ```
 ///
-/// Left alone, under the policy of a new session, it asks the client about every call: nothing is
-/// known of what a foreign tool does, so nothing is allowed and nothing can be remembered. Say more with [`Middleware::effects`].
+/// By default, and under the policy of a new session, the client is asked about every call. The
+/// effects of a foreign tool are unknown, so nothing is allowed and no answer is remembered.
+/// Declare them with [`ToolMiddleware::effects`].
 pub struct ToolMiddleware {
     session: SessionHandle,
     titles: CallFn<String>,
@@ -67,17 +68,17 @@ pub struct ToolMiddleware {
     timeout: Option<Duration>,
 }
 
-/// What is shown of a call before it is permitted.
+/// Returns the changes that are shown before a call is permitted.
 type PreviewFn = CallFn<BoxFuture<'static, Result<ToolCallPatch, String>>>;
 
-/// What is said about a call by its tool's name and its arguments.
+/// A callback that describes a call by its tool's name and its arguments.
 type CallFn<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
 
-/// What is said about a tool by its name.
+/// A callback that describes a tool by its name.
 type ToolFn<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
 
 impl ToolMiddleware {
-    /// Makes a middleware whose calls are those of a session.
+    /// Creates a middleware for the calls of a session.
     #[must_use]
     pub fn new(session: SessionHandle) -> Self {
         Self {
@@ -91,9 +92,9 @@ impl ToolMiddleware {
         }
     }
 
-    /// Says what a call is called; its tool's name and its arguments otherwise, as
-    /// [`title::of_call`] writes them. What would hide or reorder text is
-    /// shown. Show what is approved: many clients show nothing but the title.
+    /// Sets the titles of calls. The default, [`title::default_title`], shows the tool's name and
+    /// its arguments. Characters that hide or reorder text are escaped. The title should show
+    /// everything that the user approves, because many clients show only the title.
     #[must_use]
     pub fn titles(
         mut self,
@@ -103,14 +104,18 @@ impl ToolMiddleware {
         self
     }
 
-    /// Says what a call would do to the world, which rules and the session's policy judge;
-    /// [`Effect::Unknown`] otherwise, which the default policy asks about.
+    /// Sets the effects of calls on the world, which rules and the session's policy judge. The
+    /// default is [`Effect::Unknown`], which the default policy asks about.
     ///
-    /// Nothing but this decides whether somebody is asked. So say `Unknown` for every name and
-    /// every argument that you do not know, [`Effects::none`] only for what does nothing, which files
-    /// are in no folder of the session's by [`Effects::with_outside`], and what is to be asked about
-    /// each time by [`Effects::guarded`]. It is asked several times about a call: where it says
-    /// something else right before the tool runs, the call is permitted anew.
+    /// Only this callback decides whether the user is asked:
+    ///
+    /// - Return `Unknown` for every name and every argument that you do not know.
+    /// - Return [`Effects::empty`] only for a call without effects.
+    /// - Mark files outside of the session's folders with [`Effects::with_outside_paths`].
+    /// - Mark effects that need a permission request each time with [`Effects::always_ask`].
+    ///
+    /// The callback runs several times per call. If it returns something else right before the tool
+    /// runs, permission is requested again.
     #[must_use]
     pub fn effects(
         mut self,
@@ -120,14 +125,15 @@ impl ToolMiddleware {
         self
     }
 
-    /// Shows what a call would do before the question about it: the change of a file, as
-    /// [`Content::Change`], its locations, a better title. An error ends the call, and the model
-    /// reads it.
+    /// Sets the previews of calls, which are shown before the permission request: the change of a
+    /// file as [`Content::Change`], locations, a better title. An error ends the call, and the
+    /// model reads it.
     ///
-    /// It must change nothing, and read no file but those that the call's [effects](Self::effects)
-    /// name: reading these is judged first, as guarded, sensitive or outside as the call is. Where the
-    /// effects are unknown, so is what it reads, and the call is asked about twice. It is asked again
-    /// right before the tool runs: where it shows something else by then, the call is permitted anew.
+    /// A preview must change nothing, and may read only files that the call's
+    /// [effects](Self::effects) name. These reads are judged first, with the same marks as the
+    /// call. If the effects are unknown, so are the reads, and the user is asked twice. The preview
+    /// runs again right before the tool. If it then shows something else, permission is requested
+    /// again.
     #[must_use]
     pub fn previews<R>(
         mut self,
@@ -140,8 +146,8 @@ impl ToolMiddleware {
         self
     }
 
-    /// Declares kinds of tools; of the others, the annotations, then the whole words of the name
-    /// tell ([`kind::infer`]).
+    /// Declares the kinds of tools. For other tools, the kind is inferred from the annotations,
+    /// then from the words of the name ([`tool_kind::infer_kind`]).
     #[must_use]
     pub fn kinds(
         mut self,
@@ -151,7 +157,7 @@ impl ToolMiddleware {
         self
     }
 
-    /// Tells what MCP servers hint of their tools.
+    /// Sets the annotations that MCP servers declare for their tools.
     #[must_use]
     pub fn annotations(
         mut self,
@@ -161,25 +167,27 @@ impl ToolMiddleware {
         self
     }
 
-    /// Ends a call that ran longer than this, or whose [preview](Self::previews) did. Waiting for
-    /// permission does not count. There is no limit otherwise.
+    /// Limits the time that a call, or its [preview](Self::previews), may run. Waiting for
+    /// permission does not count. The default is no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Announces a call, has it permitted, runs it, and ends it, whatever happens.
+    /// Announces a call, requests its permission, runs it, and always ends it.
     ///
-    /// `id` is the model's own id of the call; what the client is told is unique in the session.
-    /// `cancel` is the turn's token. A call that is cancelled or takes too long is dropped where
-    /// it awaits, as async Rust does; one that panics ends as failed. The tool gets `args` as they
-    /// were permitted; by [`progress`] or [`CallHandle::current`] it can tell more while it runs.
+    /// `id` is the model's id of the call; the id that is sent to the client is unique in the
+    /// session. `cancel` is the turn's token. A call that is cancelled or times out is dropped at
+    /// its next await point. A call that panics ends as failed. The tool receives `args` as they
+    /// were permitted. It can report more with [`report_progress`] or [`CallHandle::current`] while
+    /// it runs.
     ///
     /// # Errors
     ///
-    /// [`Ended`] if it did not complete: failed, rejected, cancelled, too late. `text` is what the
-    /// model is to be told (the tool's own error, for one), `ends_turn` whether to stop there.
+    /// [`CallOutcome`] if the call did not complete: it failed, timed out, or was rejected or
+    /// cancelled. `text` is the message for the model, such as the tool's own error. `ends_turn`
+    /// says whether the turn is over.
     pub async fn call<'a, T, E, F, R>(
         &self,
         turn: &TurnId,
@@ -202,12 +210,12 @@ impl ToolMiddleware {
         self.run(open, name, args, tool).await
     }
 
-    /// Announces the calls of one reply, then runs them: side by side, unless one has to wait for
-    /// another ([`Schedule`]), as their [effects](Self::effects) tell. Returns the results in the
-    /// order of the calls.
+    /// Announces the calls of one reply, then runs them concurrently, except where their
+    /// [effects](Self::effects) require an order ([`Schedule`]). Returns the results in the order
+    /// of the calls.
     ///
-    /// Where one says that the turn is over, those that run are cancelled and the others do not
-    /// begin. Otherwise each is what [`Middleware::call`] makes of it.
+    /// If one call ends the turn, the running calls are cancelled and the others do not start.
+    /// Otherwise each call behaves like [`ToolMiddleware::call`].
     pub async fn call_batch<'a, T, E, F, R>(
         &self,
         turn: &TurnId,
@@ -259,7 +267,7 @@ impl ToolMiddleware {
         results
     }
 
-    /// Finds what a call touches; if its effects closure panics, that is unknown.
+    /// Returns the footprint of a call, which is unknown if the effects callback panics.
     fn footprint(&self, call: &BatchCall<'_>) -> Footprint {
         let effects = catch_panic(|| (self.effects)(call.name, &call.args));
         effects.map_or(Footprint::Unknown, |effects| Footprint::from_effects(call.name, &effects))
@@ -274,7 +282,7 @@ impl ToolMiddleware {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let id = self.unique_call_id(turn, id);
-        // What says nothing, because it panics, says what is said by default.
+        // A callback that panics is replaced by its default.
         let title = catch_panic(|| (self.titles)(name, args));
         let title = title.unwrap_or_else(|| title::default_title(name, args));
         let kind = catch_panic(|| (self.kinds)(name)).flatten();
@@ -284,7 +292,7 @@ impl ToolMiddleware {
         self.session.announce(&id, turn, patch, cancel)
     }
 
-    /// Has an announced call permitted, runs it, and ends it.
+    /// Requests permission for an announced call, runs it, and ends it.
     async fn run<'a, T, E>(
         &self,
         open: OpenCall,
@@ -309,8 +317,8 @@ impl ToolMiddleware {
         result.ok_or(ended)
     }
 
-    /// Looks at what a call would do, which is shown by nothing where nobody says how. The text is
-    /// another one wherever anything of it is.
+    /// Previews a call; without a preview callback, the patch is empty. The returned text
+    /// identifies the preview: it changes whenever the effects or the patch change.
     async fn preview_call(
         &self,
         name: &str,
@@ -321,7 +329,7 @@ impl ToolMiddleware {
             Some(previews) => tokio::select! {
                 shown = previews(name, args) => shown,
                 () = wait_timeout(self.timeout) => {
-                    let text = "What it works on could not be looked at in time. It did not run.";
+                    let text = "The preview timed out. The call did not run.";
                     let failure = CallFailure::recoverable("timeout", text);
                     return Err(CallFailure { reason: CallEndReason::Timeout, ..failure });
                 }
@@ -335,7 +343,7 @@ impl ToolMiddleware {
         Ok((effects, shown, text))
     }
 
-    /// Makes an id that is new in the session, and after a restart too.
+    /// Creates an id that is unique in the session, even after a restart.
     fn unique_call_id(&self, turn: &TurnId, model_id: &str) -> ToolCallId {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let fresh = || {
@@ -347,7 +355,7 @@ impl ToolMiddleware {
     }
 }
 
-/// One call of a reply that makes several: see [`Middleware::batch`].
+/// One call of a reply with several calls: see [`ToolMiddleware::call_batch`].
 #[derive(Debug, Clone)]
 pub struct BatchCall<'a> {
     id: &'a str,
@@ -356,7 +364,7 @@ pub struct BatchCall<'a> {
 }
 
 impl<'a> BatchCall<'a> {
-    /// Makes a call of a tool by the model's own id of the call.
+    /// Creates a call of a tool; `id` is the model's id of the call.
     #[must_use]
     pub fn new(id: &'a str, name: &'a str, args: Value) -> Self {
         Self { id, name, args }
@@ -372,12 +380,12 @@ impl fmt::Debug for ToolMiddleware {
     }
 }
 
-/// Reports how far the call is that this task runs: `progress(3.0, 10.0, "compiling")`, or with
-/// `None` where the total is unknown. Outside of a call, nothing happens.
+/// Reports the progress of the call that this task runs: `report_progress(3.0, 10.0, "compiling")`,
+/// with `None` if the total is unknown. Outside of a call, nothing happens.
 ///
-/// See [`CallHandle::current`] for what counts as the same task. It may be called as often as you
-/// like: a client gets an update every 50 ms at most, with the newest progress. The final update has
-/// none, so the last progress before it may never be sent.
+/// [`CallHandle::current`] defines which tasks belong to a call. The function may be called at any
+/// rate: a client receives at most one update per 50 ms, with the newest progress. The final update
+/// contains no progress, so the last progress before it may not be sent.
 pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
         let message = (!message.is_empty()).then(|| visible(message));
@@ -385,20 +393,19 @@ pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &st
     }
 }
 
-/// A tool with its name. It is boxed because a future that holds a closure over `&'a str` is not
-/// known to be `Send` in a spawned task (<https://github.com/rust-lang/rust/issues/110338>).
+/// A tool with its name. It is boxed because the compiler cannot prove that a future with a closure
+/// over `&'a str` is `Send` in a spawned task (<https://github.com/rust-lang/rust/issues/110338>).
 type BoxTool<'a, T, E> = Box<dyn FnOnce(Value) -> BoxFuture<'a, Result<T, E>> + Send + 'a>;
 
-/// One call of a foreign tool.
 struct ForeignTool<'a, 'm, T, E> {
     middleware: &'m ToolMiddleware,
     name: &'a str,
     args: Value,
-    /// None once it runs.
+    /// `None` once it runs.
     tool: Option<BoxTool<'a, T, E>>,
-    /// What the preview found last.
+    /// The text of the last preview.
     last_preview: String,
-    /// What the tool gives, for whoever made the call.
+    /// The tool's result, for the caller.
     result: &'m mut Option<T>,
 }
 
@@ -419,12 +426,12 @@ where
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
         let (effects, mut patch, look) =
             self.middleware.preview_call(self.name, &self.args).await?;
-        // Whatever is found anew is asked about anew.
+        // A change of the preview requires another permission.
         let subject =
             PermissionSubject::for_call(self.name, &self.args, "".as_ref(), look.as_bytes());
         let pinned = Pinned::new(self.args.clone(), subject);
         self.last_preview = look;
-        // What an earlier preview showed may not hold any more.
+        // The content of an earlier preview may be outdated.
         if let ContentPatch::Append(shown) = patch.content {
             patch.content = ContentPatch::Set(shown);
         }
@@ -447,7 +454,7 @@ where
             look = self.middleware.preview_call(self.name, &self.args) => look?,
         };
         if look != self.last_preview {
-            let text = "What it works on was changed each time before it ran. Nothing was done.";
+            let text = "The preview changed each time before the call ran. Nothing was done.";
             return Err(CallFailure {
                 is_outdated: true,
                 ..CallFailure::recoverable("outdated", text)
@@ -468,7 +475,7 @@ where
             )
         })?;
         let config = self.middleware.session.config();
-        // An item that is larger than the call's room would not be shown at all.
+        // An item that exceeds the call's limit would not be shown at all.
         let success =
             success_from_value(&value, config.result_text_bytes.min(config.content_bytes / 2));
         *self.result = Some(value);
@@ -476,7 +483,6 @@ where
     }
 }
 
-/// Waits for a timeout, if there is one.
 async fn wait_timeout(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
@@ -484,9 +490,9 @@ async fn wait_timeout(timeout: Option<Duration>) {
     }
 }
 
-/// Shows a result: as text of so many bytes, and as raw output of its own shape.
+/// Returns a result as text of at most `text_bytes` bytes, and as raw output in its own shape.
 fn success_from_value(value: &impl Serialize, text_bytes: usize) -> CallSuccess {
-    // A value that cannot be JSON is not shown; who made the call has it.
+    // A value that cannot be serialised is not shown, but the caller receives it.
     let raw = serde_json::to_value(value).unwrap_or_default();
     let text = match &raw {
         Value::Null => String::new(),
@@ -533,7 +539,7 @@ fn timeout_failure(timeout: Duration) -> CallFailure {
     CallFailure { reason: CallEndReason::Timeout, ..CallFailure::recoverable("timeout", text) }
 }
 
-/// The end of a call that nobody was told of, because its turn was answered.
+/// Returns the outcome of a call that was never announced, because its turn was over.
 fn turn_over_outcome() -> CallOutcome {
     let text = "The turn is over. It did not run.";
     CallOutcome {

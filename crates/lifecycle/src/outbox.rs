@@ -1,8 +1,8 @@
-//! The outbox: the one queue that orders everything a session sends.
+//! The outbox: one queue that orders everything a session sends.
 //!
-//! Between fences, what is offered to one lane (a call, a terminal, a message) is joined while
-//! it waits, and lanes do not wait for each other. Before a fence, everything offered earlier
-//! goes first. It reads no clock and sends nothing; a driver polls it by its session.
+//! Between fences, items of one lane (a call, a terminal, a message) are merged while they wait,
+//! and lanes do not wait for each other. A fence is sent after everything that was offered earlier.
+//! A driver polls the outbox through its session.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use acp_types::{
 };
 use foldhash::HashMap;
 
-use crate::ids::{ClientRequestId, PermissionId, ResponseId};
+use crate::ids::{AgentRequestId, AgentResponseId, PermissionId};
 use crate::limits::{DEFAULT_UPDATE_INTERVAL, MAX_FIRST_REPORT_WAIT, MAX_MESSAGE_CHUNK_BYTES};
 
-/// One thing to send.
+/// An item to send.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum OutboxItem {
@@ -24,26 +24,26 @@ pub enum OutboxItem {
     ToolCall(ToolCallId, ToolCallPatch),
     /// A change of a terminal.
     Terminal(TerminalId, TerminalPatch),
-    /// A piece of a message.
+    /// A chunk of a message.
     Chunk(MessageChunk),
     /// The whole plan.
     Plan(Plan),
-    /// Another part of what a client may know of the session: commands, mode, options, usage, title.
+    /// Another part of the session's state: commands, mode, options, usage, title.
     State(SessionState),
-    /// A permission request: see [`Session::request`](crate::Session::request).
+    /// A permission request: see
+    /// [`Session::permission_request`](crate::Session::permission_request).
     PermissionRequest(PermissionId),
-    /// The question why that request was rejected.
+    /// A request for the reason of a rejection.
     RejectionReasonRequest(PermissionId),
-    /// Another request to the client, which whoever sends it named.
-    ClientRequest(ClientRequestId),
-    /// The answer of a turn.
+    /// Another request to the client; the sender chooses its id.
+    AgentRequest(AgentRequestId),
+    /// The response to a prompt, which ends its turn.
     PromptResponse(TurnId),
-    /// The response to another request of the client, which whoever answers it named.
-    ClientResponse(ResponseId),
+    /// The response to another request of the client; the responder chooses its id.
+    AgentResponse(AgentResponseId),
 }
 
-/// What has been offered and not yet handed over. Only its [`Session`](crate::Session) offers to it
-/// and takes from it.
+/// The items that wait to be sent. Only the [`Session`](crate::Session) adds and removes items.
 #[derive(Debug)]
 pub struct Outbox {
     queue: VecDeque<QueueEntry>,
@@ -65,17 +65,17 @@ impl Default for Outbox {
     }
 }
 
-/// What went in, what came out.
+/// Counters of items.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxCounters {
-    /// Items offered.
+    /// Items that were offered.
     pub enqueued: u64,
-    /// Items joined to one that was waiting.
+    /// Items that were merged into a waiting one.
     pub merged: u64,
-    /// Items handed over.
+    /// Items that were handed over.
     pub handed_over: u64,
-    /// Items handed over that could not be sent.
+    /// Items that were handed over and could not be sent.
     pub undelivered: u64,
 }
 
@@ -85,9 +85,9 @@ struct QueueEntry {
     lane: Lane,
     segment: CallSegment,
     is_fence: bool,
-    /// The first report of a call.
+    /// Whether it is the first report of a call.
     is_first_report: bool,
-    /// A first report that waits for its call's title.
+    /// Whether it is a first report that waits for the title of its call.
     is_held: bool,
     due: Instant,
 }
@@ -99,13 +99,12 @@ enum Lane {
     Chunk,
     Plan,
     State(std::mem::Discriminant<SessionState>),
-    /// Each compaction has an end of its own.
+    /// The id of a compaction; each compaction is a separate lane.
     Compaction(String),
     NeverMerged,
 }
 
-/// The parts of a call's life that are never joined with one another, so that no status that a
-/// client must see is skipped.
+/// The segments of a call. They are never merged with each other, so that no status is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallSegment {
     Pending,
@@ -114,14 +113,14 @@ enum CallSegment {
 }
 
 impl Outbox {
-    /// Sets the least time between two streamed updates of one card.
+    /// Sets the minimum interval between two streamed updates of one call.
     pub(crate) fn set_update_interval(&mut self, interval: Duration) {
         self.update_interval = interval;
     }
 
-    /// Takes an item into the queue, or joins it to the one of its lane that waits.
+    /// Appends an item to the queue, or merges it into the waiting item of its lane.
     ///
-    /// `is_first` says that it is the first report of a call, which is a fence, unless it is held.
+    /// `is_first` classifies a call's report. A first report is a fence, unless it is held.
     pub(crate) fn enqueue(&mut self, item: OutboxItem, is_first: FirstReportTiming, now: Instant) {
         self.counters.enqueued += 1;
         let lane = item_lane(&item);
@@ -152,7 +151,7 @@ impl Outbox {
         });
     }
 
-    /// Makes a first report that is held due at `at`, if that is earlier.
+    /// Moves the deadline of a held first report to `at`, if that is earlier.
     pub(crate) fn advance_held_report(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
         let is_of_call =
             |item: &OutboxItem| matches!(item, OutboxItem::ToolCall(id, _) if id == call);
@@ -163,9 +162,8 @@ impl Outbox {
         self.release_held_reports(now);
     }
 
-    /// Makes each held report that is due a fence where it stands, and puts the reports that are
-    /// still held behind everything: they are reported later than this one, although they began
-    /// earlier.
+    /// Turns each held report that is due into a fence at its position. Reports that are still held
+    /// move to the end of the queue: they are reported later, although their calls began earlier.
     fn release_held_reports(&mut self, now: Instant) {
         let is_due = |entry: &QueueEntry| entry.is_held && entry.due <= now;
         while let Some(at) = self.queue.iter().position(is_due) {
@@ -173,7 +171,7 @@ impl Outbox {
             let behind_fences = behind_fences.map_or(0, |at| at + 1);
             let Some(entry) = self.queue.get_mut(at) else { return };
             entry.is_held = false;
-            // What goes before a fence already goes at once.
+            // An item before an existing fence is sent at once anyway.
             if at >= behind_fences {
                 entry.is_fence = true;
                 self.fence_count += 1;
@@ -218,15 +216,15 @@ impl Outbox {
         }
     }
 
-    /// Lets everything that waits go at once: the end of a turn, or of the connection.
+    /// Makes every waiting item due: at the end of a turn or of the connection.
     pub(crate) fn flush(&mut self, now: Instant) {
         for entry in &mut self.queue {
             entry.due = entry.due.min(now);
         }
     }
 
-    /// Takes a permission request back that has not been handed over, or the question why it was
-    /// rejected.
+    /// Removes a permission request, or the question why it was rejected, unless it was handed
+    /// over.
     pub(crate) fn withdraw_permission(&mut self, request: PermissionId) {
         self.remove_fences(&[
             OutboxItem::PermissionRequest(request),
@@ -234,12 +232,12 @@ impl Outbox {
         ]);
     }
 
-    /// Takes a request back that is about no permission and has not been handed over.
-    pub(crate) fn withdraw_request(&mut self, request: ClientRequestId) {
-        self.remove_fences(&[OutboxItem::ClientRequest(request)]);
+    /// Removes another request to the client, unless it was handed over.
+    pub(crate) fn withdraw_request(&mut self, request: AgentRequestId) {
+        self.remove_fences(&[OutboxItem::AgentRequest(request)]);
     }
 
-    /// Takes back what is a fence.
+    /// Removes items that are fences.
     fn remove_fences(&mut self, items: &[OutboxItem]) {
         let before = self.queue.len();
         self.queue.retain(|entry| !items.contains(&entry.item));
@@ -251,7 +249,7 @@ impl Outbox {
         self.counters.undelivered += 1;
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether no item waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
@@ -263,13 +261,13 @@ impl Outbox {
         self.queue.len()
     }
 
-    /// Returns what went in and what came out.
+    /// Returns the counters of items.
     #[must_use]
     pub fn counters(&self) -> OutboxCounters {
         self.counters
     }
 
-    /// Returns when the next update of a card may go, behind what was sent and what waits of it.
+    /// Returns the earliest time for the next update of a lane, after its sent and waiting updates.
     fn next_due(&self, of: &Lane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
@@ -278,7 +276,7 @@ impl Outbox {
         last.max().map_or(now, |last| now.max(last + self.update_interval))
     }
 
-    /// Finds the segment of an item, and whether all that was offered before must go first.
+    /// Returns the segment of an item, and whether it is a fence.
     fn segment_and_fence(
         &self,
         item: &OutboxItem,
@@ -298,21 +296,22 @@ impl Outbox {
             },
             OutboxItem::PermissionRequest(_)
             | OutboxItem::RejectionReasonRequest(_)
-            | OutboxItem::ClientRequest(_)
+            | OutboxItem::AgentRequest(_)
             | OutboxItem::PromptResponse(_)
-            | OutboxItem::ClientResponse(_) => (CallSegment::Final, true),
+            | OutboxItem::AgentResponse(_) => (CallSegment::Final, true),
             _ => (CallSegment::Running, false),
         }
     }
 
-    /// A change without a status belongs to whatever segment of its call waits last.
+    /// Returns the segment of the lane's last waiting item, to which a change without a status
+    /// belongs.
     fn waiting_segment(&self, lane: &Lane) -> CallSegment {
         let last = self.queue.iter().rev().find(|entry| entry.lane == *lane);
         last.map_or(CallSegment::Running, |entry| entry.segment)
     }
 
-    /// Takes what waits for a call without a status of its own into the call's end, which goes
-    /// behind everything anyway: no status is skipped, and one message less is sent.
+    /// Merges a waiting change without a status into the end of its call. The end is sent after it
+    /// anyway, so no status is skipped and one message is saved.
     fn merge_into_end(
         &mut self,
         item: OutboxItem,
@@ -324,7 +323,7 @@ impl Outbox {
             OutboxItem::ToolCall(_, patch) => patch.status.is_none(),
             _ => false,
         };
-        // Only the very last change may go behind, and past no fence.
+        // Only the lane's last change may move back, and it must not pass a fence.
         let at = match segment {
             CallSegment::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
             _ => None,
@@ -340,8 +339,8 @@ impl Outbox {
         }
     }
 
-    /// Whether a change names a parent whose report waits behind that of the call itself: joined
-    /// to it, the change would refer to a call that is not reported.
+    /// Returns whether a change names a parent whose report waits behind that of the call itself.
+    /// Merging the change would make it refer to a call that is not reported yet.
     fn names_unreported_parent(&self, item: &OutboxItem, lane: &Lane) -> bool {
         let OutboxItem::ToolCall(_, patch) = item else { return false };
         let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
@@ -353,7 +352,8 @@ impl Outbox {
             > self.queue.iter().rposition(|entry| entry.lane == *lane)
     }
 
-    /// Joins an item to the waiting one of its lane and segment; gives it back if there is none.
+    /// Merges an item into the waiting one of its lane and segment. Returns the item if there is
+    /// none.
     fn merge_with_waiting(
         &mut self,
         item: OutboxItem,
@@ -364,15 +364,15 @@ impl Outbox {
             return Some(item);
         }
         let waiting = match lane {
-            // Text goes in the order in which it was said, so only the very last can grow.
+            // Text is sent in order, so it can only be appended to the last item.
             Lane::Chunk => self.queue.back_mut(),
-            // An answer may hold the same state, so nothing later may go before it.
+            // A response may contain the same state, so later changes must not be sent before it.
             Lane::State(_) | Lane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind.take_while(|entry| {
                     !matches!(
                         entry.item,
-                        OutboxItem::PromptResponse(_) | OutboxItem::ClientResponse(_)
+                        OutboxItem::PromptResponse(_) | OutboxItem::AgentResponse(_)
                     )
                 });
                 behind.find(|entry| entry.lane == *lane)
@@ -383,7 +383,7 @@ impl Outbox {
             return Some(item);
         };
         match (&mut entry.item, item) {
-            // A call must be seen to run before it is seen to pause.
+            // The client must receive the running status before the paused one.
             (OutboxItem::ToolCall(..), OutboxItem::ToolCall(id, later))
                 if entry.is_fence && later.status == Some(Status::Paused) =>
             {
@@ -405,7 +405,7 @@ impl Outbox {
             }
             (OutboxItem::Plan(plan), OutboxItem::Plan(later)) => *plan = later,
             (OutboxItem::State(state), OutboxItem::State(later)) => {
-                *state = state.clone().then(later)
+                *state = state.clone().then(later);
             }
             (_, item) => return Some(item),
         }
@@ -413,15 +413,15 @@ impl Outbox {
     }
 }
 
-/// Whether a change of a call is its first of a kind: the announcement, or the first start.
+/// Whether a change is the first report of a call, which is its announcement or first start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FirstReportTiming {
-    /// It is.
+    /// A first report that is sent without delay.
     Immediate,
-    /// It is an announcement that waits for the call's title, at most [`FIRST_REPORT_WAIT`]: until
-    /// [`Outbox::hasten`], or until a fence is offered behind it.
+    /// An announcement that waits for the call's title, at most [`MAX_FIRST_REPORT_WAIT`]: until
+    /// [`Outbox::advance_held_report`] is called or a fence is offered after it.
     Held,
-    /// It is not.
+    /// Any other change.
     NotFirst,
 }
 
@@ -429,8 +429,8 @@ fn ends_terminal(item: &OutboxItem) -> bool {
     matches!(item, OutboxItem::Terminal(_, patch) if patch.exit.is_some())
 }
 
-/// Returns the lane whose rate a lane shares: a terminal has the id of its call, and what changes
-/// either of them changes the one card that the client shows.
+/// Returns the lane whose rate limit applies. A terminal has the id of its call and shares the
+/// call's limit, because the client shows both on one card.
 fn rate_lane(lane: &Lane) -> Lane {
     match lane {
         Lane::Terminal(id) => Lane::ToolCall(ToolCallId::new(id.0.clone())),
@@ -450,9 +450,9 @@ fn item_lane(item: &OutboxItem) -> Lane {
         OutboxItem::State(state) => Lane::State(std::mem::discriminant(state)),
         OutboxItem::PermissionRequest(_)
         | OutboxItem::RejectionReasonRequest(_)
-        | OutboxItem::ClientRequest(_)
+        | OutboxItem::AgentRequest(_)
         | OutboxItem::PromptResponse(_)
-        | OutboxItem::ClientResponse(_) => Lane::NeverMerged,
+        | OutboxItem::AgentResponse(_) => Lane::NeverMerged,
     }
 }
 

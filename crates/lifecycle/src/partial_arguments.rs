@@ -1,7 +1,7 @@
-//! The arguments of a call while they stream: which are there, and how much of the rest.
+//! The arguments of a call while they stream: the complete fields, and the size of the others.
 //!
-//! It reads each byte once and keeps no more than it shows. What is broken is found when the
-//! arguments are whole and read by a parser; here it only ends what can be told.
+//! The parser reads each byte once and keeps only the fields that are shown. Malformed JSON stops
+//! it; the error is reported later, when the complete arguments are parsed.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +9,28 @@ use serde_json::{Map, Value};
 
 use crate::limits::{MAX_PARTIAL_FIELD_BYTES, MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIELDS_BYTES};
 
-/// The arguments of a call, one JSON object, of which fragments arrive in order.
+/// The arguments of a call, one JSON object that arrives in fragments.
 ///
 /// ```
-/// use acp_lifecycle::Arriving;
+/// use acp_lifecycle::PartialArguments;
 ///
-/// let mut arguments = Arriving::default();
+/// let mut arguments = PartialArguments::default();
 /// assert!(!arguments.push(r#"{"path": "a.r"#));
 /// assert!(arguments.push(r#"s", "content": "fn"#));
 /// assert_eq!(arguments.fields()["path"], "a.rs");
-/// assert_eq!(arguments.rest()["content"], 3);
+/// assert_eq!(arguments.partial_field_bytes()["content"], 3);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct PartialArguments {
     position: ParserPosition,
     key: String,
-    /// The key or value that is being read, as long as it is short enough to be shown.
+    /// Bytes of the current key or value, up to the maximum size of a shown field.
     token_bytes: Vec<u8>,
-    /// Bytes of that key or value.
+    /// Total size of that key or value in bytes.
     len: usize,
-    /// Brackets that are open within the value.
+    /// Number of open brackets in the value.
     depth: usize,
-    /// The line that has come of a value which is a text, from 1.
+    /// Current line of a streaming text, from 1.
     text_line: u32,
     string: StringState,
     fields: Map<String, Value>,
@@ -38,7 +38,7 @@ pub struct PartialArguments {
     partial_field_bytes: BTreeMap<String, u64>,
 }
 
-/// Where in the object the next byte stands.
+/// The position of the next byte in the object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ParserPosition {
     #[default]
@@ -49,7 +49,7 @@ enum ParserPosition {
     BeforeValue,
     Value,
     AfterValue,
-    /// The object is whole, or no object.
+    /// The object is complete or malformed.
     Finished,
 }
 
@@ -62,8 +62,8 @@ enum StringState {
 }
 
 impl PartialArguments {
-    /// Takes the next fragment, cut anywhere between two characters. Returns whether a field of
-    /// [`Arriving::fields`] was finished by it.
+    /// Parses the next fragment, which may end between any two characters. Returns whether it
+    /// completed a field of [`PartialArguments::fields`].
     pub fn push(&mut self, fragment: &str) -> bool {
         let had = self.fields_len;
         fragment.bytes().for_each(|byte| self.push_byte(byte));
@@ -73,20 +73,20 @@ impl PartialArguments {
         self.fields_len > had
     }
 
-    /// Returns the fields that are whole and at most 1 KiB each, 4 KiB together.
+    /// Returns the complete fields of at most 1 KiB each and 4 KiB in total.
     #[must_use]
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
-    /// Returns how many bytes of JSON have come of each field that is not among
-    /// [`Arriving::fields`].
+    /// Returns the number of JSON bytes received for each field that is not in
+    /// [`PartialArguments::fields`].
     #[must_use]
     pub fn partial_field_bytes(&self) -> &BTreeMap<String, u64> {
         &self.partial_field_bytes
     }
 
-    /// Returns the field that is a text and not whole yet, and the line of it, from 1, that has come.
+    /// Returns the text field that is still streaming, and its current line, from 1.
     #[must_use]
     pub fn streaming_text_field(&self) -> Option<(&str, u32)> {
         let is_text = self.position == ParserPosition::Value
@@ -99,14 +99,14 @@ impl PartialArguments {
         let is_space = byte.is_ascii_whitespace();
         match self.position {
             ParserPosition::BeforeObject if byte == b'{' => {
-                self.position = ParserPosition::BeforeKey
+                self.position = ParserPosition::BeforeKey;
             }
             ParserPosition::BeforeKey if byte == b'"' => {
-                self.begin_token(ParserPosition::Key, byte)
+                self.begin_token(ParserPosition::Key, byte);
             }
             ParserPosition::Key => self.push_key_byte(byte),
             ParserPosition::BeforeColon if byte == b':' => {
-                self.position = ParserPosition::BeforeValue
+                self.position = ParserPosition::BeforeValue;
             }
             ParserPosition::BeforeValue
                 if !is_space && !matches!(byte, b'}' | b']' | b',' | b':') =>
@@ -141,7 +141,7 @@ impl PartialArguments {
     fn push_key_byte(&mut self, byte: u8) {
         self.push_token_byte(byte);
         if self.advance_string(byte) {
-            // A key too long to be shown is no key of a tool.
+            // No tool has a key that is too long to be shown.
             self.key = self
                 .parse_token()
                 .and_then(|key| key.as_str().map(str::to_owned))
@@ -181,7 +181,7 @@ impl PartialArguments {
         }
     }
 
-    /// Goes one byte on in a string, and returns whether that ended it.
+    /// Advances a string by one byte, and returns whether the byte ended it.
     fn advance_string(&mut self, byte: u8) -> bool {
         self.string = match (self.string, byte) {
             (StringState::Yes, b'"') => StringState::No,

@@ -1,8 +1,9 @@
-//! Permission: what is asked, what the answers mean, and the grant without which nothing runs.
+//! Permissions: requests, answers, and the grant that every run requires.
 //!
-//! A call is *pinned* when its preview is done: what will run, with its [`Subject`], everything
-//! that decides what it does. A [`Grant`] is made by this crate alone, for one subject. Only a
-//! grant for the same subject releases what was pinned, so what runs is what was approved (G7).
+//! A call is *pinned* after its preview: its plan is locked with its [`PermissionSubject`], which
+//! holds everything that decides the effect of the call. Only this crate creates a [`Grant`], and
+//! each is for one subject. Only a grant for the same subject releases the pinned plan, so a call
+//! runs exactly as it was approved (G7).
 
 use std::any::Any;
 use std::fmt;
@@ -22,13 +23,13 @@ pub(crate) use options::{
     permission_options,
 };
 
-/// Everything that decides what a call does: the tool's name, its whole unredacted arguments, the
-/// effective `cwd`, and the bytes that identify what it found before it would change that.
+/// Everything that decides the effect of a call: the tool's name, its whole unredacted arguments,
+/// the effective `cwd`, and bytes that identify the state that the call would change.
 ///
-/// Two are equal if every part is, to the byte: `a//b` is another path than `a/b`, and `-0.0` another
-/// number than `0.0`. It holds the parts themselves and no hash of them, so nothing that a model may
-/// write can pass for something else. Of a file, give a cryptographic hash or a stamp: the subject
-/// is kept for as long as its call is open. Cheap to clone.
+/// Two subjects are equal if every part is equal byte for byte: `a//b` differs from `a/b`, and
+/// `-0.0` from `0.0`. A subject holds the parts themselves, not a hash, so the model cannot
+/// construct a collision. For a file, pass a cryptographic hash or a stamp, because the subject is
+/// kept as long as its call is open. Cheap to clone.
 #[derive(Clone)]
 pub struct PermissionSubject(Arc<SubjectParts>);
 
@@ -40,7 +41,7 @@ struct SubjectParts {
 }
 
 impl PermissionSubject {
-    /// Makes the subject of a call.
+    /// Creates the subject of a call.
     #[must_use]
     pub fn for_call(tool: &str, args: &Value, cwd: &Path, pre_image: &[u8]) -> Self {
         Self(Arc::new(SubjectParts {
@@ -51,20 +52,20 @@ impl PermissionSubject {
         }))
     }
 
-    /// Returns the tool's name; empty where it is only asked what a preview may read.
+    /// Returns the tool's name, which is empty if only the reads of a preview are judged.
     #[must_use]
     pub fn tool(&self) -> &str {
         &self.0.tool
     }
 
-    /// Returns the whole arguments, in which nothing is hidden; null where it is only asked what a
-    /// preview may read.
+    /// Returns the whole arguments, without redaction. They are null if only the reads of a preview
+    /// are judged.
     #[must_use]
     pub fn args(&self) -> &Value {
         &self.0.args
     }
 
-    /// Returns the folder that the call works in.
+    /// Returns the working directory of the call.
     #[must_use]
     pub fn cwd(&self) -> &Path {
         &self.0.cwd
@@ -74,7 +75,7 @@ impl PermissionSubject {
 impl PartialEq for PermissionSubject {
     fn eq(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.0, &other.0);
-        // JSON values are equal that are not written alike.
+        // JSON values may be equal although they are written differently.
         let written = |parts: &SubjectParts| parts.args.to_string();
         Arc::ptr_eq(ours, theirs)
             || ours.tool == theirs.tool
@@ -86,31 +87,31 @@ impl PartialEq for PermissionSubject {
 
 impl Eq for PermissionSubject {}
 
-/// Shows the tool alone: arguments may hold secrets.
+/// Shows only the tool, because arguments may contain secrets.
 impl fmt::Debug for PermissionSubject {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("PermissionSubject").field(&self.0.tool).finish_non_exhaustive()
     }
 }
 
-/// What will run, locked until a [`Grant`] for it is there.
+/// The plan of a call, locked until it is released by a [`Grant`].
 #[derive(Debug)]
 pub struct Pinned<P> {
     plan: P,
     subject: PermissionSubject,
 }
 
-/// A plan whose type was set aside, so that tools of all kinds can stand in one list.
+/// A plan whose type is erased, so that tools of all kinds fit in one list.
 pub type ErasedPlan = Box<dyn Any + Send>;
 
 impl<P> Pinned<P> {
-    /// Locks `plan` under everything that decides what it does.
+    /// Locks `plan` with its subject.
     #[must_use]
     pub fn new(plan: P, subject: PermissionSubject) -> Self {
         Self { plan, subject }
     }
 
-    /// Returns the subject that a grant must be for.
+    /// Returns the subject that a grant must have.
     #[must_use]
     pub fn subject(&self) -> &PermissionSubject {
         &self.subject
@@ -120,14 +121,14 @@ impl<P> Pinned<P> {
     ///
     /// # Errors
     ///
-    /// [`GrantMismatch`] if the grant is for something else; then nothing may run.
+    /// [`GrantMismatch`] if the grant is for another subject; then nothing may run.
     pub fn release(self, grant: Grant) -> Result<P, GrantMismatch> {
         if grant.subject == self.subject { Ok(self.plan) } else { Err(GrantMismatch) }
     }
 }
 
 impl<P: Any + Send> Pinned<P> {
-    /// Sets the plan's type aside.
+    /// Erases the plan's type.
     #[must_use]
     pub fn erase(self) -> Pinned<ErasedPlan> {
         Pinned { plan: Box::new(self.plan), subject: self.subject }
@@ -135,7 +136,7 @@ impl<P: Any + Send> Pinned<P> {
 }
 
 impl Pinned<ErasedPlan> {
-    /// Finds the plan's type again; none if it was another.
+    /// Restores the plan's type; returns `None` if it was another type.
     #[must_use]
     pub fn downcast<P: Any>(self) -> Option<Pinned<P>> {
         let plan = *self.plan.downcast().ok()?;
@@ -143,14 +144,14 @@ impl Pinned<ErasedPlan> {
     }
 }
 
-/// A grant was used for a call that it was not given for. It is a fault of the program, never of
-/// the model or the user.
+/// A grant was used for another call. This is a bug in the program, not an error of the model or
+/// the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the permission was given for another call")]
 pub struct GrantMismatch;
 
-/// The permission to run one call once. Only this crate makes one: after the client allowed the
-/// call, or a rule or the policy did.
+/// The permission to run one call once. Only this crate creates one, after the client, a rule or
+/// the policy allowed the call.
 #[derive(Debug)]
 pub struct Grant {
     subject: PermissionSubject,
@@ -162,25 +163,26 @@ impl Grant {
     }
 }
 
-/// Whether a call may run.
+/// The decision whether a call may run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PermitDecision {
-    /// It may.
+    /// The call may run.
     Granted(Grant),
-    /// It may not.
+    /// The call must not run.
     Denied(DenialReason),
-    /// The client was asked; the answer comes by [`Session::answer`](crate::Session::answer).
+    /// The client was asked; the answer is passed to
+    /// [`Session::answer_permission`](crate::Session::answer_permission).
     AwaitingAnswer(PermissionId),
 }
 
-/// What denies a call without a question.
+/// The cause of a denial without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DenialReason {
     /// A rule.
     Rule,
-    /// The session's [`Policy`](crate::Policy): its mode.
+    /// The session's [`Policy`](crate::Policy), which depends on its mode.
     Policy,
     /// The policy panicked, which permits nothing.
     PolicyPanicked,
@@ -188,93 +190,93 @@ pub enum DenialReason {
     CallEnded,
 }
 
-/// Why there is no answer of the user to a permission request.
+/// The reason why the user did not answer a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnansweredReason {
-    /// The client answered with this error: it did not ask.
+    /// The client answered with this error, and did not ask.
     ClientFailed(String),
-    /// The client answered with an option that it was not offered.
+    /// The client selected an option that was not offered.
     NotOffered,
-    /// The request was withdrawn before its answer came.
+    /// The request was withdrawn before its answer arrived.
     Withdrawn,
 }
 
-/// What became of a permission request.
+/// The result of a permission request.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PermissionOutcome {
     /// The call may run.
     Granted(Grant),
-    /// The call may not run, the turn goes on.
+    /// The call must not run; the turn continues.
     Rejected {
-        /// What the user said about it.
+        /// The user's reason.
         reason: Option<String>,
     },
-    /// As [`Outcome::Rejected`], but by the session's approver: no person was asked.
+    /// Like [`PermissionOutcome::Rejected`], but by the session's approver: no person was asked.
     RejectedByApprover {
-        /// What the approver said about it.
+        /// The approver's reason.
         reason: Option<String>,
     },
-    /// It is denied, in spite of an answer of the client too; the turn goes on.
+    /// The call is denied, even if the client allowed it; the turn continues.
     Denied(DenialReason),
-    /// It is allowed, but files that it may run were changed since it was asked about, and nobody was
-    /// asked about that: it is to be permitted again, which names them.
+    /// The call is allowed, but files that it may run have changed since the request. Permission
+    /// must be requested again, with the names of these files.
     Outdated,
-    /// There is no answer of the user, for this reason; the call may not run, the turn goes on.
+    /// The user did not answer, for this reason. The call must not run; the turn continues.
     Unanswered(UnansweredReason),
     /// The turn is over.
     Cancelled,
 }
 
-/// What a client's answer means.
+/// The meaning of a client's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ClientDecision {
-    /// It may run.
+    /// The call may run.
     Allowed {
-        /// How long the same is to be allowed without asking; not at all, if it holds once.
+        /// How long the same call is allowed without asking, or `None` for this call only.
         remember: Option<RuleScope>,
     },
-    /// It may not run. The turn goes on.
+    /// The call must not run. The turn continues.
     Rejected {
-        /// How long the same is to be rejected without asking; not at all, if it holds once.
+        /// How long the same call is rejected without asking, or `None` for this call only.
         remember: Option<RuleScope>,
-        /// What the user said about it, for the model.
+        /// The user's reason, for the model.
         reason: Option<String>,
     },
-    /// What was chosen was not offered; it may not run.
+    /// The selected option was not offered; the call must not run.
     NotOffered,
-    /// The client could not be asked; it may not run.
+    /// The client could not be asked; the call must not run.
     Unanswered(String),
     /// The turn is over.
     Cancelled,
 }
 
-/// A client's answer to a permission request, before it is understood.
+/// A client's answer to a permission request, before it is interpreted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionAnswer {
-    /// One of the options was chosen, by its id, with what the user said about it.
+    /// An option was selected.
     Selected {
-        /// The id, which may be none of ours.
+        /// The id of the option, which may be unknown.
         option_id: String,
-        /// What the user said.
+        /// The user's reason.
         reason: Option<String>,
     },
-    /// The client says that the turn was cancelled.
+    /// The client reports that the turn was cancelled.
     Cancelled,
-    /// It answered with an error, or could not be reached.
+    /// The client answered with an error, or could not be reached.
     Failed(String),
 }
 
 impl PermissionAnswer {
-    /// Allows a call this once.
+    /// Allows a call once.
     #[must_use]
     pub fn allow_once() -> Self {
         Self::Selected { option_id: ALLOW_ONCE_ID.to_owned(), reason: None }
     }
 
-    /// Rejects a call this once, with what was said about it, which the model reads.
+    /// Rejects a call once, with a reason that the model reads.
     #[must_use]
     pub fn reject_once(reason: Option<String>) -> Self {
         Self::Selected { option_id: REJECT_ONCE_ID.to_owned(), reason }

@@ -1,6 +1,6 @@
-//! Who may do what: remembered rules first, then the policy, and when in doubt, ask.
+//! Permission rules: remembered rules decide first, then the policy. In doubt, the client is asked.
 //!
-//! A rule matches effects and nothing else. Deny wins, and the order of rules does not matter.
+//! A rule matches effects only. Deny wins, and the order of rules does not matter.
 
 mod argv;
 mod describe;
@@ -29,7 +29,7 @@ pub use policy::{
 pub use protected::{is_executed_or_config_beneath, is_protected, is_protected_beneath};
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
 
-/// Whether a rule that denies speaks of an effect.
+/// Whether a rule that denies or asks matches an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MatchCertainty {
     No,
@@ -37,31 +37,31 @@ enum MatchCertainty {
     Yes,
 }
 
-/// What to do about a call. The later one is the stricter one, and wins.
+/// The decision about a call. Variants are ordered by strictness, and the strictest one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Let it run.
+    /// Allow the call.
     Allow,
     /// Ask the client.
     Ask,
-    /// Do not let it run.
+    /// Deny the call.
     Deny,
 }
 
-/// How long and where a rule holds. What holds once is an answer and no rule.
+/// How long and where a rule applies. An answer that applies once is not stored as a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RuleScope {
-    /// Until the turn ends; a session has one turn at a time.
+    /// Until the turn ends. A session has one turn at a time.
     Turn,
-    /// As long as the session is open.
+    /// Until the session is closed.
     Session,
-    /// In every session whose `cwd` is this one's, kept by a [`RuleStore`].
+    /// In every session with the same `cwd`. Saved by a [`RuleStore`].
     Project,
-    /// In every session of the user, kept by a [`RuleStore`].
+    /// In every session of the user. Saved by a [`RuleStore`].
     User,
 }
 
@@ -73,21 +73,21 @@ impl RuleScope {
     }
 }
 
-/// A rule: what it speaks of is allowed, asked about or denied.
+/// A rule, which allows, asks about or denies the effects that it matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// How long and where it holds.
+    /// How long and where the rule applies.
     pub scope: RuleScope,
-    /// What it speaks of.
+    /// The effects that the rule matches.
     pub matcher: Matcher,
-    /// What is done about it.
+    /// The verdict on matching effects.
     pub verdict: Verdict,
 }
 
 impl Rule {
-    /// Returns the rule as one of the project. A common command that builds, tests or looks is
-    /// allowed there by its first words, because it is never the same twice.
+    /// Returns this rule with project scope. An allowed command of a common build, test or read
+    /// program is widened to its first words, because its arguments vary between calls.
     #[must_use]
     pub fn for_project(&self) -> Self {
         let prefix = match (&self.matcher, self.verdict) {
@@ -100,7 +100,7 @@ impl Rule {
         Self { scope: RuleScope::Project, matcher, verdict: self.verdict }
     }
 
-    /// Judges an effect, if the rule speaks of it. What a denying rule may speak of is asked about.
+    /// Judges an effect, if the rule matches. A rule that denies asks if it only may match.
     fn judge(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> Option<Verdict> {
         if self.verdict == Verdict::Allow {
             return self.matcher.allows(effects, seen).then_some(Verdict::Allow);
@@ -113,28 +113,28 @@ impl Rule {
     }
 }
 
-/// The rules that hold in one session.
+/// The rules of one session.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
-    /// Each with its number.
+    /// Rules with their numbers.
     rules: Vec<(u64, Rule)>,
     last_number: u64,
     load_error: Option<String>,
 }
 
 impl Rules {
-    /// Returns the rules, the oldest first.
+    /// Returns the rules, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.iter_numbered().map(|(_, rule)| rule)
     }
 
-    /// Returns the rules, the oldest first, each with its number. No other rule of the session ever
-    /// gets it, so it can be shown and named later.
+    /// Returns the rules with their numbers, oldest first. A number is never reused within a
+    /// session, so a user can refer to a rule by it later.
     pub fn iter_numbered(&self) -> impl Iterator<Item = (u64, &Rule)> {
         self.rules.iter().map(|(number, rule)| (*number, rule))
     }
 
-    /// Adds a rule. Returns whether it holds now: there are at most 4,096.
+    /// Adds a rule. Returns whether the rule applies now. A session has at most 4,096 rules.
     pub fn add(&mut self, rule: Rule) -> bool {
         if self.iter().any(|other| *other == rule) {
             return true;
@@ -147,37 +147,38 @@ impl Rules {
         has_room
     }
 
-    /// Forgets a rule. Returns whether it was remembered.
+    /// Removes a rule. Returns whether it existed.
     pub fn revoke(&mut self, rule: &Rule) -> bool {
         let before = self.rules.len();
         self.rules.retain(|(_, other)| other != rule);
         self.rules.len() < before
     }
 
-    /// Forgets the rules of a scope.
+    /// Removes the rules of a scope.
     pub(crate) fn remove_scope(&mut self, scope: RuleScope) {
         self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
-    /// Notes why there are rules that could not be read. One of them may deny anything: nothing is
-    /// allowed any more without asking.
+    /// Records why stored rules could not be loaded. One of them might deny anything, so nothing is
+    /// allowed without asking from now on.
     pub fn set_load_error(&mut self, why: String) {
         self.load_error = Some(why);
     }
 
-    /// Returns why there are rules that could not be read, if there are.
+    /// Returns why stored rules could not be loaded, if loading failed.
     #[must_use]
     pub fn load_error(&self) -> Option<&str> {
         self.load_error.as_deref()
     }
 
-    /// Judges a call: denied if one effect is, allowed if all are, asked about otherwise.
+    /// Judges a call: denied if any effect is denied, allowed if all are allowed, asked about
+    /// otherwise.
     #[must_use]
     pub fn judge(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
         self.verdict_for(&PolicyVerdicts::new(effects.clone(), policy))
     }
 
-    /// Decides over a call that its policy has judged.
+    /// Combines the verdicts of the policy with those of the rules.
     pub(crate) fn verdict_for(&self, judgement: &PolicyVerdicts) -> Verdict {
         let effects = judgement.effects();
         let each = judgement.iter().map(|(effect, by_policy)| match by_policy {
@@ -187,9 +188,9 @@ impl Rules {
         self.call_verdict(effects).max(each.max().unwrap_or(Verdict::Allow))
     }
 
-    /// Returns what an answer about a call would have to remember, so that the same call is not
-    /// asked about again: each effect that only the policy asks about. Nothing, if nothing may be
-    /// remembered: something is unknown, a rule says to ask each time, or there is no room.
+    /// Returns the effects that an "always allow" answer must remember so that the same call is not
+    /// asked about again: those that only the policy asks about. Returns `None` if nothing may be
+    /// remembered: an effect is unknown, a rule requires asking each time, or the rules are full.
     #[must_use]
     pub(crate) fn effects_to_remember(&self, judgement: &PolicyVerdicts) -> Option<Vec<Effect>> {
         let (effects, mut asked) = (judgement.effects(), Vec::new());
@@ -208,7 +209,7 @@ impl Rules {
         (!asked.is_empty() && has_room && is_settled).then_some(asked)
     }
 
-    /// What is said of the call as a whole; it counts where a call does nothing to the world too.
+    /// Returns the verdict on the call as a whole. It also applies to a call without effects.
     fn call_verdict(&self, effects: &Effects) -> Verdict {
         let is_asked = self.load_error.is_some() || effects.is_always_asked();
         let floor = if is_asked { Verdict::Ask } else { Verdict::Allow };
@@ -216,7 +217,8 @@ impl Rules {
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
-    /// Returns the words of a rule for the first words of a command, and why it does not allow that.
+    /// Returns the words of an [`ArgvPrefix`] rule that a command begins with, and why the rule
+    /// does not allow that command.
     pub(crate) fn prefix_mismatch(&self, effects: &Effects) -> Option<(String, AnalysisError)> {
         let prefixes = || {
             self.iter().filter_map(|rule| match (&rule.matcher, rule.verdict) {
@@ -238,15 +240,15 @@ impl Rules {
         })
     }
 
-    /// The strictest that a rule says of an effect.
+    /// Returns the strictest verdict of the rules on an effect, if any rule matches.
     fn effect_verdict(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
         let seen = ParsedEffect::new(effect);
         let spoken = self.iter().filter_map(|rule| rule.judge(effects, &seen)).max();
         spoken.or_else(|| self.allows_each_command(effects, &seen).then_some(Verdict::Allow))
     }
 
-    /// Whether each command of a line is allowed by a rule for its first words, and what it writes
-    /// to is an effect of its own, judged like any.
+    /// Returns whether an [`ArgvPrefix`] rule allows each command of a line. Every file that the
+    /// line writes must also be listed as a separate effect, which is judged like any other.
     fn allows_each_command(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         let Some((line, cwd)) = seen.portable_line() else { return false };
         let is_allowed = |command: &Vec<String>| {
@@ -260,7 +262,7 @@ impl Rules {
             !target.contains("..")
                 && effects.iter().any(|other| *other == Effect::Write(path.clone()))
         };
-        // After a `cd` the name of a file is another file's.
+        // After a `cd`, a relative path names another file.
         let moves =
             || line.commands.iter().any(|words| matches!(&*words[0], "cd" | "pushd" | "popd"));
         line.commands.iter().all(is_allowed)

@@ -1,8 +1,8 @@
-//! What is shown of a call without its secrets and within its bounds, for wire and history alike.
+//! Redaction and truncation of what is shown of a call, on the wire and in the history.
 //!
-//! Known secrets, what has the shape of one, and values under keys that name one become
-//! `[redacted]`; raw input and output are cut to a budget, as JSON of the same shape. It knows
-//! nothing of what runs or what a model reads, and never touches the change of a file.
+//! Known secrets, text in the shape of credentials, and values under secret keys become
+//! `[redacted]`. Raw input and output are truncated to a budget, as JSON of the same shape. The
+//! input of a tool, its result for the model, and file diffs are never changed.
 
 use std::path::{Path, PathBuf};
 
@@ -25,19 +25,20 @@ pub use json_budget::truncate_json;
 pub use secrets::Secrets;
 pub(crate) use stream_redactor::StreamRedactor;
 
-/// What is shown in the place of a secret.
+/// The text that replaces a secret.
 pub const REDACTION_MARKER: &str = "[redacted]";
 
-/// What is not shown of a call, by field, because a field that is set anew is counted anew.
+/// Counts of redacted and omitted parts of a call. Kept per field, because setting a field again
+/// restarts its count.
 #[derive(Debug, Default)]
 pub(crate) struct OmissionCounts {
     title: u64,
     pub(crate) is_title_truncated: bool,
-    /// Whether only a part of a change is listed.
+    /// Whether only a part of a file change is listed.
     pub(crate) is_change_truncated: bool,
     content: u64,
     locations: u64,
-    /// How many of them do not fit.
+    /// Number of locations that exceed the limit.
     pub(crate) omitted_locations: u64,
     meta: u64,
     raw_input: (u64, u64),
@@ -45,27 +46,27 @@ pub(crate) struct OmissionCounts {
 }
 
 impl OmissionCounts {
-    /// Returns how many secrets were replaced.
+    /// Returns the number of redacted secrets.
     pub(crate) fn redacted_secrets(&self) -> u64 {
         let Self { title, content, locations, meta, raw_input, raw_output, .. } = self;
         title + content + locations + meta + raw_input.0 + raw_output.0
     }
 
-    /// Returns how many bytes of raw input and raw output are left out.
+    /// Returns the number of omitted bytes of raw input and raw output.
     pub(crate) fn omitted_raw_bytes(&self) -> u64 {
         self.raw_input.1 + self.raw_output.1
     }
 
-    /// Returns whether there are any.
+    /// Returns whether anything was redacted or omitted.
     pub(crate) fn has_any(&self) -> bool {
         let cut = self.omitted_raw_bytes() + self.omitted_locations;
         self.is_title_truncated || self.is_change_truncated || self.redacted_secrets() + cut > 0
     }
 }
 
-/// Takes out of a patch what must not be shown, and counts it.
+/// Redacts and truncates a patch, and counts the losses.
 ///
-/// Raw input and raw output are cut to `raw_bytes` each; with zero, they are left out.
+/// Raw input and raw output are truncated to `raw_bytes` each. If it is zero, they are omitted.
 pub(crate) fn sanitize_patch(
     patch: &mut ToolCallPatch,
     secrets: &Secrets,
@@ -77,7 +78,8 @@ pub(crate) fn sanitize_patch(
         redactor.redact_text(name);
         redactor.take_count();
     }
-    // Titles and metadata are made of what was shown before, where nothing is left to replace.
+    // Maximum, not sum: titles and metadata may be set again from redacted values, which count
+    // zero.
     if let Some(title) = &mut patch.title {
         redactor.redact_text(title);
         losses.title = losses.title.max(redactor.take_count());
@@ -105,7 +107,7 @@ pub(crate) fn sanitize_patch(
     sanitize_raw_json(&mut patch.raw_output, &mut redactor, raw_bytes, &mut losses.raw_output);
 }
 
-/// Null is no value: both protocols read it as absence.
+/// Treats null as absent, as both protocol versions do.
 fn sanitize_raw_json(
     value: &mut Option<Value>,
     redactor: &mut Redactor<'_>,
@@ -124,13 +126,13 @@ fn sanitize_raw_json(
     }
 }
 
-/// Replaces secrets, and counts them.
+/// Replaces secrets and counts them.
 pub(crate) struct Redactor<'a> {
     secrets: &'a Secrets,
     count: u64,
 }
 
-/// Whether a value lies under a key that says that it is a secret.
+/// Whether a value is beneath a secret key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IsSecret {
     Yes,
@@ -142,7 +144,7 @@ impl<'a> Redactor<'a> {
         Self { secrets, count: 0 }
     }
 
-    /// Returns how many secrets were replaced since this was asked last.
+    /// Returns the number of secrets replaced since the last call.
     pub(crate) fn take_count(&mut self) -> u64 {
         std::mem::take(&mut self.count)
     }
@@ -154,7 +156,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// Returns a text without its secrets, if there are any.
+    /// Returns the redacted text, or `None` if it holds no secrets.
     fn redacted_text(&mut self, text: &str) -> Option<String> {
         let known =
             strip_escapes::find_without_escapes(text, |text| self.secrets.find_in_truncated(text));
@@ -193,10 +195,10 @@ impl<'a> Redactor<'a> {
             }
             Value::String(text) => self.redact_text(text),
             Value::Array(items) => {
-                items.iter_mut().for_each(|item| self.redact_value(item, is_secret))
+                items.iter_mut().for_each(|item| self.redact_value(item, is_secret));
             }
             Value::Object(fields) => self.redact_fields(fields, is_secret),
-            // A number stays a number.
+            // A number is replaced by a number, so that its type is kept.
             Value::Number(number)
                 if !self.secrets.is_empty()
                     && self.secrets.contains_secret(number.to_string().as_bytes()) =>
@@ -232,7 +234,7 @@ impl<'a> Redactor<'a> {
                 {
                     self.redact_text(&mut text.text);
                 }
-                // Pictures and sounds show no text.
+                // Images and audio hold no text.
                 Content::Block(ContentBlock::Image(_) | ContentBlock::Audio(_)) => {}
                 Content::Block(block) => {
                     let is_readable = self.redact_serializable(block);
@@ -240,13 +242,13 @@ impl<'a> Redactor<'a> {
                         *item = Content::text(REDACTION_MARKER);
                     }
                 }
-                // What will be applied is shown as it is.
+                // A file change is shown exactly as it will be applied.
                 _ => {}
             }
         }
     }
 
-    /// Redacts whatever can be written as JSON. Returns whether it could be read back.
+    /// Redacts a value through its JSON form. Returns false if the result cannot be deserialized.
     fn redact_serializable<T>(&mut self, shown: &mut T) -> bool
     where
         T: serde::Serialize + serde::de::DeserializeOwned,
@@ -270,9 +272,9 @@ impl<'a> Redactor<'a> {
         });
     }
 
-    /// Returns a path without its secrets, if there are any.
+    /// Returns the redacted path, or `None` if it holds no secrets.
     fn redacted_path(&mut self, path: &Path) -> Option<PathBuf> {
-        // Not as it is shown, where quotes may stand in the middle of a secret.
+        // Not the displayed path, which may have quotes inside of a secret.
         self.redacted_text(&path.to_string_lossy()).map(PathBuf::from)
     }
 
@@ -288,7 +290,7 @@ impl<'a> Redactor<'a> {
         self.redact_fields(&mut meta.custom, IsSecret::No);
     }
 
-    /// Redacts what is told of a terminal. Its output is a [`Stream`].
+    /// Redacts the patch of a terminal. Its output is redacted by a [`StreamRedactor`].
     pub(crate) fn redact_terminal(&mut self, patch: &mut TerminalPatch) {
         if let Some(command) = &mut patch.command {
             self.redact_text(command);
@@ -305,7 +307,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// Redacts the state of the session. Returns whether there is anything left to send.
+    /// Redacts a session state. Returns whether anything is left to send.
     pub(crate) fn redact_state(&mut self, state: &mut SessionState) -> bool {
         self.redact_serializable(state)
     }

@@ -1,45 +1,45 @@
-//! Which calls of one reply wait for which: what only reads runs side by side, changes of one file
-//! follow each other, and no call overtakes an earlier one that it may depend on.
+//! Scheduling of the calls of one reply: reads run in parallel, changes of one file run in order.
+//!
+//! No call overtakes an earlier one that it may depend on.
 //!
 //! | | reads | changes | runs a command |
 //! |---|---|---|---|
-//! | **reads** | together | in order, if they share a file | in order |
+//! | **reads** | parallel | in order, if they share a file | in order |
 //! | **changes** | in order, if they share a file | in order, if they share a file | in order |
-//! | **runs a command** | in order | in order | together |
+//! | **runs a command** | in order | in order | parallel |
 //!
-//! A command can touch any file, so it is a barrier to what reads and changes; commands of one
-//! reply run together, because a model that wants an order writes one command. Two calls share a
-//! file if one names a file, or a folder above it, that the other names; one that names none may
-//! touch any. Calls of one tool that reach nothing outside of the session follow each other. A call
-//! whose effects are unknown runs alone.
-//!
-//! It knows nothing of tools; it runs nothing.
+//! A command can touch any file, so it is a barrier for reads and changes. Commands of one reply
+//! run in parallel, because a model that needs an order writes one command. Two calls share a file
+//! if one names a file, or a parent folder of it, that the other names. A call that names no file
+//! may touch any. Calls of one tool that have no effects outside of the session run in order. A
+//! call with unknown effects runs alone.
 
 use std::path::PathBuf;
 
 use crate::effects::{Effect, Effects};
 
-/// What a call touches.
+/// The resources that a call touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Footprint {
     /// The session only, by the tool of this name.
     SessionTool(String),
-    /// It reads.
+    /// The call reads.
     Reads(TouchedFiles),
-    /// It makes or changes files.
+    /// The call creates or changes files.
     Changes(TouchedFiles),
-    /// Anything: it runs a command.
+    /// The call runs a command, which may touch anything.
     Command,
-    /// Unknown; it runs alone.
+    /// Unknown. The call runs alone.
     Unknown,
 }
 
-/// The files that a call names: absolute, links followed. `None` if it names none, or not all.
+/// The files that a call names, absolute and with links resolved. `None` if it names none, or if
+/// the list is incomplete.
 pub type TouchedFiles = Option<Vec<PathBuf>>;
 
 impl Footprint {
-    /// Returns what a call of a tool touches that has these effects, whose paths are resolved.
+    /// Returns the footprint of a call of `tool` with these effects, whose paths are resolved.
     #[must_use]
     pub fn from_effects(tool: &str, effects: &Effects) -> Self {
         let mut files = Vec::new();
@@ -62,7 +62,7 @@ impl Footprint {
         }
     }
 
-    /// Returns whether a call has to wait for an earlier one.
+    /// Returns whether a call must wait for an earlier one.
     fn waits_for(&self, earlier: &Self) -> bool {
         match (self, earlier) {
             (Self::Unknown, _) | (_, Self::Unknown) => true,
@@ -87,7 +87,7 @@ fn shares_file(ours: &TouchedFiles, their: &TouchedFiles) -> bool {
     ours.iter().any(overlap)
 }
 
-/// The calls of one reply: which may begin.
+/// The order of the calls of one reply.
 #[derive(Debug)]
 pub struct Schedule {
     calls: Vec<ScheduledCall>,
@@ -95,13 +95,13 @@ pub struct Schedule {
 
 #[derive(Debug)]
 struct ScheduledCall {
-    /// The earlier calls, by their places, that have not ended and that it waits for.
+    /// Indices of the unfinished earlier calls that this call waits for.
     waits_for: Vec<usize>,
     has_begun: bool,
 }
 
 impl Schedule {
-    /// Makes the schedule of the calls of one reply, in the order in which they were made.
+    /// Creates the schedule for the calls of one reply, in the order of the reply.
     #[must_use]
     pub fn new(footprints: &[Footprint]) -> Self {
         let call = |(place, touch): (usize, &Footprint)| {
@@ -111,7 +111,7 @@ impl Schedule {
         Self { calls: footprints.iter().enumerate().map(call).collect() }
     }
 
-    /// Begins the first call that need not wait any more, and returns its place.
+    /// Marks the first call that is ready as started, and returns its index.
     pub fn start_next(&mut self) -> Option<usize> {
         let may_begin = |call: &ScheduledCall| !call.has_begun && call.waits_for.is_empty();
         let place = self.calls.iter().position(may_begin)?;
@@ -119,7 +119,7 @@ impl Schedule {
         Some(place)
     }
 
-    /// Notes that a call has ended.
+    /// Marks a call as ended.
     pub fn finish(&mut self, place: usize) {
         for call in self.calls.iter_mut().skip(place) {
             call.waits_for.retain(|earlier| *earlier != place);
@@ -204,8 +204,8 @@ mod tests {
     }
 
     proptest! {
-        /// Calls end in any order that their lives allow: every call runs once, as early as it
-        /// may, and never beside or before one that it depends on.
+        /// Calls end in any allowed order. Every call runs once, as early as possible, and never in
+        /// parallel with or before a call that it depends on.
         #[test]
         fn nothing_overtakes_what_it_depends_on(footprints in vec(footprint(), 0..12), ends in vec(any::<sample::Index>(), 12)) {
             let mut order = Schedule::new(&footprints);

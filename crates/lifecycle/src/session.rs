@@ -1,7 +1,7 @@
-//! One session's calls, turn, requests and outbox as one state machine, without any I/O.
+//! The state machine of one session: its calls, turns, requests and outbox.
 //!
-//! Whatever happens to a call goes through here, so that every change is legal (the board),
-//! ordered (the outbox), and permitted (the rules). Time comes in with each step.
+//! Every change of a call goes through [`Session`], which makes it legal (the board), ordered (the
+//! outbox) and permitted (the rules).
 
 mod permissions;
 
@@ -17,7 +17,7 @@ use callboard_text::{head, path_text, visible};
 
 use crate::board::{CallBoard, CallEnd, Timestamp};
 use crate::config::SessionConfig;
-use crate::ids::{ClientRequestId, ResponseId};
+use crate::ids::{AgentRequestId, AgentResponseId};
 use crate::limits::{self, MAX_MESSAGE_CHUNK_BYTES, MAX_PROGRESS_MESSAGE_BYTES};
 use crate::message_stream::MessageStreams;
 use crate::outbox::{FirstReportTiming, Outbox, OutboxItem};
@@ -30,76 +30,84 @@ pub use permissions::PermissionRequest;
 #[cfg(feature = "tokio")]
 pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 
-/// The state of one session: its calls and terminals, what it sends, and what may run.
+/// The state of one session: its calls and terminals, its outbox, and its permissions.
 ///
-/// It does no I/O and reads no clock. Whoever owns it passes the time in, [`Moment`] by moment,
-/// and does what the following says; with the feature `tokio`, `SessionHandle` and `drive` do.
+/// The caller passes the time to each method as a [`Timestamp`], and must follow
+/// the contract below. With the feature `tokio`, `SessionHandle` and `drive_session` do so.
 ///
 /// # A call
 ///
-/// - [`announce`](Self::announce) posts it, pending. Its id is used up in this session from then on.
-/// - [`permit`](Self::permit) decides whether it may run. On
-///   [`Permit::Asked`](crate::Permit::Asked) the client is asked, and [`answer`](Self::answer)
-///   returns the decision; where that is [`Outcome::Outdated`](crate::Outcome::Outdated), permit it
-///   again. Without a [`Grant`](crate::Grant), [`finish`](Self::finish) it.
-/// - [`start`](Self::start), then any number of [`change`](Self::change),
-///   [`progress`](Self::progress), [`pause`](Self::pause) and so on.
-/// - [`finish`](Self::finish) ends it. Whatever is told of it later changes nothing and is counted
-///   as [`late`](crate::Counters::late).
+/// - [`announce`](Self::announce) announces a call as pending. Its id cannot be used again in this
+///   session.
+/// - [`permit`](Self::permit) decides whether the call may run. On
+///   [`PermitDecision::AwaitingAnswer`](crate::PermitDecision::AwaitingAnswer) the client is asked,
+///   and [`answer_permission`](Self::answer_permission) returns the decision. If that is
+///   [`PermissionOutcome::Outdated`](crate::PermissionOutcome::Outdated), call `permit` again.
+///   Without a [`Grant`](crate::Grant), [`finish`](Self::finish) the call.
+/// - [`start`](Self::start) starts the call. While it runs, use [`update_call`](Self::update_call),
+///   [`report_progress`](Self::report_progress), [`pause`](Self::pause) and so on.
+/// - [`finish`](Self::finish) ends the call. Later changes are dropped and counted as
+///   [`late_changes`](crate::BoardCounters::late_changes).
 ///
-/// [`end_turn`](Self::end_turn) ends what is open of a turn before the turn is answered.
+/// [`end_turn`](Self::end_turn) ends the open calls of a turn before it answers the turn.
 ///
-/// # What to do after every change
+/// # After every change
 ///
-/// - [`poll`](Self::poll) until it returns nothing, and hand each item to the client before the
-///   next is taken: their order is the order of the protocol.
-/// - Of an item that cannot be delivered, tell [`count_undelivered`](Self::count_undelivered). A
-///   request that cannot be is answered: an [`Item::Permission`] by [`answer`](Self::answer) with
-///   [`Answer::Failed`](crate::Answer::Failed), an [`Item::Reason`] by [`explain`](Self::explain)
-///   with nothing.
-/// - Wait until [`poll_timeout`](Self::poll_timeout), or until the next change, and poll again.
-///   Items wait there because a client is not told the same thing too often; meanwhile they join.
-/// - After [`answer`](Self::answer), [`add_rule`](Self::add_rule) and [`revoke`](Self::revoke), save
-///   what [`take_rule_changes`](Self::take_rule_changes) returns.
+/// - Call [`poll`](Self::poll) until it returns `None`. Send each item to the client before taking
+///   the next one: their order is the order of the protocol.
+/// - If an item cannot be delivered, call [`count_undelivered`](Self::count_undelivered). If the
+///   item is a request, also answer it. For an
+///   [`OutboxItem::PermissionRequest`], call
+///   [`answer_permission`](Self::answer_permission) with
+///   [`PermissionAnswer::Failed`](crate::PermissionAnswer::Failed). For an
+///   [`OutboxItem::RejectionReasonRequest`], call
+///   [`explain_rejection`](Self::explain_rejection) with `None`.
+/// - Wait until [`poll_timeout`](Self::poll_timeout) or the next change, then poll again. Items
+///   wait because the rate of updates is limited; waiting updates are merged.
+/// - After [`answer_permission`](Self::answer_permission), [`add_rule`](Self::add_rule) and
+///   [`revoke_rule`](Self::revoke_rule), save the changes that
+///   [`take_rule_changes`](Self::take_rule_changes) returns.
 ///
-/// At the end: [`close`](Self::close), [`end_all`](Self::end_all), [`flush`](Self::flush), then poll
-/// until nothing is left.
+/// To shut down, call [`close`](Self::close), [`end_all_calls`](Self::end_all_calls) and
+/// [`flush`](Self::flush), then poll until nothing is left.
 ///
-/// # What nobody else can do
+/// # Exclusive access
 ///
-/// Every patch is made here. The board and the outbox can be read, not changed:
+/// Only the session creates patches. Callers can read the board and the outbox, but not change
+/// them:
 ///
 /// ```
-/// # use acp_lifecycle::{End, Item, Moment, Session};
+/// # use acp_lifecycle::{CallEnd, Session, Timestamp};
 /// # use acp_types::ToolCallPatch;
-/// # let now = Moment { at: std::time::Instant::now(), wall: std::time::SystemTime::now() };
+/// # let wall = std::time::SystemTime::now();
+/// # let now = Timestamp { monotonic: std::time::Instant::now(), wall };
 /// let mut session = Session::new("/project");
 /// session.announce(&"c".into(), &"t".into(), ToolCallPatch::new().title("Do it"), now);
-/// session.finish(&"c".into(), End::completed(), now);
-/// session.finish(&"c".into(), End::completed(), now);
+/// session.finish(&"c".into(), CallEnd::completed(), now);
+/// session.finish(&"c".into(), CallEnd::completed(), now);
 /// // The announcement, and one end.
-/// assert_eq!(std::iter::from_fn(|| session.poll(now.at)).count(), 2);
-/// assert_eq!(session.board().counters().late, 1);
+/// assert_eq!(std::iter::from_fn(|| session.poll(now.monotonic)).count(), 2);
+/// assert_eq!(session.board().counters().late_changes, 1);
 /// ```
 ///
 /// ```compile_fail,E0624
-/// # use acp_lifecycle::{End, Moment, Session};
-/// # fn twice(session: &mut Session, now: Moment) {
-/// session.board().finish(&"c".into(), End::completed(), now);
+/// # use acp_lifecycle::{CallEnd, Session, Timestamp};
+/// # fn twice(session: &mut Session, now: Timestamp) {
+/// session.board().finish(&"c".into(), CallEnd::completed(), now);
 /// # }
 /// ```
 ///
 /// ```compile_fail,E0616
-/// # use acp_lifecycle::{End, Moment, Session};
-/// # fn twice(session: &mut Session, now: Moment) {
+/// # use acp_lifecycle::Session;
+/// # fn twice(session: &mut Session) {
 /// session.outbox.len();
 /// # }
 /// ```
 ///
 /// ```compile_fail,E0624
-/// # use acp_lifecycle::{End, Item, Moment, Outbox, Session};
-/// # fn twice(outbox: &mut Outbox, item: Item, now: Moment) {
-/// outbox.offer(item, unreachable!(), now.at);
+/// # use acp_lifecycle::{Outbox, OutboxItem, Timestamp};
+/// # fn twice(outbox: &mut Outbox, item: OutboxItem, now: Timestamp) {
+/// outbox.enqueue(item, unreachable!(), now.monotonic);
 /// # }
 /// ```
 #[derive(Debug)]
@@ -109,16 +117,16 @@ pub struct Session {
     permissions: SessionPermissions,
     cwd: PathBuf,
     shows_terminals: bool,
-    /// The newest turns that were answered.
+    /// The most recently ended turns.
     ended_turns: VecDeque<TurnId>,
     message_stream: MessageStreams,
     is_closing: bool,
-    /// The traces of open turns that have one.
+    /// The trace contexts of open turns.
     traces: HashMap<TurnId, TraceContext>,
 }
 
 impl Session {
-    /// Makes the state of a new session whose relative paths begin at `cwd`.
+    /// Creates a session whose relative paths begin at `cwd`.
     #[must_use]
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -134,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Changes the settings.
+    /// Sets the configuration.
     #[must_use]
     pub fn with_config(mut self, config: SessionConfig) -> Self {
         self.board.set_config(config);
@@ -142,42 +150,41 @@ impl Session {
         self
     }
 
-    /// Sets what must never be shown, from now on.
+    /// Sets the values that are redacted from now on.
     pub fn set_secrets(&mut self, secrets: Secrets) {
         self.board.set_secrets(secrets);
     }
 
-    /// Returns what must never be shown.
+    /// Returns the values that are redacted.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         self.board.secrets()
     }
 
-    /// Says whether the client shows the output of commands in terminals; if not, as text.
+    /// Sets whether the client can show terminals. If not, command output is sent as text.
     pub fn set_shows_terminals(&mut self, shows: bool) {
         self.shows_terminals = shows;
     }
 
-    /// Returns whether the client shows the output of commands in terminals, so that they should
-    /// write to one.
+    /// Returns whether the client can show terminals, so that commands should write to one.
     #[must_use]
     pub fn shows_terminals(&self) -> bool {
         self.shows_terminals
     }
 
-    /// Notes the trace that a turn belongs to; every call announced in it after this tells it.
+    /// Sets the trace context of a turn. Every call announced in the turn from now on carries it.
     ///
-    /// At most 64 open turns have one; of a further one, none is told.
+    /// At most 64 open turns have a trace context. For further turns, it is dropped.
     pub fn set_turn_trace(&mut self, turn: &TurnId, trace: TraceContext) {
         if !trace.is_empty() && self.traces.len() < limits::MAX_TRACED_TURNS {
             self.traces.insert(turn.clone(), trace);
         }
     }
 
-    /// Posts a call of a turn. It begins pending, whatever `patch` says.
+    /// Announces a call of a turn. The call is pending, whatever status `patch` has.
     ///
-    /// Returns whether it was posted: not in a turn that was answered, and not under an id that is
-    /// or was in use, which is counted as illegal.
+    /// Returns whether it was announced. A call is not announced in an ended turn, or if its id is
+    /// or was in use. The latter counts as an illegal step.
     pub fn announce(
         &mut self,
         id: &ToolCallId,
@@ -188,9 +195,10 @@ impl Session {
         self.announce_with(id, turn, patch, FirstReportTiming::Immediate, now)
     }
 
-    /// Posts a call whose arguments still stream; `patch` has the title for the time until it has
-    /// one of its own. Its first report waits for [`Session::report_within`], at most 200 ms, but goes
-    /// before anything that has to stand behind it.
+    /// Announces a call whose arguments still stream. `patch` has a preliminary title. The first
+    /// report waits at most 200 ms for the final title (see
+    /// [`limit_first_report_delay`](Self::limit_first_report_delay)), but is sent before any item
+    /// that must follow it.
     pub fn announce_streamed(
         &mut self,
         id: &ToolCallId,
@@ -201,8 +209,7 @@ impl Session {
         self.announce_with(id, turn, patch, FirstReportTiming::Held, now)
     }
 
-    /// Lets the first report of a streamed call wait no longer than this from now on: its title is
-    /// known.
+    /// Limits how much longer the first report of a streamed call waits, once its title is known.
     pub fn limit_first_report_delay(&mut self, id: &ToolCallId, wait: Duration, now: Timestamp) {
         self.outbox.advance_held_report(id, now.monotonic + wait, now.monotonic);
     }
@@ -225,14 +232,14 @@ impl Session {
         self.enqueue_call(id, patch, is_first, now)
     }
 
-    /// Changes an open call. Its status is left alone; empty titles and names, nulls and what is
-    /// over a bound are left out.
+    /// Updates an open call. Ignores the status, empty titles and names, nulls, and values over a
+    /// limit.
     pub fn update_call(&mut self, id: &ToolCallId, patch: ToolCallPatch, now: Timestamp) {
         let patch = self.board.update_call(id, patch);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Changes the metadata of an open call.
+    /// Updates the metadata of an open call.
     pub fn update_call_meta(
         &mut self,
         id: &ToolCallId,
@@ -243,9 +250,9 @@ impl Session {
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Sets or removes what follows a call's title until it ends, as one short visible line. Another
-    /// title keeps it. Nothing follows a title while the client is asked for permission: what
-    /// is approved is the call, not how far it is.
+    /// Sets or removes the subtitle, a short visible line after the title until the call ends. A
+    /// new title keeps it. While the client is asked for permission, no subtitle is shown, because
+    /// the client approves the call and not its progress.
     pub fn set_subtitle(&mut self, id: &ToolCallId, subtitle: Option<&str>, now: Timestamp) {
         if !self.awaits_permission(id) {
             let patch = self.board.set_subtitle(id, subtitle);
@@ -253,10 +260,10 @@ impl Session {
         }
     }
 
-    /// Tells how far a call is: in its metadata, and behind its title.
+    /// Reports the progress of a call, in its metadata and as its subtitle.
     pub fn report_progress(&mut self, id: &ToolCallId, progress: Progress, now: Timestamp) {
         let subtitle = title::progress_text(&progress);
-        // A secret must not be cut before it is found.
+        // Redacts before truncating, because a truncated secret would not be found.
         let message = progress.message.as_deref().map(|text| {
             let shown = self.board.secrets().redact(text);
             head(&shown, MAX_PROGRESS_MESSAGE_BYTES).to_owned()
@@ -274,10 +281,10 @@ impl Session {
         self.enqueue_call(id, Some(patch), FirstReportTiming::NotFirst, now);
     }
 
-    /// Starts a call. Returns whether it runs now; a call that has ended does not.
+    /// Starts or resumes a call. Returns whether it runs now, which is false if it has ended.
     pub fn start(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
         let patch = self.board.start(id, now);
-        // Only the first start brings the time of it.
+        // Only the first start sets the start time.
         let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
         self.enqueue_call(
             id,
@@ -287,24 +294,24 @@ impl Session {
         )
     }
 
-    /// Pauses a running call; [`Session::start`] goes on with it.
+    /// Pauses a running call. [`Session::start`] resumes it.
     pub fn pause(&mut self, id: &ToolCallId, now: Timestamp) {
         let patch = self.board.pause(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Takes back that a call began to run, because it did nothing.
+    /// Returns a started call to pending, because it did nothing yet.
     #[cfg(feature = "tokio")]
     pub(crate) fn undo_start(&mut self, id: &ToolCallId, now: Timestamp) {
-        let patch = self.board.return_to_pending(id);
+        let patch = self.board.undo_start(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
-    /// Does what somebody else's agent says of a call, in whatever order it says it: posts the
-    /// call if it is not known, changes it, and takes the step to `patch.status` if that is legal.
+    /// Applies an update from a foreign agent, in any order: announces the call if its id is new,
+    /// updates it, and changes its status to `patch.status` if that is legal.
     ///
-    /// Nothing happens to a call that has ended or belongs to a turn that was answered, and what
-    /// is not legal is counted. It permits nothing: what runs elsewhere is only told here.
+    /// Ignores calls that have ended or belong to an ended turn, and counts illegal steps. Grants
+    /// no permission, because the call runs elsewhere and is only reported here.
     pub fn upsert(&mut self, id: &ToolCallId, turn: &TurnId, patch: ToolCallPatch, now: Timestamp) {
         let (status, reason) = (patch.status, patch.meta.as_ref().and_then(|meta| meta.reason));
         let mut last = ToolCallPatch::new();
@@ -316,7 +323,7 @@ impl Session {
             self.update_call(id, patch, now);
         }
         match status {
-            // One that is said to have completed has run, even if nobody said so.
+            // A call reported as completed has run, even if its start was not reported.
             Some(Status::InProgress | Status::Completed) if !self.is_running(id) => {
                 self.start(id, now);
             }
@@ -338,8 +345,8 @@ impl Session {
         self.board.tool_call(id).is_some_and(|report| report.status == Status::InProgress)
     }
 
-    /// Ends a call, exactly once; what comes later is counted. Its requests are withdrawn, the
-    /// terminals that it shows end with it, and so, before it, do the calls that it made.
+    /// Ends a call exactly once. Later changes are counted. Withdraws the call's requests, and ends
+    /// its terminals. Its child calls are ended first.
     pub fn finish(&mut self, id: &ToolCallId, mut end: CallEnd, now: Timestamp) {
         if self.is_closing && end.reason == Some(CallEndReason::Turn) {
             end.reason = Some(CallEndReason::Shutdown);
@@ -357,7 +364,7 @@ impl Session {
         for terminal in &terminals {
             let report = self.board.terminal(terminal);
             if report.is_some_and(|report| report.exit.is_none()) {
-                self.end_terminal(terminal, TerminalExit::default(), now);
+                self.exit_terminal(terminal, TerminalExit::default(), now);
             }
         }
         let patch = self.board.finish(id, end, now);
@@ -371,7 +378,7 @@ impl Session {
         self.enqueue_terminal(id, patch, now);
     }
 
-    /// Tells more of an open terminal: its command, its size.
+    /// Updates an open terminal, e.g. its command or size.
     pub fn update_terminal(&mut self, id: &TerminalId, patch: TerminalPatch, now: Timestamp) {
         let patch = self.board.update_terminal(id, patch);
         self.enqueue_terminal(id, patch, now);
@@ -383,22 +390,22 @@ impl Session {
         self.enqueue_terminal(id, patch, now);
     }
 
-    /// Notes that so many bytes of the output of an open terminal are left out here.
-    pub fn add_terminal_gap(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
+    /// Records that `bytes` of an open terminal's output are omitted here.
+    pub fn skip_terminal_output(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
         let patch = self.board.skip_terminal_output(id, bytes);
         self.enqueue_terminal(id, patch, now);
     }
 
     /// Ends a terminal.
-    pub fn end_terminal(&mut self, id: &TerminalId, exit: TerminalExit, now: Timestamp) {
+    pub fn exit_terminal(&mut self, id: &TerminalId, exit: TerminalExit, now: Timestamp) {
         let patch = self.board.exit_terminal(id, exit);
         self.enqueue_terminal(id, patch, now);
     }
 
-    /// Says a piece of a message.
+    /// Sends a chunk of a message.
     ///
-    /// The end of the piece may be the beginning of a secret. Then it is held back until the next
-    /// piece, or until something else is sent that stands behind it.
+    /// If the end of the chunk may be the beginning of a secret, it is held back until the next
+    /// chunk, or until another item is enqueued that must follow it.
     pub fn send_message_chunk(&mut self, mut chunk: MessageChunk, now: Timestamp) {
         let (before, text) = self.message_stream.push(&chunk, self.board.secrets());
         self.enqueue_chunk(before, now.monotonic);
@@ -406,7 +413,7 @@ impl Session {
         self.enqueue_chunk(Some(chunk), now.monotonic);
     }
 
-    /// Offers text in pieces that a streamed update can hold; a model may say any length at once.
+    /// Enqueues text in chunks of limited size. A model may send text of any length at once.
     fn enqueue_chunk(&mut self, chunk: Option<MessageChunk>, at: Instant) {
         let Some(MessageChunk { role, message, text }) = chunk else { return };
         let mut rest = &*text;
@@ -418,21 +425,21 @@ impl Session {
         }
     }
 
-    /// Sends a plan, an empty one too.
+    /// Sends a plan, which may be empty.
     pub fn send_plan(&mut self, mut plan: Plan, now: Timestamp) {
         Redactor::new(self.secrets()).redact_plan(&mut plan);
         self.enqueue(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
     }
 
-    /// Sends another part of what a client may know of the session. Of what waits of the same kind,
-    /// the last is sent.
+    /// Sends a part of the session's state. Of waiting parts of the same kind, only the last is
+    /// sent.
     pub fn send_state(&mut self, mut state: SessionState, now: Timestamp) {
         if Redactor::new(self.secrets()).redact_state(&mut state) {
             self.enqueue(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
         }
     }
 
-    /// Ends a turn: every open call of it, then, behind all of that, the answer.
+    /// Ends a turn: ends its open calls, then enqueues the response to the prompt.
     pub fn end_turn(&mut self, turn: &TurnId, reason: CallEndReason, now: Timestamp) {
         self.end_open_calls(Some(turn), reason, now);
         self.end_turn_rules();
@@ -444,24 +451,25 @@ impl Session {
         self.enqueue(OutboxItem::PromptResponse(turn.clone()), FirstReportTiming::NotFirst, now);
     }
 
-    /// Offers the response to a request that is no prompt: it goes out behind everything that was
-    /// offered before, and no turn ends.
-    pub fn respond(&mut self, response: ResponseId, now: Timestamp) {
-        self.enqueue(OutboxItem::ClientResponse(response), FirstReportTiming::NotFirst, now);
+    /// Enqueues the response to a request other than a prompt. It is sent after everything enqueued
+    /// before, and ends no turn.
+    pub fn respond(&mut self, response: AgentResponseId, now: Timestamp) {
+        self.enqueue(OutboxItem::AgentResponse(response), FirstReportTiming::NotFirst, now);
     }
 
-    /// Offers a request to the client that is about no permission: it goes out behind everything
-    /// that was offered before.
-    pub fn request_client(&mut self, request: ClientRequestId, now: Timestamp) {
-        self.enqueue(OutboxItem::ClientRequest(request), FirstReportTiming::NotFirst, now);
+    /// Enqueues a request to the client other than a permission request. It is sent after
+    /// everything enqueued before.
+    pub fn request_client(&mut self, request: AgentRequestId, now: Timestamp) {
+        self.enqueue(OutboxItem::AgentRequest(request), FirstReportTiming::NotFirst, now);
     }
 
-    /// Takes such a request back that has not been handed over: nobody waits for it any more.
-    pub fn withdraw_request(&mut self, request: ClientRequestId) {
+    /// Withdraws a request that was not sent yet, because its result is no longer needed.
+    pub fn withdraw_request(&mut self, request: AgentRequestId) {
         self.outbox.withdraw_request(request);
     }
 
-    /// Says that the session is closing: from now on, what would end with its turn ends for that.
+    /// Marks the session as closing. Calls that end with their turn then end with the reason
+    /// [`CallEndReason::Shutdown`].
     pub fn close(&mut self) {
         self.is_closing = true;
     }
@@ -472,34 +480,34 @@ impl Session {
         self.is_closing
     }
 
-    /// Ends every open call, of every turn.
+    /// Ends all open calls, of every turn.
     pub fn end_all_calls(&mut self, reason: CallEndReason, now: Timestamp) {
         self.end_open_calls(None, reason, now);
     }
 
-    /// Ends the open calls of a turn, of every turn without one, and those that they made.
+    /// Ends the open calls of a turn, or of all turns for `None`, and their child calls.
     fn end_open_calls(&mut self, turn: Option<&TurnId>, reason: CallEndReason, now: Timestamp) {
         for id in self.board.open_calls(turn) {
-            // It may have ended with the call that made it.
+            // It may have ended with its parent call.
             if self.board.tool_call(&id).is_some() {
                 self.finish(&id, CallEnd::cancelled(reason), now);
             }
         }
     }
 
-    /// Returns how many calls and permission requests came to an end, ever.
+    /// Returns the total number of ended calls and permission requests.
     #[cfg(feature = "tokio")]
     pub(crate) fn ended_call_and_request_count(&self) -> u64 {
         self.board.ended_count() + self.permissions.ended_requests()
     }
 
-    /// Returns every open call and terminal.
+    /// Returns the board, which holds all open calls and terminals.
     #[must_use]
     pub fn board(&self) -> &CallBoard {
         &self.board
     }
 
-    /// Sums up the calls that have ended, and what was sent of them.
+    /// Returns the usage counters of ended calls and sent updates.
     #[must_use]
     pub fn usage(&self) -> SessionUsage {
         let tools = self.board.history().usage_by_tool();
@@ -514,26 +522,26 @@ impl Session {
         SessionUsage { tools, updates }
     }
 
-    /// Returns what waits to be sent.
+    /// Returns the outbox, which holds the waiting items.
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
     }
 
-    /// Takes the next item that is due at `now`, if there is one. The caller sends it before it
-    /// takes another.
+    /// Returns the next item that is due at `now`, if any. The caller must send it before taking
+    /// another.
     pub fn poll(&mut self, now: Instant) -> Option<OutboxItem> {
         self.outbox.poll(now)
     }
 
-    /// Returns when the next item is due, if one waits: then, [`Session::poll`] again. Every change
-    /// of the session may make it earlier.
+    /// Returns when the next item is due, if one waits. [`Session::poll`] again at that time. Any
+    /// change of the session may make it earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.outbox.next_deadline()
     }
 
-    /// Makes everything that waits due: at the end of a turn or of the connection.
+    /// Makes all waiting items due, at the end of a turn or of the connection.
     pub fn flush(&mut self, now: Instant) {
         self.outbox.flush(now);
     }
@@ -543,7 +551,8 @@ impl Session {
         self.outbox.count_undelivered();
     }
 
-    /// Shows a path as people of this session call it: relative to `cwd` where it lies beneath.
+    /// Formats a path for users of this session: relative to `cwd` if it is beneath, absolute
+    /// otherwise.
     #[must_use]
     pub fn display_path(&self, path: &Path) -> String {
         display_path(path, &self.cwd)
@@ -569,7 +578,7 @@ impl Session {
         true
     }
 
-    /// Offers what stands behind all that was said before.
+    /// Enqueues an item that follows all message text sent before.
     fn enqueue(&mut self, item: OutboxItem, is_first: FirstReportTiming, now: Timestamp) {
         self.enqueue_at(item, is_first, now.monotonic);
     }
@@ -591,7 +600,8 @@ impl Session {
     }
 }
 
-/// Shows a path relative to `cwd` where it lies beneath, whole otherwise, and visible in any case.
+/// Formats a path relative to `cwd` if it is beneath, unchanged otherwise. Control characters are
+/// made visible.
 #[must_use]
 pub fn display_path(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {

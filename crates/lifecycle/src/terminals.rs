@@ -1,11 +1,11 @@
-//! The open terminals of a session: their documents, and what is held back of their output.
+//! The open terminals of a session, with the redaction state of their output.
 
 use acp_types::{TerminalExit, TerminalId, TerminalOutput, TerminalPatch, TerminalReport};
 use foldhash::HashMap;
 
 use crate::sanitize::{Redactor, Secrets, StreamRedactor};
 
-/// Every open terminal. What does not concern an open one gives nothing back.
+/// The open terminals of a session. Changes of any other terminal return `None`.
 #[derive(Debug, Default)]
 pub(crate) struct Terminals(HashMap<TerminalId, TrackedTerminal>);
 
@@ -13,12 +13,12 @@ pub(crate) struct Terminals(HashMap<TerminalId, TrackedTerminal>);
 struct TrackedTerminal {
     report: TerminalReport,
     output: StreamRedactor,
-    /// How many secrets were replaced in what is told of it, its output aside.
+    /// Number of secrets redacted in its patches, without its output.
     redacted_secrets: u64,
 }
 
 impl Terminals {
-    /// Opens a terminal, unless there is one of this id.
+    /// Opens a terminal, unless the id is in use.
     pub(crate) fn open(
         &mut self,
         id: &TerminalId,
@@ -36,7 +36,7 @@ impl Terminals {
         self.update(id, patch, secrets)
     }
 
-    /// Changes a terminal that has not ended.
+    /// Updates a terminal that has not exited.
     pub(crate) fn update(
         &mut self,
         id: &TerminalId,
@@ -47,7 +47,7 @@ impl Terminals {
         Some(terminal.apply(patch, secrets))
     }
 
-    /// Appends output; of what may be the beginning of a secret, nothing yet.
+    /// Appends output. Bytes that may be the beginning of a secret are held back.
     pub(crate) fn append_output(
         &mut self,
         id: &TerminalId,
@@ -59,9 +59,9 @@ impl Terminals {
         Some(terminal.apply(TerminalPatch::output(&shown), secrets))
     }
 
-    /// Notes that output is left out here, behind what was held back of it: half a secret that ends
-    /// here is hidden, and what follows is none of it.
-    pub(crate) fn add_gap(
+    /// Records that output is omitted here, after flushing the held-back output. A partial secret
+    /// before the gap is redacted, and the output after the gap does not continue it.
+    pub(crate) fn skip_output(
         &mut self,
         id: &TerminalId,
         bytes: u64,
@@ -73,7 +73,7 @@ impl Terminals {
         Some(terminal.apply(TerminalPatch { output, ..TerminalPatch::default() }, secrets))
     }
 
-    /// Ends a terminal, behind what was held back of its output.
+    /// Records the exit of a terminal, after flushing its held-back output.
     pub(crate) fn exit(
         &mut self,
         id: &TerminalId,
@@ -93,7 +93,7 @@ impl Terminals {
         self.0.get(id).map(|terminal| &terminal.report)
     }
 
-    /// Returns how many secrets were replaced in what is told of a terminal, its output aside.
+    /// Returns the number of secrets redacted in the patches of a terminal, without its output.
     pub(crate) fn redacted_secrets(&self, id: &TerminalId) -> u64 {
         self.0.get(id).map_or(0, |terminal| terminal.redacted_secrets)
     }

@@ -1,7 +1,7 @@
-//! Titles for people: messages by key and locale, with arguments made visible.
+//! Titles and other messages, looked up by key and locale, with arguments made visible.
 //!
-//! With the feature `titles` they are Fluent messages in any language. Without it, the only ones are
-//! this crate's own, in English.
+//! With the feature `titles`, messages are Fluent messages in any language. Without it, only the
+//! English messages of this crate are available.
 
 mod default_title;
 #[cfg(feature = "titles")]
@@ -29,7 +29,7 @@ pub use markdown::code_span_if_needed;
 pub use subtitle::SUBTITLE_SEPARATOR;
 pub(crate) use subtitle::{progress_text, subtitle_line, with_subtitle};
 
-/// The messages of one locale, and of those that it falls back to, by key.
+/// The messages of a locale and of its fallback locales, by key.
 #[cfg_attr(
     feature = "titles",
     doc = r#"
@@ -54,11 +54,11 @@ enum MessageArgument {
     Count(u64),
 }
 
-/// The arguments of a message, by their names.
+/// The arguments of a message, by name.
 type MessageArguments = Vec<(String, MessageArgument)>;
 
 impl Titles {
-    /// Returns this crate's own messages, in the language of a locale, else in English.
+    /// Returns the messages of this crate in the language of a locale, or in English.
     #[cfg(feature = "titles")]
     pub(crate) fn builtin(locale: &str) -> Self {
         const ALL: &[(&str, &str)] =
@@ -66,26 +66,26 @@ impl Titles {
         Self::from_static(ALL, locale)
     }
 
-    /// Returns this crate's own messages, which are in English without the feature `titles`.
+    /// Returns the English messages of this crate.
     #[cfg(not(feature = "titles"))]
     pub(crate) fn builtin(_: &str) -> Self {
         Self { messages: Messages::new(ENGLISH_MESSAGES) }
     }
 
-    /// Returns the message of `key` with its arguments made visible. A key that has no message
-    /// gives itself and its arguments, so that a title is never empty.
+    /// Formats the message of `key` with its arguments made visible. Without a message, returns the
+    /// key and the arguments, so that a title is never empty.
     ///
-    /// Some clients read it as Markdown and most do not. So an argument with a character that
-    /// Markdown interprets stands in a code span that fits it, as does one that the message itself
-    /// puts between backticks; no character is added to it otherwise.
+    /// Some clients render titles as Markdown, most do not. An argument with a Markdown character
+    /// is therefore put in a code span, as is an argument that the message puts between backticks.
+    /// Nothing else is added to an argument.
     #[must_use]
     pub fn render(&self, key: &str, arguments: &[(&str, String)]) -> String {
         let arguments = arguments.iter().map(|(name, value)| (*name, self.shorten_argument(value)));
         self.substitute(key, arguments.collect(), &[])
     }
 
-    /// Returns a name and arguments as [`render`](Self::render) does where there is no message, also
-    /// where there is one of that name: a name from elsewhere takes nobody's title.
+    /// Formats a name and arguments as [`render`](Self::render) does without a message, even if a
+    /// message with this key exists: a name from outside of the program must not select a message.
     #[must_use]
     pub fn render_untranslated(&self, name: &str, arguments: &[(&str, String)]) -> String {
         let words =
@@ -94,12 +94,12 @@ impl Titles {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Does as [`render`](Self::render) with arguments that stay whole however long they are.
+    /// Formats a message as [`render`](Self::render) does, without truncating arguments.
     pub(crate) fn render_untruncated(&self, key: &str, arguments: &[(&str, String)]) -> String {
         self.render_with_messages(key, arguments, &[])
     }
 
-    /// Does the same, with further arguments that are messages by themselves.
+    /// Formats a message without truncating arguments. Further arguments are messages themselves.
     pub(crate) fn render_with_messages(
         &self,
         key: &str,
@@ -117,7 +117,8 @@ impl Titles {
         messages: &[(&str, String)],
     ) -> String {
         let mut values = MessageArguments::new();
-        // What Markdown may interpret is put in afterwards, when it is known what stands around it.
+        // Text with Markdown characters is substituted last, when the characters around it are
+        // known.
         let mut later = Vec::new();
         let mut set_later = |values: &mut MessageArguments, name: &str, text: DeferredText| {
             let place = format!("{PLACEHOLDER_MARK}{}{PLACEHOLDER_MARK}", later.len());
@@ -163,11 +164,11 @@ impl Titles {
         filled
     }
 
-    /// Returns the message of `key` with texts as they are: a sentence that stands by itself, and
-    /// not in a title. A key that has no message gives itself and its texts.
+    /// Formats the message of `key` with unmodified texts: a separate sentence, not a title.
+    /// Without a message, returns the key and the texts.
     ///
-    /// A count `n` is there twice: as the number `n`, which selects a form, and as the text `n-text`,
-    /// with its thousands parted by the message `thousands`.
+    /// A count `n` is passed twice: as the number `n`, which selects a plural form, and as the text
+    /// `n-text`, with thousands separated by the message `thousands`.
     ///
     #[cfg_attr(
         feature = "titles",
@@ -203,14 +204,14 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
         })
     }
 
-    /// Returns whether there is a message of `key`.
+    /// Returns whether `key` has a message.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.messages.has(key)
     }
 
-    /// A command over 4 KiB becomes its first line and the count of its lines, in the words of
-    /// the message `shortened`; the whole is in the call's raw input.
+    /// Shortens a command over 4 KiB to its first line and its line count, formatted by the message
+    /// `shortened`. The call's raw input has the whole command.
     fn shorten_argument(&self, argument: &str) -> String {
         let (shown, is_all) = visible_head(argument, MAX_TITLE_COMMAND_BYTES);
         if is_all {
@@ -230,13 +231,13 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
     }
 }
 
-/// Returns whether titles show an argument whole, and not its first line and its length.
+/// Returns whether titles show an argument in full rather than its first line and length.
 #[must_use]
 pub fn fits_in_title(argument: &str) -> bool {
     visible_head(argument, MAX_TITLE_COMMAND_BYTES).1
 }
 
-/// Writes a number with a separator between the thousands.
+/// Formats a number with a separator between thousands.
 fn group_thousands(number: u64, separator: &str) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -249,17 +250,17 @@ fn group_thousands(number: u64, separator: &str) -> String {
     grouped
 }
 
-/// What is put into a message after it was written.
+/// A text that is substituted after the message was formatted.
 enum DeferredText {
     Text(String),
     Message(String),
 }
 
-/// Stands around the number of such a text: no message holds it.
+/// Encloses the index of a deferred text. No message contains it.
 const PLACEHOLDER_MARK: char = '\u{f8f0}';
 
-/// The names of permission options and the notes in English. Only in what one line of text and
-/// `{ $name }` can say, because without the feature `titles` that is all that is read.
+/// The English names of permission options and notes. Restricted to single lines and `{ $name }`,
+/// the only syntax that is supported without the feature `titles`.
 const ENGLISH_MESSAGES: &str = include_str!("../locales/en.ftl");
 
 #[cfg(test)]

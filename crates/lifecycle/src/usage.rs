@@ -1,37 +1,37 @@
-//! Local counters: the calls of each tool, and what became of their updates. They leave the
-//! process only if somebody asks for them.
+//! Local usage counters: the calls of each tool, and the updates sent. They leave the process only
+//! on request.
 
 use std::collections::BTreeMap;
 
 use acp_types::{CallEndReason, Status, ToolCallReport};
 
-/// Sums over the calls of one tool that have ended.
+/// Totals over the ended calls of one tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUsage {
-    /// Calls that completed.
+    /// Number of completed calls.
     pub completed: u64,
-    /// Calls that failed.
+    /// Number of failed calls.
     pub failed: u64,
-    /// Calls that were cancelled.
+    /// Number of cancelled calls.
     pub cancelled: u64,
-    /// Why calls failed or were cancelled: how many for each reason.
+    /// Number of failed or cancelled calls per reason.
     pub reasons: BTreeMap<CallEndReason, u64>,
-    /// Milliseconds that they ran, all together.
+    /// Total run time, in milliseconds.
     pub total_run_ms: u64,
-    /// Milliseconds that the longest of them ran.
+    /// Longest run time of one call, in milliseconds.
     pub longest_run_ms: u64,
-    /// Milliseconds that they waited before they ran, all together.
+    /// Total time between announcement and start, in milliseconds.
     pub total_queued_ms: u64,
 }
 
 impl ToolUsage {
-    /// Returns how many calls have ended.
+    /// Returns the number of ended calls.
     #[must_use]
     pub fn ended_calls(&self) -> u64 {
         self.completed + self.failed + self.cancelled
     }
 
-    /// Adds a call that has ended.
+    /// Adds an ended call.
     pub(crate) fn add(&mut self, report: &ToolCallReport) {
         match report.status {
             Status::Completed => self.completed += 1,
@@ -49,26 +49,26 @@ impl ToolUsage {
     }
 }
 
-/// What became of the updates of a session.
+/// Counts of the updates of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UpdateCounts {
-    /// Changes offered to be sent.
+    /// Number of updates enqueued.
     pub offered: u64,
-    /// Those joined to one that was waiting, so that one message told both.
+    /// Number of updates merged with a waiting one, so that one message carries both.
     pub joined: u64,
-    /// Those sent.
+    /// Number of updates sent.
     pub sent: u64,
-    /// Those that could not be sent, and those that came after the end of their call.
+    /// Number of updates that could not be delivered or arrived after the end of their call.
     pub dropped: u64,
 }
 
-/// What a session did so far.
+/// Usage counters of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionUsage {
-    /// The sums of each tool, in the order of the names. The calls of tools beyond the first 128
-    /// are under the empty name.
+    /// The totals per tool, sorted by name. Calls of tools beyond the first 128 are counted under
+    /// the empty name.
     pub tools: Vec<(String, ToolUsage)>,
-    /// What became of what was to be sent.
+    /// Counts of the session's updates.
     pub updates: UpdateCounts,
 }
 

@@ -1,4 +1,4 @@
-//! What a client receives of calls: titles, no secrets, and the calls of foreign tools.
+//! Client-visible output of calls: titles, redacted secrets, and calls of foreign tools.
 
 mod sanitize;
 mod titles;

@@ -1,4 +1,4 @@
-//! Nothing of what is known to be secret leaves a session, whatever comes in whatever pieces.
+//! No known secret leaves a session, in whatever form and chunks it arrives.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A title and what follows it while its call runs, over random lives of a call and by hand.
+//! The title of a running call and its subtitle, over random lifecycles and in single cases.
 
 #![expect(clippy::expect_used, reason = "a test may fail by a panic")]
 #![expect(clippy::disallowed_methods, reason = "a test reads the clock that the crate may not")]
@@ -19,25 +19,25 @@ use proptest::prelude::{Strategy, any, prop_oneof, proptest};
 use proptest::{prop_assert, prop_assert_eq};
 use serde_json::json;
 
-/// Bytes of a command that a title holds.
+/// Maximum size in bytes of a command in a title.
 const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
-/// Bytes of a title.
+/// Maximum size of a title in bytes.
 const MAX_TITLE_BYTES: usize = 12 * 1024;
 
-/// Bytes that follow a title while its call runs.
+/// Maximum size of a subtitle in bytes.
 const MAX_SUBTITLE_BYTES: usize = 160;
 
-/// Bytes of the words of a progress that a document keeps.
+/// Maximum size in bytes of a progress message in a document.
 const MAX_PROGRESS_MESSAGE_BYTES: usize = 1024;
 
-/// One call of a session, and what a client was sent of it.
+/// One call of a session, and the titles that a client received for it.
 struct Life {
     session: Session,
     now: Timestamp,
     sent: V1Projection,
     updates: Vec<WireUpdate>,
-    /// The titles of the requests.
+    /// The titles in permission requests.
     asked: Vec<String>,
     request: Option<PermissionId>,
 }
@@ -80,13 +80,13 @@ impl Life {
         }
     }
 
-    /// Sends what is due after a while.
+    /// Sends everything that is due one second later.
     fn send(&mut self) {
         self.now.monotonic += Duration::from_secs(1);
         while let Some(item) = self.session.poll(self.now.monotonic) {
             match item {
                 OutboxItem::ToolCall(id, patch) => {
-                    self.updates.extend(self.sent.tool_call(&id, &patch))
+                    self.updates.extend(self.sent.tool_call(&id, &patch));
                 }
                 OutboxItem::PermissionRequest(number) => {
                     let options =
@@ -214,7 +214,7 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
     }
 }
 
-/// One thing that happens to the call.
+/// One event in the lifecycle of the call.
 #[derive(Debug, Clone)]
 enum Event {
     Title(String),

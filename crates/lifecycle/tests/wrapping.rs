@@ -1,4 +1,4 @@
-//! The middleware: every way in which a foreign tool's call can go, and what is told of it.
+//! The middleware: every outcome of a foreign tool's call, and its reports.
 
 #![expect(
     clippy::disallowed_methods,

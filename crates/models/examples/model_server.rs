@@ -1,11 +1,13 @@
-//! The scripted server of models as a program, for tests in other languages and for
-//! `cargo xtask accept`.
+//! Runs the scripted model server as a program, for tests in other languages and for `cargo xtask
+//! accept`.
 //!
-//! `model_server FILE` takes one answer a line, as JSON (`callboard_models::mock_server::Answer`),
-//! and gives them in turn in whatever dialect it is asked. On standard output it tells, a JSON
-//! object a line, where it listens, and then of each request when its answer is over: how long
-//! after the end of the answer before it it came (`gap_us`), and whether its answer was told or
-//! whoever asked was gone (`told`). It ends with its standard input.
+//! `model_server FILE` reads one response per line as JSON
+//! (`callboard_models::mock_server::MockResponse`) and returns them in order, in the dialect of
+//! each request. It writes one JSON object per line to standard output. The first line holds the
+//! address on which the server listens. Each later line describes a request whose response is
+//! finished: the time between the end of the previous response and the request in microseconds
+//! (`gap_us`), and whether the response was sent in full or the client disconnected (a boolean).
+//! The server exits when its standard input ends.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -38,7 +40,8 @@ async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &RecordedRequest| asked.outcome != ResponseOutcome::Pending;
     while server.wait_until(|asked| asked.get(nth).is_some_and(is_over)).await {
-        // No copy of all: that would take longer with each request, and be measured with the agent.
+        // Borrows the requests: copying all of them would take longer with each request, and that
+        // time would count as the agent's.
         let line = server.with_requests(|asked| {
             let before = nth.checked_sub(1).and_then(|before| asked.get(before));
             asked.get(nth).map(|asked| report_line(asked, before))

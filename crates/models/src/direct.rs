@@ -1,6 +1,4 @@
-//! The model that needs no key, no server and no network: the prompt itself says what to call.
-//!
-//! Knows the names and arguments of the built-in tools, and nothing of what they do.
+//! The `direct` model: the prompt names the tool calls, so it needs no key, server or network.
 
 mod command;
 
@@ -15,13 +13,13 @@ use super::{
 };
 use command::{COMMANDS, DirectCommand, ParsedPrompt, ToolUse};
 
-/// The model's name.
+/// Name of the model.
 pub const NAME: &str = "direct";
 
-/// The bytes of one fragment of arguments: small, so that clients see them stream.
+/// Bytes per fragment of arguments. Small, so that clients see them stream.
 const FRAGMENT_BYTES: usize = 64;
 
-/// The characters the closing summary quotes of one failed call.
+/// Maximum number of characters that the closing summary quotes of one failed call.
 const MAX_QUOTED_CHARS: usize = 200;
 
 const HELP_FOOTER: &str =
@@ -29,23 +27,24 @@ const HELP_FOOTER: &str =
 
 /// The `direct` model. [`Model::help`] lists its commands.
 ///
-/// A prompt is all commands, or nothing of it is done. Each reply makes the next call of the
-/// prompt, so that a `read` sees what the `edit` before it did; the reply after the last result
-/// sums up. As in a shell, a call that failed does not stop those after it. Where a turn stands is
-/// told by the messages since its prompt; the model remembers nothing.
+/// A prompt runs only if every line is a command. Each reply makes the next call of the prompt, so
+/// that a `read` sees the result of the `edit` before it. The reply after the last result is a
+/// summary. As in a shell, a failed call does not stop the calls after it. The model keeps no
+/// state: it derives its position in the turn from the messages after the prompt.
 #[derive(Clone, Debug, Default)]
 pub struct DirectModel {
-    /// What stands behind its help.
+    /// Text appended to the help.
     help_footer: Arc<str>,
 }
 
 impl DirectModel {
-    /// Makes the model with a text that closes its help: how to connect another model, for example.
+    /// Creates the model with a text that is appended to its help, e.g. how to connect another
+    /// model.
     pub fn with_help_footer(closing: impl Into<Arc<str>>) -> Self {
         Self { help_footer: closing.into() }
     }
 
-    /// Returns the help as it stands in a reply.
+    /// Returns the help as it is shown in a reply.
     fn help_with_footer(&self, tools: &[ToolSpec]) -> String {
         format!("{} {}", help(tools), self.help_footer).trim_end().to_owned()
     }
@@ -97,10 +96,11 @@ impl Model for DirectModel {
     }
 }
 
-/// Lists the commands with an example each, in Markdown.
+/// Lists the commands with one example each, in Markdown.
 fn help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
-    // `undo` is a command that some sessions do not have; a missing tool says so by itself.
+    // Some sessions have no `undo`, so the help leaves it out. Calling any other missing tool fails
+    // with its own error.
     let is_offered = |tool: &&str| *tool != command::UNDO || has_tool(tools, tool);
     for command in COMMANDS.iter().filter(|command| command.tool.as_ref().is_none_or(is_offered)) {
         let (form, description) = (command.usage(), command.description);
@@ -108,13 +108,12 @@ fn help(tools: &[ToolSpec]) -> String {
             example if example.contains('\n') => format!(":\n\n```\n{example}\n```\n"),
             example => format!(", as in `{example}`"),
         };
-        // Writing to a string cannot fail.
         let _ = write!(help, "\n- `{form}`: {description}{example}");
     }
     format!("{help}\n\n{HELP_FOOTER}")
 }
 
-/// The last prompt, and the messages after it.
+/// Returns the last prompt, and the messages after it.
 fn split_last_turn(messages: &[Arc<ChatMessage>]) -> (Cow<'_, str>, &[Arc<ChatMessage>]) {
     let mut prompts = messages.iter().enumerate().rev();
     let last = prompts.find_map(|(index, message)| match &**message {
@@ -132,7 +131,7 @@ fn part_text(part: &ContentPart) -> &str {
     }
 }
 
-/// The text of a prompt. What is no text is no command either, and is named as such.
+/// Returns the text of a prompt. Images and audio become placeholders, which are not commands.
 fn prompt_text(prompt: &[ContentPart]) -> Cow<'_, str> {
     match prompt {
         [part] => Cow::Borrowed(part_text(part)),
@@ -140,7 +139,8 @@ fn prompt_text(prompt: &[ContentPart]) -> Cow<'_, str> {
     }
 }
 
-/// A mistyped tool fails by itself; `undo` is a command that some sessions simply do not have.
+/// Returns whether the prompt calls `undo` in a session without it. Other missing tools fail in the
+/// call.
 fn lacks_undo(request: &ModelRequest, calls: &[ToolUse]) -> bool {
     calls.iter().any(|call| call.tool == command::UNDO) && !has_tool(&request.tools, command::UNDO)
 }

@@ -1,6 +1,4 @@
-//! What a model says: the steps of one reply, and how it ends.
-//!
-//! Knows no provider's form of it.
+//! The events of one model reply, and how the reply ends.
 
 use std::{iter, time::Duration};
 
@@ -8,57 +6,59 @@ use serde::Deserialize;
 
 use crate::request::{ModelToolCall, ProviderReplay};
 
-/// One step of a reply.
+/// An event of a reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ModelEvent {
     /// More text for the user.
     Text(String),
-    /// More of what the model thinks.
+    /// More of the model's thinking.
     Thought(String),
-    /// A call begins; its arguments follow. Calls of one reply are parallel.
+    /// Start of a call; its arguments follow. The calls of one reply are parallel.
     CallStart {
-        /// The model's id for the call, unlike the others of this reply. Some models repeat theirs
-        /// in later replies.
+        /// The model's id for the call, unique within the reply. Some models reuse ids in later
+        /// replies.
         id: String,
-        /// The tool's name, whether or not there is such a tool.
+        /// Name of the tool. It may not exist.
         name: String,
     },
-    /// More of a call's arguments. The fragments, joined, should be JSON; none at all means `{}`.
+    /// More of a call's arguments. The joined fragments should be JSON; no fragments at all mean
+    /// `{}`.
     CallArguments {
-        /// The call.
+        /// Id of the call.
         id: String,
-        /// The next piece, never cut inside a character.
+        /// Next fragment, never split inside a character.
         fragment: String,
     },
-    /// The arguments of a call are whole.
+    /// End of a call's arguments.
     CallEnd {
-        /// The call.
+        /// Id of the call.
         id: String,
     },
-    /// What is to be told again with the next request: [`Message::Assistant`]. At most one a reply.
+    /// Data that must be sent back in the next request, as part of [`ChatMessage::Assistant`]. At
+    /// most one per reply.
     ///
-    /// [`Message::Assistant`]: super::Message::Assistant
+    /// [`ChatMessage::Assistant`]: super::ChatMessage::Assistant
     Replay(ProviderReplay),
-    /// What the reply used so far; the last one counts.
+    /// Tokens that the reply used so far; the last event counts.
     Usage(TokenUsage),
-    /// The reply is whole. Nothing follows.
+    /// The reply is complete. No event follows.
     Stop(ModelStopReason),
-    /// The reply broke off. Nothing follows, and what came before it stays incomplete.
+    /// The reply was interrupted. No event follows, and open calls stay incomplete.
     Error(ModelError),
 }
 
 impl ModelEvent {
-    /// Streams a call as a model does: its start, its arguments in fragments of at most `bytes` (or
-    /// one character, where that is longer), its end. Its [`Reply`](crate::Reply) goes on behind them:
-    /// further calls, then [`Event::Stop`].
+    /// Streams a call as a model does: start, arguments in fragments of at most `bytes` bytes (at
+    /// least one character each), end. A [`ReplyStream`](crate::ReplyStream) continues with further
+    /// calls and ends with [`ModelEvent::Stop`].
     ///
     /// ```
-    /// use callboard_models::{Call, Event};
+    /// use callboard_models::{ModelEvent, ModelToolCall};
     ///
     /// let arguments = r#"{"path": "notes"}"#.to_owned();
-    /// let call = Call { id: "c1".into(), name: "read_file".into(), arguments };
-    /// assert_eq!(Event::from_call(call, 8).count(), 1 + 3 + 1);
+    /// let call = ModelToolCall { id: "c1".into(), name: "read_file".into(), arguments };
+    /// assert_eq!(ModelEvent::from_call(call, 8).count(), 1 + 3 + 1);
     /// ```
     pub fn from_call(call: ModelToolCall, bytes: usize) -> impl Iterator<Item = Self> + Send {
         let ModelToolCall { id, name, arguments } = call;
@@ -81,83 +81,82 @@ fn split_fragments(text: String, bytes: usize) -> impl Iterator<Item = String> +
     })
 }
 
-/// Tokens of one reply, as far as the model counts them.
+/// Token counts of one reply, as far as the provider reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// Tokens of the request, those read from a cache or written to it among them.
+    /// Tokens of the request, including those read from or written to a cache.
     pub input_tokens: Option<u64>,
-    /// Tokens of the reply, thoughts among them.
+    /// Tokens of the reply, including thinking.
     pub output_tokens: Option<u64>,
-    /// Tokens of the request that a cache of the provider held.
+    /// Tokens of the request that were read from a cache of the provider.
     pub cached_tokens: Option<u64>,
-    /// Tokens of the request that the provider put into a cache.
+    /// Tokens of the request that the provider wrote to a cache.
     pub cache_written_tokens: Option<u64>,
-    /// Tokens of the reply that were thought.
+    /// Tokens of the reply that were spent on thinking.
     pub thought_tokens: Option<u64>,
-    /// What the reply cost, in millionths of a US dollar, where that is known.
+    /// Cost of the reply in millionths of a US dollar, where it is known.
     pub cost_micros: Option<u64>,
 }
 
-/// Why a reply ended. In JSON the names are ACP's stop reasons, and `tool_calls`.
+/// The reason why a reply ended. In JSON the names are ACP's stop reasons, and `tool_calls`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ModelStopReason {
-    /// The model has said what it had to say.
+    /// The model finished its reply.
     EndTurn,
-    /// The reply reached its longest length.
+    /// The reply reached its maximum length.
     MaxTokens,
-    /// The turn made as many requests as the model allows.
+    /// The turn reached the model's maximum number of requests.
     MaxTurnRequests,
-    /// The model, or a filter of its provider, declines to go on.
+    /// The model, or a filter of its provider, refuses to continue.
     Refusal,
-    /// The model waits for the results of the calls it made.
+    /// The model waits for the results of its calls.
     ToolCalls,
 }
 
-/// Why a reply broke off.
+/// An error that interrupted a reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", status.map(|status| format!(" (status {status})")).unwrap_or_default())]
 pub struct ModelError {
-    /// What kind of fault it is: it tells what is worth doing.
+    /// Kind of error, which decides how the caller reacts.
     pub kind: ModelErrorKind,
-    /// What happened, for the user.
+    /// Message for the user.
     pub message: String,
-    /// The HTTP status, if there was one.
+    /// HTTP status, if there was one.
     pub status: Option<u16>,
-    /// How long the provider asks to wait before another attempt.
+    /// Time that the provider asks the client to wait before a retry.
     pub retry_after: Option<Duration>,
 }
 
 impl ModelError {
-    /// Makes an error of which nothing else is known.
+    /// Creates an error without a status and without a retry time.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), status: None, retry_after: None }
     }
 }
 
-/// What kind of fault broke a reply off.
+/// The kind of error that interrupted a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// The provider is busy or failed, or the connection did: the same request may work later.
+    /// The provider is overloaded or failed, or the connection failed. A retry may succeed.
     Transient,
-    /// Nothing came for as long as is waited for: the same request may work later, and may take
-    /// that long again.
+    /// No data arrived within the timeout. A retry may succeed, but may take that long again.
     IdleTimeout,
-    /// The key is missing, wrong or may not do this: log in.
+    /// The key is missing, invalid or lacks a permission. The user must log in.
     Auth,
-    /// The request is longer than the model takes: compact the session.
+    /// The request exceeds the model's context window. Compact the session.
     ContextTooLong,
-    /// No server listens at an address of this machine: another attempt helps once it is started.
+    /// No server listens at a local address. A retry succeeds once it is started.
     Unreachable,
-    /// Anything else: the same request would fail again.
+    /// Any other error. A retry would fail again.
     #[default]
     Other,
 }
 
 impl ModelErrorKind {
-    /// Tells the fault by an HTTP status, for a provider that says no more.
+    /// Returns the kind for an HTTP status, for providers that give no details.
     #[must_use]
     pub fn from_status(status: u16) -> Self {
         match status {

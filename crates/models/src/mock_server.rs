@@ -1,31 +1,35 @@
-//! A scripted server of models, to test agents with that ask one over HTTP.
+//! A scripted model server, for testing agents that call models over HTTP.
 //!
 //! [`ModelServer`] listens on loopback and speaks five dialects at once: OpenAI's chat completions
-//! and Responses, Anthropic's Messages, Gemini's `streamGenerateContent`, Ollama's own; the path of
-//! a request tells which. What it says is written once, as a list of [`Answer`]s, and told in the
-//! dialect that is asked for. An answer may go wrong in the ways that real ones do: a status and
-//! its headers, a stream that is cut, has no end or stops in the middle, calls without ids, without
-//! `index` or with arguments that are no JSON, an error inside of the stream, bytes of any kind.
-//! It keeps what it was asked, and whether who asked stayed to the end ([`Asked`]).
+//! and Responses, Anthropic's Messages, Gemini's `streamGenerateContent`, and Ollama's own. The
+//! path of a request selects the dialect. The script is a list of [`MockResponse`]s, which are
+//! encoded in the dialect of the request. A response can fail in the ways real servers fail: an
+//! error status with headers; a stream that is truncated, has no end marker or hangs; calls without
+//! ids or `index`, or with arguments that are not JSON; an error inside the stream; arbitrary
+//! bytes. The server records each request, and whether the client stayed until the end of the
+//! response ([`RecordedRequest`]).
 //!
-//! Needs the feature `mock-server`. TLS comes from the test: [`ModelServer::start_over`]. Answers can
-//! also be read from JSON, which the example `model_server` does for programs in other languages.
+//! Needs the feature `mock-server`. For TLS, the test passes its own handshake to
+//! [`ModelServer::start_with_tls`]. Responses can also be parsed from JSON, which the example
+//! `model_server` does for programs in other languages.
 //!
 //! ```
-//! use callboard_models::mock_server::{Answer, Call, Dialect, ModelServer, Reply};
+//! use callboard_models::mock_server::{
+//!     Dialect, MockReply, MockResponse, MockToolCall, ModelServer,
+//! };
 //! use serde_json::json;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! let server = ModelServer::start([
-//!     Reply::new().call(Call::new("read_file", &json!({"path": "a.txt"}))).into(),
-//!     Answer::error(429, "slow down").header("retry-after", "1"),
-//!     Reply::new().text("It says ").text("hello.").into(),
+//!     MockReply::new().call(MockToolCall::new("read_file", &json!({"path": "a.txt"}))).into(),
+//!     MockResponse::error(429, "slow down").header("retry-after", "1"),
+//!     MockReply::new().text("It says ").text("hello.").into(),
 //! ])
 //! .await?;
 //! let url = server.base_url(Dialect::OpenAiChat); // for the agent under test
 //! assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/v1"));
 //! // … a turn of the agent …
-//! assert!(server.asked().is_empty());
+//! assert!(server.requests().is_empty());
 //! # Ok(())
 //! # }
 //! ```

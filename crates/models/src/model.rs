@@ -1,4 +1,4 @@
-//! The trait of a model.
+//! The `Model` trait, and the capabilities of a model.
 
 use std::{borrow::Cow, fmt};
 
@@ -6,64 +6,67 @@ use futures::{future::BoxFuture, stream::BoxStream};
 
 use crate::{ModelEvent, ModelRequest, ToolSpec};
 
-/// Answers requests; holds no state of any session.
+/// A language model. It holds no state of any session.
 ///
-/// Everything a reply depends on is in its [`Request`], so that one model serves any number of
-/// sessions, and a session can be taken up again by another process or change its model midway.
+/// A reply depends only on its [`ModelRequest`]. One model therefore serves any number of sessions.
+/// A session can be resumed by another process, and it can switch to another model between two
+/// requests.
 pub trait Model: Send + Sync + fmt::Debug {
-    /// Names the model as `--model` does: `direct`, `script:FILE`, `anthropic/NAME`.
+    /// Returns the name as given to `--model`: `direct`, `script:FILE`, `anthropic/NAME`.
     fn name(&self) -> &str;
 
-    /// Returns what the model takes and how much of it, as far as that is known.
+    /// Returns the capabilities and limits of the model, as far as they are known.
     fn capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::default()
     }
 
-    /// Looks for what is needed before the first request and cannot be had at once: a key in a
-    /// keyring, a server that answers. Called before each turn, and at no other time; it may take
-    /// seconds, and can be dropped. Returns what the user should know of which model it is; a
-    /// failure is told by the reply.
+    /// Prepares for the first request by slow steps, e.g. reading a key from a keyring or probing a
+    /// server. Called before each turn, and at no other time. The future may take seconds, and
+    /// dropping it is safe. It resolves to a notice for the user about the model in use, if any.
+    /// Failures are reported by the reply.
     fn prepare(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
-    /// Lists the commands that its prompts may begin with, in a session with these tools: for the
-    /// menus of clients. Only for a model with [`Traits::commands`], as the two that follow.
+    /// Lists the commands with which a prompt may begin in a session with these tools, for the
+    /// menus of clients. Only for models with [`ModelCapabilities::commands`], like
+    /// [`help`](Self::help) and [`prompt_error`](Self::prompt_error).
     fn commands(&self, _tools: &[ToolSpec]) -> Vec<PromptCommand> {
         Vec::new()
     }
 
-    /// Shows its commands with examples, in a session with these tools, in Markdown.
+    /// Returns the commands with examples in Markdown, for a session with these tools.
     fn help(&self, _tools: &[ToolSpec]) -> Option<String> {
         None
     }
 
-    /// Says why it does nothing of what a prompt says; none if it does it.
+    /// Returns the reason why the model would reject a prompt, or `None` if it accepts it.
     fn prompt_error(&self, _prompt: &str) -> Option<String> {
         None
     }
 
-    /// Starts one reply. Must be called, and the reply polled, inside a tokio runtime.
+    /// Starts a reply. Must be called, and the reply must be polled, inside a tokio runtime.
     fn reply(&self, request: ModelRequest) -> ReplyStream;
 }
 
-/// The events of one reply. Ends after [`Event::Stop`] or [`Event::Error`]; dropping it cancels.
+/// The events of one reply. Ends after [`ModelEvent::Stop`] or [`ModelEvent::Error`]. Dropping it
+/// cancels the reply.
 pub type ReplyStream = BoxStream<'static, ModelEvent>;
 
-/// A command that a prompt may begin with: see [`Model::commands`].
+/// A command with which a prompt may begin. See [`Model::commands`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PromptCommand {
-    /// The word it begins with.
+    /// Word with which the command begins.
     pub name: Cow<'static, str>,
-    /// What it does, in one phrase.
+    /// Description in one phrase.
     pub description: Cow<'static, str>,
-    /// What follows the name; empty if nothing does.
+    /// Arguments after the name; empty if there are none.
     pub hint: Cow<'static, str>,
 }
 
 impl PromptCommand {
-    /// Names a command, what it does, and what follows its name.
+    /// Creates a command from its name, its description and the hint for its arguments.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
@@ -73,33 +76,35 @@ impl PromptCommand {
     }
 }
 
-/// What a model takes, and how much of it.
+/// The capabilities and limits of a model.
 ///
 /// ```
-/// let traits = callboard_models::Traits::new().with_images().with_context_tokens(32_768);
-/// assert!(traits.images && !traits.audio);
+/// use callboard_models::ModelCapabilities;
+///
+/// let capabilities = ModelCapabilities::new().with_images().with_context_tokens(32_768);
+/// assert!(capabilities.images && !capabilities.audio);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelCapabilities {
-    /// True if it sees images.
+    /// Whether the model accepts images.
     pub images: bool,
-    /// True if it hears audio.
+    /// Whether the model accepts audio.
     pub audio: bool,
-    /// True if it can be told how much to think: [`Request::effort`].
+    /// Whether the thinking effort can be set ([`ModelRequest::effort`]).
     pub efforts: bool,
-    /// True if it does what its prompts or a file say word by word, so that instructions, notices
-    /// and summaries are nothing to it.
+    /// Whether the model follows its prompts, or a script file, literally. Instructions, notices
+    /// and summaries have no effect on it.
     pub scripted: bool,
-    /// True if its prompts are commands, so that nothing else can be added to one, and a call that
-    /// fails is one that the user asked for.
+    /// Whether prompts are commands. Nothing can be added to such a prompt, and a failed call is
+    /// one that the user requested.
     pub commands: bool,
-    /// Tokens that a request and its reply may have together, if known.
+    /// Maximum number of tokens of a request and its reply together, if known.
     pub context_tokens: Option<u64>,
 }
 
 impl ModelCapabilities {
-    /// Describes a model that takes text, and of which nothing else is known.
+    /// Creates the capabilities of a model that accepts text only and has an unknown context size.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -112,37 +117,37 @@ impl ModelCapabilities {
         }
     }
 
-    /// Sets that it sees images.
+    /// Sets that the model accepts images.
     #[must_use]
     pub const fn with_images(self) -> Self {
         Self { images: true, ..self }
     }
 
-    /// Sets that it hears audio.
+    /// Sets that the model accepts audio.
     #[must_use]
     pub const fn with_audio(self) -> Self {
         Self { audio: true, ..self }
     }
 
-    /// Sets that its thought level can be chosen.
+    /// Sets that the thinking effort can be chosen.
     #[must_use]
     pub const fn with_efforts(self) -> Self {
         Self { efforts: true, ..self }
     }
 
-    /// Sets that it does what is written, word by word.
+    /// Sets that the model follows its input literally.
     #[must_use]
     pub const fn with_scripted(self) -> Self {
         Self { scripted: true, ..self }
     }
 
-    /// Sets that its prompts are commands, which it does word by word.
+    /// Sets that prompts are commands, which the model follows literally.
     #[must_use]
     pub const fn with_commands(self) -> Self {
         Self { scripted: true, commands: true, ..self }
     }
 
-    /// Sets how many tokens a request and its reply may have together.
+    /// Sets the maximum number of tokens of a request and its reply together.
     #[must_use]
     pub const fn with_context_tokens(self, tokens: u64) -> Self {
         Self { context_tokens: Some(tokens), ..self }

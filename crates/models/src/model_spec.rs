@@ -1,4 +1,4 @@
-//! Models by their names, as `--model` takes them.
+//! Parsing of model specs, the values of `--model`.
 
 use std::path::{Path, PathBuf};
 use std::{io, sync::Arc};
@@ -8,12 +8,13 @@ use crate::provider::{self, MissingKey, Provider, ProviderSettings};
 use crate::script::{self, ScriptError, ScriptModel};
 use crate::{Model, bounded_file};
 
-/// Makes the model that `spec` names: `direct`; `script:FILE` with a path relative to the process's
-/// directory, which is read once and now; or `provider/name`, reached as the variables of `env` say
-/// ([`Settings::of_env`]) and not before its first reply.
+/// Creates the model that `spec` names: `direct`; `script:FILE` with a path relative to the current
+/// directory; or `provider/name`. A script is read once, immediately. A provider is configured from
+/// the variables in `env` ([`ProviderSettings::from_env`]), and is not contacted before the first
+/// reply.
 ///
 /// # Errors
-/// See [`SpecError`].
+/// See [`ModelSpecError`].
 pub fn open_model(
     spec: &str,
     env: impl IntoIterator<Item = (String, String)>,
@@ -27,15 +28,15 @@ pub fn open_model(
     })
 }
 
-/// Checks that [`parse`] takes `spec`, without connecting to anything.
+/// Checks that [`open_model`] accepts `spec`, without connecting to anything.
 ///
 /// # Errors
-/// [`SpecError::Unknown`].
+/// [`ModelSpecError::Unknown`].
 pub fn check_model_spec(spec: &str) -> Result<(), ModelSpecError> {
     ParsedSpec::parse(spec).map(drop)
 }
 
-/// What a spec names.
+/// A parsed spec.
 enum ParsedSpec<'a> {
     Provider(Provider, &'a str),
     Direct,
@@ -55,47 +56,47 @@ impl<'a> ParsedSpec<'a> {
     }
 }
 
-/// Reads the script in a file as the model `script:FILE`.
+/// Reads a script file as the model `script:FILE`.
 fn read_script(file: &str) -> Result<ScriptModel, ModelSpecError> {
     let path = Path::new(file);
-    // One byte more than allowed is read, so that `parse` sees that there is more.
+    // One byte more than the limit is read, so that `ScriptModel::parse` can reject a larger file.
     let text = bounded_file::read_bounded(path, script::MAX_SCRIPT_BYTES as u64)
         .map_err(|error| ModelSpecError::Unreadable { file: path.to_owned(), error })?;
     ScriptModel::parse(&text, format!("script:{file}"))
         .map_err(|error| ModelSpecError::Script { file: path.to_owned(), error })
 }
 
-/// The providers, as a message names them.
+/// Providers as listed in an error message.
 const PROVIDERS: &str = "`PROVIDER/NAME` with a provider of `anthropic`, `openai`, \
     `openai-responses`, `gemini`, `ollama`";
 
-/// Why `--model` names no model. The text says all there is to say; there is no further source.
+/// The reason why `--model` names no model. The text is complete; there is no `source`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelSpecError {
     /// This build has no such model. Name another one.
     #[error("unknown model `{spec}`: there are `direct`, `script:FILE` and {PROVIDERS}")]
     Unknown {
-        /// What was asked for.
+        /// The spec.
         spec: String,
     },
     /// The provider needs a key, and the environment has none.
     #[error(transparent)]
     MissingKey(#[from] MissingKey),
-    /// A script's file is missing or cannot be read.
+    /// A script file does not exist or cannot be read.
     #[error("cannot read the script {}: {error}", file.display())]
     Unreadable {
-        /// The file, as it was named.
+        /// File as it was named.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         error: io::Error,
     },
-    /// A script is not in its format. Mend the line.
+    /// A script is malformed. Fix the line.
     #[error("{}: {error}", file.display())]
     Script {
-        /// The file, as it was named.
+        /// File as it was named.
         file: PathBuf,
-        /// What is wrong, and on which line.
+        /// Error, with the number of the line.
         error: ScriptError,
     },
 }
@@ -115,7 +116,7 @@ mod tests {
         let good = file("good.jsonl", "{\"text\":\"hi\"}");
         let bad = file("bad.jsonl", "\n{\"txet\":\"hi\"}");
         let missing = format!("script:{}", folder.path().join("missing.jsonl").display());
-        // Opening one would wait for whoever writes into it.
+        // Opening a FIFO would block until another process opens it for writing.
         #[cfg(target_os = "linux")]
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -133,7 +134,7 @@ mod tests {
             (&good, Ok(&good)),
             (&bad, Err(&["bad.jsonl: line 2: unknown field `txet`"])),
             (&missing, Err(&["cannot read the script", "missing.jsonl", "No such file"])),
-            (&pipe, Err(&["cannot read the script", "pipe: it is no file"])),
+            (&pipe, Err(&["cannot read the script", "pipe: it is not a regular file"])),
             ("script:", Err(&["unknown model `script:`", "`script:FILE`"])),
             ("", Err(&["unknown model ``"])),
             ("direct:x", Err(&["unknown model `direct:x`", "`direct`"])),

@@ -1,6 +1,7 @@
-//! Which providers of models there are, and what it takes to reach one.
+//! Model providers, and the settings to connect to one.
 //!
-//! The dialects are the model library's (rig-core); its types stay in the modules below this one.
+//! The dialects come from the model library (rig-core); its types stay in the modules below this
+//! one.
 
 mod cached_prefix;
 mod capabilities;
@@ -28,8 +29,8 @@ pub use env::MissingKey;
 pub use local_servers::LocalServers;
 pub use model_list::{ListedModel, list_models};
 
-/// A kind of provider: a dialect of HTTP, spoken by its first provider and by every server that is
-/// compatible with it.
+/// A kind of provider: an HTTP dialect, used by its original provider and by every compatible
+/// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -44,16 +45,16 @@ pub enum Provider {
     OpenAiResponses,
     /// Google's Gemini.
     Gemini,
-    /// Ollama's own.
+    /// Ollama's own API.
     Ollama,
 }
 
 impl Provider {
-    /// All of them, in the order in which they are looked for.
+    /// All providers, in the order in which they are tried.
     pub const ALL: [Self; 5] =
         [Self::Anthropic, Self::OpenAi, Self::OpenAiResponses, Self::Gemini, Self::Ollama];
 
-    /// Returns the name that stands before the slash in `--model`.
+    /// Returns the name before the slash in `--model`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,15 +66,14 @@ impl Provider {
         }
     }
 
-    /// Returns what names one of its models: `provider/model`.
+    /// Returns the spec of one of its models: `provider/model`.
     #[must_use]
     pub fn model_spec(self, model: &str) -> String {
         format!("{}/{model}", self.name())
     }
 
-    /// Returns the default model of the provider, and the dialect that it
-    /// is used with: OpenAI's newer models call tools by its Responses only. `None` where only a server
-    /// knows which models it has.
+    /// Returns the default model of the provider, and the dialect for it: OpenAI's newer models
+    /// support tool calls only in Responses. `None` if only a server can list its models.
     #[must_use]
     pub fn default_model(self) -> Option<(Self, &'static str)> {
         match self {
@@ -84,8 +84,8 @@ impl Provider {
         }
     }
 
-    /// Reads `provider/name`; `None` if there is no such provider or the name is empty. The name
-    /// may hold slashes itself.
+    /// Parses `provider/name`. Returns `None` if there is no such provider, or if the name is
+    /// empty. The name may contain slashes.
     #[must_use]
     pub fn parse(spec: &str) -> Option<(Self, &str)> {
         let (provider, model) = spec.split_once('/')?;
@@ -94,19 +94,20 @@ impl Provider {
     }
 }
 
-/// A key of a provider. Shows itself to nobody; [`Key::expose`] is for the request's header alone.
+/// A provider's API key. `Debug` hides it; [`ApiKey::expose`] is only for the header of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Takes a key; `None` if nothing is left of it without the white space around it.
+    /// Creates a key from a text without the surrounding white space. Returns `None` if it is
+    /// empty.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// Returns the key itself.
+    /// Returns the key in plain text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -123,16 +124,16 @@ impl fmt::Debug for ApiKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCalling {
-    /// In the provider's own way.
+    /// With the native tool calls of the provider.
     #[default]
     Native,
-    /// By a reply that a JSON Schema constrains to `{tool, arguments}` or `{text}`: for models that
-    /// know no tools.
+    /// With a reply that a JSON Schema constrains to `{tool, arguments}` or `{text}`, for models
+    /// without native tool calls.
     JsonSchema,
 }
 
 impl ToolCalling {
-    /// Returns the name that it has in a configuration.
+    /// Returns the name that is used in the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -142,22 +143,23 @@ impl ToolCalling {
     }
 }
 
-/// What it takes to reach one model.
+/// The settings to connect to one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderSettings {
-    /// Who answers.
+    /// Provider whose dialect is used.
     pub provider: Provider,
-    /// The model, as the provider names it.
+    /// Name of the model, as the provider uses it.
     pub model: String,
-    /// Where it answers; `None` for the provider's own address.
+    /// Base URL; `None` for the provider's own.
     pub base_url: Option<String>,
-    /// The key; `None` where none is needed.
+    /// API key; `None` if none is needed.
     pub key: Option<ApiKey>,
-    /// A file of further certificates (PEM) to trust.
+    /// File of additional trusted certificates (PEM).
     pub ca_file: Option<PathBuf>,
-    /// How it calls tools.
+    /// How the model calls tools.
     pub tools: ToolCalling,
-    /// Tokens that a request and its reply may have together; `None` for what is known of it.
+    /// Maximum number of tokens of a request and its reply together; `None` to use the known
+    /// default.
     pub context_tokens: Option<u64>,
 }
 

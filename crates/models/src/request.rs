@@ -1,113 +1,112 @@
-//! What a model is told: the session so far, the tools, the limits.
-//!
-//! Knows no provider's form of it.
+//! A request to a model: the session so far, the tools, the limits.
 
 use std::{num::NonZeroU32, sync::Arc};
 
 use serde_json::Value;
 
-/// Everything a model is told for one reply. What a session tells again each time is shared, so
-/// that a request costs no more than its new messages.
+/// A request for one reply. The parts that a session repeats in each request are shared, so that
+/// creating one costs only its new messages.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRequest {
-    /// How many requests the session made of this model before this one, answered or not, so that
-    /// an attempt after an error counts too. Starts at 0 when a session takes a model up.
+    /// Number of earlier requests of the session to this model, with or without a reply, so retries
+    /// after an error count too. Starts at 0 when a session switches to a model.
     pub index: usize,
-    /// Instructions that stand before all messages.
+    /// Instructions before all messages.
     pub system: Arc<str>,
-    /// The session so far, oldest first.
+    /// Messages of the session, oldest first.
     pub messages: Arc<Vec<Arc<ChatMessage>>>,
-    /// The tools the model may call.
+    /// Tools that the model may call.
     pub tools: Arc<[ToolSpec]>,
-    /// The longest reply, in tokens; `None` leaves it to the model.
+    /// Maximum length of the reply in tokens; `None` for the model's default.
     pub max_tokens: Option<NonZeroU32>,
-    /// How much the model is to think; `None` leaves it to the model.
+    /// Thinking effort; `None` for the model's default.
     pub effort: Option<Effort>,
-    /// The JSON Schema that the text of the reply is to have, where the provider can hold a model
-    /// to one.
+    /// JSON Schema for the text of the reply. Ignored by providers that cannot constrain a model to
+    /// one.
     pub response_schema: Option<Arc<Value>>,
 }
 
-/// How much a model thinks before it speaks.
+/// How much a model thinks before it replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// Not at all.
+    /// No thinking.
     Off,
-    /// A little.
+    /// Little thinking.
     Low,
-    /// As much as most work needs.
+    /// Enough thinking for most work.
     Medium,
-    /// As much as it can.
+    /// As much thinking as possible.
     High,
 }
 
-/// One entry of the session, as the model is told it. Exhaustive, because no model and no history may
-/// overlook a kind of entry.
+/// An entry of a session, as it is sent to the model. The enum is exhaustive, so that no model and
+/// no history can ignore a kind of entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChatMessage {
     /// A prompt of the user.
     User(Vec<ContentPart>),
-    /// What the agent tells beside the prompts: instructions of the workspace, a summary of what
-    /// was left out, files that changed. Models without such a role hear it as the user's.
+    /// Text that the agent adds to the session: instructions of the project folder, a summary of
+    /// removed messages, files that changed. Models without such a role receive it as a user
+    /// message.
     Context(String),
-    /// A reply of the model, also one that was cut short.
+    /// A reply of the model, complete or interrupted.
     Assistant {
-        /// What was said.
+        /// Text for the user.
         text: String,
-        /// What was thought.
+        /// Thinking of the model.
         thought: String,
-        /// What was called.
+        /// Tool calls.
         calls: Vec<ModelToolCall>,
-        /// What the provider wants to be told again, if the same model is asked again.
+        /// Data that the provider requires back if the same model is used again.
         replay: Option<ProviderReplay>,
     },
-    /// What the calls of the reply before it came to.
+    /// Results of the calls in the previous reply.
     ToolResults(Vec<ToolResult>),
 }
 
 impl ChatMessage {
-    /// Makes a prompt of a text.
+    /// Creates a prompt from a text.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(vec![ContentPart::Text(text.into())])
     }
 }
 
-/// A call of a tool, as the model wrote it.
+/// A tool call, as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelToolCall {
-    /// The model's id for the call. Some models repeat theirs.
+    /// The model's id for the call. Some models reuse ids.
     pub id: String,
-    /// The tool's name, whether or not there is such a tool.
+    /// Name of the tool. It may not exist.
     pub name: String,
-    /// The arguments: JSON text, if the model wrote it well.
+    /// Arguments. They should be JSON, but the model may write anything.
     pub arguments: String,
 }
 
-/// One piece of a prompt. Exhaustive, as [`Message`] is.
+/// A part of a prompt. Exhaustive, like [`ChatMessage`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentPart {
     /// Text.
     Text(String),
     /// An image.
     Image {
-        /// Its media type, such as `image/png`.
+        /// Media type, e.g. `image/png`.
         media_type: String,
-        /// Its bytes, in base64.
+        /// Data in base64.
         data: String,
     },
-    /// A recording.
+    /// An audio recording.
     Audio {
-        /// Its media type, such as `audio/wav`.
+        /// Media type, e.g. `audio/wav`.
         media_type: String,
-        /// Its bytes, in base64.
+        /// Data in base64.
         data: String,
     },
 }
 
 impl ContentPart {
-    /// Returns the bytes of its text, or of its base64.
+    /// Returns the size of the text, or of the base64 data, in bytes.
     #[must_use]
     pub fn byte_len(&self) -> usize {
         match self {
@@ -117,33 +116,33 @@ impl ContentPart {
     }
 }
 
-/// What a provider gave with a reply to be told again with the next request: thought signatures,
-/// ids of items. Nobody but the adapter that made it reads it.
+/// Provider data of a reply that must be sent back in the next request: signatures of thoughts, ids
+/// of items. Only the adapter that created it reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderReplay {
-    /// Names the model that gave it and where that answers; no other one is told it.
+    /// Name of the model and server that created the data. It is not sent to any other.
     pub origin: Arc<str>,
-    /// The items, in the adapter's form.
+    /// Items in the adapter's form.
     pub items: Value,
 }
 
-/// What one call came to.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
-    /// The id the model gave the call.
+    /// The model's id of the call.
     pub call_id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// What the model is to read.
+    /// Text for the model.
     pub text: String,
-    /// What it is to see beside that: images.
+    /// Additional content for the model: images.
     pub parts: Vec<ContentPart>,
-    /// True if the call failed, was rejected or was cancelled.
+    /// Whether the call failed, was rejected or was cancelled.
     pub is_error: bool,
 }
 
 impl ToolResult {
-    /// Leaves out what it shows beside its text, if it shows anything, and says so with a note.
+    /// Removes the additional content, if there is any, and appends a note to the text instead.
     pub fn replace_parts_with_note(&mut self, note: &str) {
         if !self.parts.is_empty() {
             self.parts.clear();
@@ -153,13 +152,13 @@ impl ToolResult {
     }
 }
 
-/// A tool, as it is offered to a model.
+/// A tool that is offered to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// The name calls use.
+    /// Name of the tool.
     pub name: String,
-    /// What the tool does, for the model.
+    /// Description for the model.
     pub description: String,
-    /// The JSON Schema of the arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
 }

@@ -1,26 +1,27 @@
-//! Plays replies written down in a file: for tests, demos and bug reports.
+//! The `script` model, which plays replies from a file: for tests, demos and bug reports.
 //!
-//! Knows nothing of the messages it answers: the n-th request of a session gets the n-th reply.
+//! The messages of a request are ignored: request number n of a session gets reply number n.
 //!
 //! # Format
-//! JSON Lines, one object with one key a line; empty lines and lines that start with `#` or `//`
-//! are comments.
+//! A script is in JSON Lines: one object with one key per line. Empty lines and lines that start
+//! with `#` or `//` are skipped.
 //!
-//! | line | plays |
+//! | line | effect |
 //! |---|---|
-//! | `{"text": "…"}` | text, in one piece |
-//! | `{"thought": "…"}` | a thought, in one piece |
-//! | `{"call": {"name": "…", "id"?: "…", "args"?: …, "chunk"?: n}}` | a call, its arguments in fragments of `n` bytes (in one without `chunk`), cut between characters |
-//! | `{"delay_ms": n}` | nothing, for `n` milliseconds |
-//! | `{"error": {"message": "…", "status"?: n}}` | the end of the reply, broken off |
+//! | `{"text": "…"}` | text, as one event |
+//! | `{"thought": "…"}` | a thought, as one event |
+//! | `{"call": {"name": "…", "id"?: "…", "args"?: …, "chunk"?: n}}` | a call, with its arguments in fragments of `n` bytes (one fragment without `chunk`), split between characters |
+//! | `{"delay_ms": n}` | a pause of `n` milliseconds |
+//! | `{"error": {"message": "…", "status"?: n}}` | an error that ends the reply |
 //! | `{"end": "tool_calls"}` | the end of the reply; or `end_turn`, `max_tokens`, `max_turn_requests`, `refusal` |
 //!
-//! - Calls of one reply are parallel. One without `id` is `call_1`, `call_2`, … through the file.
-//! - `args` is any JSON, `{}` if left out. A JSON *string* is played as the text it holds, so that
-//!   `"{\"path\": "` plays arguments that are not JSON, and `""` none at all.
-//! - An `end` right after an `error` may be written, and changes nothing.
-//! - A last reply without `end` ends with `tool_calls` if it held a call, else with `end_turn`.
-//! - When every reply is played, each further one is a text that says so, and `end_turn`.
+//! - Calls of one reply are parallel. Calls without `id` are numbered `call_1`, `call_2`, … through
+//!   the file.
+//! - `args` is any JSON value; the default is `{}`. A JSON *string* is sent as the text it
+//!   contains: `"{\"path\": "` sends arguments that are not JSON, and `""` sends none.
+//! - An `end` right after an `error` is allowed and ignored.
+//! - A last reply without `end` ends with `tool_calls` if it contains a call, else with `end_turn`.
+//! - Each request after the last reply gets a text that says so, and `end_turn`.
 
 use std::{mem, num::NonZeroUsize, time::Duration};
 
@@ -33,17 +34,17 @@ use crate::{
     ModelStopReason, ModelToolCall, ReplyStream,
 };
 
-/// The longest script, in bytes.
+/// Maximum size of a script in bytes.
 pub(crate) const MAX_SCRIPT_BYTES: usize = 16 << 20;
 
-/// The longest line of a script, in bytes.
+/// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// The `script:FILE` model. The format stands in the [module's documentation](self).
+/// The `script:FILE` model. Its format is described in the [module documentation](self).
 ///
-/// Holds no position: [`Request::index`] picks the reply. So each session hears the script from
-/// its beginning, and an attempt after a played `error` gets the reply that follows it (a count of
-/// the assistant's messages would give the same error for ever).
+/// The model keeps no position: [`ModelRequest::index`] selects the reply. Each session therefore
+/// starts at the first reply, and a retry after an `error` gets the next reply. Counting the
+/// assistant messages instead would repeat the error forever.
 #[derive(Clone, Debug)]
 pub struct ScriptModel {
     name: String,
@@ -57,22 +58,22 @@ enum ScriptStep {
     Delay(Duration),
 }
 
-/// A line that is not in the format.
+/// An error in a line of a script.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct ScriptError {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Reason, without the line number.
     pub message: String,
 }
 
 impl ScriptModel {
-    /// Parses the text of a script as the model `name`.
+    /// Parses the text of a script into the model `name`.
     ///
     /// # Errors
-    /// The first line that is not in the format, is not UTF-8, or exceeds 1 MiB, or takes the
-    /// script beyond 16 MiB.
+    /// Returns the first line that is malformed, is not UTF-8, exceeds 1 MiB, or exceeds the
+    /// script's limit of 16 MiB.
     pub fn parse(text: &[u8], name: String) -> Result<Self, ScriptError> {
         let mut parser = ScriptParser::default();
         let mut bytes = 0;
@@ -143,7 +144,7 @@ impl ScriptStep {
 #[derive(Default)]
 struct ScriptParser {
     replies: Vec<Vec<ScriptStep>>,
-    /// The steps of the reply that has no end yet.
+    /// Steps of the reply that has not ended yet.
     open: Vec<ScriptStep>,
     after_error: bool,
     calls_without_id: usize,
@@ -211,7 +212,7 @@ impl ScriptParser {
     }
 }
 
-/// One line; exactly one field is set.
+/// A line. Exactly one field is set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -251,7 +252,8 @@ impl From<ErrorLine> for ModelError {
     }
 }
 
-/// Names the column only: the parser saw one line, and would call it line 1.
+/// Describes a JSON error by its column. The parser receives a single line and always reports line
+/// 1.
 fn describe_json_error(error: &serde_json::Error) -> String {
     let message = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

@@ -1,10 +1,10 @@
-//! Tools for a model that cannot call any: it is held to a JSON Schema, and what it writes becomes
-//! text or a normal call. Knows no provider; the one beneath it gets the schema with the request.
+//! Tool calls for models without native ones, with a reply format that a JSON Schema enforces.
 //!
-//! A reply is one object, `{"text": …}` or `{"tool": …, "arguments": {…}}`. Text is passed on as
-//! it is written, a call begins as soon as its tool is named. A provider that does not hold its
-//! model to the schema is no fault: what is not in the form is text, and arguments that are broken
-//! off are passed on as they are, so that the session tells the model as it tells any other.
+//! A reply is one object, `{"text": …}` or `{"tool": …, "arguments": {…}}`. Text is passed on while
+//! it is received, and a call starts as soon as its tool is known. Providers that do not enforce
+//! the schema are supported: a reply in another format becomes text. Arguments that are incomplete
+//! are passed on unchanged, so that the session reports the error to the model as for any other
+//! call.
 
 mod reply_parser;
 
@@ -21,7 +21,7 @@ use super::{
 };
 use reply_parser::ReplyParser;
 
-/// Gives tools to a model that has none of its own.
+/// Adds tool calls to a model without native ones.
 pub(crate) fn emulate_tools(model: Arc<dyn Model>) -> Arc<dyn Model> {
     Arc::new(ToolEmulation(model))
 }
@@ -39,7 +39,7 @@ impl Model for ToolEmulation {
     }
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
-        // A request without tools is for text alone: a summary, for example.
+        // A request without tools expects only text, e.g. a summary.
         if request.tools.is_empty() {
             return self.0.reply(request);
         }
@@ -49,13 +49,12 @@ impl Model for ToolEmulation {
     }
 }
 
-/// Says in the instructions and the schema what the request says by its tools.
+/// Moves the tools of a request to its instructions and its schema.
 fn with_tool_instructions(request: ModelRequest) -> ModelRequest {
     let schema = reply_schema(&request.tools);
     let mut system = request.system.to_string();
     system.push_str(REPLY_FORMAT_INSTRUCTIONS);
     for ToolSpec { name, description, input_schema } in request.tools.iter() {
-        // Writing to a string cannot fail.
         let _ = write!(system, "\n- {name}: {description}\n  arguments: {input_schema}");
     }
     let messages = request.messages.iter().cloned().map(encode_message).collect();
@@ -63,13 +62,13 @@ fn with_tool_instructions(request: ModelRequest) -> ModelRequest {
     ModelRequest { system, messages, tools, response_schema: Some(Arc::new(schema)), ..request }
 }
 
-/// How a reply is to look, for a model that reads it.
+/// Reply format for the model.
 const REPLY_FORMAT_INSTRUCTIONS: &str = "\n\n\
 Answer with one JSON object and nothing around it. To use a tool: \
 {\"tool\": \"NAME\", \"arguments\": {…}}; its result follows with the next message. \
 To speak to the user: {\"text\": \"…\"}. The tools:";
 
-/// The schema of a reply: text, or a call of one of the tools.
+/// Returns the schema of a reply: text, or a call of one of the tools.
 fn reply_schema(tools: &[ToolSpec]) -> Value {
     let object = |properties: Value, required: Value| {
         json!({"type": "object", "properties": properties, "required": required,
@@ -85,8 +84,8 @@ fn reply_schema(tools: &[ToolSpec]) -> Value {
     json!({"title": "reply", "anyOf": forms})
 }
 
-/// A tool's schema with its definitions in their places, because it no longer stands at the root
-/// that they are looked up from.
+/// Returns a tool's schema with all definitions inlined. References are relative to the root, and
+/// the schema is no longer the root.
 fn inline_definitions(schema: &Value) -> Value {
     let none = Map::new();
     let definitions = schema["$defs"].as_object().unwrap_or(&none);
@@ -97,7 +96,7 @@ fn inline_definitions(schema: &Value) -> Value {
     whole
 }
 
-/// How deep definitions are followed into each other; behind that, anything goes.
+/// Maximum depth to which references are followed. Below it, any value is accepted.
 const MAX_REF_DEPTH: usize = 4;
 
 fn inline_refs(schema: &Value, definitions: &Map<String, Value>, nested: usize) -> Value {
@@ -124,7 +123,7 @@ fn inline_refs(schema: &Value, definitions: &Map<String, Value>, nested: usize) 
     }
 }
 
-/// A message in the form that the model knows.
+/// Converts a message into the reply format.
 fn encode_message(message: Arc<ChatMessage>) -> Arc<ChatMessage> {
     match &*message {
         ChatMessage::Assistant { text, thought, calls, .. } => Arc::new(ChatMessage::Assistant {

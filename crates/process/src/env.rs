@@ -1,24 +1,25 @@
-//! The environment a command is given: a list of what may pass, never what happens to be there.
+//! The environment of a command: an allow list of variables and a few fixed values.
 //!
-//! Pure: reads nothing but its argument, except [`parent`], which is for callers that have no
-//! other source, and [`conceal`], which hides from commands what they are not given.
+//! Only [`own_env`] and [`hide_own_env`] access this process; everything else works on its
+//! arguments.
 
 use std::collections::BTreeMap;
 
 #[cfg_attr(target_os = "linux", path = "env/hidden_linux.rs")]
 mod hidden;
 
-/// The variables that pass. Nothing else does, so that keys and tokens in our own environment
-/// do not reach commands, nor what changes how programs start (`LD_*`, `BASH_ENV`, `GIT_*`, …).
+/// Names of the variables that pass. No other variable does, so that keys and tokens of our own
+/// environment do not reach commands, nor do variables that change how programs start (`LD_*`,
+/// `BASH_ENV`, `GIT_*`, …).
 const ALLOWED_VARIABLES: &[&str] = &[
-    // Who and where.
+    // User and shell.
     "HOME",
     "LOGNAME",
     "PATH",
     "SHELL",
     "TMPDIR",
     "USER",
-    // The same on Windows, and what its programs do not start without.
+    // The same on Windows, and the variables that its programs need to start.
     "APPDATA",
     "COMSPEC",
     "HOMEDRIVE",
@@ -41,7 +42,7 @@ const ALLOWED_VARIABLES: &[&str] = &[
     // Language and time.
     "LANG",
     "TZ",
-    // How to reach the network; see `passes` for those with a password.
+    // Proxies; see `is_allowed` and `is_secret` for those with a password.
     "ALL_PROXY",
     "FTP_PROXY",
     "HTTPS_PROXY",
@@ -52,7 +53,7 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "http_proxy",
     "https_proxy",
     "no_proxy",
-    // What the user builds with.
+    // Build settings of the user.
     "AR",
     "CC",
     "CFLAGS",
@@ -70,14 +71,14 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "PYTHONPATH",
     "RUSTDOCFLAGS",
     "RUSTFLAGS",
-    // Where services are.
+    // Service locations.
     "AWS_DEFAULT_REGION",
     "AWS_PROFILE",
     "AWS_REGION",
     "CLOUDSDK_CORE_PROJECT",
     "DOCKER_HOST",
     "KUBECONFIG",
-    // Where toolchains are.
+    // Toolchain locations.
     "ANDROID_HOME",
     "BUN_INSTALL",
     "CARGO_HOME",
@@ -104,7 +105,7 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "SDKMAN_DIR",
     "VIRTUAL_ENV",
     "VOLTA_HOME",
-    // Whom they trust.
+    // Trusted certificates.
     "CURL_CA_BUNDLE",
     "NIX_SSL_CERT_FILE",
     "NODE_EXTRA_CA_CERTS",
@@ -115,17 +116,18 @@ const ALLOWED_VARIABLES: &[&str] = &[
     "SSH_AUTH_SOCK",
 ];
 
-/// Variables that pass if they begin so and are not shaped like a secret, see [`is_secret`].
+/// Prefixes of variables that pass unless they look like a secret, see [`is_secret`].
 const ALLOWED_PREFIXES: &[&str] = &["LC_", "XDG_"];
 
-/// A variable with one of these in its name, in any case, never passes.
+/// Substrings, in any case, that exclude a variable by its name.
 const SECRET_WORDS: &[&str] =
     &["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE"];
 
-/// Nor does one whose name ends with one of these, or is one without its `_`.
+/// Endings that exclude a variable by its name, also when the name is the ending without its `_`.
 const SECRET_ENDS: &[&str] = &["_AUTH", "_DSN", "_PAT"];
 
-/// What is set whatever the parent has: output goes to where nobody types, and no editor opens.
+/// Variables that every command has, whatever the parent has: no pager, no prompt and no editor
+/// waits for a person.
 pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
@@ -134,17 +136,18 @@ pub const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("TERM", "xterm-256color"),
 ];
 
-/// Where programs are looked for if the parent does not say: editors may start agents with an
-/// empty environment.
+/// Value of `PATH` if the parent has none: editors may start agents with an empty environment.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The environment for a command: what may pass of `parent`, and what is always [`SET`].
+/// Returns the environment of a command: the allowed variables of `parent` and the
+/// [`FIXED_VARIABLES`].
 ///
-/// See [`env_passing`] for more.
+/// See [`base_env_with`] for more.
 ///
 /// ```
+/// use callboard_process::env::base_env;
 /// let parent = [("HOME", "/home/ada"), ("OPENAI_API_KEY", "sk-1")];
-/// let env = callboard_process::env::base_env(parent.map(|(n, v)| (n.into(), v.into())).into_iter());
+/// let env = base_env(parent.map(|(n, v)| (n.into(), v.into())).into_iter());
 /// assert_eq!(env["HOME"], "/home/ada");
 /// assert_eq!(env["PAGER"], "cat");
 /// assert!(!env.contains_key("OPENAI_API_KEY"));
@@ -153,8 +156,8 @@ pub fn base_env(parent: impl Iterator<Item = (String, String)>) -> BTreeMap<Stri
     base_env_with(parent, &[])
 }
 
-/// The same as [`base_env`], and of `parent` also the variables that the user names, `more`, unless
-/// they are shaped like a secret ([`is_secret`]) or always [`SET`].
+/// Returns the same as [`base_env`] and the variables of `parent` that are listed in `more`, unless
+/// their names look like a secret ([`is_secret`]). [`FIXED_VARIABLES`] keep their values.
 pub fn base_env_with(
     parent: impl Iterator<Item = (String, String)>,
     more: &[String],
@@ -178,9 +181,9 @@ pub fn base_env_with(
     env
 }
 
-/// Keeps git from taking a folder for a repository because of the files in it: a model could have
-/// made them, with a configuration that runs commands. Added behind what the user sets in the same
-/// way, if `GIT_CONFIG_COUNT` passes.
+/// Sets git's `safe.bareRepository` to `explicit`. A model could otherwise write files that git
+/// accepts as a bare repository, whose configuration runs commands. The setting is appended to the
+/// user's own ones if `GIT_CONFIG_COUNT` passes.
 fn forbid_bare_repositories(env: &mut BTreeMap<String, String>, parent: &BTreeMap<String, String>) {
     let pair = |number: usize| {
         let names = [format!("GIT_CONFIG_KEY_{number}"), format!("GIT_CONFIG_VALUE_{number}")];
@@ -196,22 +199,22 @@ fn forbid_bare_repositories(env: &mut BTreeMap<String, String>, parent: &BTreeMa
     env.insert("GIT_CONFIG_COUNT".to_owned(), (count + 1).to_string());
 }
 
-/// Settings of git that are taken over at most.
+/// Maximum number of git settings that are copied from the parent.
 const MAX_GIT_CONFIG_ENTRIES: usize = 256;
 
-/// Our own environment, without what is not Unicode (which `std::env::vars` panics on).
+/// Returns the variables of this process that are Unicode. (`std::env::vars` panics on others.)
 pub fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
-/// Hides from other processes what commands are not given of our own environment: all but what is
-/// given to every command. Returns whether that was done.
+/// Hides the variables of this process that commands do not receive from other processes. Returns
+/// whether that succeeded.
 ///
-/// To be called first of all in `main`, behind [`init_command_helper`](crate::init_command_helper), before
-/// there is any thread. This process keeps all of its variables; but on Linux `/proc/PID/environ`,
-/// in which whoever runs as the same user could read them, has only those left that pass. Besides,
-/// only root can look into the memory of this process from then on, or debug it, and it leaves no
+/// Call it at the start of `main`, after [`init_command_helper`](crate::init_command_helper) and
+/// before any thread is started. This process keeps all of its variables. On Linux
+/// `/proc/PID/environ`, which every process of the same user can read, then holds only the allowed
+/// ones. In addition, only root can read the memory of this process or debug it, and it writes no
 /// core dump. Does nothing once there are several threads, and nothing outside Linux.
 pub fn hide_own_env() -> bool {
     hidden::hide_variables(|name| str::from_utf8(name).is_ok_and(is_allowed))
@@ -226,8 +229,8 @@ fn is_allowed(name: &str) -> bool {
     (ALLOWED_VARIABLES.iter().any(is_one) || prefixed) && !is_secret(name, "")
 }
 
-/// Whether a variable never passes: its name says that it is a secret, as `OPENAI_API_KEY` does, or its value
-/// is a URL with a password.
+/// Returns whether a variable never passes: its name looks like a secret, e.g. `OPENAI_API_KEY`, or
+/// its value is a URL with a password.
 #[must_use]
 pub fn is_secret(name: &str, value: &str) -> bool {
     let upper = name.to_ascii_uppercase();
@@ -236,7 +239,7 @@ pub fn is_secret(name: &str, value: &str) -> bool {
         || url_password(value).is_some()
 }
 
-/// Returns the password in a URL: of `scheme://user:password@host`.
+/// Returns the password of a URL of the form `scheme://user:password@host`.
 #[must_use]
 pub fn url_password(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
@@ -344,7 +347,7 @@ mod tests {
         let more = ["HTTPS_PROXY", "NPM_TOKEN", "TERM", "NOT_THERE"].map(String::from);
         let env = base_env_with(parent.into_iter(), &more);
         assert_eq!((&*env["HTTPS_PROXY"], &*env["TERM"]), ("x", "xterm-256color"));
-        // The path, and what git is told.
+        // `PATH`, and the settings for git.
         assert_eq!(env.len(), FIXED_VARIABLES.len() + 2 + 3, "{env:?}");
     }
 

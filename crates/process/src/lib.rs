@@ -1,10 +1,9 @@
-//! Runs one shell command with everything that it starts: live output, bounded, and over when it says
-//! so.
+//! Runs one shell command with all the processes that it starts, with live and bounded output.
 //!
-//! It knows nothing of tool calls, permissions, sessions or ACP: a [`Command`] goes in, bytes come out
-//! while it runs, an [`Exit`] at the end. On Linux a program whose `main` begins with [`init_command_helper`]
-//! keeps its commands by helpers: then nothing outlives a command, and no command outlives the
-//! program, however that ends.
+//! The caller passes a [`ShellCommand`], receives output while it runs, and a [`CommandExit`] at
+//! the end. On Linux, a program whose `main` begins with [`init_command_helper`] runs its commands
+//! under helper processes: no process outlives its command, and no command outlives the program,
+//! even if the program is killed.
 #![doc = include_str!("../README.md")]
 
 pub mod env;
@@ -16,7 +15,7 @@ mod run;
 #[cfg_attr(not(unix), path = "tree_portable.rs")]
 mod tree;
 
-/// The token that ends a command; tokio-util's own type.
+/// The token that cancels a command; a re-export of tokio-util's type.
 pub use tokio_util::sync::CancellationToken;
 
 pub use output::{OutputPiece, binary_kind, escapes, record, text};

@@ -2,78 +2,78 @@
 
 use std::time::Duration;
 
-/// Bytes of one string that the system passes to a program: a command line, or one variable of the
-/// environment with its name. (32 pages on Linux, less what ends and joins the strings.)
+/// Maximum size in bytes of one string that the system passes to a program: a command line, or one
+/// variable of the environment with its name. (32 pages on Linux, minus terminator and separator.)
 pub(crate) const MAX_COMMAND_STRING_BYTES: usize = 128 * 1024 - 2;
 
-/// Bytes read from a terminal at once.
+/// Maximum bytes per read of a pipe or terminal.
 pub(crate) const OUTPUT_READ_BYTES: usize = 64 * 1024;
 
-/// Reads that may wait for whoever shows the output, before the command waits for them.
+/// Number of full reads that are buffered for the consumer of the output before the command blocks.
 pub(crate) const MAX_BUFFERED_READS: usize = 8;
 
-/// How long processes have from the request to end until they are killed.
+/// Time from SIGTERM to SIGKILL.
 pub const KILL_GRACE: Duration = Duration::from_millis(300);
 
-/// How long killing is tried, and its success waited for.
+/// Time limit for killing processes and for their exit to be observed.
 pub const KILL_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long is waited for the end of what was killed: longer than a helper tries.
+/// Time limit for reaping killed processes: longer than a helper retries.
 pub const REAP_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long processes are looked for until all of them have stopped, before they are signalled.
+/// Time limit for stopping all processes of a command before they are signalled.
 pub(crate) const FREEZE_DEADLINE: Duration = Duration::from_millis(50);
 
-/// How often the environment of a process is looked at while it seems to have none.
+/// Maximum number of times the environment of a process is read while it appears to be empty.
 pub(crate) const MAX_ENVIRON_READS: u32 = 3;
 
-/// How long a process takes to become another program, and then has an environment.
+/// Delay between such reads: `exec` leaves the environment empty for a moment.
 pub(crate) const ENVIRON_READ_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long processes that outlive the shell have to end by themselves.
+/// Time that processes which outlive the shell have to exit by themselves.
 pub(crate) const LEFT_OVER_GRACE: Duration = Duration::from_millis(200);
 
-/// How often is looked whether they have ended.
+/// Interval between checks for whether they have exited.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Bytes read from a terminal after the end: more than can be between a command and the reader of
-/// its output, the kernel's buffers included.
+/// Maximum bytes read after the end of a command: more than the kernel and our own channel can
+/// buffer.
 pub(crate) const MAX_DRAIN_BYTES: usize = (MAX_BUFFERED_READS + 1) * OUTPUT_READ_BYTES + 64 * 1024;
 
-/// How long a command is silent before it is asked whether it waits for input.
+/// Silence of a command after which it is checked for waiting for input.
 pub(crate) const SILENCE_BEFORE_INPUT_CHECK: Duration = Duration::from_secs(5);
 
-/// Bytes of a last line without an end that are told again when there is more of it.
+/// Maximum bytes of an unfinished last line that are repeated when more of it arrives.
 pub(crate) const MAX_REPEATED_LINE_BYTES: u64 = 4 * 1024;
 
-/// How long a terminal may take for them.
+/// Time limit for writing input to a terminal.
 pub(crate) const INPUT_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes of a command's raw output that are kept to make text of: the model is told less, but
-/// escapes and overwritten lines take most of it.
+/// Maximum bytes of a command's raw output that are kept for its text. More than
+/// [`MAX_MODEL_OUTPUT_BYTES`], because escapes and overwritten lines take most of it.
 pub const MAX_KEPT_OUTPUT_BYTES: usize = 1024 * 1024;
 
-/// Bytes of a command's output that the model is told.
+/// Maximum bytes of a command's output in a tool result.
 pub const MAX_MODEL_OUTPUT_BYTES: usize = 32 * 1024;
 
-/// Bytes of an output that is recorded that are shown at once: the first and the last ones. As JSON, a
-/// flood of them with many colours still fits one message of a client.
+/// Maximum bytes of a recorded output that are shown per interval: the first and the last ones. As
+/// JSON, even with many colours, they fit one message of a client.
 pub(crate) const MAX_LIVE_OUTPUT_BYTES: usize = 32 * 1024;
 
-/// How often they are shown.
+/// Interval between two such updates.
 pub(crate) const LIVE_OUTPUT_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Lines of a terminal that the cursor moves among.
+/// Rows of a terminal within which the cursor moves.
 pub(crate) const SCREEN_ROWS: usize = 40;
 
-/// Columns of a terminal that the cursor moves among; lines may be longer.
+/// Columns of a terminal within which the cursor moves; lines may be longer.
 pub(crate) const SCREEN_COLS: usize = 240;
 
-/// Bytes of a link in a terminal. Its parser keeps 1,024 bytes of it.
+/// Maximum bytes of a link in a terminal. The parser keeps 1,024 bytes of it.
 pub(crate) const MAX_LINK_BYTES: usize = 1_000;
 
-/// Bytes of the line at the end of such a file that tells how many bytes have no room there.
+/// Maximum bytes of the line at the end of an output file that counts the omitted bytes.
 pub const MAX_TRUNCATION_NOTE_BYTES: u64 = 64;
 
-/// Bytes at the beginning of an output that tell whether it is text.
+/// Bytes at the beginning of an output that decide whether it is text.
 pub(crate) const SNIFF_BYTES: usize = 8 * 1024;

@@ -1,8 +1,8 @@
-//! Locks whose holders may have panicked: what they hold is whole between any two statements.
+//! Mutexes without poisoning: the guarded data is consistent after every statement.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex, also after a panic of its holder.
+/// Locks a mutex, even if a previous holder panicked.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a command writes: kept, shown and made text of. It knows nothing of processes.
+//! The output of a command: recorded, shown live and converted to text.
 
 mod binary;
 pub(crate) mod channel;
@@ -9,16 +9,16 @@ pub mod text;
 
 pub use self::binary::binary_kind;
 
-/// A piece of what a command wrote, as it is shown.
+/// A piece of a command's output for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputPiece<'a> {
-    /// What it wrote.
+    /// Bytes that the command wrote.
     Bytes(&'a [u8]),
-    /// In the place of so many bytes, which came faster than they are shown.
+    /// Number of bytes omitted here because they arrived faster than they are shown.
     Omitted(u64),
 }
 
-/// The length of `bytes` without the beginning of a character that is cut off at their end.
+/// Returns the length of `bytes` without an incomplete UTF-8 character at their end.
 fn complete_utf8_len(bytes: &[u8]) -> usize {
     let last = bytes.iter().rposition(|byte| !is_continuation(*byte)).unwrap_or(0);
     match str::from_utf8(&bytes[last..]) {

@@ -1,38 +1,38 @@
-//! A program to start, and what becomes of it: the same on every system.
+//! A program to start, and its exit: the same on every system.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The environment variable that all processes of a command have, each command with its own value.
+/// The environment variable that all processes of a command have, with a unique value per command.
 pub(crate) const COMMAND_ID_VARIABLE: &str = "ACP_TOOLS_COMMAND";
 
-/// A program, and how it is started.
+/// A program and its start parameters.
 #[derive(Debug)]
 pub(crate) struct SpawnSpec<'a> {
-    /// Its path and its arguments.
+    /// Path and arguments.
     pub(crate) argv: Vec<&'a str>,
     pub(crate) cwd: &'a Path,
     pub(crate) env: &'a BTreeMap<String, String>,
-    /// The value of [`MARK`].
+    /// Value of [`COMMAND_ID_VARIABLE`].
     pub(crate) command_id: &'a str,
 }
 
-/// How the processes of a program are kept together.
+/// How the processes of a program are tracked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Supervision {
-    /// By a helper above them.
+    /// By a helper that is their ancestor.
     Helper,
-    /// By looking for them from outside.
+    /// By searching for them from outside.
     Outside,
 }
 
-/// What a program writes to.
+/// The output of a program: a pipe or a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum StdioKind {
     Pipe,
-    /// A terminal, which it also reads if it is `typed` at; else its standard input is empty.
+    /// A terminal, which is also standard input if `typed`; otherwise standard input is empty.
     Terminal {
         cols: u16,
         rows: u16,
@@ -40,25 +40,25 @@ pub(crate) enum StdioKind {
     },
 }
 
-/// What there is to say of a program whose processes are gone.
+/// The exit of a program whose processes are gone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ProgramExit {
-    /// Its exit code, if it exited.
+    /// Exit code, if it exited.
     pub(crate) code: Option<i32>,
-    /// The signal that ended it otherwise, as `SIGKILL`.
+    /// Signal that ended it otherwise, e.g. `SIGKILL`.
     pub(crate) signal: Option<String>,
-    /// Whether it had been asked to stop before it ended.
+    /// Whether it was asked to stop before it ended.
     pub(crate) stopped: bool,
-    /// How many processes did not end by themselves after it.
+    /// Number of processes that did not exit by themselves after it.
     pub(crate) left_over: usize,
-    /// What all of them used, where that is known.
+    /// Resource usage of all of them, if known.
     pub(crate) usage: Option<RawResourceUsage>,
 }
 
-/// What the processes of a program used, without those that were not reaped.
+/// Resource usage of a program's processes, except those that were not reaped.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct RawResourceUsage {
     pub(crate) cpu_micros: u64,
-    /// Of the largest of them.
+    /// Peak memory of the largest process.
     pub(crate) peak_bytes: u64,
 }

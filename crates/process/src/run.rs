@@ -1,5 +1,5 @@
-//! A command from its start to its end. One thread owns the processes from fork to reaping, one reads
-//! what they write; [`run`] is the few lines between them.
+//! Runs a command from start to end. One thread owns the processes from fork to reaping, one reads
+//! their output; [`run`] connects the two.
 
 mod input;
 mod running;
@@ -28,32 +28,32 @@ use self::input::SilenceTimer;
 /// A shell command and where it runs.
 #[derive(Debug, Clone)]
 pub struct ShellCommand {
-    /// The text given to the shell, at most [`MAX_COMMAND_STRING_BYTES`](crate::limits::MAX_COMMAND_STRING_BYTES).
+    /// The command line for the shell, less than 128 KiB.
     pub line: String,
-    /// The directory it starts in, which must exist.
+    /// The working directory, which must exist.
     pub cwd: PathBuf,
-    /// Its whole environment, already cleaned (see [`base_env`](crate::env::base_env)).
+    /// The complete environment, already cleaned (see [`base_env`](crate::env::base_env)).
     ///
-    /// One variable is added, `ACP_TOOLS_COMMAND`, whose value no other command has: it is how
-    /// processes that left the command's session are found again.
+    /// One variable is added, `ACP_TOOLS_COMMAND`, with a unique value per command. It identifies
+    /// processes that left the command's session.
     pub env: BTreeMap<String, String>,
-    /// What it writes to and reads from.
+    /// Standard streams of the command.
     pub streams: Streams,
-    /// How long the command may run before it is ended; `None` means until it is done.
+    /// Time limit of the command; `None` means no limit.
     pub timeout: Option<Duration>,
 }
 
-/// What a command writes to, and what it reads from.
+/// Standard streams of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// It writes to a pipe and has nothing to read: the fastest, for those who read text.
+    /// Output to a pipe, no input: the fastest, for consumers of text.
     ///
-    /// There is no terminal that it could ask a password at. Outside Unix it is a terminal after
-    /// all.
+    /// There is no terminal on which it could ask for a password. Outside Unix this is a terminal
+    /// too.
     Pipe,
-    /// It writes to a terminal, for those who see one. Its standard input is empty.
+    /// Output to a terminal, for consumers with a terminal view. Standard input is empty.
     Terminal(WindowSize),
-    /// It writes to a terminal and reads from it.
+    /// Output to a terminal and input from it.
     Interactive(WindowSize),
 }
 
@@ -76,22 +76,25 @@ impl Default for WindowSize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandExit {
-    /// The shell's exit code; `None` if a signal ended it, or if it never ran or could not be ended.
+    /// Exit code of the shell; `None` if a signal ended it, or if it never ran or could not be
+    /// ended.
     pub code: Option<i32>,
-    /// The signal that ended the shell, as `SIGKILL`.
+    /// Signal that ended the shell, e.g. `SIGKILL`.
     pub signal: Option<String>,
-    /// Who ended it.
+    /// Cause of the end.
     pub cause: ExitCause,
-    /// From the call to its return.
+    /// Time from the call to its return.
     pub duration: Duration,
-    /// Processes that were still running some time after the shell was gone, and were ended too.
+    /// Number of processes that were still running some time after the shell exited, and were ended
+    /// too.
     pub left_over: usize,
-    /// What its processes used; none without a [helper](has_helper).
+    /// Resource usage of its processes; `None` without a [helper](has_helper).
     pub usage: Option<ResourceUsage>,
 }
 
 impl CommandExit {
-    /// Makes the exit of a command that others ran: nothing is known of its processes.
+    /// Creates the exit of a command that another program ran: the number of left-over processes is
+    /// 0 and the resource usage is unknown.
     #[must_use]
     pub fn new(
         code: Option<i32>,
@@ -103,62 +106,63 @@ impl CommandExit {
     }
 }
 
-/// What the processes of a command used together, except those that nobody waited for.
+/// Resource usage of all processes of a command, except those that were not reaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceUsage {
-    /// Time on processors, for themselves and in the system.
+    /// User and system CPU time.
     pub cpu: Duration,
-    /// Bytes of memory that the largest of them had at its largest. A few megabytes at least: what
-    /// a process has before it becomes the shell.
+    /// Peak memory in bytes of the largest process. A few megabytes at least: the size of a process
+    /// before it becomes the shell.
     pub peak_bytes: u64,
 }
 
-/// Who ended a command.
+/// Cause of a command's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCause {
-    /// The command itself.
+    /// The command exited by itself.
     Exited,
-    /// Its timeout.
+    /// The timeout expired.
     TimedOut,
-    /// We, because it was silent for 5 s and seemed to wait for somebody to type something at its
-    /// terminal. Only Linux tells.
+    /// The command was silent for 5 s and seemed to wait for input from its terminal. Only detected
+    /// on Linux.
     WaitedForInput,
-    /// The caller's token.
+    /// The caller's token was cancelled.
     Cancelled,
 }
 
-/// Why a command could not be started.
+/// Reasons why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// The directory does not exist, is no directory or may not be entered. Tell the model.
+    /// The directory does not exist, is not a directory or may not be entered. Report it to the
+    /// model.
     #[error("cannot run a command in {}: {source}", path_text(path))]
     Cwd {
-        /// The directory asked for.
+        /// The requested directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The command or an environment variable is longer than the system passes on. Tell the model.
+    /// The command or an environment variable exceeds the system's limit. Report it to the model.
     #[error("{what} is {bytes} bytes long, and the limit is {limit}")]
     TooLong {
         /// `the command`, or the variable's name.
         what: String,
         /// Its length.
         bytes: usize,
-        /// The most there may be.
+        /// The limit.
         limit: usize,
     },
-    /// The terminal, a thread or the shell could not be had.
+    /// The terminal, a thread or the shell could not be created.
     #[error("cannot start the command: {0}")]
     Start(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// Makes this process the helper of a command, if it was started as one. Else it returns at once,
-/// having noted that helpers can be started.
+/// Runs the helper of a command if this process was started as one. Otherwise it records that
+/// helpers can be started, and returns at once.
 ///
-/// To be called first of all in `main`, before there is any thread, thus not in an `async fn main`:
+/// Call it at the start of `main`, before any thread is started, thus not in an `async fn main`:
 ///
 /// ```
 /// callboard_process::init_command_helper();
@@ -166,65 +170,66 @@ pub enum SpawnError {
 /// assert!(callboard_process::has_helper());
 /// ```
 ///
-/// A helper is this very program, started again with a name of its own and the environment of the
-/// command. It starts the shell, and everything that the shell starts stays beneath it, so that it
-/// can end all of it: when the command ends, when it is told to, and when the program is gone,
-/// however it went (its end of a socket closes). Nothing that runs as the same user gets away, but
-/// what other services are asked to start.
+/// A helper is the same program, started again with another `argv[0]` and the environment of the
+/// command. It starts the shell and is an ancestor of everything that the shell starts. It ends all
+/// of it in three cases: the command ends, the program requests it, or the program exits for any
+/// reason (which closes a socket). No process of the same user escapes, except those that other
+/// services start on request.
 ///
-/// From then on a file that grows beyond the limit of its size (`ulimit -f`) is an error like any
-/// other, and does not end this process.
+/// After this call, writing beyond the file size limit (`ulimit -f`) is an ordinary error and does
+/// not end this process.
 ///
-/// Does nothing else outside Linux.
+/// Outside Linux it has only this effect, and none outside Unix.
 pub fn init_command_helper() {
     tree::init_command_helper();
     tree::ignore_file_size_signal();
 }
 
-/// Returns whether commands are kept by helpers. If not, [`init_command_helper`] was not called, or this is
-/// not Linux; then [`run`] ends what it can find of a command.
+/// Returns whether commands run under helpers. If not, [`init_command_helper`] was not called, or
+/// this is not Linux. In that case [`run`] ends those processes of a command that it can find.
 #[must_use]
 pub fn has_helper() -> bool {
     tree::best_supervision() == Supervision::Helper
 }
 
-/// Runs a command to its end and passes its output on as it comes.
+/// Runs a command to its end and passes on its output as it arrives.
 ///
-/// - `output` gets what the command writes in order, as it is: lines of a terminal end in `\r\n`,
-///   colours and cursor movements are in there; [`plain`](crate::text::plain) makes text of them. While it does
-///   not return, no more than a bounded amount is read, and the command waits.
-/// - It is done when the shell has exited. What still runs then is hung up on by the terminal, has
-///   a moment to finish, and is ended, whatever session it is in. Only what another user runs can
-///   outlive the call, and it does not hold it up; without a [helper](has_helper) also what has cut
-///   all ties (session, parents and environment; outside Linux, the process group).
-/// - At the timeout, or when `cancel` fires, all its processes get SIGTERM, and SIGKILL after
-///   [`KILL_GRACE`]. A token that has fired already starts nothing.
-/// - So they do when it waits for input at its terminal in silence, for nobody will give any.
-/// - Dropping the future kills at once.
-/// - The log says once where there is no helper.
+/// - `output` receives the raw bytes in order. Terminal output has lines that end in `\r\n`,
+///   colours and cursor movements; [`plain_text`](crate::text::plain_text) converts it to text.
+///   Until `output` returns, at most a bounded amount is buffered, and then the command blocks.
+/// - The call ends when the shell has exited. Processes that still run get a hangup from the
+///   terminal, have a moment to finish, and are then ended in whatever session they are. Only
+///   processes of another user can outlive the call, and the call does not wait for them. Without a
+///   [helper](has_helper) this also applies to processes that left the session, lost their parents
+///   and cleared their environment (outside Linux: that left the process group).
+/// - At the timeout, or when `cancel` fires, all its processes receive SIGTERM, and SIGKILL after
+///   [`KILL_GRACE`]. If the token has already fired, nothing is started.
+/// - The same happens when it waits silently for input from its terminal, because none will arrive.
+/// - Dropping the future kills all processes at once.
+/// - A missing helper is logged once.
 ///
 /// Must be called inside a tokio runtime with time enabled.
 ///
 /// ```
 /// # #[cfg(unix)]
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// use callboard_process::{Command, Streams, env, run, text::plain};
-/// let command = Command {
+/// use callboard_process::{ShellCommand, Streams, env, run, text::plain_text};
+/// let command = ShellCommand {
 ///     line: "echo on stage; exit 3".into(),
 ///     cwd: std::env::temp_dir(),
-///     env: env::base_env(env::parent()),
+///     env: env::base_env(env::own_env()),
 ///     streams: Streams::Pipe,
 ///     timeout: None,
 /// };
 /// let mut output = Vec::new();
 /// let exit = run(command, Default::default(), |chunk| output.extend_from_slice(chunk)).await?;
-/// assert_eq!((plain(&output).as_str(), exit.code), ("on stage\n", Some(3)));
+/// assert_eq!((plain_text(&output).as_str(), exit.code), ("on stage\n", Some(3)));
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// [`SpawnError`] if nothing was started. All that happens afterwards is told by [`Exit`].
+/// [`SpawnError`] if nothing was started. Everything that happens afterwards is in [`CommandExit`].
 pub async fn run(
     command: ShellCommand,
     cancel: CancellationToken,
@@ -235,7 +240,7 @@ pub async fn run(
         .await
 }
 
-/// Takes the pieces of what is not recorded, of which nothing is left out.
+/// Adapts a byte callback to the pieces of an unrecorded output, which omit nothing.
 fn bytes_only(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(OutputPiece<'_>) + Send {
     move |piece: OutputPiece<'_>| match piece {
         OutputPiece::Bytes(bytes) => output(bytes),
@@ -243,14 +248,14 @@ fn bytes_only(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(OutputPiece<'_
     }
 }
 
-/// Runs a command as [`run`] does, and records all that it writes.
+/// Runs a command as [`run`] does, and records all of its output.
 ///
-/// - What is only shown loses by its rate: `output` gets the beginning and the end of what is more
-///   than 32 KiB in 25 ms, with a [count](Piece::LeftOut) of the rest between them, and the command
-///   does not wait for it.
-/// - After what it gets, `ready` is waited for; meanwhile nothing is read, and the command waits.
-/// - Somebody may type at it: `input` leads to its terminal while it runs, if it has
-///   [one to read from](Streams::Interactive), and it is not ended for waiting for input.
+/// - The display may skip output: of more than 32 KiB in 25 ms, `output` receives the beginning and
+///   the end with a [count](OutputPiece::Omitted) of the omitted bytes between them. The command
+///   does not wait for the display.
+/// - After each chunk, `ready` is awaited. Meanwhile nothing is read, and the command waits.
+/// - `input` is connected to the command's terminal while it runs, if it has [one to read
+///   from](Streams::Interactive). Such a command is not ended for waiting for input.
 ///
 /// # Errors
 /// [`SpawnError`] if nothing was started.
@@ -282,9 +287,7 @@ async fn run_supervised(
     if supervision == Supervision::Outside {
         static WARNED: Once = Once::new();
         WARNED.call_once(|| {
-            tracing::warn!(
-                "commands have no helper: what cuts all ties to its command outlives it"
-            );
+            tracing::warn!("commands run without a helper: detached processes may outlive them");
         });
     }
     let (timeout, streams) = (command.timeout, command.streams);
@@ -302,7 +305,7 @@ async fn run_supervised(
             drop(running::signal_tree(tree, ProcessTree::terminate).await);
             sleep(KILL_GRACE).await;
             drop(running::signal_tree(tree, ProcessTree::kill).await);
-            // The kernel may be unable to end it (a dead network disk): the call ends all the same.
+            // The kernel may be unable to end it (a dead network disk): the call ends nevertheless.
             sleep(REAP_DEADLINE).await;
             tree.kill_helper();
             Ok(ProgramExit { stopped: true, ..ProgramExit::default() })
@@ -325,7 +328,7 @@ async fn run_supervised(
     drop(connected);
     drop(live.stop_read_guard.take());
     drain(&mut live.chunks, output).await;
-    // A timeout that fires while left-overs are tidied up did not end the command.
+    // A timeout that fires while left-over processes are ended did not end the command.
     let end = if ended.stopped { asked } else { ExitCause::Exited };
     Ok(command_exit(ended, end, begun))
 }
@@ -344,8 +347,8 @@ fn command_exit(ended: ProgramExit, end: ExitCause, begun: Instant) -> CommandEx
     }
 }
 
-/// Takes what is still on its way; more only if a process escaped with the terminal and writes on.
-/// A disk that does not answer, where all of it is recorded, holds up nobody.
+/// Passes on the remaining output, and more only if a process escaped with the terminal and keeps
+/// writing. A deadline limits the wait for a recording on a disk that does not respond.
 async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiece<'_>)) {
     let deadline = Instant::now() + KILL_DEADLINE;
     let mut left = MAX_DRAIN_BYTES;
@@ -357,7 +360,8 @@ async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiec
     }
 }
 
-/// Waits for a reason to end a command. One that nobody types at is `watched` for waiting for it.
+/// Resolves with the reason to end a command. `watched` is set if waiting for input is such a
+/// reason.
 async fn stop_requested(
     cancel: &CancellationToken,
     timeout: Option<Duration>,

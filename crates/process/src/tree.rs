@@ -1,11 +1,9 @@
-//! Starts programs and ends them with all that they started, on Unix.
+//! Starts programs and ends them with all their descendants, on Unix.
 //!
-//! Knows nothing of commands or what they print.
-//!
-//! There are two ways. A *helper*, this program once more, starts the program and is told to end
-//! it: the kernel gives every orphan beneath it to it, so that nothing gets away (Linux, and only
-//! if the embedder's `main` has called [`init_command_helper`]). Without one the processes are looked for
-//! from [outside](group), and some can get away.
+//! There are two ways. A *helper*, which is this program started again, starts the program and ends
+//! it on request. The kernel makes it the parent of every orphan beneath it, so that no process
+//! escapes (Linux, and only if the embedder's `main` has called [`init_command_helper`]). Without a
+//! helper the processes are searched for from [outside](group), and some can escape.
 
 #[cfg_attr(target_os = "linux", path = "tree/descendants_linux.rs")]
 mod descendants;
@@ -38,12 +36,12 @@ pub(crate) use self::streams::{
 };
 use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Supervision};
 
-/// Asks a helper to ask all processes to end.
+/// Requests SIGTERM for all processes from a helper.
 const TERMINATE: u8 = b't';
-/// Asks it to kill them.
+/// Requests SIGKILL for all processes.
 const KILL: u8 = b'k';
 
-/// The best way there is in this process to keep processes together.
+/// Returns the best available kind of supervision in this process.
 pub(crate) fn best_supervision() -> Supervision {
     if helper::is_available() { Supervision::Helper } else { Supervision::Outside }
 }
@@ -51,14 +49,14 @@ pub(crate) fn best_supervision() -> Supervision {
 /// The processes of one program.
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
-    /// Led by the program, or by its helper.
+    /// The process group that the program, or its helper, leads.
     group: Group,
     helper: Option<helper::HelperSocket>,
-    /// Its terminal, if it has one.
+    /// Path of its terminal, if it has one.
     terminal: Option<PathBuf>,
 }
 
-/// Whoever waits for the end of a [`Tree`].
+/// The handle that waits for the end of a [`ProcessTree`].
 #[derive(Debug)]
 pub(crate) struct ExitWaiter {
     child: Child,
@@ -67,9 +65,9 @@ pub(crate) struct ExitWaiter {
     _end: Option<ChildOutput>,
 }
 
-/// Starts a program in a session of its own.
+/// Starts a program in a new session.
 ///
-/// To be called on a thread that stays until the end: the program dies with it.
+/// Must be called on a thread that lives until the end: the program dies with it.
 pub(crate) fn start(
     program: &SpawnSpec<'_>,
     end: ChildOutput,
@@ -103,7 +101,7 @@ pub(crate) fn start(
     ))
 }
 
-/// Says what is not there, which the system leaves open.
+/// Names the missing file, which the system's error does not.
 fn explain_start_error(error: io::Error, cwd: &Path) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
@@ -120,12 +118,12 @@ fn explain_start_error(error: io::Error, cwd: &Path) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
-/// What starts a helper.
+/// Path of the program that is started as a helper.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 impl ProcessTree {
-    /// Whether one of the processes waits for somebody to type something; false where that cannot
-    /// be known. Takes some milliseconds.
+    /// Returns whether one of the processes waits for terminal input; false where this cannot be
+    /// detected. Takes some milliseconds.
     pub(crate) fn waits_for_input(&self) -> bool {
         let (terminal, leader) = (self.terminal.as_deref(), self.group.leader());
         terminal
@@ -133,13 +131,13 @@ impl ProcessTree {
             .is_some_and(|(terminal, leader)| waiting::waits_for_input(leader, terminal))
     }
 
-    /// Whether somebody above the processes is told to signal them. If not they are looked for, which
-    /// takes some milliseconds.
+    /// Returns whether a helper signals the processes on request. Otherwise they are searched for,
+    /// which takes some milliseconds.
     pub(crate) fn can_signal_directly(&self) -> bool {
         self.helper.is_some()
     }
 
-    /// Asks all processes to end, once.
+    /// Sends SIGTERM to all processes, once.
     pub(crate) fn terminate(&self) {
         match &self.helper {
             Some(helper) => helper.send_request(TERMINATE),
@@ -147,7 +145,7 @@ impl ProcessTree {
         }
     }
 
-    /// Kills all processes, and leaves the waiting to [`end`](Self::end).
+    /// Kills all processes; [`wait_and_reap`](Self::wait_and_reap) waits for them.
     pub(crate) fn kill(&self) {
         match &self.helper {
             Some(helper) => {
@@ -159,25 +157,23 @@ impl ProcessTree {
         }
     }
 
-    /// Kills the helper, who did not do what it was told; then its processes are looked for from
-    /// outside.
+    /// Kills a helper that did not respond; its processes are then searched for from outside.
     pub(crate) fn kill_helper(&self) {
         if self.helper.is_some() {
             self.group.signal_leader(Signal::KILL);
         }
     }
 
-    /// Waits for the program's end, ends what it left behind and reaps it.
+    /// Waits for the program to exit, ends its left-over processes and reaps it.
     ///
-    /// Blocks as long as the program runs, and [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
-    /// [`KILL_DEADLINE`] more at most.
+    /// Blocks as long as the program runs, and at most [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
+    /// [`KILL_DEADLINE`] longer.
     ///
     /// # Errors
-    /// If there was no beginning.
+    /// If the program was not started.
     ///
-    /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE
-    /// [`KILL_GRACE`]: crate::limits::KILL_GRACE
-    /// [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
+    /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE [`KILL_GRACE`]:
+    /// crate::limits::KILL_GRACE [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
     pub(crate) fn wait_and_reap(&self, mut waiter: ExitWaiter) -> io::Result<ProgramExit> {
         match waiter.report_reader.take().and_then(helper::HelperReportReader::read_report) {
             Some(ended) => {
@@ -185,7 +181,7 @@ impl ProcessTree {
                 ended.map_err(io::Error::other)
             }
             None => match self.group.wait_and_reap(&mut waiter.child) {
-                // By itself, and without a word: before it could start anything.
+                // It exited by itself without a report: before it could start the program.
                 ended if self.helper.is_some() && ended.code.is_some() => {
                     Err(io::Error::other("its helper failed"))
                 }
@@ -195,14 +191,14 @@ impl ProcessTree {
     }
 }
 
-/// A command that leads a session of its own, in the terminal that is its standard output if it
-/// writes to one, and that dies with the thread that starts it.
+/// Returns a command that leads a new session and dies with the thread that starts it. If its
+/// standard output is a terminal, this is the controlling one.
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
 fn session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result<Command> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program.as_ref());
     command.args(args.iter().map(AsRef::as_ref));
-    // SAFETY: `begin` makes system calls only; it takes no lock and no memory.
+    // SAFETY: `set_up_child` makes system calls only; it takes no lock and allocates no memory.
     unsafe { command.pre_exec(move || set_up_child(shape)) };
     Ok(command)
 }
@@ -223,8 +219,8 @@ fn set_up_child(shape: StdioKind) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes back what whoever started us ignored, `nohup` for example: it would be ignored by every
-/// command too.
+/// Resets signals that our parent process ignored, e.g. `nohup`: every command would ignore them
+/// too.
 fn reset_ignored_signals() {
     let ignored = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGCHLD];
     for signal in ignored.into_iter().chain([libc::SIGXFSZ]) {
@@ -232,17 +228,17 @@ fn reset_ignored_signals() {
     }
 }
 
-/// Has a write beyond the limit of a file's size fail instead of ending this process. A handler is
-/// no handler any more in a program that is started, so that has the default.
+/// Makes a write beyond the file size limit fail instead of ending this process. Handlers are reset
+/// by exec, so started programs keep the default action.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 pub(crate) fn ignore_file_size_signal() {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: the handler does nothing, which may be done at any time.
+    // SAFETY: the handler does nothing, which is safe in any context.
     unsafe { libc::signal(libc::SIGXFSZ, nothing as *const () as libc::sighandler_t) };
 }
 
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn reset_signal(signal: libc::c_int) {
-    // SAFETY: the default action is no function of ours.
+    // SAFETY: the default action is not a function of ours.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }

@@ -1,6 +1,7 @@
-//! Starts programs, ends them and reads what they write where there are no process groups to
-//! signal: only the program itself is killed, what it started may outlive it, and nothing is asked
-//! to stop before. Everything writes to a terminal, as there is nothing else to hang up.
+//! Starts programs, ends them and reads their output where there are no process groups to signal.
+//!
+//! Only the program itself is killed, without a request to stop before; processes that it started
+//! may outlive it. Output always goes to a terminal, as nothing else can be hung up.
 //!
 //! Same interface as the Unix module.
 
@@ -17,10 +18,10 @@ use crate::program::{COMMAND_ID_VARIABLE, ProgramExit, SpawnSpec, StdioKind, Sup
 
 pub(crate) fn init_command_helper() {}
 
-/// There is no such limit.
+/// Does nothing: there is no such limit.
 pub(crate) fn ignore_file_size_signal() {}
 
-/// The best way there is to keep processes together.
+/// Returns the best available kind of supervision.
 pub(crate) fn best_supervision() -> Supervision {
     Supervision::Outside
 }
@@ -38,7 +39,7 @@ struct ShellProcess {
     gone: bool,
 }
 
-/// Whoever waits for the end of a [`ProcessTree`].
+/// The handle that waits for the end of a [`ProcessTree`].
 pub(crate) struct ExitWaiter {
     child: Box<dyn Child + Send + Sync>,
     _end: ChildOutput,
@@ -95,7 +96,7 @@ impl ProcessTree {
     }
 }
 
-/// The end that a program gets.
+/// The end of the program.
 pub(crate) struct ChildOutput(Box<dyn SlavePty + Send>);
 
 /// Opens a terminal.
@@ -115,10 +116,10 @@ pub(crate) fn open_output(
     ))
 }
 
-/// The keyboard of a terminal.
+/// A writer of terminal input.
 pub(crate) struct TerminalWriter(Mutex<Box<dyn Write + Send>>);
 
-/// Returns the keyboard of the terminal that is read.
+/// Returns a writer of input to the terminal that is read.
 pub(crate) fn terminal_writer(
     _: &OutputReader,
     reading: &StopReadOnDrop,
@@ -128,7 +129,7 @@ pub(crate) fn terminal_writer(
 }
 
 impl TerminalWriter {
-    /// Types bytes. Here it takes as long as the terminal likes.
+    /// Writes bytes. Here it blocks until the terminal accepts them.
     pub(crate) fn write_within(&self, bytes: &[u8], _: Duration) -> io::Result<usize> {
         let mut keys = lock(&self.0);
         keys.write_all(bytes)?;
@@ -143,7 +144,7 @@ impl std::fmt::Debug for TerminalWriter {
     }
 }
 
-/// The end that is read.
+/// The end of the reader.
 pub(crate) struct OutputReader(Box<dyn Read + Send>);
 
 impl OutputReader {

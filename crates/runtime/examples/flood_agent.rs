@@ -1,8 +1,9 @@
-//! Callboard with one tool of its own, which tells more than any client wants to hear.
+//! An agent with one custom tool that sends more updates than any client reads.
 //!
-//! It shows how an agent is made of the library: a `Tool`, its titles, and the same transport and
-//! sessions as the shipped program has. `cargo xtask accept slow-client` and `never-reading` hold
-//! it against clients that read little or nothing. Ask it for `tool flood {"patches": 1000000}`.
+//! It shows how to build an agent with the library: a `Tool`, its titles, and the same transport
+//! and sessions as the shipped program. `cargo xtask accept slow-client` and `never-reading` test
+//! it against clients that read little or nothing. Prompt it with
+//! `tool flood {"patches": 1000000}`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -20,17 +21,17 @@ use serde::Deserialize;
 
 const TITLES: &str = "flood-pending = Flood\nflood = Flood with { $patches } patches\n";
 
-/// Patches between two looks at whether anyone reads, or wants it to stop.
+/// Number of patches between two checks for a slow client and a cancel.
 const PATCHES_PER_CHECK: u64 = 64;
 
-/// Changes its own card, over and over.
+/// A tool that updates its own call many times.
 #[derive(Debug)]
 struct FloodTool;
 
-/// How often.
+/// The arguments of the tool.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Args {
-    /// How many changes, every second one a line of output and the others progress.
+    /// Number of updates; every second one is a line of output, the others are progress.
     patches: u64,
 }
 
@@ -64,7 +65,7 @@ impl Tool for FloodTool {
         let mut done = 0;
         while done < patches && !call.cancel_token().is_cancelled() {
             if done % PATCHES_PER_CHECK == 0 {
-                // Who waits for a client has to hear that nobody waits for it any more.
+                // While waiting for a client, a cancel must still be noticed.
                 tokio::select! {
                     () = call.session().wait_writable() => tokio::task::yield_now().await,
                     () = call.cancel_token().cancelled() => {}

@@ -1,4 +1,4 @@
-//! An agent around a model of your own, with another name and prompt, and its test by the
+//! An agent around a custom model, with a custom name and prompt, and its test with the
 //! fault-injecting client.
 //!
 //! ```sh
@@ -17,7 +17,7 @@ use callboard_models::{
 use callboard_runtime::{CodingAgent, serve};
 use futures::{StreamExt as _, stream};
 
-/// Reads the file that the prompt names, then says how many lines it has.
+/// A model that reads the file named by the prompt, then replies with its number of lines.
 #[derive(Debug)]
 struct LineCounter;
 
@@ -67,7 +67,7 @@ fn agent() -> CodingAgent {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Does not return in the helper process that ends commands with all they started.
+    // Does not return in the helper process that ends commands and all their children.
     callboard_process::init_command_helper();
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(serve(agent(), acp_transport::stdio()?))?;

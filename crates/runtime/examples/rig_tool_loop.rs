@@ -1,5 +1,5 @@
 //! The tool loop of a rig agent on ACP: its calls are shown, permitted, run and ended for a client.
-//! `cargo run -p callboard-runtime --example rig_tool_loop` plays a script in the place of a model.
+//! `cargo run -p callboard-runtime --example rig_tool_loop` plays a script in place of a model.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use rig_core::tool::{DynamicTool, ToolExecutionError, ToolOutput};
 use rig_http::test_utils::{MockHttpResponse, SequencedHttpClient};
 use serde_json::{Value, json};
 
-/// The agent that you have: a model and its tools.
+/// Your existing agent: a model and its tools.
 pub(crate) struct RigAgent {
     model: DynModel<Completion>,
     tools: Vec<DynamicTool>,
 }
 
 impl RigAgent {
-    /// The loop: asks the model, runs its calls, asks again.
+    /// Runs the loop: sends a request, runs the calls of the reply, repeats.
     async fn run_turn(self: Arc<Self>, prompt: String, turn: Turn) -> acp::Result<StopReason> {
         let middleware = ToolMiddleware::new(turn.session.clone()).effects(call_effects);
         let tools = self.tools.iter().map(DynamicTool::definition).collect();
@@ -67,12 +67,12 @@ impl RigAgent {
     }
 }
 
-/// What a call would do. Of what is not known the user is asked.
+/// Returns the effects of a call. The user is asked about unknown effects.
 fn call_effects(name: &str, _: &Value) -> Effects {
     if name == "count_words" { Effects::empty() } else { Effect::Unknown.into() }
 }
 
-/// A tool that counts words.
+/// Creates a tool that counts words.
 fn word_count_tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
     Ok(DynamicTool::new(ToolName::new(name)?, "Takes a text.", schema, |args| {
@@ -81,7 +81,8 @@ fn word_count_tool(name: &str) -> Result<DynamicTool, EmptyToolName> {
     }))
 }
 
-/// The agent with a model that plays a script. Yours: `OpenAI::from_env()?.with_http(http)`.
+/// Creates the agent with a model that plays a script. Yours:
+/// `OpenAI::from_env()?.with_http(http)`.
 pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), EmptyToolName> {
     let call = |name| json!({"function": {"name": name, "arguments": {"text": "one two"}}});
     let calls = [call("count_words"), call("publish")];
@@ -99,7 +100,7 @@ pub(crate) fn scripted_agent() -> Result<(Arc<RigAgent>, SequencedHttpClient), E
     Ok((Arc::new(RigAgent { model, tools }), http))
 }
 
-/// What you add: the methods of ACP, around the same agent.
+/// The code that you add: the methods of ACP around the same agent.
 pub(crate) fn agent(
     rig: Arc<RigAgent>,
     counters: Option<Arc<TransportCounters>>,

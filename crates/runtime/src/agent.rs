@@ -1,6 +1,7 @@
-//! The agent as one value that can be connected to any transport, and what its connections share.
+//! The agent as one value that can be connected to any transport, and the state its connections
+//! share.
 //!
-//! Handlers never await the client: what takes time goes to the session's own task.
+//! Handlers never await the client: slow work runs in the session's own task.
 
 mod connection;
 
@@ -33,19 +34,20 @@ use crate::secrets::LiveSecrets;
 
 use self::connection::Connection;
 
-/// A coding agent for ACP clients: a model, tools, and what commands may see of the environment.
+/// A coding agent for ACP clients: a model, tools, and the environment variables of commands.
 ///
-/// It reads and keeps nothing of its user unless it is given a place for it: see
+/// It reads and stores no user data unless a place for it is set: see
 /// [`with_state_folder`](Self::with_state_folder) and
 /// [`with_authenticator`](Self::with_authenticator).
 ///
 /// ```no_run
-/// use callboard_models::direct::Direct;
-/// use callboard_runtime::{Agent, serve};
+/// use callboard_models::direct::DirectModel;
+/// use callboard_runtime::{CodingAgent, serve};
 /// use std::sync::Arc;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let agent = Agent::new(Arc::new(Direct::default()), callboard_process::env::parent());
+/// let model = Arc::new(DirectModel::default());
+/// let agent = CodingAgent::new(model, callboard_process::env::own_env());
 /// serve(agent, acp_transport::stdio()?).await?;
 /// # Ok(()) }
 /// ```
@@ -55,9 +57,9 @@ pub struct CodingAgent {
     catalogue: Arc<dyn ModelCatalogue>,
     env: Arc<Vec<(String, String)>>,
     locale: Option<String>,
-    /// What else of the environment commands get.
+    /// Names of further environment variables that are passed to commands.
     env_pass: Vec<String>,
-    /// In the place of the built-in tools.
+    /// Replaces the built-in tools.
     registry: Option<Registry>,
     tools: Arc<OnceLock<SessionTools>>,
     counters: Option<Arc<TransportCounters>>,
@@ -71,12 +73,13 @@ pub struct CodingAgent {
     secrets: LiveSecrets,
     session_config: SessionConfig,
     state: Option<PathBuf>,
-    /// Files and folders whose changes are always asked about.
+    /// Files and folders whose changes always need permission.
     guarded_paths: Vec<PathBuf>,
     commands: SlashCommands,
 }
 
-/// What every session gets. Made for the first one: nothing of it is needed to initialize.
+/// The tools and the environment of every session. Created for the first session, because
+/// `initialize` needs neither.
 #[derive(Clone)]
 struct SessionTools {
     registry: Registry,
@@ -84,10 +87,10 @@ struct SessionTools {
 }
 
 impl CodingAgent {
-    /// Makes an agent with all built-in tools. Commands get what may pass of `env`, and sessions hide
-    /// its secrets; its `LC_ALL`, `LC_MESSAGES` or `LANG` chooses the language of titles. Rules
-    /// last as long as their session, and nothing can be undone: see
-    /// [`with_state_folder`](Self::with_state_folder).
+    /// Creates an agent with all built-in tools. Commands receive the variables of `env` that are
+    /// safe to pass on, and sessions redact its secrets. Its `LC_ALL`, `LC_MESSAGES` or `LANG`
+    /// selects the language of titles. Rules last as long as their session, and nothing can be
+    /// undone: see [`with_state_folder`](Self::with_state_folder).
     #[must_use]
     pub fn new(model: Arc<dyn Model>, env: impl Iterator<Item = (String, String)>) -> Self {
         let env: Arc<Vec<_>> = Arc::new(env.collect());
@@ -115,28 +118,28 @@ impl CodingAgent {
         }
     }
 
-    /// Names the agent to clients, as `agentInfo`.
+    /// Sets the name and version of the agent that clients receive as `agentInfo`.
     #[must_use]
     pub fn with_info(self, info: Implementation) -> Self {
         Self { info, ..self }
     }
 
-    /// Gives models this text instead of Callboard's own about what they are and how they work. Facts
-    /// about the session follow it: folders, date, tools and permissions.
+    /// Replaces Callboard's own instructions to the model, about its role and its way of working.
+    /// Facts about the session follow the text: folders, date, tools and permissions.
     #[must_use]
     pub fn with_instructions(self, text: impl Into<Arc<str>>) -> Self {
         Self { instructions: Some(text.into()), ..self }
     }
 
-    /// Sets the key of `_meta` under which clients get what the protocol has no place for, such as the
-    /// time that a call took; `callboard` otherwise. A client that says why it rejects a call
-    /// does it there.
+    /// Sets the key of `_meta` that holds data without a place in the protocol, such as the
+    /// duration of a call. The default is `callboard`. Clients send the reason for a rejected call
+    /// under the same key.
     #[must_use]
     pub fn with_meta_key(self, key: impl Into<Arc<str>>) -> Self {
         Self { meta_key: key.into(), ..self }
     }
 
-    /// Sets how often and how much of its calls each session sends.
+    /// Sets how often each session sends updates of its calls, and how much they contain.
     #[must_use]
     pub fn with_session_config(self, session_config: SessionConfig) -> Self {
         Self { session_config, ..self }
@@ -148,15 +151,15 @@ impl CodingAgent {
         Self { authenticator: Some(authenticator), ..self }
     }
 
-    /// Hides these secrets, and those that they learn later, instead of those of the environment.
+    /// Redacts these secrets, and those added to them later, instead of those of the environment.
     #[must_use]
     pub fn with_secrets(self, secrets: LiveSecrets) -> Self {
         Self { secrets, ..self }
     }
 
-    /// Keeps rules, undo, journals and long outputs in a folder, which is made when it is needed and is
-    /// the user's alone. Sessions ask about each change in it. A relative path is one of the process's
-    /// directory.
+    /// Stores rules, undo data, journals and long outputs in a folder. The folder is created when
+    /// it is first needed, and only the user can read it. Sessions ask before each change in it. A
+    /// relative path is resolved against the current directory of the process.
     #[must_use]
     pub fn with_state_folder(self, folder: PathBuf) -> Self {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
@@ -164,58 +167,57 @@ impl CodingAgent {
         Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
     }
 
-    /// Asks about each change of a file or folder, and of all beneath it, in every mode but
-    /// `read-only`: the agent's own configuration, for example.
+    /// Asks before each change of a file, or of a folder and everything beneath it, in every mode
+    /// except `read-only`. An example is the agent's own configuration.
     #[must_use]
     pub fn with_guarded_path(mut self, path: PathBuf) -> Self {
         self.guarded_paths.push(std::path::absolute(&path).unwrap_or(path));
         self
     }
 
-    /// Lets sessions choose among these models; the one that they begin with need not be one of
-    /// them.
+    /// Sets the models that sessions can choose among. The initial model need not be one of them.
     #[must_use]
     pub fn with_catalogue(self, catalogue: Arc<dyn ModelCatalogue>) -> Self {
         Self { catalogue, ..self }
     }
 
-    /// Sets the mode that sessions begin in; their clients may choose another.
+    /// Sets the initial mode of sessions; clients may choose another.
     #[must_use]
     pub fn with_mode(self, mode: PermissionMode) -> Self {
         Self { policy_source: PolicySource::Mode(mode), ..self }
     }
 
-    /// Writes titles, options and notes in the language of a locale, such as `de`, whatever the
-    /// environment says; in English where there are none in that language.
+    /// Sets the locale of titles, options and notes, such as `de`, in place of the environment's.
+    /// Falls back to English if there is no translation.
     #[must_use]
     pub fn with_locale(mut self, locale: impl Into<String>) -> Self {
         self.locale = Some(locale.into());
         self
     }
 
-    /// Gives commands these variables of the environment too, but for those whose names are
-    /// [shaped like a secret's](callboard_process::env::is_secret).
+    /// Passes these environment variables to commands too, except those whose names are [shaped
+    /// like a secret's](callboard_process::env::is_secret).
     #[must_use]
     pub fn with_env_pass(self, names: Vec<String>) -> Self {
         Self { env_pass: names, tools: Arc::default(), ..self }
     }
 
-    /// Answers one more slash command: a prompt that no model gets, whatever it is. One of the same
-    /// name is replaced, a built-in one too. Menus and `/help` show it.
+    /// Adds a slash command, which the agent answers without sending a request to the model.
+    /// Replaces a command of the same name, even a built-in one. Menus and `/help` list it.
     #[must_use]
     pub fn with_command(mut self, command: SlashCommand) -> Self {
         self.commands.add(command);
         self
     }
 
-    /// Leaves out a slash command by its name, such as `undo`.
+    /// Removes a slash command by its name, such as `undo`.
     #[must_use]
     pub fn without_command(mut self, name: &str) -> Self {
         self.commands.remove(name);
         self
     }
 
-    /// Returns whether a prompt is a slash command, which the agent itself answers.
+    /// Returns whether a prompt is a slash command that the agent itself answers.
     #[must_use]
     pub fn is_command(&self, prompt: &str) -> bool {
         self.commands.find(prompt).is_some()
@@ -231,7 +233,8 @@ impl CodingAgent {
         self.tools.get_or_init(build).clone()
     }
 
-    /// Returns the locale of what people read: that which was set, else that of the environment.
+    /// Returns the locale of user-facing text: the one that was set, otherwise that of the
+    /// environment.
     #[must_use]
     pub fn locale(&self) -> String {
         let variable = |name: &str| {
@@ -243,7 +246,7 @@ impl CodingAgent {
 
     fn builtin_registry(&self) -> Registry {
         let mut registry = Registry::builtin_in(&self.locale());
-        // Without a folder, nothing of what a change replaces is kept.
+        // Without a state folder, replaced file contents are not stored.
         if self.state.is_none()
             && let Some(undo) = registry.for_role(ToolRole::Undo)
         {
@@ -252,30 +255,31 @@ impl CodingAgent {
         registry
     }
 
-    /// Gives sessions these tools in the place of the built-in ones.
+    /// Replaces the built-in tools.
     #[must_use]
     pub fn with_tools(self, registry: Registry) -> Self {
         Self { registry: Some(registry), tools: Arc::default(), ..self }
     }
 
-    /// Sets what is done about calls that no rule speaks of, in the place of every [`Mode`]:
-    /// clients have none to choose then.
+    /// Sets the policy for calls that no rule covers. It replaces every [`PermissionMode`], so that
+    /// clients have no mode to choose.
     #[must_use]
     pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
         Self { policy_source: PolicySource::Policy(policy), ..self }
     }
 
-    /// Keeps rules in another store; with none, they last no longer than their session.
+    /// Stores rules in another store; without one, they last only as long as their session.
     #[must_use]
     pub fn with_rule_store(self, rules: Option<Arc<dyn RuleStore>>) -> Self {
         Self { rules, ..self }
     }
 
-    /// Offers answers that are remembered for the project beside those for the session: for a
-    /// client in this process that shows a person the text of each option, as `callboard exec` does.
+    /// Offers answers that are remembered for the project, in addition to those for the session. It
+    /// is meant for a client in this process that shows the text of each option, as
+    /// `callboard exec` does.
     ///
-    /// Nothing that a client sends can turn this on. Clients with one key for every option of a kind
-    /// would remember for the project what their user allowed for the session; their users have
+    /// A client cannot turn this on. A client with one key for every option of a kind would
+    /// remember for the project what its user allowed for the session. Its users have
     /// `/permissions keep`.
     #[must_use]
     pub fn with_project_scope(self) -> Self {
@@ -285,7 +289,7 @@ impl CodingAgent {
 
 impl fmt::Debug for CodingAgent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of the environment are nobody's business.
+        // The environment may contain secrets.
         formatter.debug_struct("CodingAgent").field("model", &self.model).finish_non_exhaustive()
     }
 }
@@ -370,7 +374,7 @@ impl ConnectTo<Client> for CodingAgent {
     }
 }
 
-/// Serves one client until it is gone, and sends no faster than the transport writes.
+/// Serves one client until it disconnects, and sends no faster than the transport writes.
 ///
 /// # Errors
 ///
@@ -380,7 +384,8 @@ pub async fn serve(agent: CodingAgent, transport: Transport) -> Result<()> {
     CodingAgent { counters, ..agent }.connect_to(transport).await
 }
 
-/// Logs which client there is, once it has its answer: a line takes longer than that.
+/// Logs the client after its answer was sent, because writing a log line takes longer than the
+/// answer.
 async fn log_client(request: InitializeRequest) {
     tokio::task::yield_now().await;
     let (client, can) = (request.client_info.as_ref(), &request.client_capabilities);

@@ -1,4 +1,4 @@
-//! What the client of a session holds and does for its tools: texts of files, terminals.
+//! The client's side of a session's tools: texts of files, and terminals.
 
 mod terminals;
 mod text_files;

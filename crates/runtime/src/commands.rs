@@ -1,4 +1,4 @@
-//! The slash commands: those that the agent itself answers, and those of a model that takes commands.
+//! The slash commands: those that the agent answers, and those of a model that accepts commands.
 
 mod effort;
 mod help;
@@ -22,7 +22,7 @@ use crate::options::{ActiveOptions, SessionOptions};
 use crate::permission::RulePersister;
 use crate::turn::{Turn, UsageTotals};
 
-/// A prompt such as `/usage` that the agent itself answers, whatever the model is.
+/// A prompt such as `/usage` that the agent itself answers, with any model.
 ///
 /// ```
 /// use callboard_runtime::SlashCommand;
@@ -30,7 +30,7 @@ use crate::turn::{Turn, UsageTotals};
 /// let ticket = SlashCommand::new("ticket", "open a ticket", |command| {
 ///     Box::pin(async move { format!("Opened: {}", command.arguments) })
 /// });
-/// // For `Agent::with_command`.
+/// // For `CodingAgent::with_command`.
 /// let ticket = ticket.with_hint("TITLE");
 /// ```
 #[derive(Clone)]
@@ -45,8 +45,9 @@ pub struct SlashCommand {
 type CommandFn = dyn for<'a> Fn(CommandContext<'a>) -> BoxFuture<'a, String> + Send + Sync;
 
 impl SlashCommand {
-    /// Makes a command of its name without the slash, what it does in one phrase, and what does it
-    /// and returns the answer, in Markdown. That is awaited to its end, also after a cancel.
+    /// Creates a command from its name without the slash, a description of one phrase, and a
+    /// function that runs it and returns the answer in Markdown. The function is awaited to its
+    /// end, even after a cancel.
     #[must_use]
     pub fn new(
         name: impl Into<Cow<'static, str>>,
@@ -62,19 +63,19 @@ impl SlashCommand {
         }
     }
 
-    /// Says what follows the name, such as `[NUMBER]`.
+    /// Sets the placeholder of the arguments, such as `[NUMBER]`.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self { hint: hint.into(), ..self }
     }
 
-    /// Shows it only where the model or the session can do what it is about; used anyhow, it says
-    /// that they cannot.
+    /// Lists the command only where the model or the session supports it. If it is used anyway, its
+    /// answer says that it is not supported.
     fn with_availability(self, is_offered: fn(&ActiveOptions, &Registry) -> bool) -> Self {
         Self { is_offered, ..self }
     }
 
-    /// Returns how it is used.
+    /// Returns the name and the hint, as in `/effort [LEVEL]`.
     fn usage(&self) -> String {
         format!("/{} {}", self.name, self.hint).trim_end().to_owned()
     }
@@ -91,7 +92,7 @@ impl fmt::Debug for SlashCommand {
 pub(crate) struct SlashCommands(Arc<Vec<SlashCommand>>);
 
 impl SlashCommands {
-    /// Returns those that every agent has, unless its embedder leaves them out.
+    /// Returns the built-in commands. An embedder may remove some of them.
     pub(crate) fn builtin() -> Self {
         let all = [
             model::command(),
@@ -105,7 +106,7 @@ impl SlashCommands {
         Self(Arc::new(all.into()))
     }
 
-    /// Adds a command, in the place of one of its name.
+    /// Adds a command, replacing one of the same name.
     pub(crate) fn add(&mut self, command: SlashCommand) {
         let all = Arc::make_mut(&mut self.0);
         match all.iter_mut().find(|other| other.name == command.name) {
@@ -118,8 +119,8 @@ impl SlashCommands {
         Arc::make_mut(&mut self.0).retain(|command| command.name != name);
     }
 
-    /// Returns the menu of a client: these, and those of a model that takes commands. One that takes
-    /// any text has none.
+    /// Returns the client's command menu: these commands, and those of a model that accepts
+    /// commands. A model that accepts any text has none.
     pub(crate) fn available_commands(
         &self,
         chosen: &ActiveOptions,
@@ -142,7 +143,7 @@ impl SlashCommands {
         self.0.iter().filter(|command| (command.is_offered)(chosen, registry))
     }
 
-    /// Finds the command that a prompt begins with, and what follows its name.
+    /// Finds the command that a prompt begins with, and the arguments after its name.
     pub(crate) fn find<'a>(&self, prompt: &'a str) -> Option<(&SlashCommand, &'a str)> {
         let line = prompt.trim().strip_prefix('/')?;
         let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -150,30 +151,30 @@ impl SlashCommands {
     }
 }
 
-/// What a slash command is about: what follows its name, and the session that it is used in.
+/// The input of a slash command: its arguments, and the session that it is used in.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct CommandContext<'a> {
-    /// What follows the name, without the white space around it.
+    /// The text after the name, without surrounding white space.
     pub arguments: &'a str,
     /// The calls, the rules and the usage of the session.
     pub session: &'a SessionHandle,
     /// The files that tools may reach, and the environment of commands.
     pub context: &'a Context,
-    /// Is cancelled with the turn.
+    /// Cancelled together with the turn.
     pub cancel: &'a CancellationToken,
-    /// The turn that it is used in.
+    /// The turn that the command is used in.
     pub(crate) turn: Turn<'a>,
     pub(crate) options: &'a Arc<SessionOptions>,
     pub(crate) commands: &'a SlashCommands,
-    /// Who saves its rules, if anyone does.
+    /// Saves the session's rules; `None` where they are not saved.
     pub(crate) rule_persister: Option<&'a Arc<RulePersister>>,
-    /// What its replies used so far.
+    /// Usage of the session's replies so far.
     pub(crate) usage_totals: UsageTotals,
 }
 
 impl<'a> CommandContext<'a> {
-    /// Says what a command is about that is used in a turn; which one that is, [`answer`] finds.
+    /// Creates the context of a command in a turn; [`run_command`] finds the command.
     pub(crate) fn new(
         turn: Turn<'a>,
         options: &'a Arc<SessionOptions>,
@@ -208,15 +209,16 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
     if hint.is_empty() { command } else { command.with_hint(hint) }
 }
 
-/// Does what a prompt says that is one of the agent's commands, and returns what to say about it. To
-/// be awaited to its end, also after a cancel: it ends soon then, and what it runs must end first.
+/// Runs the slash command that a prompt names, and returns its answer. It must be awaited to its
+/// end, even after a cancel: it ends soon then, and its own tool call must end first.
 pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
     let (command, arguments) = asked.commands.find(prompt)?;
     let saved = async || match asked.rule_persister {
         Some(keeper) => asked.cancel.run_until_cancelled(keeper.save()).await,
         None => Some(Ok(())),
     };
-    // What is still being saved is told as what it comes to; what cannot be is logged there.
+    // Pending saves are awaited, so that the command sees rules with their final scope. Their
+    // failures are logged by the persister.
     if saved().await.is_none() {
         return Some("Cancelled before it began.".to_owned());
     }
@@ -227,7 +229,7 @@ pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Opti
     Some(said)
 }
 
-/// One line of a list of what can be chosen.
+/// Returns one line of a list of choices.
 fn choice_line(value: &str, text: &str, is_chosen: bool) -> String {
     let mark = if is_chosen { " ← now" } else { "" };
     match text {

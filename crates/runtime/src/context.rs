@@ -1,7 +1,7 @@
-//! What a model is told beside the prompts, and how the session stays within what it takes.
+//! The context of the model beyond the prompts, and how the session stays within its window.
 //!
-//! Instructions of the project and changes of files are context for the model and no more: nothing
-//! in the workspace is configuration.
+//! The project's instructions and changes of files are only context for the model: nothing in the
+//! workspace is configuration.
 
 mod budget;
 mod compaction;
@@ -37,16 +37,16 @@ use crate::limits;
 use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 
-/// Returns whether a model is told anything but the session itself.
+/// Returns whether a model receives context beyond the messages of the session.
 pub(crate) fn takes_context(model: &dyn Model) -> bool {
     !model.capabilities().scripted
 }
 
-/// What stands before the messages of every request.
+/// The system prompt, which precedes the messages of every request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SystemPrompt {
     pub(crate) text: Arc<str>,
-    /// What it and the tools weigh, in bytes of text.
+    /// Estimated size of the prompt and the tools, in bytes of text.
     pub(crate) estimated_bytes: u64,
 }
 
@@ -62,40 +62,40 @@ impl SystemPrompt {
     }
 }
 
-/// What lies around the prompts of one session: the folder, its instructions, the files that the
-/// model knows. Clones share it.
+/// The context around the prompts of one session: the folder, its instructions, and the files that
+/// the model knows. Clones share it.
 #[derive(Clone)]
 pub(crate) struct WorkspaceContext {
     workspace: Arc<Workspace>,
-    /// An embedder's text in the place of Callboard's own.
+    /// An embedder's text in place of Callboard's own.
     instructions: Option<Arc<str>>,
-    /// How the tools are used well.
+    /// Hints on using the tools well.
     hints: Arc<[Cow<'static, str>]>,
     date: Arc<str>,
-    /// Held while files are read, which may take for ever: by one thread, for which no other waits.
+    /// Held while files are read, which may hang: one thread reads, and no other blocks on it.
     known: Arc<tokio::sync::Mutex<TrackedFiles>>,
     pending: Arc<Mutex<PendingContext>>,
-    /// Says that the model has lost the instructions that it was told.
+    /// Whether the model has lost the instructions that were sent to it.
     is_forgotten: Arc<AtomicBool>,
 }
 
-/// What is known of the files around the session.
+/// The tracked files of the session.
 #[derive(Debug, Default)]
 struct TrackedFiles {
     instructions: ProjectInstructions,
     versions: FileVersions,
 }
 
-/// What needs no file.
+/// The state that needs no file access.
 #[derive(Debug, Default)]
 struct PendingContext {
-    /// What was found and is still to be told.
+    /// Messages that were found and are still to be sent.
     messages: Vec<String>,
     system: Option<(Option<PermissionMode>, SystemPrompt)>,
 }
 
 impl WorkspaceContext {
-    /// Begins with a session whose model knows nothing.
+    /// Creates the context of a session whose model has received nothing yet.
     pub(crate) fn new(workspace: Arc<Workspace>, now: SystemTime) -> Self {
         let date = date::utc_date(now).into();
         let (known, pending, is_forgotten) = (Arc::default(), Arc::default(), Arc::default());
@@ -103,18 +103,17 @@ impl WorkspaceContext {
         Self { workspace, instructions: None, hints, date, known, pending, is_forgotten }
     }
 
-    /// Says in the system prompt how the tools are used well.
+    /// Adds hints on using the tools well to the system prompt.
     pub(crate) fn with_hints(self, hints: Vec<Cow<'static, str>>) -> Self {
         Self { hints: hints.into(), ..self }
     }
 
-    /// Begins the system prompt with an embedder's text.
+    /// Sets the text of an embedder that begins the system prompt.
     pub(crate) fn with_instructions(self, instructions: Option<Arc<str>>) -> Self {
         Self { instructions, ..self }
     }
 
-    /// Returns what stands before the messages in a mode; `tools` are the same for the whole
-    /// session.
+    /// Returns the system prompt for a mode; `tools` are the same for the whole session.
     pub(crate) fn system_prompt(
         &self,
         mode: Option<PermissionMode>,
@@ -140,8 +139,8 @@ impl WorkspaceContext {
         }
     }
 
-    /// Notes which files a call that has just ended worked on: what a completed one read or wrote
-    /// is what the model knows.
+    /// Records the files of a call that has just ended. The model knows the files that a completed
+    /// call read or wrote.
     pub(crate) async fn record_call(&self, call: &ToolCallReport) {
         let knows = call.status == Status::Completed
             && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
@@ -150,7 +149,7 @@ impl WorkspaceContext {
         self.record_files(files.into_iter().map(|file| (file, knows)).collect()).await;
     }
 
-    /// Notes files that the model works on, and of each whether it knows what is in it.
+    /// Records files that the model works on, each with whether it knows their content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
             self.run_blocking(move |known, workspace| {
@@ -162,9 +161,9 @@ impl WorkspaceContext {
         }
     }
 
-    /// Returns what the model is to be told before the next request: instructions that it has not
-    /// been told, files that changed; nothing of `secrets`, nor of files that `rules` withhold.
-    /// `window` is how many tokens it takes.
+    /// Returns the context to send before the next request: new instructions, and files that
+    /// changed. It contains none of `secrets`, and no file that `rules` withhold. `window` is the
+    /// context window in tokens.
     pub(crate) async fn take_messages(
         &self,
         window: u64,
@@ -179,12 +178,12 @@ impl WorkspaceContext {
             if forgotten.swap(false, Ordering::Relaxed) {
                 known.instructions.mark_forgotten();
             }
-            // Changes first: a file of instructions that changed is told whole.
+            // Changes first: an instruction file that changed is sent whole.
             let mut news: Vec<_> = known.versions.take_changes(workspace).into_iter().collect();
             news.extend(known.instructions.take_message(workspace, &secrets, &rules, room));
             lock(&told).messages.extend(news);
         };
-        // Who does not wait for it any more is told the next time.
+        // If the caller stops waiting, the messages are sent next time.
         self.run_blocking(look).await;
         std::mem::take(&mut lock(&self.pending).messages)
             .into_iter()
@@ -192,18 +191,18 @@ impl WorkspaceContext {
             .collect()
     }
 
-    /// Notes that the model has lost what it was told, because messages were left out.
+    /// Marks the instructions as lost, because messages were left out.
     pub(crate) fn mark_forgotten(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
-    /// Looks at files where that holds up nobody.
+    /// Reads files on a blocking thread.
     async fn run_blocking(
         &self,
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
     ) {
         let workspace = self.workspace.clone();
-        // A panic costs what would have been told.
+        // A panic loses only the messages of this read.
         spawn_blocking_exclusive(&self.known, move |known| look(known, &workspace)).await;
     }
 }
@@ -240,7 +239,7 @@ mod tests {
             let hangs = surroundings.run_blocking(move |_, _| gate.recv().unwrap_or(()));
             assert!(hangs.now_or_never().is_none());
             for _ in 0..3 {
-                // Gives up at once, as a cancelled turn does.
+                // Dropped at once, as a cancelled turn does.
                 assert!(
                     surroundings
                         .take_messages(0, Secrets::default(), ReadRules::default())

@@ -1,14 +1,14 @@
-//! The JSON-RPC errors that this agent answers with, all of one shape.
+//! The JSON-RPC errors of this agent, all of one shape.
 //!
 //! | member | holds |
 //! |---|---|
-//! | `code` | the number that JSON-RPC or ACP has for it |
+//! | `code` | the number that JSON-RPC or ACP assigns to it |
 //! | `message` | what happened and what to do next, for people, in one line |
-//! | `data.reason` | a stable word for programs, one of [`Reason`] |
-//! | `data.path` | the folder that cannot be used, of `folder_unusable` only, up to 512 bytes |
+//! | `data.reason` | a stable word for programs, one of [`ErrorReason`] |
+//! | `data.path` | the folder that cannot be used, only for `folder_unusable`, up to 512 bytes |
 //!
-//! Every error is made by [`error`]. What the SDK answers by itself, the transport brings into the
-//! same shape. Of what the client sent, none repeats more than the path of a folder.
+//! Every error is created by [`error`]. The transport converts the SDK's own errors to the same
+//! shape. An error repeats nothing that the client sent except the path of a folder.
 
 use std::io;
 use std::path::Path;
@@ -21,18 +21,18 @@ use serde_json::Value;
 
 use crate::limits;
 
-/// Why a request was not done: `data.reason`.
+/// The reason of an error: `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorReason {
-    /// A bound is reached; the same may work later.
+    /// A limit is reached; the same request may succeed later.
     Busy,
-    /// The client cancelled the request before anything was done for it.
+    /// The client cancelled the request before it was started.
     Cancelled,
     /// The agent failed.
     Internal,
-    /// A folder of a new session cannot be worked in.
+    /// A folder of a new session cannot be used.
     FolderUnusable,
-    /// The parameters do not fit the method, or name what there is not.
+    /// The parameters do not fit the method, or name something that does not exist.
     InvalidParams,
     /// The model has no key, or a wrong one.
     ModelAuth,
@@ -72,17 +72,18 @@ impl ErrorReason {
     }
 }
 
-/// Makes an error. Its message is one visible line that begins with a capital letter.
+/// Creates an error. Its message is one visible line that begins with a capital letter.
 pub(crate) fn error(reason: ErrorReason, message: &str) -> Error {
     acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
-/// The parameters do not fit the method, or name what there is not.
+/// Returns the error for parameters that do not fit the method, or name something that does not
+/// exist.
 pub(crate) fn invalid_params(what: &str) -> Error {
     error(ErrorReason::InvalidParams, what)
 }
 
-/// A folder that cannot be worked in.
+/// Returns the error for a folder that cannot be used.
 pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
     let (path, why) = match error {
         WorkspaceError::NotAbsolute { path } => {
@@ -111,40 +112,40 @@ fn io_problem(error: &io::Error) -> String {
     }
 }
 
-/// A path in one visible line, within the bound of a message.
+/// Returns a path as one visible line, within the limit of a message.
 fn display_path(path: &Path) -> String {
     head(&visible(&path_text(path)), limits::MAX_MODEL_ERROR_BYTES / 2).to_owned()
 }
 
-/// A session that is not open.
+/// Returns the error for a session that is not open.
 pub(crate) fn unknown_session() -> Error {
     let what = "This session is not open on this connection. Open one by `session/new`";
     error(ErrorReason::UnknownSession, what)
 }
 
-/// A session that is not open any more, or soon will not be.
+/// Returns the error for a session that is closed or closing.
 pub(crate) fn session_closing() -> Error {
     busy("The session is closing; open another one")
 }
 
-/// A bound is reached; the same may work later.
+/// Returns the error for a reached limit; the same request may succeed later.
 pub(crate) fn busy(what: &str) -> Error {
     error(ErrorReason::Busy, what)
 }
 
-/// The client cancelled its request before anything was done for it.
+/// Returns the error for a request that was cancelled before it was started.
 pub(crate) fn request_cancelled() -> Error {
     error(ErrorReason::Cancelled, "The request was cancelled")
 }
 
-/// A fault of the agent itself.
+/// Returns the error for a fault of the agent itself.
 pub(crate) fn internal(what: &str) -> Error {
     error(ErrorReason::Internal, &format!("The agent failed: {what}"))
 }
 
-/// The model cannot go on.
+/// Returns the error for a model that failed.
 pub(crate) fn model_failed(fault: &ModelError) -> Error {
-    // One line, as clients show it; a provider may have said several, or a whole page.
+    // One line, as clients show it; a provider may have sent several, or a whole page.
     let said = visible(&fault.to_string());
     let pause = fault.retry_after.filter(|pause| !pause.is_zero());
     let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
@@ -160,7 +161,7 @@ pub(crate) fn model_failed(fault: &ModelError) -> Error {
 
 const MODEL_FAILED: &str = "The model failed: ";
 
-/// What clients may rely on of any error: fails with what is wrong. For tests.
+/// Checks the shape that clients rely on; fails with the violation.
 #[cfg(test)]
 pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
     let message = error["message"].as_str().ok_or("no message")?;

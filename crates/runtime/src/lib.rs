@@ -1,9 +1,9 @@
 //! An ACP agent as a library: a model and tools become sessions that any client can use.
 //!
-//! It is *only* the agent's inside: connections, sessions, turns, context, modes, slash commands. It
-//! reads no configuration, no key and no command line; what it keeps lies where it is told to keep it.
-//! The parts beneath it serve other designs: `acp-lifecycle` for the tool calls of a loop of your own,
-//! `acp-tools` for the tools alone.
+//! It contains only the internals of an agent: connections, sessions, turns, context, modes and
+//! slash commands. It reads no configuration, no key and no command line, and it stores data only
+//! in the folder that the embedder sets. The crates beneath it serve other designs: `acp-lifecycle`
+//! manages the tool calls of a custom agent loop, `acp-tools` provides the tools alone.
 
 mod agent;
 mod authenticator;
@@ -37,7 +37,7 @@ pub use permission_mode::PermissionMode;
 pub use rule_store::FileRuleStore;
 pub use secrets::LiveSecrets;
 
-// The examples of the README are tested like those of the documentation.
+// The examples of the README are tested as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -2,8 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. Its value is never half changed when something panics, so that another thread
-/// panicked with the lock is no reason to stop.
+/// Locks a mutex, ignoring poisoning: no value in this crate is left half changed by a panic.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

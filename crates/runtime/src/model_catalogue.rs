@@ -1,6 +1,4 @@
-//! Which models a session can be given, and how one is opened by its name.
-//!
-//! Knows nothing of sessions.
+//! The models that a session can use, and how they are opened by name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,46 +7,46 @@ use callboard_models::direct::{self, DirectModel};
 use callboard_models::{Model, ModelCapabilities, ModelSpecError, open_model};
 use futures::future::BoxFuture;
 
-/// The models that a session can choose among. Asking costs no network and reads no file: what has
-/// to be looked for is found beforehand.
+/// The models that a session can choose among. [`list`](Self::list) uses no network and reads no
+/// file: [`discover_models`](Self::discover_models) does so beforehand.
 pub trait ModelCatalogue: Send + Sync + fmt::Debug {
-    /// Looks at what may have changed since it was looked at last: logins of another process. It is
-    /// called before a session begins, which waits for it only for a moment.
+    /// Rereads state that another process may have changed, such as logins. It is called before a
+    /// session begins, which waits for it only briefly.
     fn refresh(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Asks servers which models they list, for [`Catalogue::list`]. It may take seconds, and runs
-    /// beside the sessions: after one has begun, and after its model was found.
+    /// Asks servers which models they list, for [`ModelCatalogue::list`]. It may take seconds and
+    /// runs concurrently with the sessions: after one has begun, and after its model was found.
     fn discover_models(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Lists the models that can be chosen, the default one first.
+    /// Returns the models that can be chosen, the default one first.
     fn list(&self) -> Vec<ModelChoice>;
 
-    /// Returns the model that a session begins with that is opened now; none where that is always
-    /// the agent's own.
+    /// Returns the initial model of new sessions; `None` if it is always the agent's own.
     fn initial_model(&self) -> Option<Arc<dyn Model>> {
         None
     }
 
-    /// Returns what at least one of its models takes: of these traits, the images and the audio are
-    /// announced to clients, beside those of the agent's own model and of the [first](Self::first).
-    /// None by default. It is asked before there is a session, so it says what may be chosen later, too.
+    /// Returns the capabilities that at least one of the models has; none by default. Images and
+    /// audio are announced to clients if these capabilities, the agent's own model or the [initial
+    /// model](Self::initial_model) support them. It is called before there is a session, so it
+    /// includes models that can be chosen later.
     fn takes(&self) -> ModelCapabilities {
         ModelCapabilities::default()
     }
 
-    /// Returns how users connect another model, in Markdown: the last words of `/help`.
+    /// Returns how users connect another model, in Markdown. The text ends the answer of `/help`.
     fn help(&self) -> &str {
         ""
     }
 
-    /// Opens a model by its name, also by one that is not in the list. It may read a file.
+    /// Opens a model by its name, even one that is not in the list. It may read a file.
     ///
     /// # Errors
-    /// See [`SpecError`].
+    /// See [`ModelSpecError`].
     fn open_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelSpecError>;
 }
 
@@ -56,28 +54,28 @@ pub trait ModelCatalogue: Send + Sync + fmt::Debug {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelChoice {
-    /// What [`Catalogue::open`] takes, such as `anthropic/NAME` or `direct`.
+    /// The argument of [`ModelCatalogue::open_model`], such as `anthropic/NAME` or `direct`.
     pub value: String,
-    /// What the user reads.
+    /// The name that the user reads.
     pub name: String,
-    /// What there is to say about it.
+    /// A description for the user, if there is one.
     pub description: Option<String>,
 }
 
 impl ModelChoice {
-    /// Makes a choice of which there is nothing more to say.
+    /// Creates a choice without a description.
     pub fn new(value: impl Into<String>, name: impl Into<String>) -> Self {
         Self { value: value.into(), name: name.into(), description: None }
     }
 
-    /// Says something about it.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(self, description: impl Into<String>) -> Self {
         Self { description: Some(description.into()), ..self }
     }
 }
 
-/// The models that are in every build, and those that an environment has keys for.
+/// The models of every build, and those that an environment has keys for.
 #[derive(Clone, Default)]
 pub struct BuiltInModels {
     env: Arc<Vec<(String, String)>>,
@@ -85,14 +83,14 @@ pub struct BuiltInModels {
 }
 
 impl BuiltInModels {
-    /// Opens models with the keys and addresses of these variables; `default` knows none.
+    /// Uses the keys and addresses of these variables; `default` has none.
     #[must_use]
     pub fn new(env: Arc<Vec<(String, String)>>) -> Self {
         Self { env, help: Arc::default() }
     }
 
-    /// Says how users connect another model, in Markdown: see [`Catalogue::help`]. The help of the
-    /// model `direct` ends with it, too.
+    /// Sets how users connect another model, in Markdown: see [`ModelCatalogue::help`]. The help of
+    /// the model `direct` ends with the same text.
     #[must_use]
     pub fn with_help(self, help: impl Into<Arc<str>>) -> Self {
         Self { help: help.into(), ..self }
@@ -101,7 +99,7 @@ impl BuiltInModels {
 
 impl fmt::Debug for BuiltInModels {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of the environment are nobody's business.
+        // The environment may contain secrets.
         formatter.debug_struct("BuiltInModels").finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
-//! The model, the mode and the thought level of a session: who may change them, and who is told.
+//! The model, the mode and the thought level of a session: changing them and notifying the client.
 //!
-//! ACP has two views of them, modes and options. A change by one of them is told by the other; a
-//! change by anything else, by both. It knows nothing of how a turn uses what is chosen.
+//! ACP has two views of them, modes and options. A change by one of them is sent through the other;
+//! any other change is sent through both.
 
 mod selection;
 #[cfg(test)]
@@ -33,7 +33,7 @@ use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 use crate::{errors, limits};
 
-/// What is chosen in an open session.
+/// The options of an open session.
 pub(crate) struct SessionOptions {
     handle: SessionHandle,
     commands: CommandMenuFn,
@@ -44,15 +44,15 @@ pub(crate) struct SessionOptions {
 struct OptionsState {
     selection: Selection,
     advertised: AdvertisedOptions,
-    /// How many models were asked for; and which of these requests was the last to be met.
+    /// Number of model changes that were requested, and the latest of them that was applied.
     model_requests: u64,
     last_model_request: u64,
 }
 
-/// Returns the slash commands that there are with what is chosen.
+/// Returns the slash commands that are available with these options.
 type CommandMenuFn = Box<dyn Fn(&ActiveOptions) -> SessionState + Send + Sync>;
 
-/// What the client was told last.
+/// The state that the client received last.
 #[derive(Debug, PartialEq)]
 struct AdvertisedOptions {
     mode: Option<PermissionMode>,
@@ -60,8 +60,8 @@ struct AdvertisedOptions {
     commands: SessionState,
 }
 
-/// Who asked for a change, and so hears of it by the answer: behind what was sent before, also
-/// where its session ends first, because opening a model may take for ever.
+/// The origin of a change. A request is answered in order with the updates before it, even if its
+/// session ends first, because opening a model may hang.
 pub(crate) enum ChangeOrigin {
     Command,
     SetMode(OpenRequest<SetSessionModeResponse>),
@@ -69,8 +69,8 @@ pub(crate) enum ChangeOrigin {
 }
 
 impl SessionOptions {
-    /// Takes over what the client was told by the answer to `session/new`, and tells it of the
-    /// commands.
+    /// Records the state that the answer to `session/new` contained, and sends the commands to the
+    /// client.
     pub(crate) fn new(
         selection: Selection,
         handle: SessionHandle,
@@ -88,17 +88,17 @@ impl SessionOptions {
         Arc::new(Self { handle, commands: Box::new(commands), roots, state })
     }
 
-    /// Returns what the next request to a model goes by.
+    /// Returns the options of the next request to a model.
     pub(crate) fn active(&self) -> ActiveOptions {
         lock(&self.state).selection.active()
     }
 
-    /// Looks at what can be chosen, and is.
+    /// Reads the selection under its lock.
     pub(crate) fn with_selection<T>(&self, look: impl FnOnce(&Selection) -> T) -> T {
         look(&lock(&self.state).selection)
     }
 
-    /// Does what `session/set_mode` asks for.
+    /// Handles `session/set_mode`.
     pub(crate) fn on_set_mode(
         &self,
         request: &SetSessionModeRequest,
@@ -112,7 +112,7 @@ impl SessionOptions {
         Ok(())
     }
 
-    /// Does what `session/set_config_option` asks for. A model may take its time to be there.
+    /// Handles `session/set_config_option`. Opening a model may take a while.
     pub(crate) fn on_set_option(
         self: &Arc<Self>,
         request: &SetSessionConfigOptionRequest,
@@ -137,7 +137,7 @@ impl SessionOptions {
         Ok(())
     }
 
-    /// Sets the mode: it holds for every call that is not permitted yet.
+    /// Sets the mode. It applies to every call that is not permitted yet.
     pub(crate) fn set_mode(&self, mode: PermissionMode, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_mode(mode);
@@ -146,18 +146,18 @@ impl SessionOptions {
         self.advertise_changes(&mut state, by);
     }
 
-    /// Sets how much to think, from the next request on.
+    /// Sets the thought level, from the next request on.
     pub(crate) fn set_effort(&self, effort: Option<Effort>, by: ChangeOrigin) {
         let mut state = lock(&self.state);
         state.selection.set_effort(effort);
         self.advertise_changes(&mut state, by);
     }
 
-    /// Sets the model, from the next request on. Of several that are on their way, the one that
-    /// was asked for last is taken.
+    /// Sets the model, from the next request on. If several changes are under way, the one that was
+    /// requested last wins.
     ///
     /// # Errors
-    /// Why there is no such model; whoever asked by a request is answered that.
+    /// The reason why the model cannot be opened; a request is answered with the same error.
     pub(crate) fn set_model(
         self: &Arc<Self>,
         name: String,
@@ -169,7 +169,7 @@ impl SessionOptions {
             (self.clone(), state.model_requests, state.selection.catalogue().clone())
         };
         async move {
-            // It may read files, or wait for a keyring.
+            // Opening may read files, or wait for a keyring.
             let opened = tokio::task::spawn_blocking(move || catalogue.open_model(&name)).await;
             let model = match opened {
                 Ok(Ok(model)) => model,
@@ -186,12 +186,12 @@ impl SessionOptions {
         }
     }
 
-    /// Tells the client what has changed by itself: which models there are, what they can.
+    /// Sends the client changes that no request caused: available models, and their capabilities.
     pub(crate) fn refresh(&self) {
         self.advertise_changes(&mut lock(&self.state), ChangeOrigin::Command);
     }
 
-    /// Looks for further models to choose among, beside everything else, and tells the client.
+    /// Discovers further models in the background, and notifies the client.
     pub(crate) fn discover_models(self: &Arc<Self>) {
         let catalogue = self.with_selection(|selection| selection.catalogue().clone());
         let options = Arc::downgrade(self);
@@ -203,8 +203,8 @@ impl SessionOptions {
         }));
     }
 
-    /// Sends the client what has changed, and answers the request for it. The changes and the
-    /// answer go out in this order, behind what went before.
+    /// Sends the client the changes, and answers the request that caused them. The changes and the
+    /// answer are sent in this order, after the updates before them.
     fn advertise_changes(&self, state: &mut OptionsState, by: ChangeOrigin) {
         let now = AdvertisedOptions::new(&state.selection, &self.commands);
         if let Some(mode) = now.mode
@@ -244,7 +244,7 @@ impl AdvertisedOptions {
 }
 
 impl ChangeOrigin {
-    /// Answers that what was asked for is not there after all.
+    /// Answers that the requested model cannot be opened.
     fn reject(self, what: String) -> std::result::Result<(), String> {
         let error = errors::invalid_params(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
         match self {

@@ -1,6 +1,4 @@
-//! What decides over a session's calls, and how what is remembered gets into the store.
-//!
-//! It knows nothing of where and how rules are stored.
+//! The permission policy of a session's calls, and saving its remembered rules.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,16 +10,16 @@ use crate::permission_mode::PolicySource;
 
 use crate::limits;
 
-/// What decides over the calls of a new session.
+/// The permission setup of a new session.
 pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
     pub(crate) offered_scopes: OfferedScopes,
-    /// Whether the client can show a form, and so be asked why it rejected a call.
+    /// Whether the client supports forms, so that it can be asked why it rejected a call.
     pub(crate) asks_rejection_reason: bool,
 }
 
-/// For how long an answer to a permission request may be remembered.
+/// How long an answer to a permission request may be remembered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum OfferedScopes {
     /// For the session. One option of each kind, so that a client's key for a kind is unambiguous.
@@ -35,13 +33,12 @@ pub(crate) enum OfferedScopes {
 pub(crate) struct StoredRules {
     store: Arc<dyn RuleStore>,
     rules: Result<Vec<Rule>, RuleStoreError>,
-    /// Whether the session's tools reach the store; then nothing is saved there.
+    /// Whether the session's tools can reach the store; then nothing is saved there.
     is_exposed: bool,
 }
 
 impl PermissionSetup {
-    /// Sets a session up that works in `roots`. Returns who saves what it remembers, if anyone
-    /// does.
+    /// Sets up a session that works in `roots`. Returns the store of its rules, if they are saved.
     pub(crate) fn configure(
         self,
         session: &mut acp_lifecycle::Session,
@@ -64,16 +61,16 @@ impl PermissionSetup {
 }
 
 impl StoredRules {
-    /// Reads the rules for a session that works in `roots`, of which the first names its project.
+    /// Loads the rules for a session that works in `roots`; the first root identifies its project.
     /// Blocks.
     pub(crate) fn load(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
         let mut rules = store.load(roots.first()?);
         if let Err(error) = &rules {
-            tracing::error!(%error, "the rules cannot be read; everything is asked about");
+            tracing::error!(%error, "the rules cannot be read; every call needs permission");
         }
         let is_exposed = store.folder().is_some_and(|folder| is_within(folder, roots));
         if is_exposed {
-            tracing::warn!("the rules lie where tools reach them; what allows is left out");
+            tracing::warn!("the rules are stored where tools reach them; allow rules are ignored");
             let rules = rules.as_mut().ok();
             rules.into_iter().for_each(|rules| rules.retain(|rule| rule.verdict != Verdict::Allow));
         }
@@ -81,14 +78,14 @@ impl StoredRules {
     }
 }
 
-/// Whether a folder, there or not, lies beneath one of the roots.
+/// Returns whether a folder, which need not exist, is beneath one of the roots.
 fn is_within(folder: &Path, roots: &[PathBuf]) -> bool {
     let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
     let real = there.as_deref().unwrap_or(folder);
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
 }
 
-/// Saves what one session remembers beyond itself, in order.
+/// Saves the rules of one session that outlast it, in order.
 pub(crate) struct RulePersister {
     handle: SessionHandle,
     store: Arc<dyn RuleStore>,
@@ -101,11 +98,11 @@ impl RulePersister {
         Self { handle, store, root, saving: tokio::sync::Mutex::default() }
     }
 
-    /// Saves what was remembered or revoked since, also if nobody waits for it any more. A rule
-    /// that cannot be saved holds in the session only.
+    /// Saves the rules that were remembered or revoked since the last save, even if the caller is
+    /// dropped. A rule that cannot be saved applies to the session only.
     pub(crate) async fn save(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
-        // In a task of its own: what is taken out of the session is saved.
+        // In a separate task: changes that were taken from the session must be saved.
         let saved = tokio::spawn(async move { keeper.save_all().await }).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
@@ -123,10 +120,9 @@ impl RulePersister {
         saved
     }
 
-    /// Waits until what was remembered is in the store, because whoever sees a turn answered
-    /// counts on it: the next session, for one. Gives up after [`RULES_SAVED`]; the store is not.
-    ///
-    /// [`RULES_SAVED`]: limits::RULES_SAVED
+    /// Waits until the remembered rules are stored, because the next session relies on them once
+    /// the turn is answered. Gives up waiting after [`limits::RULES_SAVE_TIMEOUT`]; the save
+    /// continues.
     pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
         if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save()).await.is_err() {
             tracing::warn!("the rules are still being saved");

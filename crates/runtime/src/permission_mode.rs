@@ -1,4 +1,4 @@
-//! The modes: what is done about calls that no rule speaks of.
+//! The permission modes: how calls are decided that no rule covers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use acp_lifecycle::{
     AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
 };
 
-/// What is done about calls that no rule speaks of. A rule that denies wins in every mode.
+/// The decision about calls that no rule covers. A rule that denies wins in every mode.
 ///
-/// Its name on the command line is its id in the protocol: `accept-edits`. The strictest is the
-/// first.
+/// Its name on the command line is its id in the protocol: `accept-edits`. The modes are ordered
+/// from the strictest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PermissionMode {
     /// Reads inside the roots are allowed, everything else is denied.
     ReadOnly,
-    /// Everything is asked about, reads too.
+    /// Every call needs permission, even reads.
     AskAlways,
-    /// Reads inside the roots are allowed, everything else is asked about.
+    /// Reads inside the roots are allowed, everything else needs permission.
     #[default]
     Ask,
-    /// Reads and edits inside the roots are allowed; commands, deletions and protected files are
-    /// asked about.
+    /// Reads and edits inside the roots are allowed; commands, deletions and protected files need
+    /// permission.
     AcceptEdits,
-    /// Everything inside the roots is allowed without asking, and so are commands, but for changes
-    /// of protected files and directories, and for dangerous commands.
+    /// Everything inside the roots is allowed without asking, and so are commands. Changes of
+    /// protected files and directories and dangerous commands still need permission.
     Auto,
 }
 
@@ -42,7 +42,7 @@ impl PermissionMode {
         Self::all().iter().copied().find(|mode| mode.id() == id)
     }
 
-    /// Returns its id.
+    /// Returns the id of the mode.
     #[must_use]
     pub fn id(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl PermissionMode {
         }
     }
 
-    /// Returns what users read in its place.
+    /// Returns the name for users.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,24 +66,24 @@ impl PermissionMode {
         }
     }
 
-    /// Returns what it comes to, as one phrase for users.
+    /// Returns a description for users, as one phrase.
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
             Self::ReadOnly => "reads inside the roots are allowed, everything else is denied",
-            Self::AskAlways => "everything is asked about, reads too",
+            Self::AskAlways => "every call needs permission, even reads",
             Self::Ask => "reads inside the roots are allowed, everything else is asked about",
             Self::AcceptEdits => {
                 "reads and edits inside the roots are allowed, everything else is asked about"
             }
             Self::Auto => {
-                "everything inside the roots is allowed without asking, but for protected files, \
-                 dangerous commands and what a rule denies"
+                "everything inside the roots is allowed without asking, except protected files, \
+                 dangerous commands and calls that a rule denies"
             }
         }
     }
 
-    /// Returns the policy that the mode is in a session with these roots.
+    /// Returns the policy of the mode in a session with these roots.
     pub(crate) fn policy(self, roots: &[PathBuf]) -> Arc<dyn Policy> {
         match self {
             Self::ReadOnly => Arc::new(ReadOnlyPolicy),
@@ -95,12 +95,12 @@ impl PermissionMode {
     }
 }
 
-/// What decides at first where no rule speaks.
+/// The source of the initial policy for calls that no rule covers.
 #[derive(Debug, Clone)]
 pub(crate) enum PolicySource {
     /// A mode; the client may choose another.
     Mode(PermissionMode),
-    /// A policy of an embedder's own, which stays.
+    /// An embedder's policy, which clients cannot change.
     Policy(Arc<dyn Policy>),
 }
 

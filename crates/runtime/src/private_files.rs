@@ -1,10 +1,10 @@
-//! Files and folders that are the user's alone, and are refused where they are not.
+//! Files and folders that belong to the user alone, and are refused otherwise.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-/// Makes a folder, and those above it, that nobody else can look into.
+/// Creates a folder, and missing ones above it, that other users cannot access.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -13,25 +13,25 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Returns whether a folder is there.
+/// Returns whether a folder exists.
 ///
 /// # Errors
 ///
-/// If it is none, or others can change it; whatever looking at it gives.
+/// If it is not a folder, or others can change it; any error of reading its metadata.
 fn check_folder(folder: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => check_owner(&found).map(|()| true),
-        Ok(_) => Err(io::Error::other("it is no folder")),
+        Ok(_) => Err(io::Error::other("it is not a folder")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Reads a file of at most `max` bytes in a folder of its own; none where there is none.
+/// Reads a file of at most `max` bytes in a private folder; `None` if there is none.
 ///
 /// # Errors
 ///
-/// As [`check_folder`] and [`open`]; if it is longer.
+/// See [`check_folder`] and [`open`]; also if the file is longer.
 pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     if !check_folder(folder)? {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
     open(path)?.map(|file| read_bounded(file, max)).transpose()
 }
 
-/// Reads a file of at most `max` bytes in a folder of its own; none where there is none.
+/// Reads a file of at most `max` bytes in a private folder; `None` if there is none.
 ///
 /// # Errors
 ///
@@ -53,13 +53,14 @@ pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
     read_bounded(file, max).map(Some)
 }
 
-/// Reads a file that the user wrote, of at most `max` bytes; none where there is none. It may lie
-/// behind a link, as files of settings often do: what counts is who can change what is read.
+/// Reads a file that the user wrote, of at most `max` bytes; `None` if there is none. Links are
+/// followed, because configuration files often are links: only the permissions of the target are
+/// checked.
 ///
 /// # Errors
 ///
-/// If it is no regular file, or anybody but the user and root can change it; if it is longer;
-/// whatever opening or reading it gives.
+/// If it is not a regular file, or a user other than this one and root can change it; if it is
+/// longer; any error of opening or reading it.
 pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_following_links(path) {
         Ok(file) => file,
@@ -73,7 +74,7 @@ pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>
     read_bounded(file, max).map(Some)
 }
 
-/// Opens a regular file, wherever links lead; a pipe or a device is refused, never waited for.
+/// Opens a regular file and follows links; a pipe or a device is refused without waiting for it.
 fn open_following_links(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file: File = {
@@ -99,8 +100,8 @@ fn read_bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Replaces a file in one step. Temporary files are readable by their owner alone, and so is what
-/// they become.
+/// Replaces a file in one step. Temporary files are readable only by their owner, and so is the
+/// result.
 pub fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text)?;
@@ -109,8 +110,8 @@ pub fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder where it is missing, and keeps other processes from locking it until the file is
-/// dropped.
+/// Creates a folder if it is missing, and locks it against other processes until the returned file
+/// is dropped.
 pub fn lock(folder: &Path) -> io::Result<File> {
     create_folder(folder)?;
     check_folder(folder)?;
@@ -120,16 +121,16 @@ pub fn lock(folder: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// Opens a file to read it; none where there is none.
+/// Opens a file for reading; `None` if there is none.
 ///
 /// # Errors
 ///
-/// If it is no regular file, a link, or others can change it; whatever opening it gives.
+/// If it is a link or not a regular file, or others can change it; any error of opening it.
 #[cfg(unix)]
 fn open(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
 
-    // Neither a link is followed, nor a pipe waited for.
+    // A link is not followed, and a pipe is not waited for.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(file) => File::from(file),
@@ -144,13 +145,13 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Opens a file to read it; none where there is none.
+/// Opens a file for reading; `None` if there is none.
 ///
-/// Weaker than on Unix: it follows links, and does not ask whose the file is.
+/// Weaker than on Unix: it follows links and does not check the owner.
 ///
 /// # Errors
 ///
-/// Whatever opening it gives.
+/// Any error of opening it.
 #[cfg(not(unix))]
 fn open(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
@@ -160,7 +161,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether it is a file that root keeps and nobody else can write.
+/// Returns whether a file belongs to root and only root can write it.
 #[cfg(unix)]
 fn is_owned_by_root(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -181,7 +182,7 @@ fn check_owner(found: &std::fs::Metadata) -> io::Result<()> {
         return Err(io::Error::other("it belongs to another user"));
     }
     if found.mode() & 0o022 != 0 {
-        return Err(io::Error::other("others may write it; take that right away (chmod go-w)"));
+        return Err(io::Error::other("others may write it; remove that permission (chmod go-w)"));
     }
     Ok(())
 }
@@ -191,7 +192,7 @@ fn check_readers(found: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
     if found.mode() & 0o077 != 0 {
-        return Err(io::Error::other("others may read it; take that right away (chmod 600)"));
+        return Err(io::Error::other("others may read it; remove that permission (chmod 600)"));
     }
     Ok(())
 }

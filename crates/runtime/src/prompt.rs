@@ -1,6 +1,6 @@
-//! What a prompt says to a model: its text, images and recordings, and the files that it links to.
+//! Converts a prompt for a model: its text, images and audio, and the files that it links to.
 //!
-//! What the model cannot take is named, never dropped silently.
+//! Content that the model does not support is named, never dropped silently.
 
 use callboard_models::{ContentPart, ModelCapabilities};
 use callboard_text::path_text;
@@ -18,7 +18,7 @@ use url::Url;
 use crate::context::ReadRules;
 use crate::limits;
 
-/// Returns what the user typed, without what is attached to it.
+/// Returns the text that the user typed, without attachments.
 pub(crate) fn typed_text(blocks: &[ContentBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.as_str()),
@@ -27,7 +27,7 @@ pub(crate) fn typed_text(blocks: &[ContentBlock]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Makes the parts of a prompt for a model that takes what `traits` says.
+/// Converts the blocks of a prompt to parts for a model with these capabilities.
 pub(crate) fn prompt_parts(
     blocks: Vec<ContentBlock>,
     traits: &ModelCapabilities,
@@ -44,10 +44,10 @@ pub(crate) fn prompt_parts(
             }
             ContentBlock::Resource(resource) => parts.push_resource(resource.resource),
             ContentBlock::Image(image) => {
-                parts.push_media(MediaKind::Image, image.mime_type, image.data)
+                parts.push_media(MediaKind::Image, image.mime_type, image.data);
             }
             ContentBlock::Audio(audio) => {
-                parts.push_media(MediaKind::Audio, audio.mime_type, audio.data)
+                parts.push_media(MediaKind::Audio, audio.mime_type, audio.data);
             }
             _ => parts.push_text("[content of an unknown kind]"),
         }
@@ -56,11 +56,11 @@ pub(crate) fn prompt_parts(
     parts.parts
 }
 
-/// Parts that are being gathered.
+/// The parts that are being built.
 struct PartsBuilder<'a> {
     traits: &'a ModelCapabilities,
     parts: Vec<ContentPart>,
-    /// The text since the last part that is none.
+    /// The text since the last image or recording.
     text: String,
 }
 
@@ -103,10 +103,10 @@ impl PartsBuilder<'_> {
                 let media_type = contents.mime_type.unwrap_or_default();
                 match media_type.split_once('/') {
                     Some(("image", _)) => {
-                        self.push_media(MediaKind::Image, media_type, contents.blob)
+                        self.push_media(MediaKind::Image, media_type, contents.blob);
                     }
                     Some(("audio", _)) => {
-                        self.push_media(MediaKind::Audio, media_type, contents.blob)
+                        self.push_media(MediaKind::Audio, media_type, contents.blob);
                     }
                     _ => self.push_text("[a binary resource, which cannot be read]"),
                 }
@@ -128,7 +128,7 @@ impl PartsBuilder<'_> {
         });
     }
 
-    /// Returns why the model is not given it: what a provider refuses would end each later turn.
+    /// Returns why a medium is not sent: one that the provider refuses would fail each later turn.
     fn unsupported_reason(
         &self,
         kind: MediaKind,
@@ -159,23 +159,23 @@ fn is_base64(data: &str) -> bool {
         && text.bytes().all(is_digit)
 }
 
-/// Bytes that are told of a media type that is not known.
+/// Maximum bytes of an unsupported media type that are shown.
 const MAX_MEDIA_TYPE_BYTES: usize = 80;
 
-/// The media types of images that every provider with images takes.
+/// The media types of images that every provider with images accepts.
 const IMAGE_MEDIA_TYPES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// The files that a prompt links to.
 #[derive(Debug)]
 pub(crate) struct LinkedFiles {
-    /// What there is to tell of them.
+    /// The numbered lines of the files, or why they were not read.
     pub(crate) text: String,
-    /// Those that were looked at, and whether they were read.
+    /// The files that were opened, and whether they were read.
     pub(crate) files: Vec<(PathBuf, bool)>,
 }
 
 /// Reads the files in the workspace that a prompt links to; `None` if it links to none. Other links
-/// are named in the prompt and no more.
+/// are only named in the prompt.
 pub(crate) async fn read_linked_files(
     blocks: &[ContentBlock],
     workspace: &Arc<Workspace>,
@@ -222,7 +222,7 @@ fn link_path(link: &ResourceLink) -> Option<PathBuf> {
     uri.to_file_path().ok()
 }
 
-/// Reads a small text file, with the numbers of its lines.
+/// Reads a small text file with line numbers.
 fn read_numbered(workspace: &Workspace, path: &Path) -> Result<String, String> {
     let path = &path_text(path);
     let at = workspace.resolve(path).map_err(|error| error.to_string())?;

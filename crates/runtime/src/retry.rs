@@ -1,5 +1,5 @@
-//! One attempt at a request: its next event within the idle timeout, and whether and when another
-//! attempt follows if it fails.
+//! One attempt at a request: its next event within the idle timeout, and the delay before a retry
+//! if it fails.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::limits;
 
-/// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE`].
+/// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE_TIMEOUT`].
 pub(crate) async fn next_event(reply: &mut ReplyStream) -> Result<ModelEvent, ModelError> {
     match timeout(limits::MODEL_IDLE_TIMEOUT, reply.next()).await {
         Ok(Some(event)) => Ok(event),
@@ -30,8 +30,8 @@ pub(crate) async fn next_event(reply: &mut ReplyStream) -> Result<ModelEvent, Mo
 #[derive(Debug)]
 pub(crate) struct RetryState {
     delays: ExponentialBackoff,
-    /// How many attempts are left that cost the user: what was shown is said twice, or a wait of
-    /// minutes is doubled.
+    /// Remaining retries that cost the user: output is shown twice, or a wait of minutes is
+    /// doubled.
     costly_attempts_left: usize,
     total_delay: Duration,
 }
@@ -41,7 +41,7 @@ pub(crate) struct RetryState {
 pub(crate) enum PartialOutput {
     /// Nothing was shown.
     None,
-    /// Something was shown, and is shown twice if the request is made again.
+    /// Something was shown, and is shown again if the request is retried.
     Shown,
 }
 
@@ -60,8 +60,8 @@ impl RetryState {
         }
     }
 
-    /// Returns how long to wait before the request is made again; `None` if it is not. What the
-    /// provider asks for holds, as long as it is within [`limits::RETRY_LONGEST_PAUSE`].
+    /// Returns the delay before the request is retried; `None` if it is not. A delay that the
+    /// provider asks for applies, as long as it is within [`limits::MAX_RETRY_DELAY`].
     pub(crate) fn next_delay(
         &mut self,
         error: &ModelError,
@@ -95,7 +95,7 @@ mod tests {
         ModelError { retry_after, ..ModelError::new(fault, "busy") }
     }
 
-    /// The pauses until a request that always fails alike is given up.
+    /// Returns the delays until a request that always fails in the same way is given up.
     fn pauses(error: &ModelError, partial: PartialOutput) -> Vec<Duration> {
         let mut retry = RetryState::new();
         std::iter::from_fn(|| retry.next_delay(error, partial)).take(100).collect()

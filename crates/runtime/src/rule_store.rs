@@ -1,6 +1,4 @@
 //! Rules in files of the user's state folder, never in a workspace.
-//!
-//! It knows nothing of sessions.
 
 use callboard_text::path_text;
 use std::path::{Path, PathBuf};
@@ -14,29 +12,29 @@ use sha2::{Digest as _, Sha256};
 use crate::limits::MAX_RULE_FILE_BYTES;
 use crate::private_files as private;
 
-/// Keeps rules as JSON: `user.json` for the user, a file for each project, named by the SHA-256 of
-/// its root's path.
+/// Stores rules as JSON: `user.json` for the user, and one file per project, named by the SHA-256
+/// of its root's path.
 ///
-/// Files are replaced in one step, under a lock, and readable by the user alone. A file or folder
-/// that belongs to another user, or that others may write, is refused: whoever can write it could
-/// allow anything.
+/// Files are replaced in one step, under a lock, and only the user can read them. A file or folder
+/// that belongs to another user, or that others may write, is refused: a user who can write it
+/// could allow anything.
 #[derive(Debug, Clone)]
 pub struct FileRuleStore {
     folder: PathBuf,
 }
 
-/// What a file holds.
+/// The content of a file of rules.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleFile {
-    /// Whose rules they are, for people who read the file.
+    /// The root of the project, for people who read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     root: Option<String>,
     rules: Vec<Rule>,
 }
 
 impl FileRuleStore {
-    /// Makes a store in a folder that need not be there.
+    /// Creates a store in a folder that need not exist.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -52,7 +50,7 @@ impl FileRuleStore {
         }
     }
 
-    /// Reads the rules of a scope; none where there is no file.
+    /// Reads the rules of a scope; empty if there is no file.
     fn read(&self, scope: RuleScope, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
         let path = self.file_path(scope, root);
         let text = private::read(&self.folder, &path, MAX_RULE_FILE_BYTES)

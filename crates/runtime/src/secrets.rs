@@ -1,5 +1,5 @@
-//! The secrets that sessions must not show: values of the environment that commands do not get, and
-//! the keys that are learnt while the agent runs.
+//! The secrets that sessions redact: values of the environment that commands do not receive, and
+//! keys that are learnt while the agent runs.
 
 use std::fmt;
 use std::path::Path;
@@ -9,14 +9,15 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 use acp_lifecycle::{Secrets, SessionHandle};
 use callboard_process::env::{is_secret, url_password};
 
-/// Secrets that every session hides, those that it is open for already too. Clones share them.
+/// The secrets that every session redacts, including sessions that are already open. Clones share
+/// them.
 #[derive(Clone)]
 pub struct LiveSecrets(Arc<SharedSecrets>);
 
 struct SharedSecrets {
-    /// How many were learnt.
+    /// Number of secrets that were learnt.
     learnt_count: AtomicUsize,
-    /// Made when it is first asked for: nothing of it is needed to initialize.
+    /// Created on first use, because `initialize` does not need it.
     known: LazyLock<RwLock<KnownSecrets>, InitSecretsFn>,
 }
 
@@ -24,27 +25,27 @@ type InitSecretsFn = Box<dyn FnOnce() -> RwLock<KnownSecrets> + Send>;
 
 struct KnownSecrets {
     all: Secrets,
-    /// Those that the environment does not hold.
+    /// The secrets that are not in the environment.
     learnt: Vec<String>,
 }
 
 impl LiveSecrets {
-    /// Begins with the variables of an environment whose names look like a secret. A value that is
-    /// the path of a file or folder is none: paths are shown everywhere, and what lies there is not
-    /// in the environment.
+    /// Collects the variables of an environment whose names look like a secret. A value that is the
+    /// path of an existing file or folder is excluded: paths are shown everywhere, and the file's
+    /// content is not in the environment.
     pub fn from_env(env: impl IntoIterator<Item = (String, String)> + Send + 'static) -> Self {
         let make = move || RwLock::new(KnownSecrets { all: env_secrets(env), learnt: Vec::new() });
         let known = LazyLock::new(Box::new(make) as InitSecretsFn);
         Self(Arc::new(SharedSecrets { learnt_count: AtomicUsize::new(0), known }))
     }
 
-    /// Returns all of them as they are known by now.
+    /// Returns all secrets that are known now.
     #[must_use]
     pub fn current(&self) -> Secrets {
         self.0.known.read().unwrap_or_else(PoisonError::into_inner).all.clone()
     }
 
-    /// Adds a secret; a session that is open hides it from its next request to the model on.
+    /// Adds a secret. An open session redacts it from its next request to the model on.
     pub fn add(&self, secret: &str) {
         let mut known = self.0.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.learnt.iter().all(|other| other != secret) {
@@ -70,11 +71,11 @@ fn env_secrets(env: impl IntoIterator<Item = (String, String)>) -> Secrets {
     Secrets::new(env.into_iter().filter_map(secret))
 }
 
-/// What a session does not show.
+/// The secrets that a session redacts.
 pub(crate) struct SessionSecrets {
     handle: SessionHandle,
     live: LiveSecrets,
-    /// How many of those that were learnt the session hides.
+    /// Number of learnt secrets that the session redacts.
     hidden_count: AtomicUsize,
 }
 
@@ -83,7 +84,7 @@ impl SessionSecrets {
         Self { handle, live, hidden_count: AtomicUsize::new(0) }
     }
 
-    /// Hides what was learnt meanwhile. Costs next to nothing if nothing was.
+    /// Adds secrets that were learnt since the last call. Costs almost nothing if there are none.
     pub(crate) fn refresh(&self) {
         let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
         if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {
@@ -91,13 +92,13 @@ impl SessionSecrets {
         }
     }
 
-    /// Returns all of them as they are known by now.
+    /// Returns all secrets that are known now.
     pub(crate) fn current(&self) -> Secrets {
         self.refresh();
         self.handle.update(|session, _| session.secrets().clone())
     }
 
-    /// Returns a text as it may be shown.
+    /// Returns a text with its secrets redacted.
     pub(crate) fn redact(&self, text: &str) -> String {
         self.current().redact(text).into_owned()
     }

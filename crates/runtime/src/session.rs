@@ -1,6 +1,4 @@
-//! One session: its prompts in order, its history, and how it is cancelled and closed.
-//!
-//! It knows nothing of other sessions and of how a turn is made.
+//! One session: its prompts in order, its history, and its cancellation and closing.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -41,15 +39,15 @@ pub(crate) struct Session {
     options: Arc<SessionOptions>,
     prompts: mpsc::Sender<PromptContent>,
     queue: Arc<Mutex<PromptQueue>>,
-    /// Says that no prompt will come any more.
+    /// Cancelled when no further prompt is accepted.
     closing: CancellationToken,
-    /// Says that what runs is not waited for any more.
+    /// Cancelled when running work is no longer waited for.
     aborting: CancellationToken,
-    /// Is cancelled when everything is done and sent.
+    /// Cancelled when everything is done and sent.
     closed: CancellationToken,
 }
 
-/// What a session is opened with.
+/// The parameters of a new session.
 pub(crate) struct SessionSetup {
     pub(crate) selection: Selection,
     pub(crate) registry: Registry,
@@ -58,12 +56,12 @@ pub(crate) struct SessionSetup {
     pub(crate) permission: PermissionSetup,
     pub(crate) commands: SlashCommands,
     pub(crate) config: SessionConfig,
-    /// In the place of our own system prompt.
+    /// Replaces our own system prompt.
     pub(crate) instructions: Option<Arc<str>>,
 }
 
-/// Saves what is to be remembered after each answer to a question. What cannot be saved is logged,
-/// and listed for what it is.
+/// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
+/// logged, and listed as rules of the session.
 fn save_rules_after_answers(
     client: ClientSessionBuilder,
     keeper: Arc<RulePersister>,
@@ -81,20 +79,20 @@ struct PromptQueue(Vec<QueuedPrompt>);
 /// A prompt that waits.
 struct QueuedPrompt {
     open: OpenPrompt,
-    /// Is cancelled when it waits no more.
+    /// Cancelled when the prompt no longer waits.
     dequeued: CancellationToken,
 }
 
-/// What is said in a prompt that waits for its turn.
+/// The content of a prompt that waits for its turn.
 struct PromptContent {
     blocks: Vec<ContentBlock>,
-    /// What the client traces it by.
+    /// The client's trace context.
     trace: TraceContext,
     turn: TurnId,
 }
 
 impl PromptQueue {
-    /// Takes out the prompt of a turn, if it still waits.
+    /// Removes the prompt of a turn, if it still waits.
     fn take(&mut self, turn: &TurnId) -> Option<QueuedPrompt> {
         let at = self.0.iter().position(|waiting| waiting.open.turn().id == *turn)?;
         Some(self.0.remove(at))
@@ -102,7 +100,7 @@ impl PromptQueue {
 }
 
 impl Session {
-    /// Opens a session and starts its tasks, in the span that is current.
+    /// Opens a session and spawns its tasks in the current span.
     pub(crate) fn open(
         setup: SessionSetup,
         connect: impl FnOnce(acp_lifecycle::Session) -> ClientSessionBuilder,
@@ -137,9 +135,7 @@ impl Session {
         };
         let options = SessionOptions::new(selection, handle.clone(), menu, roots);
         let texts = ClientTextFiles::for_client(&client).map(|texts| Arc::new(texts) as _);
-        let terminals =
-            ClientTerminals::for_client(&client).map(|terminals| Arc::new(terminals) as _);
-        let context = context.with_text(texts).with_terminal(terminals);
+        let terminals = ClientTerminals::for_client(&client).map(|own| Arc::new(own) as _);
         let (prompts, taken) = mpsc::channel(limits::MAX_WAITING_PROMPTS);
         let session = Arc::new(Self {
             client: client.clone(),
@@ -158,7 +154,7 @@ impl Session {
                 .with_instructions(instructions)
                 .with_hints(registry.hints()),
             registry,
-            context,
+            context: context.with_text(texts).with_terminal(terminals),
             secrets: SessionSecrets::new(handle.clone(), secrets),
             handle,
             model_notice: None,
@@ -175,16 +171,16 @@ impl Session {
                 runner.run(taken, &closing).await;
                 let ending = async {
                     context.workspace.background().stop_all_and_wait().await;
-                    // No turn will tell of it, and nobody looks from now on.
+                    // No later turn can report these writes.
                     for late in context.late_writes().await {
                         tracing::warn!("{late}");
                     }
                 };
                 let _is_over = giving_up.run_until_cancelled(ending).await;
             };
-            // A panic outside of a turn ends the session, and every prompt is answered.
+            // A panic outside a turn ends the session, and every prompt is answered.
             drop(AssertUnwindSafe(work).catch_unwind().await);
-            // Not under the lock: each ends its turn.
+            // Not under the lock, because each prompt ends its turn on drop.
             let left = std::mem::take(&mut *lock(&waiting));
             drop(left);
             client.close(Duration::ZERO).await;
@@ -194,7 +190,7 @@ impl Session {
         session
     }
 
-    /// Takes a prompt, which waits until those before it are done.
+    /// Queues a prompt, which waits until those before it are done.
     pub(crate) fn prompt(
         &self,
         blocks: Vec<ContentBlock>,
@@ -221,7 +217,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers a prompt that is cancelled by `$/cancel_request` while it waits, at once.
+    /// Answers a waiting prompt at once if `$/cancel_request` cancels it.
     fn answer_if_cancelled(
         &self,
         turn: TurnId,
@@ -241,7 +237,7 @@ impl Session {
         }));
     }
 
-    /// Does what `session/set_mode` asks for.
+    /// Handles `session/set_mode`.
     pub(crate) fn set_mode(
         &self,
         request: &SetSessionModeRequest,
@@ -250,7 +246,7 @@ impl Session {
         self.options.on_set_mode(request, responder, &self.client)
     }
 
-    /// Does what `session/set_config_option` asks for.
+    /// Handles `session/set_config_option`.
     pub(crate) fn set_option(
         &self,
         request: &SetSessionConfigOptionRequest,
@@ -259,23 +255,23 @@ impl Session {
         self.options.on_set_option(request, responder, &self.client)
     }
 
-    /// What is chosen in the session.
+    /// Returns the options of the session.
     pub(crate) fn options(&self) -> &Arc<SessionOptions> {
         &self.options
     }
 
-    /// Cancels the turn that runs and every prompt that waits.
+    /// Cancels the running turn and every waiting prompt.
     pub(crate) fn cancel(&self) {
         self.client.cancel();
     }
 
-    /// Cancels everything and waits until its end is sent, but no longer than `deadline`.
+    /// Cancels everything and waits until the final updates are sent, for at most `deadline`.
     pub(crate) async fn close(&self, deadline: Duration) {
         self.closing.cancel();
         self.client.handle().update(|session, _| session.close());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
-            // What still runs is left behind: its card ends, and its prompt is answered.
+            // Running work is abandoned: its call ends, and its prompt is answered.
             self.aborting.cancel();
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
         }
@@ -283,7 +279,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends what runs for a connection that was dropped without being closed.
+    /// Cancels the running work of a connection that was dropped without being closed.
     fn drop(&mut self) {
         self.closing.cancel();
         self.aborting.cancel();
@@ -307,7 +303,7 @@ struct PromptRunner {
     context: Context,
     workspace_context: WorkspaceContext,
     secrets: SessionSecrets,
-    /// Which model it is, as the user was told last.
+    /// The description of the model that was last shown to the user.
     model_notice: Option<String>,
     rule_persister: Option<Arc<RulePersister>>,
     queue: Arc<Mutex<PromptQueue>>,
@@ -330,7 +326,7 @@ impl PromptRunner {
             let Some(prompt) = prompt else { return };
             self.run_turn(prompt).await;
         }
-        // Those that still wait were cancelled by the close.
+        // Waiting prompts were cancelled by the close.
         waiting.close();
         while let Some(prompt) = waiting.recv().await {
             self.run_turn(prompt).await;
@@ -339,7 +335,7 @@ impl PromptRunner {
 
     async fn run_turn(&mut self, prompt: PromptContent) {
         let PromptContent { blocks, trace, turn: name } = prompt;
-        // It was cancelled and answered while it waited.
+        // The prompt was cancelled and answered while it waited.
         let Some(waited) = lock(&self.queue).take(&name) else { return };
         let QueuedPrompt { open, dequeued: begins } = waited;
         begins.cancel();
@@ -387,7 +383,7 @@ impl PromptRunner {
         } else {
             Ok(StopReason::Cancelled)
         };
-        // What a model can, and which there are, may have come out in the turn.
+        // The turn may have changed the available models and their capabilities.
         self.options.refresh();
         if let Some(keeper) = &self.rule_persister {
             tokio::select! {
@@ -409,15 +405,15 @@ impl PromptRunner {
     }
 }
 
-/// Cancels a turn when its request is cancelled, and never ends.
+/// Cancels a turn when its request is cancelled; never returns.
 async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToken) {
     withdrawn.cancelled().await;
     turn.cancel();
     std::future::pending::<()>().await;
 }
 
-/// Lets the model look for what it needs, which nobody is shown from then on, and tells which one
-/// it is, unless that was told last.
+/// Lets the model prepare itself, redacts secrets that it learns, and shows the description of the
+/// model unless it was shown last.
 async fn prepare_model(
     options: &Arc<SessionOptions>,
     cancel: &CancellationToken,
@@ -441,7 +437,7 @@ async fn prepare_model(
     }
 }
 
-/// Ends a turn with what there is to say about a command.
+/// Ends a turn with the answer of a command.
 fn finish_command(handle: &SessionHandle, said: String, turn: &CancellationToken) -> StopReason {
     send_agent_message(handle, said);
     if turn.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn }

@@ -4,12 +4,13 @@ use acp_types::TraceContext;
 use tracing::Span;
 use tracing::field::Empty;
 
-/// Makes the span of a session.
+/// Creates the span of a session.
 pub(crate) fn session_span(id: &impl std::fmt::Display) -> Span {
     tracing::info_span!(target: TARGET, "session", %id)
 }
 
-/// Makes the span of a turn beneath the current one, or beneath the client's, if it sent one.
+/// Creates the span of a turn, as a child of the client's span if it sent one, otherwise of the
+/// current one.
 pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
     let traceparent = trace.traceparent.as_deref();
     let span =
@@ -22,7 +23,7 @@ pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
 /// The target of these spans, for filters.
 const TARGET: &str = "callboard";
 
-/// Puts a span beneath the span that a client sent.
+/// Makes a span a child of the span that a client sent.
 #[cfg(feature = "otlp")]
 fn set_parent(span: &Span, trace: &TraceContext) {
     use std::collections::HashMap;
@@ -36,7 +37,7 @@ fn set_parent(span: &Span, trace: &TraceContext) {
     let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
     let context = TraceContextPropagator::new().extract(&pairs.collect::<HashMap<_, _>>());
     if context.has_active_span() {
-        // It fails only where nothing is exported.
+        // It fails only where no exporter is configured.
         drop(span.set_parent(context));
     }
 }

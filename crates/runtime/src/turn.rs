@@ -1,6 +1,5 @@
-//! One turn: the model is asked, its calls are run, and it is asked again with their results.
-//!
-//! It knows nothing of the client; everything it shows goes to the session's handle.
+//! One turn: sends a request to the model, runs the calls of its reply, and repeats with their
+//! results.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,24 +29,24 @@ mod updates;
 pub(crate) use history::{History, UsageTotals};
 use reply::StreamedReply;
 
-/// What a turn works with.
+/// The parameters of a turn.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn<'a> {
     pub(crate) id: &'a TurnId,
-    /// Says what the next request goes by: it may change in the turn.
+    /// Returns the options of the next request; they may change during the turn.
     pub(crate) active_options: &'a (dyn Fn() -> ActiveOptions + Sync),
     pub(crate) registry: &'a Registry,
-    /// What the model is told of the registry's tools: [`tools`].
+    /// The tool specifications for the model: see [`tool_specs`].
     pub(crate) tools: &'a Arc<[ToolSpec]>,
     pub(crate) context: &'a Context,
     pub(crate) workspace_context: &'a WorkspaceContext,
     pub(crate) handle: &'a SessionHandle,
-    /// What is learnt while a model opens is hidden before it speaks.
+    /// Secrets that are learnt while a model opens are redacted before its first event.
     pub(crate) secrets: &'a SessionSecrets,
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// Returns what a model is told of tools. It is made once a session.
+/// Returns the tool specifications for the model. They are created once per session.
 pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     let specs = registry.iter().map(|tool| ToolSpec {
         name: tool.spec.name.into_owned(),
@@ -57,7 +56,7 @@ pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
     specs.collect()
 }
 
-/// How a turn ends.
+/// The outcome of a turn.
 pub(crate) type TurnOutcome = Result<StopReason, Error>;
 
 /// Runs a turn to its end.
@@ -67,7 +66,7 @@ pub(crate) async fn run(
     blocks: Vec<ContentBlock>,
 ) -> TurnOutcome {
     let ending = run_requests(turn, history, blocks).await;
-    // No request follows that would hear of it.
+    // No further request would report them.
     updates::add_late_writes(&turn, history).await;
     ending
 }
@@ -93,19 +92,19 @@ async fn run_requests(
             context::add_context_updates(&turn, history).await;
         }
         let reply = turn.request_reply(history).await;
-        // What a provider does not take, such as an image, would be refused with each later
-        // prompt too.
+        // Content that a provider does not accept, such as an image, would be refused with each
+        // later prompt too.
         let is_refused =
             reply.error.as_ref().is_some_and(|error| error.kind == ModelErrorKind::Other);
         let is_poison = requests == 0 && is_refused && reply.is_empty() && !is_text;
         let act = turn.handle_reply(reply, history).await;
         if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
-            // ACP: a refused prompt, and what followed it, is not told again.
+            // ACP: a refused prompt, and everything after it, is not sent again.
             history.truncate_from(&prompt);
             turn.workspace_context.mark_forgotten();
         }
         if let ControlFlow::Break(ending) = act {
-            // ACP: a cancelled turn ends as cancelled, whatever else went wrong meanwhile.
+            // ACP: a cancelled turn ends as cancelled, even if another error occurred.
             return if turn.cancel.is_cancelled() { Ok(StopReason::Cancelled) } else { ending };
         }
     }
@@ -113,9 +112,9 @@ async fn run_requests(
 }
 
 impl Turn<'_> {
-    /// Asks the model, again and again where that may help. No call has been run before a reply
-    /// is whole, so that nothing is done twice; what was shown of a reply that broke off stays,
-    /// followed by a word that it is asked for again.
+    /// Sends a request to the model, with retries. Calls run only after their reply is complete, so
+    /// that no call runs twice. The shown part of a reply that broke off stays, followed by a note
+    /// about the retry.
     async fn request_reply(&self, history: &mut History) -> StreamedReply {
         let (mut retry, mut shortenings) = (RetryState::new(), 0);
         loop {
@@ -137,14 +136,15 @@ impl Turn<'_> {
                     return reply;
                 }
             }
-            // Not every model that is unknown to us sees; what it refuses would be refused for ever.
+            // An unknown model is assumed to support images. If it does not, it would refuse them
+            // in each request.
             if error.kind == ModelErrorKind::Other
                 && reply.is_empty()
                 && history.omit_newest_images()
             {
                 updates::send_notice(
                     self.handle,
-                    "The model refused what was shown to it; it is asked without.".into(),
+                    "The model refused an image; the request is sent again without it.".into(),
                 );
                 continue;
             }
@@ -162,7 +162,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Does what the model asked for; breaks when the turn is over.
+    /// Runs the calls of a reply; breaks when the turn is over.
     async fn handle_reply(
         &self,
         mut reply: StreamedReply,
@@ -171,7 +171,7 @@ impl Turn<'_> {
         let is_whole =
             matches!(reply.stop, Some(ModelStopReason::ToolCalls | ModelStopReason::EndTurn));
         if reply.is_cancelled || reply.error.is_some() || !is_whole {
-            // What it began to ask for may be half of it.
+            // The last call may be incomplete.
             let calls = reply.calls.len();
             reply.drop_calls();
             return ControlFlow::Break(record_broken_reply(reply, calls, history));
@@ -196,7 +196,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Announces a call of the reply or round that `batch` names. None if the session takes no more.
+    /// Announces a call of the batch, which is a reply or a round. Returns `None` if the session
+    /// accepts no more calls.
     fn announce_in_batch(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
         let open = self.announce(model_id, name)?;
         open.handle().update_meta(|meta| meta.batch = Some(batch.to_owned()));
@@ -209,8 +210,9 @@ impl Turn<'_> {
         self.registry.announce(self.handle, &id, self.id, name, self.context, self.cancel)
     }
 
-    /// Makes a call that the user asked for, not the model, which knows nothing of what it does.
-    /// To be awaited to its end, which comes soon after a cancel. None if there is no such tool.
+    /// Runs a call for the user instead of the model, which is not informed of it. It must be
+    /// awaited to its end, which comes soon after a cancel. Returns `None` if there is no such
+    /// tool.
     pub(crate) async fn call_tool(&self, name: &str, args: Value) -> Option<CallOutcome> {
         self.registry.spec(name)?;
         let open = self.announce(name, name)?;
@@ -218,28 +220,27 @@ impl Turn<'_> {
     }
 
     async fn run_open_call(&self, open: OpenCall, name: &str, args: Value) -> CallOutcome {
-        // A task of its own, so that a panic outside of the tool ends one call only.
+        // A separate task, so that a panic outside the tool ends only this call.
         let tool = self.registry.prepare_call(name, args, self.context);
         let ended = tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call());
         if ended.ends_turn {
-            // Its neighbours must not keep the turn from ending.
+            // Parallel calls must not keep the turn from ending.
             self.cancel.cancel();
         }
         ended
     }
 }
 
-/// Remembers a reply that is not whole, without the calls that were not run, and tells the model
-/// why.
+/// Records an incomplete reply without the calls that were not run, and adds a note for the model.
 fn record_broken_reply(reply: StreamedReply, calls: usize, history: &mut History) -> TurnOutcome {
     let StreamedReply { text, thought, stop, error, is_cancelled, .. } = reply;
     let is_silent = text.is_empty() && calls == 0;
-    // What its provider wants repeated may be of the calls that are left out.
+    // The provider's replay data may belong to the calls that are left out.
     history.push_text_reply(text, thought, None);
     let why = match &error {
         _ if is_cancelled => Some("The user cancelled the turn here."),
         Some(_) if is_silent => None,
-        Some(_) => Some("The reply broke off here, by a fault."),
+        Some(_) => Some("The reply broke off here because of an error."),
         None if calls == 0 => None,
         None => Some("The reply ended here before it was whole."),
     };
@@ -260,11 +261,11 @@ fn lost_call() -> CallOutcome {
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }
 
-/// Says that calls of a reply are not made; nothing if there are none.
+/// Returns a note that calls of a reply are left out; `None` if there are none.
 fn left_out_note(count: usize) -> Option<String> {
     let max = limits::MAX_REPLY_CALLS;
     (count > 0).then(|| {
-        format!("Left out of this reply: its last calls, {count} of them. One reply makes {max}.")
+        format!("Calls left out at the end of this reply: {count}. The limit is {max} per reply.")
     })
 }
 

@@ -1,4 +1,4 @@
-//! The example of the tool loop of a rig agent, with a model that plays a script.
+//! The tool loop example of a rig agent, with a model that plays a script.
 
 use acp_conformance::{AgentUnderTest, Error, PermissionReply, Side, call_text};
 use acp_types::schema::v1::PermissionOptionKind;

@@ -1,4 +1,4 @@
-//! Whether each word of a command is understood, by the table of programs.
+//! Checks each word of a command against the table of programs.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use crate::programs::{
 /// A command whose words are all understood.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandAnalysis<'a> {
-    /// The words, or values of options, that name what it reads, relative to its folder.
+    /// The words, or values of options, that name files it reads, relative to its folder.
     pub paths: Vec<&'a str>,
-    /// The folder beneath its own to which it moves the shell, as `cd` does.
+    /// The subfolder that it changes the shell's directory to, as `cd` does.
     pub enters: Option<&'a str>,
 }
 
-/// Why nothing is known of a command.
+/// The reason why a command is not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AnalysisError {
     /// The program, or its subcommand, is not in the table.
     UnknownProgram(String),
-    /// It is, but this word of it is not.
+    /// The program is known, but this word is not.
     UnknownWord {
-        /// The word: of a cluster of letters all of them, of `--option=value` the option.
+        /// The word; all letters of a cluster, only the option of `--option=value`.
         word: String,
-        /// The words of the program that the table knows.
+        /// The words of the program that are in the table.
         program: String,
     },
-    /// The word would be understood if it did not lead out of the folder, or stand for other words.
+    /// The word would be understood if it did not leave the folder or stand for other words.
     OutsideFolder {
         /// The word.
         word: String,
@@ -51,16 +51,17 @@ impl fmt::Display for AnalysisError {
 
 impl std::error::Error for AnalysisError {}
 
-/// Reads a command, of which the first `held` words are vouched for, because a rule holds them: if
-/// that is all of them, nothing has to be understood, but that a command moves the shell to another
-/// folder or reads its program.
+/// Analyzes a command whose first `held` words are trusted, because a rule contains them. If these
+/// are all words, the command is accepted without analysis, unless it changes the shell's directory
+/// or reads its program from standard input.
 ///
-/// The words are those that the program gets, as [`plain::read`](crate::plain::read) returns them.
+/// The words are those that the program receives, as
+/// [`portable_line::parse`](crate::portable_line::parse) returns them.
 ///
 /// # Errors
 ///
-/// [`NotUnderstood`] for the first word that is not in the table, also where it is held: it may
-/// change the meaning of those that follow.
+/// [`AnalysisError`] for the first word that is not in the table, even if it is held: it may change
+/// the meaning of the words after it.
 pub fn analyze_command(
     command: &[String],
     held: usize,
@@ -78,13 +79,14 @@ pub fn analyze_command(
     let mut reader = WordAnalyzer { program, analysis: CommandAnalysis::default() };
     reader.read(&command[program.words.len()..])?;
     if moves && reader.analysis.enters.is_none() {
-        // It goes home, or to where it was before.
+        // It changes to the home directory, or to the previous one.
         return Err(reader.unknown(&command[0]));
     }
     Ok(reader.analysis)
 }
 
-/// Whether a command is an interpreter that is given no script: its program is what it reads.
+/// Returns whether a command is an interpreter without a script, which reads its program from
+/// standard input.
 fn reads_program_from_stdin(command: &[String]) -> bool {
     let Some((program, words)) = command.split_first() else { return true };
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -92,8 +94,8 @@ fn reads_program_from_stdin(command: &[String]) -> bool {
         && words.iter().all(|word| is_option(word) || word == "-")
 }
 
-/// Returns how many of the first words of a command name a program of which all commands with
-/// understood words may be allowed by one button.
+/// Returns the number of leading words that name a program, if all its commands with understood
+/// words may be allowed by one button.
 #[must_use]
 pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
     let is_plain = command.first().is_some_and(|program| !program.contains('/'));
@@ -107,7 +109,7 @@ struct WordAnalyzer<'a> {
 }
 
 impl<'a> WordAnalyzer<'a> {
-    /// Reads the words behind the program's own.
+    /// Analyzes the words after the program's own.
     fn read(&mut self, words: &'a [String]) -> Result<(), AnalysisError> {
         let (mut at, mut behind) = (0, None::<Option<AfterDoubleDash>>);
         while let Some(word) = words.get(at) {
@@ -128,7 +130,7 @@ impl<'a> WordAnalyzer<'a> {
         Ok(())
     }
 
-    /// Reads an option and its value; returns how many words that are.
+    /// Analyzes an option and its value; returns how many words these are.
     fn option(
         &mut self,
         word: &'a str,
@@ -175,13 +177,13 @@ impl<'a> WordAnalyzer<'a> {
             (Some(value), _) => (value, 1),
             (None, _) if option.is_optional => return Ok(1),
             (None, Some(value)) => (value, 2),
-            // The program refuses it.
+            // The program would refuse it.
             (None, None) => return Err(self.unknown(word)),
         };
         match kind {
             Value::Name if is_plain_name(value) => {}
             Value::Text => {}
-            // It runs a program that checks signatures.
+            // `%G` runs a program that checks signatures.
             Value::Format if !value.contains("%G") => {}
             Value::Path => self.path(value)?,
             Value::Name | Value::Format => {
@@ -211,7 +213,7 @@ impl<'a> WordAnalyzer<'a> {
         if !stays_beneath(word) {
             return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
         }
-        // Of `tests/a.py::name` the file.
+        // The file of `tests/a.py::name`.
         self.analysis.paths.push(word.split_once("::").map_or(word, |(path, _)| path));
         Ok(())
     }
@@ -221,12 +223,12 @@ impl<'a> WordAnalyzer<'a> {
     }
 }
 
-/// Whether a word is an option, or several; `-` alone stands for the standard input.
+/// Returns whether a word is an option or a cluster; `-` alone is standard input.
 fn is_option(word: &str) -> bool {
     word.starts_with('-') && word.len() > 1
 }
 
-/// Returns a long option as the table names it, if it is one.
+/// Returns the name of a long option as in the table, if it is one.
 fn long(word: &str, style: Style) -> Option<&str> {
     match style {
         Style::Gnu => word.starts_with("--").then_some(word),
@@ -236,8 +238,8 @@ fn long(word: &str, style: Style) -> Option<&str> {
     }
 }
 
-/// Whether a word can only be a name or a number: it leads to no file elsewhere, and is no option
-/// but a number.
+/// Returns whether a word can only be a name or a number: it is no path out of the folder, and no
+/// option except a number.
 pub(crate) fn is_plain_name(word: &str) -> bool {
     let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_.,:+*%-".contains(&letter);
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
@@ -248,8 +250,8 @@ pub(crate) fn is_plain_name(word: &str) -> bool {
         && word != ".."
 }
 
-/// Whether a path names nothing outside of the folder that it is relative to, and no program takes
-/// it for something else: `@file` for the words in a file, `:/` for another folder.
+/// Returns whether a path stays in the folder that it is relative to, and has no special meaning to
+/// programs: `@file` stands for the words in a file, `:/` for another folder.
 fn stays_beneath(path: &str) -> bool {
     !path.starts_with(['/', '@', ':', '~']) && !path.split('/').any(|name| name == "..")
 }
@@ -264,7 +266,7 @@ mod tests {
         line.commands.into_iter().next().unwrap()
     }
 
-    /// What is not understood of a line, of which the first `held` words are vouched for.
+    /// Returns the part of a line that is not understood, if its first `held` words are trusted.
     fn analysis_error(line: &str, held: usize) -> Option<String> {
         match analyze_command(&words(line), held) {
             Ok(_) => None,
@@ -346,14 +348,14 @@ mod tests {
             ("make lint", 2, None),
             ("make lint", 1, Some("make lint")),
             ("sudo ls", 1, Some("sudo ls")),
-            // What a rule holds is vouched for, and nothing behind a word that is not understood.
+            // Words of a rule are trusted, but no word after one that is not understood.
             ("cargo test --config x", 4, None),
             ("cargo test --config x -q", 4, Some("--config")),
             ("cargo test --package a -q", 3, None),
             ("cargo test -q --config x", 3, Some("--config")),
             ("/usr/bin/ls -l", 1, None),
             ("LS", 0, Some("LS")),
-            // Between folders it follows the links in them.
+            // Between folders, `diff` follows the links in them.
             ("diff a b", 1, Some("diff a")),
         ] {
             assert_eq!(analysis_error(line, held).as_deref(), expected, "{line}");

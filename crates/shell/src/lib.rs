@@ -1,7 +1,7 @@
-//! Reads shell command lines without running them.
+//! Parses shell command lines without running them.
 //!
-//! Text in, words out: it asks no file system and knows nothing of permissions. To find out what a
-//! line would do to files, resolve the paths that [`understand`] returns.
+//! It does not access the file system. To find the files that a line would affect, resolve the
+//! paths that [`analyze_command`] returns.
 #![doc = include_str!("../README.md")]
 
 mod analyze;

@@ -1,12 +1,12 @@
-//! Splits a command line into the simple commands that a shell would run, wherever they stand.
+//! Splits a command line into all simple commands that a shell would run.
 //!
-//! It follows bash as far as it goes and gives up where it does not. It knows nothing of programs.
+//! It follows bash's grammar and gives up on anything beyond it.
 //!
-//! The line is split by code of our own. `brush-parser` 0.4 brought 31 crates that were not there
-//! before (`insta` and `pest` among them) and 41 s of compiling, keeps the last commands in global
-//! caches, and ends the process by a stack overflow where 2,000 substitutions are nested.
-//! `tree-sitter-bash` 0.25 is quick and survives that, but it is 10 MB of generated C that reads
-//! what a model wrote, within the process that guards the files.
+//! The parser is our own. `brush-parser` 0.4 added 31 crates (`insta` and `pest` among them) and
+//! 41 s of compile time, keeps the last commands in global caches, and aborts the process by a
+//! stack overflow at 2,000 nested substitutions. `tree-sitter-bash` 0.25 is fast and survives that,
+//! but it is 10 MB of generated C that would parse text of a model in the process that guards the
+//! files.
 
 mod redirects;
 mod words;
@@ -16,58 +16,58 @@ use std::mem::take;
 use self::redirects::Heredoc;
 use crate::limits::{MAX_COMMAND_DEPTH, MAX_COMMAND_LINE_BYTES, MAX_COMMAND_PARTS};
 
-/// A word, as the program gets it where that is known.
+/// A word as the program receives it, as far as that is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ShellWord {
-    /// What it holds; of what expands, as it stands there, `${X…}` as `$X`.
+    /// The content; expansions are kept as written, `${X…}` as `$X`.
     pub(crate) text: String,
-    /// Whether something in it expands.
+    /// Whether a part of it expands.
     pub(crate) expands: bool,
-    /// Whether something in it is quoted or escaped.
+    /// Whether a part of it is quoted or escaped.
     pub(crate) is_quoted: bool,
 }
 
 impl ShellWord {
-    /// Whether a command in a subscript of it runs, quoted or not, where a shell takes the word for
-    /// the name of an element or an expression: it expands a subscript once more.
+    /// Returns whether the word, quoted or not, runs a command in a subscript where a shell takes
+    /// it for the name of an element or an expression: the shell expands the subscript once more.
     pub(crate) fn has_expanding_subscript(&self) -> bool {
         let subscript = self.text.split_once('[').map(|(_, subscript)| subscript);
         subscript.is_some_and(|it| ["$(", "${", "`"].iter().any(|mark| it.contains(mark)))
     }
 }
 
-/// A part of a line, in the order in which they stand there.
+/// A part of a line, in source order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinePart {
     Command(SimpleCommand),
-    /// Commands begin that a shell of their own runs: what they change of it is gone at the end.
+    /// Start of commands that a subshell runs: their changes of its state are lost at the end.
     SubshellStart,
     SubshellEnd,
-    /// Here commands end that run only where the one before them succeeded.
+    /// End of commands that run only if the one before them succeeded.
     ChainEnd,
-    /// What follows may run again: a loop, a function.
+    /// The following commands may run again: a loop or a function.
     MayRepeat,
 }
 
-/// One simple command with what is redirected.
+/// A simple command with its redirections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SimpleCommand {
-    /// What it sets: `A=1`, and the elements of an array.
+    /// The assignments: `A=1`, and the elements of an array.
     pub(crate) assignments: Vec<ShellWord>,
-    /// The program and its arguments; none where only files are opened, as by `done > file`.
+    /// The program and its arguments; empty where only files are opened, as by `done > file`.
     pub(crate) words: Vec<ShellWord>,
-    /// The files that it writes.
+    /// The files that it writes to.
     pub(crate) writes: Vec<ShellWord>,
-    /// The files that it reads.
+    /// The files that it reads from.
     pub(crate) reads: Vec<ShellWord>,
-    /// The texts that it reads: of `<<` or `<<<`.
+    /// The texts of `<<` and `<<<` that it reads.
     pub(crate) input: Option<ShellWord>,
-    /// Whether what follows runs only if it succeeds.
+    /// Whether the next command runs only if this one succeeds.
     pub(crate) is_before_and: bool,
 }
 
 impl SimpleCommand {
-    /// Adds a text that it reads. Which of several it reads in the end does not matter here.
+    /// Adds an input text. If there are several, it does not matter here which one is read.
     fn add_input(&mut self, text: &ShellWord) {
         let input = self.input.get_or_insert_default();
         input.text.push_str(&text.text);
@@ -75,7 +75,7 @@ impl SimpleCommand {
     }
 }
 
-/// Why a line cannot be split.
+/// The reason why a line cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParseFailure {
     TooLong,
@@ -85,7 +85,7 @@ pub(crate) enum ParseFailure {
 }
 
 impl ParseFailure {
-    /// Returns the key of why it is asked about.
+    /// Returns the key of the reason to ask.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::TooLong => "risk-too-long",
@@ -96,7 +96,7 @@ impl ParseFailure {
     }
 }
 
-/// Splits a line that stands `depth` levels within another one.
+/// Splits a line at `depth` levels within another one.
 pub(crate) fn parse(line: &str, depth: usize) -> Result<Vec<LinePart>, ParseFailure> {
     if line.len() > MAX_COMMAND_LINE_BYTES {
         return Err(ParseFailure::TooLong);
@@ -110,16 +110,16 @@ struct ShellParser<'a> {
     rest: &'a str,
     depth: usize,
     parts: Vec<LinePart>,
-    /// The command that is being read.
+    /// The command that is being parsed.
     current: SimpleCommand,
-    /// Whether it began with an assignment or a redirection: then no word is one of the shell.
+    /// Whether it began with an assignment or a redirection: then no word is a keyword.
     has_prefix: bool,
-    /// Whether an `&&` stands before what is read now.
+    /// Whether an `&&` precedes the current command.
     is_after_and: bool,
-    /// Whether its success means something else: it is negated, or a part of a pipe, which a shell
-    /// of its own runs.
+    /// Whether its success is unclear: it is negated, or a part of a pipe, which runs in a
+    /// subshell.
     is_success_unclear: bool,
-    /// Texts that begin with the next line.
+    /// Heredocs whose bodies begin on the next line.
     heredocs: Vec<Heredoc>,
 }
 
@@ -140,7 +140,7 @@ impl<'a> ShellParser<'a> {
         if depth > MAX_COMMAND_DEPTH { Err(ParseFailure::TooDeep) } else { Ok(reader) }
     }
 
-    /// Reads commands up to the end, or to what closes them.
+    /// Parses commands up to the end of the text, or to the closing character.
     fn list(&mut self, closer: Option<char>) -> Result<(), ParseFailure> {
         loop {
             self.blanks();
@@ -170,10 +170,10 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Reads what joins two commands.
+    /// Parses an operator between two commands.
     fn parse_operator(&mut self, letter: char) -> Result<(), ParseFailure> {
         self.bump();
-        // The second one of `&&`, `||`, `;;` or `|&`.
+        // The second character of `&&`, `||`, `;;` or `|&`.
         let second = self.peek().filter(|next| *next == letter || *next == '&');
         second.into_iter().for_each(|_| self.bump());
         match (letter, second) {
@@ -191,7 +191,7 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Reads commands of their own within this one.
+    /// Parses the commands of a substitution or group within this command.
     fn nested(&mut self) -> Result<(), ParseFailure> {
         if !self.heredocs.is_empty() {
             return Err(ParseFailure::Unclear);
@@ -222,7 +222,7 @@ impl<'a> ShellParser<'a> {
         Ok(())
     }
 
-    /// Takes over what another reader found in a text within this one.
+    /// Parses a text within this one with another parser, and adds the parts that it finds.
     fn parse_embedded(
         &mut self,
         text: &str,
@@ -248,7 +248,7 @@ impl<'a> ShellParser<'a> {
         if self.parts.len() > MAX_COMMAND_PARTS { Err(ParseFailure::TooManyParts) } else { Ok(()) }
     }
 
-    /// Ends a command after which the next one runs whether it succeeded or not.
+    /// Ends a command; the next one runs whether or not it succeeded.
     fn end_chain(&mut self) -> Result<(), ParseFailure> {
         self.end_command()?;
         self.is_success_unclear = false;
@@ -258,11 +258,11 @@ impl<'a> ShellParser<'a> {
         Ok(())
     }
 
-    /// Reads what begins with a parenthesis: commands, or a function's `()`.
+    /// Parses a parenthesis: a subshell, or the `()` of a function.
     fn parenthesis(&mut self) -> Result<(), ParseFailure> {
         let is_first = self.current.words.is_empty();
         if is_first && self.rest.starts_with("((") {
-            // An expression in bash, commands in a plain `sh`.
+            // An arithmetic expression in bash, commands in a plain `sh`.
             return Err(ParseFailure::Unclear);
         }
         self.bump();
@@ -271,13 +271,13 @@ impl<'a> ShellParser<'a> {
         }
         self.blanks();
         let is_function = self.current.words.len() == 1 && self.eat(")");
-        // What it does follows, and is read as if it ran here.
+        // The body of the function follows, and is parsed as if it ran here.
         self.current = SimpleCommand::default();
         self.parts.push(LinePart::MayRepeat);
         if is_function { Ok(()) } else { Err(ParseFailure::Unclear) }
     }
 
-    /// Reads a word where a command goes on or begins.
+    /// Parses a word at the start of a command or after it.
     fn command_word(&mut self) -> Result<(), ParseFailure> {
         let before = self.rest;
         let word = self.word()?;
@@ -287,7 +287,7 @@ impl<'a> ShellParser<'a> {
             return Ok(());
         }
         if self.is_loop_head() && matches!(source, "do" | "{") {
-            // `for a do …` goes through what the script was told.
+            // `for a do …` iterates over the script's arguments.
             return self.end_command();
         }
         if !self.current.words.is_empty() {
@@ -309,7 +309,7 @@ impl<'a> ShellParser<'a> {
         self.first_word(word, source)
     }
 
-    /// Reads on after the first word of a command, which may be one of the shell.
+    /// Parses the rest after the first word of a command, which may be a keyword.
     fn first_word(&mut self, word: ShellWord, source: &str) -> Result<(), ParseFailure> {
         match source {
             "if" | "then" | "elif" | "else" | "fi" | "do" | "done" | "{" | "}" => Ok(()),
@@ -342,13 +342,13 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Whether `for` or `select` and a name were read.
+    /// Returns whether `for` or `select` and a name were parsed.
     fn is_loop_head(&self) -> bool {
         matches!(&*self.current.words, [first, _] if matches!(&*first.text, "for" | "select"))
     }
 
-    /// Reads what may stand behind the shell's word `time`. With any other option it is a program
-    /// for one shell, and for another one the option is.
+    /// Parses the option of the keyword `time`. With any other option, one shell runs a program
+    /// named `time`, and another one runs the option.
     fn time(&mut self) -> Result<(), ParseFailure> {
         self.blanks();
         let is_word = self.eat("-p ") || !self.rest.starts_with('-');
@@ -359,11 +359,11 @@ impl<'a> ShellParser<'a> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             if self.eat(")") {
-                // What stands close behind belongs to the same word, and is no command.
+                // A word directly after the parenthesis belongs to the array, and is no command.
                 let is_over = self.peek().is_none_or(|next| " \t\n;&|)".contains(next));
                 return if is_over { Ok(()) } else { Err(ParseFailure::Unclear) };
             }
-            // Here a shell reads comments and subscripts by rules of their own.
+            // In an array, shells parse comments and subscripts by other rules.
             if self.rest.starts_with(['#', '[']) {
                 return Err(ParseFailure::Unclear);
             }
@@ -372,8 +372,8 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Reads up to the end of `[[ … ]]`, in which `<`, `(` and the like join no commands. Where they
-    /// do in a plain `sh`, which knows no `[[`, it is unclear.
+    /// Parses up to the end of `[[ … ]]`, in which `<`, `(` and similar operators join no commands.
+    /// It is unclear if a plain `sh`, which has no `[[`, would parse them as operators.
     fn condition(&mut self) -> Result<(), ParseFailure> {
         let mut open = 0;
         loop {
@@ -397,8 +397,8 @@ impl<'a> ShellParser<'a> {
                     let before = self.rest;
                     let word = self.word()?;
                     let source = &before[..before.len() - self.rest.len()];
-                    // In a group of an expression, a shell finds the end of that by its own rules.
-                    // And `-v` and `-eq` take a word for the name of an element.
+                    // In a group of an expression, shells find the end of `${…}` by other rules.
+                    // `-v` and `-eq` take a word for the name of an element.
                     if open > 0 && source.contains("${") || word.has_expanding_subscript() {
                         return Err(ParseFailure::Unclear);
                     }
@@ -416,7 +416,7 @@ impl<'a> ShellParser<'a> {
         if self.rest.len() < before { Ok(word) } else { Err(ParseFailure::Unclear) }
     }
 
-    /// Passes over blanks and joined lines.
+    /// Skips blanks and line continuations.
     fn blanks(&mut self) {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
@@ -426,7 +426,8 @@ impl<'a> ShellParser<'a> {
         }
     }
 
-    /// Whether the commands of a `<(…)` or `>(…)` begin, which is a word or a part of one.
+    /// Returns whether a process substitution `<(…)` or `>(…)` begins, which is a word or a part of
+    /// one.
     fn is_process_substitution(&self) -> bool {
         self.rest.starts_with("<(") || self.rest.starts_with(">(")
     }
@@ -452,7 +453,7 @@ impl<'a> ShellParser<'a> {
     }
 }
 
-/// Whether the source of a word sets a variable: `A=1`, `A+=1`, `A[0]=1`.
+/// Returns whether the source of a word assigns a variable: `A=1`, `A+=1`, `A[0]=1`.
 fn is_assignment(source: &str) -> bool {
     let Some((name, _)) = source.split_once('=') else { return false };
     let name = name.strip_suffix('+').unwrap_or(name);
@@ -462,13 +463,14 @@ fn is_assignment(source: &str) -> bool {
         && name.chars().all(is_part)
 }
 
-/// Whether a word that begins with this letter names a program as it stands.
+/// Returns whether a word that begins with this letter can name a program literally.
 fn can_start_program_name(letter: char) -> bool {
     !matches!(letter, '-' | '!' | '$' | '"' | '(')
 }
 
-/// Whether a word at the place of a command sets an element by a subscript that goes on behind it,
-/// or holds more than letters and digits: then quotes and comments in it count otherwise.
+/// Returns whether the first word of a command assigns an element by a subscript that continues
+/// after the word, or that contains more than letters and digits. Then quotes and comments in it
+/// have another meaning.
 fn has_unclear_subscript(source: &str) -> bool {
     let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
     let after = source.trim_start_matches(is_part);

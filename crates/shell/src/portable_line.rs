@@ -1,7 +1,7 @@
-//! Command lines that every POSIX shell reads alike.
+//! Command lines that every POSIX shell parses in the same way.
 //!
-//! This is not a shell's whole grammar, on purpose: the reader gives up at the first character
-//! beyond what is certain.
+//! The grammar is deliberately incomplete: the parser gives up at the first character that shells
+//! might treat differently.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -10,14 +10,14 @@ use std::str::Chars;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PortableLine {
-    /// The words of each command, as the program gets them. There is at least one command.
+    /// The words of each command, as the program receives them. There is at least one command.
     pub commands: Vec<Vec<String>>,
-    /// The files that output is redirected to, as they stand there.
+    /// The files that output is redirected to, as written.
     pub writes: Vec<String>,
 }
 
-/// Reads a line; `None` if anything in it expands, escapes, assigns, groups, reads a file, runs
-/// in the background, or is not plain ASCII.
+/// Parses a line; `None` if anything in it expands, escapes, assigns, groups, reads a file, runs in
+/// the background, or is not plain ASCII.
 #[must_use]
 pub fn parse(line: &str) -> Option<PortableLine> {
     let mut reader =
@@ -34,20 +34,20 @@ pub fn parse(line: &str) -> Option<PortableLine> {
     (is_whole && !commands.iter().any(is_odd)).then_some(PortableLine { commands, writes })
 }
 
-/// Whether a first word is no program, or another one in another folder.
+/// Returns whether a first word is no program, or a different program in each folder.
 fn is_ambiguous_program(program: &str) -> bool {
     let is_relative = program.contains('/') && !program.starts_with('/');
     program.is_empty() || program.contains('=') || is_relative
 }
 
-/// What stands between two commands.
+/// The separator between two commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
     /// The end of a line, which may be empty.
     Line,
-    /// `;`, which wants a command before it.
+    /// `;`, which requires a command before it.
     Semicolon,
-    /// `&&`, `||` or `|`, which want one on either side.
+    /// `&&`, `||` or `|`, which require a command on each side.
     Operator,
 }
 
@@ -57,11 +57,11 @@ struct PortableParser<'a> {
     writes: Vec<String>,
     words: Vec<String>,
     word: Option<String>,
-    /// Whether a part of the word was quoted: `"2">a` is a word, `2>a` is none.
+    /// Whether a part of the word was quoted: `"2">a` contains a word, `2>a` does not.
     is_quoted: bool,
-    /// Whether the next word names a file to write to.
+    /// Whether the next word is the target of a redirection.
     wants_target: bool,
-    /// Whether a command has to follow.
+    /// Whether a command must follow.
     needs_command: bool,
 }
 
@@ -118,7 +118,7 @@ impl PortableParser<'_> {
         }
     }
 
-    /// Reads what follows a `>`. That of `1>`, `2>`, `2>&1` and `>>` is the same.
+    /// Parses the rest of a redirection after `>`, for `1>`, `2>`, `2>&1` and `>>` too.
     fn redirect(&mut self) -> Option<()> {
         match self.word.take() {
             None => {}

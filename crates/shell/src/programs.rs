@@ -1,22 +1,22 @@
-//! The table of programs: of each, the words that are understood.
+//! The table of programs, with the words of each that are understood.
 //!
-//! A word stands in the table if, wherever it is given, the program only reads what lies in its
-//! folder, and writes and runs only what the bare command does. All other words are unknown, however
-//! harmless they are.
+//! A word is in the table only under two conditions, in any position: the program reads only files
+//! in its folder, and it writes and runs only what the bare command does. All other words are
+//! unknown, even harmless ones.
 
 /// A program, or a subcommand of one, and the words that may follow.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
     /// The program's name and the subcommand: `cargo`, `test`.
     pub words: &'static [&'static str],
-    /// Its options, separated by blanks; see [`option`] for what their last letter says.
+    /// Its options, separated by blanks; see [`option`] for the meaning of the last letter.
     pub(crate) options: &'static str,
     pub(crate) style: Style,
     pub(crate) operands: Operands,
-    /// What may follow `--`; without it, only operands.
+    /// The words that may follow `--`; `None` if only operands may.
     pub(crate) after_double_dash: Option<AfterDoubleDash>,
-    /// Programs that it starts by itself, whatever it is told. `.` is what the project holds or
-    /// builds: scripts, tests, build scripts.
+    /// Programs that it starts by itself with any arguments. `.` stands for files of the project
+    /// and its build: scripts, tests, build scripts.
     pub starts: &'static [&'static str],
     /// Whether all commands that begin with `words` may be remembered by one button.
     pub(crate) can_allow_prefix: bool,
@@ -31,28 +31,28 @@ pub(crate) enum Style {
     Single,
 }
 
-/// What words are that are no options.
+/// The meaning of words that are no options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operands {
     /// None may follow.
     None,
-    /// Names, as of tests: see [`is_name`](crate::understand).
+    /// Names, e.g. of tests: see [`is_plain_name`](crate::analyze::is_plain_name).
     Names,
-    /// Paths that are read. Patterns of `grep` and revisions of `git` count as such.
+    /// Paths that are read. Patterns of `grep` and revisions of `git` count as paths.
     Paths,
-    /// One folder, to which the shell goes.
+    /// One folder, which becomes the shell's directory.
     Folder,
     /// Any text.
     Text,
 }
 
-/// What may follow `--`: options of another program, and names.
+/// The words that may follow `--`: options of another program, and names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AfterDoubleDash {
     pub(crate) options: &'static str,
 }
 
-/// What the value of an option is.
+/// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
     /// A name or a number.
@@ -61,22 +61,22 @@ pub(crate) enum Value {
     Text,
     /// A path that is read.
     Path,
-    /// A format of git's, which may run nothing.
+    /// A format of git, which must run nothing.
     Format,
 }
 
-/// An option as it stands in the table.
+/// An option of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Opt {
-    /// With its dashes.
+    /// The name with its dashes.
     pub(crate) name: &'static str,
     pub(crate) value: Option<Value>,
-    /// Whether a value has to be attached, as by `=`, and may be missing.
+    /// Whether a value must be attached, as by `=`, and may be missing.
     pub(crate) is_optional: bool,
 }
 
-/// Reads an option of the table. After its name: nothing for a flag, `:` for a name, `~` for any
-/// text, `@` for a path, `%` for a format; `=` before that for a value that is attached or missing.
+/// Parses an option of the table. After its name: nothing for a flag, `:` for a name, `~` for any
+/// text, `@` for a path, `%` for a format; `=` before these if the value is attached or missing.
 pub(crate) fn option(text: &'static str) -> Opt {
     let (name, value) = match text.as_bytes().last() {
         Some(b':') => (&text[..text.len() - 1], Some(Value::Name)),
@@ -95,7 +95,7 @@ pub fn programs() -> &'static [Program] {
     PROGRAMS
 }
 
-/// Returns the entry that a command follows, the longest one.
+/// Returns the longest entry that a command begins with.
 pub(crate) fn find(command: &[String]) -> Option<&'static Program> {
     let follows = |program: &&Program| {
         let named = command.first().map(|program| base_name(program)).into_iter();
@@ -106,52 +106,51 @@ pub(crate) fn find(command: &[String]) -> Option<&'static Program> {
     PROGRAMS.iter().filter(follows).max_by_key(|program| program.words.len())
 }
 
-/// The name of a program, without the folder it lies in.
+/// Returns the name of a program without its folder.
 fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Whether a command may run files that lie in the project: scripts, tests, hooks. So may every program
-/// that is not in the table.
+/// Returns whether a command may run files of the project: scripts, tests, hooks. This also holds
+/// for every program that is not in the table.
 #[must_use]
 pub fn may_run_project_files(command: &[String]) -> bool {
     find(command).is_none_or(|program| program.starts.contains(&"."))
 }
 
-/// Whether a program, by its name, is in the table and reads the files that its operands name.
+/// Returns whether a program is in the table and reads the files that its operands name.
 pub(crate) fn reads_operands(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
-    // It has no row: between folders it follows the links in them, which no word of it shows.
+    // `diff` has no row: between folders it follows the links in them, which its words do not show.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
 }
 
-/// Whether a program, by its name, runs another one that stands among its words, or commands of a
-/// text.
+/// Returns whether a program runs another one that is named by its words, or commands of a text.
 #[must_use]
 pub fn wraps_commands(name: &str) -> bool {
     is_in(WRAPPERS, name) || is_shell(name)
 }
 
-/// Whether a program, by its name, is a shell.
+/// Returns whether a program is a shell.
 pub(crate) fn is_shell(name: &str) -> bool {
     is_in(SHELLS, name)
 }
 
-/// Whether a program, by its name and whatever its version is, runs a program that it reads.
+/// Returns whether a program, in any version, runs a program that it reads.
 #[must_use]
 pub fn is_interpreter(name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     is_in(INTERPRETERS, name) || is_in(INTERPRETERS, bare)
 }
 
-/// Whether a name is one of those in a list, which blanks separate.
+/// Returns whether a name is in a list separated by blanks.
 fn is_in(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|known| known == name)
 }
 
 const SHELLS: &str = "ash bash csh dash fish ksh mksh pwsh rbash sh tcsh zsh";
 
-/// Programs that run another one which stands among their words.
+/// Programs that run another one that is named by their words.
 const WRAPPERS: &str = "\
     builtin bunx busybox bwrap caffeinate chroot chrt command coproc direnv doas docker entr env \
     eval exec expect fakeroot firejail flock gtimeout hyperfine ionice just ltrace make mise \
@@ -174,16 +173,16 @@ const BASE: Program = Program {
     can_allow_prefix: true,
 };
 
-/// Reads files that are named.
+/// Programs that read the named files.
 const SHOWS: Program = Program { operands: Operands::Paths, ..BASE };
 
-/// What cargo starts to build.
+/// Programs that cargo starts to build.
 const RUSTC: &[&str] =
     &["rustc", "rustdoc", "cc", "gcc", "collect2", "ld", "ld.lld", "rust-lld", "rustup", "."];
 
 const CARGO: Program = Program { starts: RUSTC, ..BASE };
 
-/// Options of git that show commits and differences.
+/// Options of git for showing commits and differences.
 macro_rules! git_shows {
     ($($more:literal)?) => {
         concat!(
@@ -200,7 +199,7 @@ macro_rules! git_shows {
     };
 }
 
-/// Options of git that choose and show commits.
+/// Options of git for selecting and showing commits.
 macro_rules! git_logs {
     () => {
         git_shows!(
@@ -216,7 +215,7 @@ macro_rules! git_logs {
     };
 }
 
-/// Options of cargo that build and test.
+/// Options of cargo for building and testing.
 macro_rules! cargo_builds {
     ($($more:literal)?) => {
         concat!(
@@ -245,7 +244,7 @@ const GO: Program = Program {
     ..BASE
 };
 
-/// Options of go that build.
+/// Options of go for building.
 macro_rules! go_builds {
     ($($more:literal)?) => {
         concat!(
@@ -355,7 +354,7 @@ const PROGRAMS: &[Program] = &[
                   --squeeze-blank -t -T --show-tabs -u -v --show-nonprinting",
         ..SHOWS
     },
-    // Only for lines of several commands.
+    // Only as a part of lines with several commands.
     Program { words: &["cd"], operands: Operands::Folder, can_allow_prefix: false, ..BASE },
     Program { words: &["echo"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
     Program { words: &["false"], operands: Operands::Text, can_allow_prefix: false, ..BASE },
@@ -382,7 +381,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         words: &["git", "branch"],
-        // A name makes one.
+        // A name would create a branch.
         options: "-a --all -r --remotes -v -vv --verbose --list --show-current --merged \
                   --no-merged --color=: --no-color --column --no-column",
         ..BASE
@@ -391,7 +390,7 @@ const PROGRAMS: &[Program] = &[
         words: &["git", "commit"],
         options: "-a --all -m~ --message~ -v --verbose -q --quiet --amend --no-edit --allow-empty \
                   --dry-run --short --porcelain -s --signoff --no-signoff",
-        // Its hooks, and as editor what the environment of our commands names.
+        // Its hooks, and the editor that the environment of our commands sets.
         starts: &["true", "."],
         can_allow_prefix: false,
         ..SHOWS

@@ -1,4 +1,4 @@
-//! The table of what is asked about whatever is allowed, and how it is found in a line.
+//! Finds the parts of a line that need permission even if the line is allowed.
 
 mod folders;
 mod git;
@@ -17,36 +17,36 @@ use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS, MAX_WRAPPED_WORDS};
 use crate::parser::{self, LinePart, ShellWord, SimpleCommand};
 use crate::programs::{is_interpreter, is_shell, reads_operands, wraps_commands};
 
-/// Where a line would run.
+/// The place where a line would run.
 #[derive(Debug)]
 pub struct ShellContext<'a> {
-    /// Its folder, absolute; none if it is not known.
+    /// The working directory, absolute; `None` if it is not known.
     pub cwd: Option<&'a Path>,
-    /// The folder for which `~` stands.
+    /// The folder that `~` stands for.
     pub home: Option<&'a Path>,
     /// The folders of the project, absolute.
     pub project_folders: Vec<&'a Path>,
 }
 
-/// What is found in a line.
+/// The risks that are found in a line.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Risks {
-    /// Why it is asked about.
+    /// The reasons to ask.
     pub reasons: Vec<RiskReason>,
-    /// The files that it redirects to.
+    /// The files that output is redirected to.
     pub writes: Vec<PathBuf>,
-    /// The files that it shows, by names of its own.
+    /// The files whose content it shows, by the names in the line.
     pub reads: Vec<PathBuf>,
-    /// The files that it may do anything to.
+    /// The files that it may change in any way.
     pub mentions: Vec<PathBuf>,
-    /// The folders that it goes to.
+    /// The folders that it changes to.
     pub enters: Vec<PathBuf>,
-    /// The folders in which it removes something with all that lies beneath.
+    /// The folders from which it removes something with everything beneath it.
     pub removes_in: Vec<PathBuf>,
 }
 
-/// Looks for what is asked about in a line, and for the files that it names.
+/// Finds the reasons to ask about a line, and the files that it names.
 #[must_use]
 pub fn find_risks(line: &str, place: ShellContext<'_>) -> Risks {
     let folders = PossibleFolders::new(place.cwd);
@@ -59,7 +59,7 @@ struct RiskFinder<'a> {
     context: ShellContext<'a>,
     /// The folders that it may be in at this point of the line.
     folders: PossibleFolders,
-    /// How many texts of commands were read.
+    /// Number of texts of commands that were parsed.
     texts: usize,
     risks: Risks,
 }
@@ -104,7 +104,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Notes a path to look at on the disk.
+    /// Records a path that must be checked on the disk.
     fn add_path(&mut self, list: fn(&mut Risks) -> &mut Vec<PathBuf>, path: PathBuf) {
         let paths = list(&mut self.risks);
         if paths.len() >= MAX_COMMAND_PATHS {
@@ -114,7 +114,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Returns as many words as are looked at one by one.
+    /// Returns the words that are checked individually, up to the limit.
     fn limit_words<'w>(&mut self, words: &'w [ShellWord]) -> &'w [ShellWord] {
         if words.len() > MAX_COMMAND_PATHS {
             self.add_reason(RiskReason::new("risk-too-many-files"));
@@ -122,7 +122,7 @@ impl RiskFinder<'_> {
         &words[..words.len().min(MAX_COMMAND_PATHS)]
     }
 
-    /// Returns those of them that are no options.
+    /// Returns the words that are no options.
     fn operands<'w>(
         &mut self,
         args: &'w [ShellWord],
@@ -142,7 +142,7 @@ impl RiskFinder<'_> {
             );
         }
         let name = program_name(program);
-        // One with a path is a program, which leads its own process only.
+        // One with a path is a program, which changes only its own directory.
         if command.is_before_and && is_cd(&program.text) {
             self.folders.enter_or_stop(args);
             return self.add_entered_folders();
@@ -168,7 +168,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Returns where among the words of a program another one may stand.
+    /// Returns the positions among the words of a program where another program may begin.
     fn program_positions(&mut self, name: &str, words: &[ShellWord]) -> Vec<usize> {
         let mut begins = vec![0];
         if wraps_commands(name) {
@@ -185,7 +185,7 @@ impl RiskFinder<'_> {
         begins
     }
 
-    /// Looks at what a command names and sets.
+    /// Checks the files that a command names and the variables that it sets.
     fn check_words(&mut self, command: &SimpleCommand) {
         let SimpleCommand { assignments: sets, words, writes, reads, .. } = command;
         let program = words.first().map(program_name).unwrap_or_default();
@@ -216,8 +216,8 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Notes the files that a word may name: as a whole, as the value of an option, or behind an
-    /// option's letter.
+    /// Records the files that a word may name: as a whole, as the value of an option, or after the
+    /// letter of an option.
     fn add_named_files(&mut self, word: &ShellWord, is_shown: bool) {
         let text = word.text.as_str();
         let value = text.split_once('=').map(|(_, value)| value);
@@ -238,7 +238,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Looks at one program and what it is told.
+    /// Checks one program and its arguments.
     fn check_program(
         &mut self,
         name: &str,
@@ -321,7 +321,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Looks at what a shell is told to run.
+    /// Checks the commands that a shell would run.
     fn check_shell(
         &mut self,
         name: &str,
@@ -360,7 +360,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Looks at a script that is named.
+    /// Checks a script that is named.
     fn check_script(&mut self, args: &[ShellWord], command: &SimpleCommand, depth: usize) {
         let Some(script) = args.first() else { return };
         if script.expands {
@@ -371,7 +371,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Looks at what a shell reads as commands.
+    /// Checks the commands that a shell reads from standard input.
     fn check_shell_input(&mut self, command: &SimpleCommand, depth: usize) {
         match &command.input {
             Some(text) if command.reads.is_empty() => {
@@ -381,7 +381,7 @@ impl RiskFinder<'_> {
         }
     }
 
-    /// Looks at the text of commands for another shell, which goes to no other folder for this one.
+    /// Checks the text of commands for a subshell, which does not change this shell's directory.
     fn check_subshell_code(&mut self, words: &[ShellWord], depth: usize) {
         let within = self.folders.for_subshell();
         let before = std::mem::replace(&mut self.folders, within);
@@ -389,7 +389,7 @@ impl RiskFinder<'_> {
         self.folders = before;
     }
 
-    /// Looks at the text of commands.
+    /// Checks the text of commands.
     fn check_code(&mut self, words: &[ShellWord], depth: usize) {
         if words.iter().any(|word| word.expands) {
             return self.add_reason(RiskReason::new("risk-unknown-code"));
@@ -433,13 +433,13 @@ impl RiskFinder<'_> {
         let target = ShellWord { expands: false, ..target.clone() };
         self.add_climbed_folder(&target);
         if let Some(paths) = self.resolve_paths(&target) {
-            // A link is removed, and not what it leads to.
+            // Removing a link does not remove its target.
             let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
             above.for_each(|folder| self.add_path(|found| &mut found.removes_in, folder));
         }
     }
 
-    /// Notes the folder from which a name goes up: above a link is another place.
+    /// Records the folder before a `..`: the parent of a link's target is another folder.
     fn add_climbed_folder(&mut self, target: &ShellWord) {
         let Some((folder, _)) = target.text.split_once("/..") else { return };
         let folder = ShellWord { text: folder.to_owned(), ..target.clone() };
@@ -447,7 +447,7 @@ impl RiskFinder<'_> {
         paths.into_iter().for_each(|path| self.add_path(|found| &mut found.enters, path));
     }
 
-    /// Returns what a word may name, if that is known.
+    /// Returns the paths that a word may name; `None` if they are not known.
     fn resolve_paths(&self, target: &ShellWord) -> Option<Vec<PathBuf>> {
         let path = Path::new(&target.text);
         if target.expands {
@@ -460,7 +460,7 @@ impl RiskFinder<'_> {
     }
 }
 
-/// Whether what follows goes to another folder, in the same shell.
+/// Returns whether the following parts change the directory of the same shell.
 fn changes_folder(parts: &[LinePart]) -> bool {
     let mut depth = 0;
     for part in parts {
@@ -489,7 +489,7 @@ fn word_texts(words: &[ShellWord]) -> Vec<&str> {
     words.iter().map(|word| &*word.text).collect()
 }
 
-/// Returns the words after the `--` that ends the options, if it is the first of them.
+/// Returns the words after the `--` that ends the options, if it comes first.
 fn after_dashes(words: &[ShellWord]) -> &[ShellWord] {
     match words {
         [first, rest @ ..] if first.text == "--" => rest,
@@ -497,12 +497,12 @@ fn after_dashes(words: &[ShellWord]) -> &[ShellWord] {
     }
 }
 
-/// Returns the name of a program: without its path, in small letters.
+/// Returns the name of a program without its path, in lower case.
 fn program_name(program: &ShellWord) -> String {
     program.text.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a long switch is there, or one of the letters of a short one.
+/// Returns whether a long switch, or one of the letters of a short one, is given.
 fn has_switch(words: &[&str], letters: &str, long: &str) -> bool {
     words.iter().any(|word| match word.strip_prefix('-') {
         Some(rest) if rest.starts_with('-') => {
@@ -524,17 +524,17 @@ fn grants_world_write(words: &[&str]) -> bool {
     octal || mode.split(',').any(gives)
 }
 
-/// Whether `find` runs a program, named by the next word, for what it finds.
+/// Returns whether `find` runs the program in the next word for each file that it finds.
 fn is_find_exec(word: &str) -> bool {
     matches!(word, "-exec" | "-execdir" | "-ok" | "-okdir")
 }
 
-/// Whether a program for `awk` runs commands.
+/// Returns whether a program for `awk` runs commands.
 fn awk_runs_commands(word: &str) -> bool {
     word.contains("system") || word.contains("getline") || word.replace("||", "").contains('|')
 }
 
-/// Whether an interpreter that is told this reads its program.
+/// Returns whether an interpreter with these words reads its program from standard input.
 fn reads_program_from_stdin(words: &[&str]) -> bool {
     words
         .iter()

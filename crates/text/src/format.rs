@@ -1,6 +1,6 @@
-//! Beginnings and ends of a text, counts, durations and fences.
+//! Truncates text, and formats counts, durations and code fences.
 
-/// Returns the longest beginning of `text` of at most `max` bytes.
+/// Returns the longest prefix of `text` of at most `max` bytes.
 #[must_use]
 pub fn head(text: &str, max: usize) -> &str {
     let mut end = max.min(text.len());
@@ -10,7 +10,7 @@ pub fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// Returns the longest end of `text` of at most `max` bytes.
+/// Returns the longest suffix of `text` of at most `max` bytes.
 #[must_use]
 pub fn tail(text: &str, max: usize) -> &str {
     let mut start = text.len().saturating_sub(max);
@@ -20,19 +20,19 @@ pub fn tail(text: &str, max: usize) -> &str {
     &text[start..]
 }
 
-/// Writes a number of things: `1 line`, `2000 lines`.
+/// Formats a number with its noun: `1 line`, `2000 lines`.
 #[must_use]
 pub fn count_with_noun(number: u64, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// Writes a number of things with commas between the thousands: `1 line`, `2,000 lines`.
+/// Formats a number with its noun and thousands separators: `1 line`, `2,000 lines`.
 #[must_use]
 pub fn grouped_count_with_noun(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", group_thousands(number), if number == 1 { one } else { more })
 }
 
-/// Writes a number with commas between the thousands.
+/// Formats a number with commas as thousands separators.
 #[must_use]
 pub fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -46,7 +46,7 @@ pub fn group_thousands(number: u64) -> String {
     grouped
 }
 
-/// Returns a duration in the unit that fits: `3 ms`, `1.2 s`, `2 min 5 s`.
+/// Formats a duration in a suitable unit: `3 ms`, `1.2 s`, `2 min 5 s`.
 #[must_use]
 pub fn format_duration(millis: u64) -> String {
     match millis {

@@ -1,11 +1,13 @@
-//! Characters that cannot be seen, or that make others be read otherwise than they are written.
+//! Detects invisible characters and characters that change how other ones are displayed.
 
 use std::fmt::Write as _;
 
-/// Returns whether a character cannot be seen, or cannot be told from a space: what Unicode calls
-/// a control, a format character (but those that are drawn around digits), a separator or
-/// ignorable by default, blanks that it calls letters or symbols, and what is no character
+/// Returns whether a character is invisible or looks like a space
 /// (<https://www.unicode.org/reports/tr36/>).
+///
+/// These are Unicode's controls, format characters (except those drawn around digits), separators
+/// and default-ignorable characters, blanks that Unicode classifies as letters or symbols, and
+/// noncharacters.
 #[must_use]
 #[inline]
 pub fn is_invisible(letter: char) -> bool {
@@ -16,18 +18,18 @@ pub fn is_invisible(letter: char) -> bool {
         | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
         | '\u{fff0}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}');
-    // An empty Braille cell, an object that is not there, a null note, a Khitan filler.
+    // An empty Braille cell, an object replacement character, a null notehead, a Khitan filler.
     let is_blank = matches!(letter, '\u{2800}' | '\u{fffc}' | '\u{1d159}' | '\u{16fe4}');
     let is_none = matches!(letter, '\u{fdd0}'..='\u{fdef}') || u32::from(letter) & 0xfffe == 0xfffe;
     is_unseen || is_blank || is_none
 }
 
-/// Returns whether a character is better left out of what a program wrote: it is
-/// [invisible](is_invisible), and neither a control nor a space, which have their place there.
+/// Returns whether a character should be stripped from the output of a program: it is
+/// [invisible](is_invisible), but neither a control nor a space, which are legitimate there.
 #[must_use]
 #[inline]
 pub fn is_strippable(letter: char) -> bool {
-    // The separators of lines and paragraphs are spaces to Unicode; an empty Braille cell is none.
+    // Unicode classifies line and paragraph separators as spaces, but not the empty Braille cell.
     let is_space = letter.is_whitespace() && !matches!(letter, '\u{2028}' | '\u{2029}');
     !letter.is_ascii()
         && is_invisible(letter)
@@ -36,7 +38,8 @@ pub fn is_strippable(letter: char) -> bool {
         && letter != '\u{2800}'
 }
 
-/// Appends a character, as `\u{…}` if it is [invisible](is_invisible) and no plain space.
+/// Appends a character, escaped as `\u{…}` if it is [invisible](is_invisible) and not a plain
+/// space.
 pub fn push_escaped(shown: &mut String, letter: char) {
     if is_invisible(letter) {
         // Writing to a string cannot fail.

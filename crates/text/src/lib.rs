@@ -1,9 +1,8 @@
-//! Text that is shown to people and models: cuts that split no character, invisible and reordering
-//! characters made visible, fences, paths as text.
+//! Text for people and models: truncation at character boundaries, escapes for invisible and
+//! reordering characters, code fences, and paths as text.
 //!
-//! This crate is *only* pure functions over `str` and `Path`, and depends on the standard library
-//! alone. It does no I/O. For the output of a terminal use `callboard-process`, for the length of JSON
-//! `acp-types`.
+//! This crate contains *only* pure functions over `str` and `Path`, and depends on the standard
+//! library alone. For terminal output use `callboard-process`, for the length of JSON `acp-types`.
 #![doc = include_str!("../README.md")]
 
 mod format;

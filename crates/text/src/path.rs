@@ -1,4 +1,4 @@
-//! Paths by their text alone: normalised, and as one line that can be read back.
+//! Normalises paths lexically, and converts them to one line of text and back.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::is_invisible;
 
-/// Resolves `.` and `..` by the text of the path; `..` above the root stays at the root.
+/// Resolves `.` and `..` lexically; `..` above the root stays at the root.
 ///
-/// Symbolic links are not followed, so the result names what the user would call the file. It
-/// must never decide whether a file may be used.
+/// Symbolic links are not followed, so the result is the name that the user would use. Never use it
+/// to decide whether access to a file is allowed.
 #[must_use]
 pub fn normalise(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
@@ -25,11 +25,12 @@ pub fn normalise(path: &Path) -> PathBuf {
     normal
 }
 
-/// Returns a path as one line of text that [`parse_path`] turns back into the same path.
+/// Returns a path as one line of text that [`parse_path`] converts back to the same path.
 ///
-/// A name that is valid UTF-8 without [invisible](is_invisible) characters stands as it is. Any other name is quoted
-/// as bash quotes it, `$'a\xff.txt'`, each name by itself, so that an absolute path still begins
-/// with `/` and the text also works in a command. A name that looks quoted already is quoted, too.
+/// A name of valid UTF-8 without [invisible](is_invisible) characters is unchanged. Any other name
+/// is quoted like in bash, `$'a\xff.txt'`. Each name is quoted separately, so an absolute path
+/// still begins with `/`, and the text also works in a command. A name that already looks quoted is
+/// quoted again.
 ///
 /// ```
 /// # #[cfg(unix)] {
@@ -47,10 +48,10 @@ pub fn path_text(path: &Path) -> Cow<'_, str> {
     plain.map_or_else(|| quote_path(path).into(), Cow::Borrowed)
 }
 
-/// Returns the path that a text stands for: the inverse of [`path_text`].
+/// Parses the text of a path: the inverse of [`path_text`].
 ///
-/// Names quoted in another way that bash understands, such as with octal escapes, are read as well.
-/// A name that is not quoted correctly, or whose quotes hold a `/` or a NUL, is taken literally.
+/// Names with other quotes of bash, e.g. octal escapes, are accepted as well. A name that is quoted
+/// incorrectly, or whose quotes contain a `/` or a NUL, is read literally.
 #[must_use]
 pub fn parse_path(text: &str) -> Cow<'_, Path> {
     if !text.contains("$'") {
@@ -69,7 +70,8 @@ pub fn parse_path(text: &str) -> Cow<'_, Path> {
     Cow::Owned(path_from_bytes(bytes))
 }
 
-/// Returns a path that JSON can hold: the path itself if it is valid UTF-8, else its text.
+/// Returns a path that can be represented in JSON: the path itself if it is valid UTF-8, or else
+/// its [text](path_text).
 #[must_use]
 pub fn utf8_path(path: &Path) -> Cow<'_, Path> {
     match path.to_str() {
@@ -122,7 +124,7 @@ fn quote_name(name: &[u8], text: &mut String) {
     text.push('\'');
 }
 
-/// Returns the bytes of a quoted name; none if it is not quoted.
+/// Returns the bytes of a quoted name, or `None` if it is not quoted.
 fn unquote_name(name: &str) -> Option<Vec<u8>> {
     let mut rest = name.strip_prefix("$'")?.strip_suffix('\'')?;
     let mut bytes = Vec::with_capacity(rest.len());
@@ -137,7 +139,7 @@ fn unquote_name(name: &str) -> Option<Vec<u8>> {
     (!bytes.iter().any(|byte| matches!(byte, b'/' | 0))).then_some(bytes)
 }
 
-/// Reads what follows a backslash, and returns what is behind it.
+/// Parses an escape after its backslash, and returns the remaining text.
 fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
     let letter = text.chars().next()?;
     let rest = &text[letter.len_utf8()..];
@@ -172,7 +174,7 @@ fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
     Some(rest)
 }
 
-/// Reads a number of at most `digits` digits, and returns what is behind it.
+/// Parses a number of at most `digits` digits, and returns the remaining text.
 fn parse_number(text: &str, radix: u32, digits: usize) -> Option<(u32, &str)> {
     let length = text.chars().take(digits).take_while(|digit| digit.is_digit(radix)).count();
     let (number, rest) = text.split_at(length);
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(utf8_path(path(b"/a\xff")), path(br"/$'a\xff'"));
     }
 
-    /// Names of any bytes, of those that quoting is about more than of others.
+    /// Names of any bytes, with more of those that matter for quoting.
     fn names() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![
             Just(b'\''),
@@ -285,7 +287,7 @@ mod tests {
         fn every_path_comes_back(bytes in names()) {
             let text = path_text(path(&bytes));
             prop_assert!(!text.contains(is_invisible), "{}", text);
-            // As bytes: a path compares equal to one with fewer slashes.
+            // Compares bytes, because paths are equal even if their slashes differ.
             let back = parse_path(&text);
             prop_assert_eq!(back.as_os_str().as_bytes(), &bytes);
         }
@@ -303,7 +305,7 @@ mod tests {
     fn bash_reads_a_quoted_name_alike() {
         let name: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
         let script = format!("printf %s {}", path_text(path(&name)));
-        // Where there is no bash, nothing can be compared.
+        // Skips the comparison if bash is not installed.
         let Ok(output) = Command::new("bash").args(["-c", &script]).env("LC_ALL", "C").output()
         else {
             return;

@@ -1,19 +1,19 @@
-//! Characters that hide, reorder or break a line, made visible.
+//! Escapes characters that hide, reorder or break a line.
 
 use crate::push_escaped;
 
-/// Shows every character that would hide, reorder or break a line as an escape, so that what is
-/// read is what is there (<https://www.unicode.org/reports/tr36/>).
+/// Escapes every character that would hide, reorder or break a line, so that readers see the actual
+/// characters (<https://www.unicode.org/reports/tr36/>).
 ///
-/// What comes out is one line of visible characters and plain spaces. It is never more than six
-/// times as long, and a second time changes nothing: a backslash stands for itself.
+/// The result is one line of visible characters and plain spaces, and at most six times as long.
+/// The function is idempotent, because a backslash is not escaped.
 #[must_use]
 pub fn visible(text: &str) -> String {
     visible_head(text, usize::MAX).0
 }
 
-/// Shows a text in at most `max` bytes, and returns whether it was cut; then the last character
-/// says so. An escape is never cut.
+/// Escapes a text and truncates it to `max` bytes, with `…` as the last character of a truncated
+/// text. Returns whether it was truncated. An escape is never split.
 #[must_use]
 pub fn visible_truncated(text: &str, max: usize) -> (String, bool) {
     let (shown, is_whole) = visible_head(text, max);
@@ -25,8 +25,8 @@ pub fn visible_truncated(text: &str, max: usize) -> (String, bool) {
     (shown, true)
 }
 
-/// Shows the longest beginning of a text that takes at most `max` bytes, and returns whether that
-/// is all of it.
+/// Escapes the longest prefix of a text that fits into `max` bytes, and returns whether that is the
+/// whole text.
 #[must_use]
 pub fn visible_head(text: &str, max: usize) -> (String, bool) {
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -65,7 +65,8 @@ fn push_char(shown: &mut String, letter: char) {
 
 const ELLIPSIS: char = '…';
 
-/// Blanks in a row from which on they are counted: more would push what follows out of sight.
+/// Minimum number of consecutive spaces that are replaced by their count. More spaces would move
+/// the following text out of sight.
 const MIN_COUNTED_BLANKS: usize = 40;
 
 const SPACES: &str = "                                        ";
@@ -80,7 +81,7 @@ mod tests {
     use proptest::sample::select;
     use regex_syntax::hir::{Class, HirKind};
 
-    /// What a class of the regular expressions of another library holds.
+    /// Returns the characters of a class of regular expressions, from an independent library.
     fn class(pattern: &str) -> impl Iterator<Item = char> {
         let HirKind::Class(Class::Unicode(class)) =
             regex_syntax::parse(pattern).unwrap().into_kind()

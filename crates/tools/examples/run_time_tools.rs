@@ -1,4 +1,5 @@
-//! Adds tools that are known only at run time, as those of a server are, and calls one of them.
+//! Adds tools that are known only at run time, such as the tools of a server, and calls one of
+//! them.
 //!
 //! `cargo run -p acp-tools --example run_time_tools [TEXT]`
 
@@ -20,7 +21,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-/// The answer of a server that is asked for its tools.
+/// The response of a server to the request for its tools.
 const SERVER_TOOL_LIST: &str = r#"[
     {
         "name": "word_count",
@@ -46,7 +47,7 @@ struct RemoteTool {
     schema: Value,
 }
 
-/// Reads the tools of a server.
+/// Parses the tools of a server.
 fn parse_tool_list(listed: &str) -> serde_json::Result<Vec<RemoteTool>> {
     let tools: Vec<Value> = serde_json::from_str(listed)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -58,7 +59,7 @@ fn parse_tool_list(listed: &str) -> serde_json::Result<Vec<RemoteTool>> {
     Ok(tools.iter().map(remote).collect())
 }
 
-/// Stands for the server.
+/// Replaces the server.
 async fn ask_server(name: &str, args: &Value) -> Result<String, ToolError> {
     let text =
         args["text"].as_str().ok_or_else(|| ToolError::invalid_arguments("`text` is missing."))?;
@@ -84,7 +85,7 @@ impl DynTool for RemoteTool {
         args: Value,
         _: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
-        // The permission is for what the effects say, and for just these arguments.
+        // The permission covers the declared effects and exactly these arguments.
         let effects = Effects::from(Effect::Connect("words.example".to_owned()));
         async { Ok(ToolPreview::new(Box::new(args) as ErasedPlan).with_effects(effects)) }.boxed()
     }
@@ -106,8 +107,8 @@ impl DynTool for RemoteTool {
     }
 }
 
-/// Calls a tool beside the built-in ones, in a session that allows everything; returns what its model
-/// reads and what a client holds of the call.
+/// Calls a tool in a session that allows everything. Returns the result for the model and the call
+/// as the client sees it.
 pub(crate) async fn call(
     name: &str,
     args: Value,

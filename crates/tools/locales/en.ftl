@@ -66,7 +66,7 @@ shortened = { $start } … ({ $lines ->
    *[other] { $lines } lines
 }, { $bytes } bytes)
 
-# Notes: what whoever permits a call is to know. The model reads them, too, in English.
+# Notes for the person who permits a call. The model reads them too, in English.
 
 text = { $text }
 thousands = ,
@@ -169,7 +169,7 @@ risk-removes-vital = it removes { $path }, which may be a root, a home, all that
 risk-unknown-program = which program { $program } is, is known only when it runs
 risk-unknown-removal = which files it removes is known only when it runs
 risk-unknown-script = which script it runs is known only when it runs
-risk-unknown-code = what a shell is told to run is known only then
+risk-unknown-code = the text that a shell runs is known only when it runs
 risk-unknown-target = where it writes { $path } is known only when it runs
 risk-sets-variable = it sets { $variable }, which may change what programs do
 risk-evaluates = { $word } may run what it holds
@@ -188,7 +188,7 @@ risk-lets-write = chmod lets everybody write
 risk-git-sets = it sets what git runs
 risk-git-clean = git clean removes what git does not keep
 risk-git-push = git push overwrites or removes what is there
-risk-git-runs = git runs what it is told to
-risk-shell-first = a shell is told what to run first
+risk-git-runs = git runs a command that the line names
+risk-shell-first = a shell runs another file first
 risk-shell-input = a shell runs what it reads
 risk-shell-unclear = how a shell is started is not understood

@@ -1,7 +1,4 @@
-//! The commands of one session that run in the background, and those that did.
-//!
-//! Knows nothing of calls and permissions: a command comes here while it runs, is found by an id
-//! that a model can write, and ends with its session at the latest.
+//! The background commands of one session, running and ended.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -17,28 +14,28 @@ use crate::lock::lock;
 use callboard_process::record::{NewOutput, OutputPosition, RecordedOutput, Recording};
 use callboard_process::{CommandExit, CommandInput, SpawnError};
 
-/// The commands of one session in the background. When it is dropped, all of them are ended.
+/// The background commands of one session. Dropping it ends all of them.
 ///
-/// A [`Workspace`](crate::Workspace) has one.
+/// Each [`Workspace`](crate::Workspace) has one.
 #[derive(Debug, Default)]
 pub struct BackgroundCommands {
     shared: Arc<SharedState>,
-    /// Above the tokens of all commands of the session.
+    /// Parent token of all commands of the session.
     stop_all: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 struct SharedState {
     state: Mutex<State>,
-    /// A command has ended.
+    /// Notified when a command has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// In the order in which they came.
+    /// In order of their start.
     commands: VecDeque<TrackedCommand>,
-    /// How many came, and how many more may come at any time.
+    /// Number of commands that were ever added, and number of reserved slots.
     count: u64,
     reserved: usize,
 }
@@ -46,16 +43,16 @@ struct State {
 #[derive(Debug)]
 struct TrackedCommand {
     command: BackgroundCommand,
-    /// How far a running one was told. Whoever tells of it holds this, and takes it before the
-    /// state of all, so that nothing is told twice.
+    /// How much of a running command's output has been reported. A reader holds this lock while it
+    /// reads, and acquires it before the lock of `State`, so that no output is reported twice.
     read_mark: Arc<Mutex<OutputPosition>>,
-    /// What was not told of the output of one that has ended, until that is told too.
+    /// Output of an ended command that has not been reported yet.
     unread_output: Option<NewOutput>,
-    /// Whether its end was told.
+    /// Whether the end of the command has been reported.
     is_end_reported: bool,
 }
 
-/// A command that is or was in the background.
+/// A command that runs or ran in the background.
 #[derive(Debug, Clone)]
 pub(crate) struct BackgroundCommand {
     pub(crate) id: String,
@@ -63,15 +60,15 @@ pub(crate) struct BackgroundCommand {
     pub(crate) phase: CommandPhase,
 }
 
-/// What there is to know of a command from outside.
+/// Description of a command, and the handles to control it.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandInfo {
     pub(crate) command_line: String,
     pub(crate) begun: Instant,
     pub(crate) timeout: Option<Duration>,
-    /// Ends it.
+    /// Ends the command.
     pub(crate) stop: CancellationToken,
-    /// Its terminal, if it reads from one.
+    /// The terminal of the command, if it reads from one.
     pub(crate) input: Option<CommandInput>,
 }
 
@@ -81,7 +78,7 @@ pub(crate) enum CommandPhase {
     Ended(Arc<CommandResult>),
 }
 
-/// How a command ended, and what it wrote.
+/// How a command ended, and its output.
 #[derive(Debug)]
 pub(crate) struct CommandResult {
     pub(crate) exit: Result<CommandExit, SpawnError>,
@@ -89,21 +86,24 @@ pub(crate) struct CommandResult {
     pub(crate) lasted: Duration,
 }
 
-/// A command while it runs.
+/// The future of a running command.
 pub(crate) type CommandFuture = BoxFuture<'static, Result<CommandExit, SpawnError>>;
 
 impl BackgroundCommands {
-    /// Ends all commands and waits until they are gone: a moment where they end when they are told
-    /// to, else [`KILL_GRACE`](callboard_process::limits::KILL_GRACE) longer. Where the system does not end what
-    /// is killed, [`END_DEADLINE`](callboard_process::limits::END_DEADLINE) and
-    /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE) more, and no longer. None comes after that.
+    /// Ends all commands and waits until they are gone. This is immediate for commands that end
+    /// when they receive the signal; others get
+    /// [`KILL_GRACE`](callboard_process::limits::KILL_GRACE). If the system does not end a killed
+    /// process, the wait is limited to another
+    /// [`REAP_DEADLINE`](callboard_process::limits::REAP_DEADLINE) and
+    /// [`KILL_DEADLINE`](callboard_process::limits::KILL_DEADLINE). No command can be added
+    /// afterwards.
     pub async fn stop_all_and_wait(&self) {
         self.stop_all.cancel();
         self.wait_until(|state| state.running_count() == 0).await;
     }
 
-    /// Takes the id of the first command whose end was not told yet. The tool `terminal_output`
-    /// tells of it.
+    /// Returns the id of the first command whose end has not been reported yet, and marks the end
+    /// as reported. The tool `terminal_output` then reports it.
     #[must_use]
     pub fn take_ended_id(&self) -> Option<String> {
         let mut state = lock(&self.shared.state);
@@ -114,12 +114,12 @@ impl BackgroundCommands {
         Some(entry.command.id.clone())
     }
 
-    /// Returns a token that ends a command, and is cancelled with the session.
+    /// Returns a token that ends one command. It is also cancelled with the session.
     pub(crate) fn child_token(&self) -> CancellationToken {
         self.stop_all.child_token()
     }
 
-    /// Keeps a place for one command; none if as many run as may.
+    /// Reserves a slot for one command. Returns `None` if the limit is reached.
     pub(crate) fn reserve_slot(&self) -> Option<BackgroundSlot> {
         let mut state = lock(&self.shared.state);
         let has_room = state.running_count() + state.reserved < MAX_BACKGROUND_RUNNING;
@@ -130,18 +130,19 @@ impl BackgroundCommands {
         Some(BackgroundSlot(Arc::clone(&self.shared)))
     }
 
-    /// Finds a command.
+    /// Returns the command with this id.
     pub(crate) fn find(&self, id: &str) -> Option<BackgroundCommand> {
         lock(&self.shared.state).entry(id).map(|entry| entry.command.clone())
     }
 
-    /// Returns all commands, in the order in which they came.
+    /// Returns all commands in order of their start.
     pub(crate) fn list(&self) -> Vec<BackgroundCommand> {
         lock(&self.shared.state).commands.iter().map(|entry| entry.command.clone()).collect()
     }
 
-    /// Takes what of the output of a command was not told. Nothing of one that has ended, if all
-    /// of it was. Blocks for some milliseconds.
+    /// Returns the output of a command that has not been reported yet, and marks it as reported.
+    /// For an ended command whose whole output was reported, the output is `None`. Blocks for some
+    /// milliseconds.
     pub(crate) fn read_new_output(
         &self,
         id: &str,
@@ -164,7 +165,7 @@ impl BackgroundCommands {
         Some((command, fresh))
     }
 
-    /// Waits until a command has ended, or is forgotten.
+    /// Waits until a command has ended, or has been removed.
     pub(crate) async fn wait_ended(&self, id: &str) {
         let is_over = |state: &mut State| {
             let command = state.entry(id).map(|entry| &entry.command);
@@ -190,14 +191,14 @@ impl Drop for BackgroundCommands {
     }
 }
 
-/// A place for one command, given back when it is dropped.
+/// A reserved slot for one command, released on drop.
 #[derive(Debug)]
 pub(crate) struct BackgroundSlot(Arc<SharedState>);
 
 impl BackgroundSlot {
-    /// Takes a command that runs, and lets it run on. Returns its id.
+    /// Adds a running command and returns its id. The command continues to run.
     ///
-    /// Must be called inside a tokio runtime, whose end is the command's too.
+    /// Must be called inside a tokio runtime. The command ends with that runtime.
     pub(crate) fn adopt(
         self,
         job: CommandInfo,
@@ -223,7 +224,7 @@ impl BackgroundSlot {
         let ends = EndRecorder { shared, id: id.clone(), recording, exit: None };
         drop(tokio::spawn(async move {
             let exit = running.await;
-            // Of long lines, making text of them takes its time.
+            // Decoding very long lines takes noticeable time.
             drop(tokio::task::spawn_blocking(move || ends.finish(exit)));
         }));
         id
@@ -236,7 +237,7 @@ impl Drop for BackgroundSlot {
     }
 }
 
-/// Notes the end of a command when it is dropped, however that comes.
+/// Records the end of a command on drop, even if its task is aborted.
 struct EndRecorder {
     shared: Arc<SharedState>,
     id: String,
@@ -328,7 +329,7 @@ mod tests {
             Err(SpawnError::Start(format!("{ended:?}").into()))
         });
         let id = background.reserve_slot().unwrap().adopt(job, Arc::clone(&recording), running);
-        // Making text of so much takes a while, in which the others look too.
+        // Decoding this much takes a while, during which the other readers run.
         let written = b"a line\n".repeat(40_000);
         recording.push(&written);
         let begin = Arc::new(Barrier::new(3));

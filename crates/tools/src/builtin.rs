@@ -1,5 +1,4 @@
-//! The built-in tools, one a file. This is the one list of them, which [`Registry`](crate::Registry)
-//! adds.
+//! The list of built-in tools, which [`Registry`](crate::Registry) adds. Each tool is one module.
 
 use acp_types::{FileChange, Location, Operation};
 
@@ -66,14 +65,14 @@ pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
     ]
 }
 
-/// Returns the places that changes make, as they are afterwards, the first ones of them.
+/// Returns the first locations of the changed places, as they are after the changes.
 fn change_locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
     let of_one = |change: &'a FileChange| {
         let at = Location::try_new(&change.path).ok();
         let lines = change.changed_lines().take(MAX_CHANGE_LOCATIONS);
         let places = lines.filter_map(|line| Some(at.clone()?.at_line(line)));
         let places: Vec<_> = places.collect();
-        // What has no lines that are known is a place too, unless it goes.
+        // A file without known lines is a location too, unless it is deleted.
         let whole = places.is_empty() && change.operation != Operation::Delete;
         places.into_iter().chain(at.filter(|_| whole))
     };

@@ -1,8 +1,8 @@
-//! Replaces text in text: exactly one place, or all, or none at all.
+//! Replaces text in text: exactly one place, all places, or nothing.
 //!
-//! It knows nothing of files. What is outside of the replaced places stays as it is to the byte:
-//! line ends, also mixed ones, a byte order mark, a missing last line end. A text that is not
-//! there exactly is looked for ever less strictly, see [`Rung`]; which rung found it is told.
+//! Bytes outside of the replaced places never change. This includes line ends, also mixed ones, a
+//! byte order mark, and a missing last line end. If a text has no exact match, less strict matches
+//! are tried in order, see [`MatchKind`]; the result reports which one succeeded.
 
 mod error;
 mod line_numbers;
@@ -41,38 +41,39 @@ pub(crate) use self::placeholder::find_placeholder_line;
 pub use self::quote::{MatchContext, QuotedLines};
 pub use self::splices::apply_splices;
 
-/// New texts shorter than this are found by chance, which says nothing.
+/// Shorter new texts occur by chance, so their presence does not prove that an edit was applied.
 const DISTINCTIVE_MIN_BYTES: usize = 16;
 
-/// One replacement. Both texts are taken literally.
+/// One replacement. Both texts are literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The text that is there; empty for an empty file or to insert before a line. Its line ends match those of the file, whichever these are.
+    /// The existing text. It is empty for an empty file, or to insert before a line. Its line ends
+    /// match those of the file, whichever these are.
     pub old_text: String,
-    /// The text that shall be there. Its lines get the ends that the lines around it have, unless
-    /// the old text differs in its line ends only.
+    /// The new text. Its lines get the line ends of the surrounding lines, unless it differs from
+    /// the old text in line ends only.
     pub new_text: String,
-    /// Which of several places is meant.
+    /// Selects one of several places.
     pub occurrence: Occurrence,
 }
 
-/// Which of several places an edit means.
+/// Selects among several places that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Occurrence {
-    /// The only one; several are an error.
+    /// The only place. Several places are an error.
     #[default]
     Only,
     /// One of several, counted from 1.
     Nth(NonZeroU32),
-    /// The one whose first line is nearest to this line, from 1; two that are as near are an error.
-    /// For an empty old text the line before which the new one is inserted.
+    /// The place with the first line nearest to this line, counted from 1. A tie is an error. For
+    /// an empty old text, the line before which the new text is inserted.
     NearLine(NonZeroU32),
-    /// All of them.
+    /// All places.
     All,
 }
 
 impl Occurrence {
-    /// Makes it of a tool's arguments.
+    /// Creates it from the arguments of a tool.
     ///
     /// # Errors
     ///
@@ -98,20 +99,20 @@ impl Occurrence {
     }
 }
 
-/// A text with all edits done.
+/// A text with all edits applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditedText {
-    /// The text after them.
+    /// The text after the edits.
     pub text: String,
-    /// What they replaced in the text before them, in order; places that touch are one.
+    /// The replaced places of the original text, in order. Adjacent places are joined.
     pub splices: Vec<TextEdit>,
-    /// What became of each edit, in their order.
+    /// The outcome of each edit, in order.
     pub outcomes: Vec<EditOutcome>,
 }
 
 impl EditedText {
-    /// Returns the bytes of the text. Those outside of the edits are as they were.
+    /// Returns the bytes of the text. Bytes outside of the edits are unchanged.
     ///
     /// # Errors
     ///
@@ -124,46 +125,47 @@ impl EditedText {
     }
 }
 
-/// What became of one edit.
+/// The outcome of one edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditOutcome {
     /// The text was replaced.
     Replaced {
-        /// In how many places.
+        /// Number of replaced places.
         places: usize,
         /// How they were found.
         match_kind: MatchKind,
     },
-    /// The new text is there already, as whole lines in the surroundings that the edit names, so
-    /// nothing was done.
+    /// The new text already exists as whole lines, surrounded by the lines of the edit. Nothing was
+    /// changed.
     AlreadyApplied {
         /// The line where the new text begins, from 1.
         line: u32,
     },
 }
 
-/// Does all edits, each on the text that the one before left, or none.
+/// Applies all edits or none. Each edit is applied to the result of the one before.
 ///
 /// # Errors
 ///
-/// [`EditError`] for the first edit that cannot be done.
+/// [`EditError`] for the first edit that cannot be applied.
 ///
 /// ```
-/// use acp_tools::edit::{Edit, Which, apply};
+/// use acp_tools::edit::{Edit, Occurrence, apply};
 ///
-/// let edit = Edit { old_text: "two\n".into(), new_text: "2\n".into(), which: Which::Only };
+/// let (old_text, new_text) = ("two\n".into(), "2\n".into());
+/// let edit = Edit { old_text, new_text, occurrence: Occurrence::Only };
 /// assert_eq!(apply("one\r\ntwo\r\n", &[edit]).unwrap().text, "one\r\n2\r\n");
 /// ```
 pub fn apply(text: &str, edits: &[Edit]) -> Result<EditedText, EditError> {
     apply_cancellable(text, edits, &|| false)
 }
 
-/// Does what [`apply`] does, unless it is cancelled.
+/// Like [`apply`], but can be cancelled.
 ///
 /// # Errors
 ///
-/// As [`apply`], and [`EditReason::Stopped`].
+/// As [`apply`], and [`EditErrorKind::CancelledOrTimedOut`].
 pub(crate) fn apply_cancellable(
     text: &str,
     edits: &[Edit],
@@ -174,7 +176,7 @@ pub(crate) fn apply_cancellable(
         let fail =
             |reason| EditError { edit_number: index + 1, edit_count: edits.len(), kind: reason };
         let made = edit.edits_for(&text, cancel);
-        // What was found meanwhile may not be all.
+        // After a cancellation the found places may be incomplete.
         let made = if cancel() { Err(EditErrorKind::CancelledOrTimedOut) } else { made };
         let (step, became) = made.map_err(fail)?;
         done.push(became);
@@ -207,7 +209,8 @@ impl Edit {
         if self.old_text.is_empty() {
             return self.insert(text);
         }
-        // Of one too many it is told how many there are, of others the right one is to be found.
+        // If several places are an error, the message only needs their number. Otherwise the
+        // selected one has to be found.
         let most = if self.occurrence == Occurrence::Only {
             MAX_EDIT_MATCHES_COUNTED
         } else {
@@ -216,7 +219,7 @@ impl Edit {
         let [old, new] =
             [&self.old_text, &self.new_text].map(|part| normalise_line_ends(part, text));
         if old == new {
-            // It means these very line ends.
+            // The edit names exact line ends.
             let pair = Replacement { old: &self.old_text, new: &self.new_text, max_matches: most };
             let found = FoundPlaces::find_exact(text, pair, cancel);
             return match found.places.is_empty() {
@@ -234,7 +237,7 @@ impl Edit {
                 return self.replace(text, &found, MatchKind::Exact);
             }
             if self.old_text.trim_matches(['\r', '\n']).is_empty() {
-                // Other line ends than those are not meant.
+                // The edit does not apply to other line ends.
                 let (near, uncompared) = (Vec::new(), ComparisonTruncation::default());
                 return Err(EditErrorKind::NoMatch {
                     near_misses: near,
@@ -265,7 +268,7 @@ impl Edit {
         self.handle_no_match(text, &old, &new, cancel)
     }
 
-    /// Fills an empty file, or inserts lines before one.
+    /// Fills an empty file, or inserts lines before a line.
     fn insert(&self, text: &str) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         let done = |place: usize, new: String| {
             let splice = TextEdit { old: place..place, new };
@@ -320,7 +323,7 @@ impl Edit {
         Ok((splices, EditOutcome::Replaced { places, match_kind: rung }))
     }
 
-    /// Returns the places that are meant of those that were found.
+    /// Selects the places of the edit among the found ones.
     fn select_places<'a>(
         &self,
         text: &str,
@@ -355,7 +358,7 @@ impl Edit {
         }
     }
 
-    /// Whether the new text says enough that it is not found by chance.
+    /// Whether the new text is long enough not to occur by chance.
     fn is_distinctive(&self) -> bool {
         self.new_text.trim().len() >= DISTINCTIVE_MIN_BYTES
     }
@@ -393,12 +396,12 @@ fn ambiguous(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
     EditErrorKind::Ambiguous { places: found.places.len(), contexts: around }
 }
 
-/// Returns the number of the line at a place, from 1.
+/// Returns the line number of a byte offset, from 1.
 fn line_at(text: &str, place: usize) -> u32 {
     u32::try_from(memchr_iter(b'\n', &text.as_bytes()[..place]).count() + 1).unwrap_or(u32::MAX)
 }
 
-/// Returns the lines at places that are in order.
+/// Returns the line numbers of sorted byte offsets.
 fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
     let (mut line, mut from) = (1, 0);
     let count = |place: usize| {
@@ -409,15 +412,16 @@ fn lines_at(text: &str, places: impl Iterator<Item = usize>) -> Vec<u32> {
     places.map(count).collect()
 }
 
-/// Where a new text is.
+/// The place where a new text already exists.
 struct AppliedEdit {
     start: usize,
-    /// Whether its surroundings say that the edit was made there.
+    /// Whether the surrounding lines show that the edit was applied there.
     is_certain: bool,
 }
 
-/// Finds the only place that has a new text as whole lines, where the edit may have been made before. It is certain if old and new text begin
-/// and end with the same lines, and those at one of both ends are nowhere else.
+/// Finds the only place that has the new text as whole lines, where the edit may have been applied
+/// before. It is certain if old and new text begin and end with the same lines, and those at one or
+/// both ends occur nowhere else.
 fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     let start = find_only_occurrence(text, new)?;
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
@@ -434,7 +438,7 @@ fn find_applied_edit(text: &str, old: &str, new: &str) -> Option<AppliedEdit> {
     Some(AppliedEdit { start, is_certain: is_between && (is_alone(first) || is_alone(last)) })
 }
 
-/// Returns the only place of whole lines.
+/// Returns the only occurrence of whole lines.
 fn find_only_occurrence(text: &str, lines: &str) -> Option<usize> {
     if lines.trim().is_empty() {
         return None;

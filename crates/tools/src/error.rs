@@ -1,46 +1,46 @@
-//! Why a tool did not do what it was asked: something to tell the model, or the end of the turn.
-//!
-//! It knows nothing of how either is sent.
+//! Errors of tools: failures for the model, and errors that end the turn.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a tool did not do what it was asked.
+/// Why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The model is told and the turn goes on.
+    /// The failure is sent to the model and the turn continues.
     #[error(transparent)]
     Recoverable(#[from] ToolFailure),
-    /// Nothing the model does can help: the turn ends.
+    /// The model cannot do anything about it: the turn ends.
     #[error("{0}")]
     Fatal(#[source] Box<dyn StdError + Send + Sync>),
 }
 
-/// What the model is told: a code for machines and a sentence that says what to do next.
+/// A failure as the model receives it: a code for machines, and a sentence that says what to do
+/// next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFailure {
     /// The kind of failure.
     pub code: ErrorCode,
     /// The text for the model. Paths are written as the model gave them.
     pub message: String,
-    /// Other files that may have been meant. To name one is to read its name: those that may not
-    /// be read are left out before the model is told.
+    /// Other files that the call may have meant. A name is information about a file, so names that
+    /// the call may not read are removed before the text is sent.
     pub(crate) suggestions: Vec<PathSuggestions>,
 }
 
-/// Files that may have been meant.
+/// Files that a call may have meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PathSuggestions {
-    /// What they have in common with the one that was named: a sentence up to the colon.
+    /// The sentence in front of the names, up to the colon. It says what the files have in common
+    /// with the requested one.
     pub(crate) label: &'static str,
-    /// Each with the text that names it.
+    /// Each file with the text that names it.
     pub(crate) files: Vec<(PathBuf, String)>,
 }
 
 impl ToolFailure {
-    /// Leaves out suggested files whose names may not be read.
+    /// Removes suggested files whose names may not be read.
     pub(crate) fn retain_suggestions(&mut self, may_read: impl Fn(&Path) -> bool) {
         self.suggestions.iter_mut().for_each(|some| some.files.retain(|(path, _)| may_read(path)));
     }
@@ -61,76 +61,78 @@ impl fmt::Display for ToolFailure {
 
 impl StdError for ToolFailure {}
 
-/// The kind of a failure, stable across versions.
+/// The kind of a failure. Stable across versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// Several places match where one was meant. Name the one, or more of its surroundings.
+    /// Several places match where one was expected. Select one of them, or include more surrounding
+    /// text.
     AmbiguousMatch,
-    /// A glob or regular expression that does not compile, or is too large. Correct it.
+    /// A glob or regular expression does not compile or is too large. Correct it.
     BadPattern,
-    /// The file holds no text. Another tool may read it.
+    /// The file is not a text file. Another tool may be able to read it.
     BinaryFile,
-    /// The user or a newer call stopped it. Ask before another try.
+    /// Cancelled by the user or by a newer call. Ask before trying again.
     Cancelled,
-    /// The file is not what the preview saw, and nothing was done. The call is previewed again, and
-    /// asked about if it would do something else now; only then is the model told to read it again.
+    /// The file differs from the preview, and nothing was done. The call is previewed again, and
+    /// permission is requested again if its effect would differ. Only then the model is asked to
+    /// read the file again.
     ChangedSincePreview,
-    /// The file is not what the session read. Read it again.
+    /// The file has changed since the session read it. Read it again.
     ChangedSinceRead,
     /// The command ran and did not end with exit code 0. Its output says why.
     CommandFailed,
-    /// The arguments contradict each other or themselves. Correct them.
+    /// The arguments are invalid or contradict each other. Correct them.
     InvalidArguments,
-    /// The system failed in a way that has no code of its own.
+    /// A system error without a more specific code.
     Io,
-    /// A directory where a file was meant.
+    /// The path is a directory, but a file was expected.
     IsADirectory,
     /// The text to be replaced is not in the file. Read it again.
     NoMatch,
-    /// Something else where a directory was meant.
+    /// The path is not a directory, but a directory was expected.
     NotADirectory,
-    /// A FIFO, device or socket where a file was meant.
+    /// The path is a FIFO, device or socket, but a file was expected.
     NotARegularFile,
-    /// There is no such file or directory. Look for the right name.
+    /// There is no such file or directory. Search for the right name.
     NotFound,
     /// The file system or a rule forbids it. Do not try again in the same way.
     NotPermitted,
-    /// The path, or a link in it, leads out of the roots. Stay inside of them.
+    /// The path, or a link in it, points outside of the project folders. Stay inside of them.
     OutsideRoots,
-    /// It did not end in its time. Ask for less, or give it more time.
+    /// The time limit was exceeded. Request less, or a longer limit.
     TimedOut,
-    /// The file or the argument is larger than the tool takes. Ask for a part.
+    /// The file or the argument exceeds the limit of the tool. Request a part.
     TooLarge,
-    /// As many run in the background as may. Stop one, or wait for it.
+    /// The limit of background commands is reached. Stop one, or wait for it.
     TooMany,
-    /// The text has a character that the encoding of the file does not have. Use another.
+    /// The text contains a character that the encoding of the file does not have. Use another one.
     Unencodable,
-    /// The client holds changes that are not saved and takes no others. The user has to save them.
+    /// The client has unsaved changes and does not accept others. The user has to save them.
     UnsavedChanges,
-    /// The bytes are no text in any encoding that is known, so an edit would damage them.
+    /// The bytes are not text in any supported encoding, so an edit would damage them.
     UnknownEncoding,
 }
 
 impl ToolError {
-    /// Makes an error that the model is told.
+    /// Creates an error that is sent to the model.
     #[must_use]
     pub fn recoverable(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Recoverable(ToolFailure { code, message: message.into(), suggestions: Vec::new() })
     }
 
-    /// Makes an error that ends the turn.
+    /// Creates an error that ends the turn.
     pub fn fatal(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Fatal(source.into())
     }
 
-    /// Makes the error of arguments that contradict each other or themselves.
+    /// Creates the error for invalid or contradictory arguments.
     #[must_use]
     pub fn invalid_arguments(message: impl Into<String>) -> Self {
         Self::recoverable(ErrorCode::InvalidArguments, message)
     }
 
-    /// Returns the code of what the model is told.
+    /// Returns the code of a recoverable error.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
@@ -141,7 +143,7 @@ impl ToolError {
 }
 
 impl ErrorCode {
-    /// Returns the word for machines.
+    /// Returns the code as text for machines.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

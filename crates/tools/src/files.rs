@@ -1,7 +1,4 @@
-//! The files of a session: the folders that it may reach, what is read and written there, and what is
-//! kept of what was changed.
-//!
-//! It knows nothing of tools and permissions.
+//! Files of a session: workspace folders, reading, writing, and undo.
 
 pub mod content_hash;
 mod contents;
@@ -23,23 +20,24 @@ use self::system::Dir;
 
 pub use self::state::late_writes::LateWrite;
 
-/// When a file counts as written.
+/// The point at which a write counts as complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When the disk has its bytes and its name, so that it outlives a failure of the power. While
-    /// it is written, a failure leaves all of the old bytes or all of the new ones, and several files
-    /// of a call are all old ones after the next start or all new ones; a file with several names,
-    /// which is written in place, is then made whole by that start, too. What lies beside a file
-    /// may be left. What is deleted or moved may be back.
+    /// The bytes and the name are on the disk, so the write survives a power failure.
+    ///
+    /// A power failure during the write leaves either all old bytes or all new bytes. Several files
+    /// of one call are all old or all new after the next start. A file with several hard links is
+    /// written in place; if the failure tears it, the next start restores the old bytes. Temporary
+    /// files next to a file may remain. A deletion or a move may be undone by the failure.
     #[default]
     Disk,
-    /// When the system has it: it outlives the process.
+    /// The operating system has the bytes: the write survives the process, but not a power failure.
     System,
 }
 
 impl Durability {
-    /// Waits until a file is written.
+    /// Waits until the content of a file is durable.
     pub(crate) fn sync_file(self, file: &File) -> io::Result<()> {
         match self {
             Self::Disk => file.sync_data(),
@@ -47,7 +45,7 @@ impl Durability {
         }
     }
 
-    /// Waits until the names in a directory are written.
+    /// Waits until the entries of a directory are durable.
     pub(crate) fn sync_directory(self, dir: &Dir) -> io::Result<()> {
         match self {
             Self::Disk => dir.sync(),

@@ -1,9 +1,10 @@
-//! Tools for agents that speak ACP: each one previewed, permitted, run, and shown as it goes.
+//! Tools for agents that speak ACP. Each call is previewed, permitted and run, and reports its
+//! progress to the client.
 //!
-//! This crate is *only* the tools and what they stand on: the [`Tool`] trait and the [`Registry`],
-//! the built-in tools ([`Registry::builtin`]), and the engines beneath them (read, list, find, search, edit,
-//! write, run a command), which work alone too. It knows nothing of JSON-RPC, sessions or models;
-//! `acp-lifecycle` drives a call, `callboard` is an agent made of it all.
+//! This crate is *only* the tools and their engines: the [`Tool`] trait and the [`Registry`], the
+//! built-in tools ([`Registry::builtin`]), and the engines (read, list, find, search, edit, write,
+//! run a command), which can also be used without the tools. `acp-lifecycle` drives a call;
+//! `callboard` is a complete agent built from these crates.
 //!
 //! ```
 //! use acp_tools::Registry;
@@ -26,7 +27,7 @@ pub mod registry;
 pub mod search;
 pub mod tool;
 
-/// The token that cancels calls; tokio-util's own type.
+/// The token that cancels calls, re-exported from tokio-util.
 pub use acp_lifecycle::CancellationToken;
 pub use error::{ErrorCode, ToolError, ToolFailure};
 pub use files::workspace::{Workspace, WorkspaceError};
@@ -40,7 +41,7 @@ pub use tool::{
     ToolHint, ToolOutput, ToolPreview, ToolRole,
 };
 
-// The examples of the README are tested like those of the documentation.
+// The examples in the README run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,9 +1,9 @@
-//! Locks whose values stay usable after a panic.
+//! Locking that ignores poisoning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. Its value is never half changed when something panics, so that another thread
-/// panicked with the lock is no reason to stop.
+/// Locks a mutex. The values in this crate are consistent at every point that can panic, so a panic
+/// in another thread does not invalidate them.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

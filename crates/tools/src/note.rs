@@ -1,5 +1,4 @@
-//! Sentences about a call for the person who permits it, in the language of the session, and for the
-//! model, in English.
+//! Notes about a call: in the language of the session for the user, and in English for the model.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -8,9 +7,9 @@ use acp_lifecycle::Titles;
 use callboard_shell::risks::RiskReason;
 use callboard_text::{head, visible};
 
-/// A sentence, or a part of one: a message of a catalogue with its arguments.
+/// A sentence or a part of one: a message of a catalogue with its arguments.
 ///
-/// People read it as [`Note::render`] writes it, the model as `Display` does, which is in English.
+/// [`Note::render`] translates it for the user. `Display` writes the English text for the model.
 ///
 /// ```
 /// use acp_lifecycle::Titles;
@@ -30,7 +29,7 @@ pub struct Note {
     notes: Vec<(&'static str, JoinedNotes)>,
 }
 
-/// Notes that stand in another one, and what stands between them.
+/// Notes that are an argument of another note, and their separator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct JoinedNotes {
     notes: Vec<Note>,
@@ -38,27 +37,27 @@ struct JoinedNotes {
 }
 
 impl Note {
-    /// Begins a note by the key of its message.
+    /// Creates a note from the key of its message.
     #[must_use]
     pub fn new(key: &'static str) -> Self {
         Self { key, texts: Vec::new(), counts: Vec::new(), notes: Vec::new() }
     }
 
-    /// Adds an argument, which is shown as it is.
+    /// Adds a text argument, which is inserted unchanged.
     #[must_use]
     pub fn with(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.texts.push((name, text.into()));
         self
     }
 
-    /// Adds a number: see [`Titles::sentence`].
+    /// Adds a number. See [`Titles::sentence`].
     #[must_use]
     pub(crate) fn with_count(mut self, name: &'static str, count: u64) -> Self {
         self.counts.push((name, count));
         self
     }
 
-    /// Adds notes as an argument, with `joint` between them.
+    /// Adds notes as one argument, joined with `separator`.
     #[must_use]
     pub(crate) fn with_notes(
         mut self,
@@ -71,7 +70,7 @@ impl Note {
         self
     }
 
-    /// Cuts each of its texts to so many bytes, and shows what cannot be seen in it.
+    /// Truncates each text argument to `bytes` and makes invisible characters visible.
     #[must_use]
     pub(crate) fn truncated(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
@@ -80,7 +79,7 @@ impl Note {
         self
     }
 
-    /// Writes it with the messages of a catalogue, or in English where that has none of its key.
+    /// Returns the text from a catalogue, or in English if the catalogue does not have the key.
     #[must_use]
     pub fn render(&self, titles: &Titles) -> String {
         let titles = if titles.has(self.key) { titles } else { &*ENGLISH };
@@ -116,16 +115,16 @@ impl From<String> for Note {
     }
 }
 
-/// The titles and notes of the built-in tools, by locale: English, to which the others fall back, first.
+/// The titles and notes of the built-in tools by locale. English, the fallback, is first.
 ///
-/// An agent with tools of its own joins its catalogues to these:
+/// An agent with additional tools appends its own catalogues:
 /// `Titles::negotiate(&[CATALOGUES, MINE].concat(), locale)`.
 pub const CATALOGUES: &[(&str, &str)] =
     &[("en", include_str!("../locales/en.ftl")), ("de", include_str!("../locales/de.ftl"))];
 
-/// The messages that the model reads.
+/// The messages for the model.
 static ENGLISH: LazyLock<Titles> = LazyLock::new(|| {
-    // It is valid, as the tests show; without it, keys stand for their messages.
+    // A test checks that the catalogue is valid. Without it, the keys replace the messages.
     Titles::negotiate(CATALOGUES, "en").unwrap_or_default()
 });
 

@@ -1,6 +1,4 @@
-//! How far a call is that works on files, told now and then.
-//!
-//! It knows nothing of what is done with them.
+//! Throttled progress reports of calls that work on files.
 
 use std::time::Instant;
 
@@ -10,12 +8,12 @@ use callboard_text::{group_thousands, grouped_count_with_noun};
 
 use crate::limits::PROGRESS_INTERVAL;
 
-/// Says when it is time to tell of something again: every [`PROGRESS_INTERVAL`].
+/// A throttle that allows one report per [`PROGRESS_INTERVAL`].
 #[derive(Debug)]
 pub(crate) struct ProgressThrottle(Instant);
 
 impl ProgressThrottle {
-    /// Begins, with nothing to tell of what is done at once.
+    /// Starts the interval now, so that a short call reports no progress.
     pub(crate) fn begin() -> Self {
         Self::begin_at(Instant::now())
     }
@@ -37,18 +35,18 @@ impl ProgressThrottle {
     }
 }
 
-/// How much is done of something that is done to files.
+/// Progress of an operation on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileProgress {
     pub(crate) files: usize,
     pub(crate) total_files: usize,
     pub(crate) bytes: usize,
-    /// As far as it is known.
+    /// `None` if not known.
     pub(crate) total_bytes: Option<usize>,
 }
 
 impl FileProgress {
-    /// Counts files where there are several, else bytes.
+    /// Counts files if there are several, and bytes otherwise.
     fn to_progress(self) -> Progress {
         let bytes = |count| group_thousands(count as u64);
         let (current, total, message) = if self.total_files > 1 {
@@ -63,10 +61,10 @@ impl FileProgress {
     }
 }
 
-/// Told how far the writing of files is, ever again.
+/// A callback for the progress of writing files.
 pub(crate) type OnProgress<'a> = dyn FnMut(FileProgress) + 'a;
 
-/// Tells a client how far a call is, and where it works.
+/// Reports progress and current locations of a call to the client.
 #[derive(Debug)]
 pub(crate) struct ProgressReporter {
     call: Option<CallHandle>,
@@ -75,13 +73,13 @@ pub(crate) struct ProgressReporter {
 }
 
 impl ProgressReporter {
-    /// Begins for a call; without one, nobody is told.
+    /// Creates a reporter for a call. Without a call nothing is reported.
     pub(crate) fn for_call(call: Option<CallHandle>) -> Self {
         Self { call, throttle: ProgressThrottle::begin(), has_reported: false }
     }
 
-    /// Tells it, if it is time to; `places` are those that the call works on just now, if they are
-    /// others than those which it named.
+    /// Reports progress if a report is due. `places` are the current locations of the call; if
+    /// there are none, the reported locations stay.
     pub(crate) fn report(&mut self, far: FileProgress, places: impl FnOnce() -> Vec<Location>) {
         let Some(call) = self.call.as_ref().filter(|_| self.throttle.is_due()) else { return };
         let places = places();
@@ -92,7 +90,7 @@ impl ProgressReporter {
         self.has_reported = true;
     }
 
-    /// Takes back how far it was, as something else begins.
+    /// Removes the reported progress before another step starts.
     pub(crate) fn clear(&mut self) {
         if let Some(call) = self.call.as_ref().filter(|_| self.has_reported) {
             call.set_subtitle(None);

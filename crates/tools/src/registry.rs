@@ -1,4 +1,4 @@
-//! The one list of a session's tools: names, schemas, titles and dispatch come from it.
+//! The tools of a session, with their names, schemas, titles and dispatch.
 
 pub(crate) mod arguments;
 mod changes;
@@ -35,11 +35,11 @@ pub use self::prepared_call::PreparedCall;
 pub struct Registry {
     tools: Vec<Arc<RegisteredTool>>,
     titles: Arc<Titles>,
-    /// In which language they are wanted.
+    /// The locale of the titles.
     locale: String,
 }
 
-/// A tool in the list, with what it says of itself.
+/// A registered tool with its cached description.
 #[derive(Debug)]
 struct RegisteredTool {
     tool: Box<dyn DynTool>,
@@ -47,42 +47,43 @@ struct RegisteredTool {
     schema: OnceLock<Value>,
 }
 
-/// A tool in the list, as models are told of it.
+/// A registered tool as it is presented to the model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolDefinition {
-    /// What it says of itself.
+    /// The description of the tool.
     pub spec: Spec,
-    /// The JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
 impl Registry {
-    /// Makes an empty list whose titles come from a catalogue.
+    /// Creates an empty registry with the titles of a catalogue.
     #[must_use]
     pub fn new(titles: Titles) -> Self {
         Self { tools: Vec::new(), titles: Arc::new(titles), locale: String::new() }
     }
 
-    /// Makes the list of all built-in tools, with English titles.
+    /// Creates a registry of all built-in tools, with English titles.
     #[must_use]
     pub fn builtin() -> Self {
         Self::builtin_in("en")
     }
 
-    /// Makes the list of all built-in tools, with titles in the language of a locale such as `de`
-    /// or `de_AT.UTF-8`, and in English where there are none in that language.
+    /// Creates a registry of all built-in tools. The titles are in the language of a locale such as
+    /// `de` or `de_AT.UTF-8`, and in English if that language is not available.
     #[must_use]
     pub fn builtin_in(locale: &str) -> Self {
         Self::with_builtin_tools(Titles::from_static(CATALOGUES, locale), locale)
     }
 
-    /// Makes the same list, with further catalogues of titles for the tools that are going to be
-    /// added: pairs of a locale and its Fluent messages, as [`CATALOGUES`] are.
+    /// Creates a registry of all built-in tools, with additional catalogues for tools that are
+    /// added later. A catalogue is a pair of a locale and its Fluent messages, as in
+    /// [`CATALOGUES`].
     ///
-    /// A tool has the message of [`Spec::title`] with `-pending` behind it as its title before its
-    /// arguments are known, and that of [`Description::key`] then. Without them it is shown by its
-    /// name and the arguments of its title.
+    /// The title of a tool is the message of [`Spec::title`] plus `-pending` before the arguments
+    /// are known, and the message of [`CallDescription::key`] afterwards. Without these messages
+    /// the title is the name of the tool and the arguments of its title.
     ///
     /// # Errors
     ///
@@ -98,21 +99,21 @@ impl Registry {
         registry
     }
 
-    /// Returns the locale that titles are wanted in; empty for a catalogue of the caller's own.
+    /// Returns the locale of the titles. Empty if the caller provided the catalogue.
     #[must_use]
     pub fn locale(&self) -> &str {
         &self.locale
     }
 
-    /// Adds a tool. One of the same name is replaced.
+    /// Adds a tool. Replaces a tool of the same name.
     pub fn add(&mut self, tool: impl Tool) {
         self.insert(Tool::spec(&tool), Box::new(tool));
     }
 
-    /// Adds a tool that is known only at run time. One of the same name is replaced.
+    /// Adds a tool that is known only at run time. Replaces a tool of the same name.
     ///
-    /// Its title is its name and arguments, unless [`Spec::with_title`] gives it a key of its own: a
-    /// server's tool cannot take the title of another one by its name.
+    /// Its title is its name and arguments, unless [`Spec::with_title`] sets another key. So a tool
+    /// of a server cannot adopt the title of another tool by its name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
         let spec = tool.spec();
         let title = spec.custom_title().into();
@@ -124,12 +125,12 @@ impl Registry {
         self.tools.push(Arc::new(RegisteredTool { tool, spec, schema: OnceLock::new() }));
     }
 
-    /// Keeps the tools that are wanted, and removes the others.
+    /// Keeps only the tools that satisfy a predicate.
     pub fn retain(&mut self, mut is_wanted: impl FnMut(&Spec) -> bool) {
         self.tools.retain(|entry| is_wanted(&entry.spec));
     }
 
-    /// Returns what the model is told of each tool.
+    /// Returns the definition of each tool for the model.
     pub fn iter(&self) -> impl Iterator<Item = ToolDefinition> {
         self.tools.iter().map(|entry| {
             let mut input_schema = entry.schema().clone();
@@ -138,14 +139,14 @@ impl Registry {
         })
     }
 
-    /// Finds a tool by a name that a model calls it by.
+    /// Returns the spec of a tool by its name or an alias.
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<Spec> {
         self.find(name).map(|entry| entry.spec.clone())
     }
 
-    /// Returns how the tools are used well, for the instructions of a model: a line each. One that
-    /// names a tool which is not in the list is left out.
+    /// Returns the usage hints of the tools for the instructions of a model, one line each. A hint
+    /// that names an unregistered tool is omitted.
     #[must_use]
     pub fn hints(&self) -> Vec<Cow<'static, str>> {
         let is_there = |name: &&str| self.tools.iter().any(|entry| entry.spec.name == **name);
@@ -153,16 +154,17 @@ impl Registry {
         hints.filter(|hint| hint.tools.iter().all(is_there)).map(|hint| hint.text).collect()
     }
 
-    /// Finds the tool that the agent itself calls for something: the last one with that role.
+    /// Returns the spec of the tool that the agent itself calls for a purpose: the last one with
+    /// that role.
     #[must_use]
     pub fn for_role(&self, role: ToolRole) -> Option<Spec> {
         let found = self.tools.iter().rfind(|entry| entry.tool.role() == Some(role));
         found.map(|entry| entry.spec.clone())
     }
 
-    /// Posts a call of a tool whose arguments are not known yet. Its first report waits for its
-    /// title, at most 200 ms, unless the tool needs no arguments. An unknown tool is posted too: the
-    /// user sees what the model tried.
+    /// Announces a call before its arguments are known. The first report waits for the title for at
+    /// most 200 ms, unless the tool needs no arguments. A call of an unknown tool is announced too,
+    /// so that the user sees what the model tried.
     pub fn announce(
         &self,
         session: &SessionHandle,
@@ -182,7 +184,7 @@ impl Registry {
         let meta = CallMeta { title: told, ..CallMeta::default() };
         let mut patch = ToolCallPatch::announce(&*spec.name, title, spec.kind).meta(meta);
         if spec.display == OutputDisplay::Terminal {
-            // Clients that know display-only terminals must hear of it in the first report.
+            // Clients with display-only terminals need the terminal in the first report.
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
             let open = TerminalPatch { cwd, ..TerminalPatch::default() };
@@ -195,8 +197,8 @@ impl Registry {
         }
     }
 
-    /// Tells the client what a call is about, as soon as its arguments are there: its title, the
-    /// files it names, the arguments themselves.
+    /// Reports the title, the named files and the arguments of a call to the client, as soon as the
+    /// arguments are known.
     pub fn describe(&self, call: &CallHandle, name: &str, args: &Value, context: &Context) {
         if let Some(entry) = self.find(name) {
             entry.send_description(
@@ -208,8 +210,8 @@ impl Registry {
         }
     }
 
-    /// Returns the places that a call names, by its arguments alone. A tool that changes files
-    /// names each of them, or none at all.
+    /// Returns the locations that a call names, by its arguments alone. A tool that changes files
+    /// names either all of them or none.
     #[must_use]
     pub fn locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
         let about =
@@ -217,8 +219,8 @@ impl Registry {
         about.map(|about| about.locations).unwrap_or_default()
     }
 
-    /// Tells the client what is known of a call while its arguments still stream: those that are
-    /// whole, how much has come of the rest, and its title and files as soon as these are known.
+    /// Reports a call to the client while its arguments stream: the complete arguments, the
+    /// received size of the rest, and the title and the files as soon as they are known.
     pub fn describe_partial(
         &self,
         call: &CallHandle,
@@ -264,14 +266,14 @@ impl Registry {
         call.set_subtitle((kib > 0).then(|| format!("{kib} KiB …")).as_deref());
     }
 
-    /// Makes what `acp_lifecycle::perform` needs to run a call.
+    /// Creates the executor of a call for [`execute_call`](acp_lifecycle::execute_call()).
     #[must_use]
     pub fn prepare_call(&self, name: &str, args: Value, context: &Context) -> PreparedCall {
         let names = self.tools.iter().map(|entry| entry.spec.name.clone()).collect();
         PreparedCall::new(self.find(name), names, name, args, context, &self.titles)
     }
 
-    /// Finds a tool by its name; by an alias only where none has the name.
+    /// Finds a tool by its name, or else by an alias.
     fn find(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         let named = self.tools.iter().find(|entry| entry.spec.name == name);
         let aliased = || self.tools.iter().find(|entry| entry.spec.aliases.contains(&name));
@@ -280,12 +282,12 @@ impl Registry {
 }
 
 impl RegisteredTool {
-    /// The schema of the arguments, with the keywords of [`arguments`].
+    /// The schema of the arguments, including the keywords of [`arguments`].
     fn schema(&self) -> &Value {
         self.schema.get_or_init(|| self.tool.input_schema())
     }
 
-    /// Brings arguments into the form that the tool takes.
+    /// Converts arguments to the form that the tool accepts.
     fn normalise(&self, args: &Value) -> Result<Normalised, ToolError> {
         if !args.is_object() || self.tool.accepts(args) {
             return Ok(Normalised { args: args.clone(), notes: Vec::new() });
@@ -293,24 +295,27 @@ impl RegisteredTool {
         arguments::normalise(self.schema(), args)
     }
 
-    /// Returns arguments in the form that the tool takes, if they can be brought into it.
+    /// Returns arguments in the form that the tool accepts, or unchanged if they cannot be
+    /// converted.
     fn normalised_or_raw<'a>(&self, args: &'a Value) -> Cow<'a, Value> {
         match catch_unwind(AssertUnwindSafe(|| self.normalise(args))) {
             Ok(Ok(formed)) => Cow::Owned(formed.args),
-            // Arguments that do not fit, or over which the tool panics, are shown as they are.
+            // Invalid arguments, or arguments on which the tool panics, are shown unchanged.
             Ok(Err(_)) | Err(_) => Cow::Borrowed(args),
         }
     }
 
-    /// Describes a call by its arguments. It is asked while they arrive, outside of what a call
-    /// performs: a tool that panics over half of them says nothing, and no turn ends by it.
+    /// Describes a call by its arguments. It is called while they arrive, outside of the execution
+    /// of the call. A tool that panics on partial arguments has no description, and the turn
+    /// continues.
     fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let about = || self.tool.describe(args, context);
         catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
 
-    /// Writes the title of a call, and the key and arguments by which a client may write it in words of
-    /// its own. Without a message of the key it is the name of the tool and the arguments.
+    /// Returns the title of a call, with the key and the arguments that a client needs to translate
+    /// it. If the catalogue does not have the key, the title is the name of the tool and the
+    /// arguments.
     fn title(
         &self,
         titles: &Titles,
@@ -330,8 +335,8 @@ impl RegisteredTool {
         }
     }
 
-    /// Tells the client what a call is about, by its arguments as they were written and as the tool takes
-    /// them; returns whether its title shows all that it names.
+    /// Reports the description of a call, the arguments as the model wrote them, and their
+    /// normalised form to the client. Returns whether the title shows all named files.
     fn send_description(
         &self,
         titles: &Titles,
@@ -360,7 +365,8 @@ impl RegisteredTool {
     }
 }
 
-/// What a client needs to write a title in words of its own; it must not be fooled either.
+/// Returns the data that a client needs to translate a title. Invisible characters are escaped here
+/// too, so that a title cannot mislead the user.
 fn localizable_title(key: &str, arguments: &[(&str, String)]) -> Value {
     let arguments =
         arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(visible(value))));

@@ -1,5 +1,4 @@
-//! Searches through the files of a workspace: by what they hold ([`grep`]), by their names ([`find`]),
-//! and lists of directories ([`list`]).
+//! Searches file contents ([`grep`]) and file names ([`find`]), and lists directories ([`list`]).
 
 pub mod find;
 pub mod grep;
@@ -15,7 +14,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::walk::EarlyStop;
 use crate::limits::{MAX_DIRECTORY_ENTRIES, MAX_PATTERN_BYTES};
 
-/// A glob for names, or for paths if it has a slash.
+/// A glob that matches names, or paths if it contains a slash.
 #[derive(Debug)]
 pub(crate) struct SearchGlob {
     matcher: GlobMatcher,
@@ -27,7 +26,7 @@ impl SearchGlob {
         let bad = |why: &str| {
             ToolError::recoverable(
                 ErrorCode::BadPattern,
-                format!("the glob {pattern} does not work: {why}"),
+                format!("the glob {pattern} is invalid: {why}"),
             )
         };
         if pattern.len() > MAX_PATTERN_BYTES {
@@ -38,7 +37,7 @@ impl SearchGlob {
             return Err(bad("it is empty"));
         }
         if glob.starts_with('/') {
-            return Err(bad("it has to be relative to the searched directory, which path sets"));
+            return Err(bad("it must be relative to the searched directory (path)"));
         }
         let matcher = GlobBuilder::new(glob)
             .literal_separator(true)
@@ -57,42 +56,43 @@ impl SearchGlob {
     }
 }
 
-/// Some of the names beneath a directory, and how many there are besides.
+/// One page of the entries beneath a directory, with the number of entries that are not shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EntryPage<E> {
     /// The absolute path of the directory.
     pub path: PathBuf,
-    /// At most 1,000 entries, whose paths are relative to it.
+    /// At most 1,000 entries with paths relative to `path`.
     pub entries: Vec<E>,
-    /// How many entries were passed over before these, as was asked for.
+    /// Number of entries skipped before the page, as requested.
     pub skipped_entries: usize,
-    /// How many entries are not shown; at least so many where [`Self::stop`] is set.
+    /// Number of entries that are not shown. A lower bound if [`Self::stop`] is set.
     pub omitted_entries: usize,
-    /// Why it did not look at everything, if so.
+    /// Why the search stopped early, if it did.
     pub stop: Option<EarlyStop>,
-    /// How many directories could not be read.
+    /// Number of directories that could not be read.
     pub unreadable: usize,
-    /// How many directories have more than 500,000 entries, which are looked at.
+    /// Number of directories of which only the first 500,000 entries were read.
     pub truncated_directories: usize,
 }
 
 impl<E> EntryPage<E> {
-    /// Says what is not shown, and with which offset to go on.
+    /// Returns the lines that report omitted entries, and the offset of the next page.
     fn footer(&self, next: Option<usize>) -> String {
         let mut text = String::new();
         if self.omitted_entries > 0 {
             let at_least = if self.stop.is_some() { "at least " } else { "" };
             let more = group_thousands(self.omitted_entries as u64);
-            let next = next.map_or(String::new(), |next| format!(", or go on with offset {next}"));
+            let next =
+                next.map_or(String::new(), |next| format!(", or continue with offset {next}"));
             let _ = writeln!(text, "[{at_least}{more} more; narrow the path or the pattern{next}]");
         }
         match self.stop {
             Some(EarlyStop::Cancelled) => {
-                text.push_str("[cancelled before everything was looked at]\n");
+                text.push_str("[cancelled before everything was searched]\n");
             }
             Some(EarlyStop::TimedOut) => {
-                text.push_str("[its time was over before all was looked at]\n")
+                text.push_str("[stopped at the time limit before everything was searched]\n");
             }
             Some(EarlyStop::LimitReached) | None => {}
         }

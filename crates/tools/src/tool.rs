@@ -1,6 +1,4 @@
-//! What a tool is: a spec, a preview that changes nothing, and a run that needs a grant.
-//!
-//! It knows nothing of models and protocols; `acp-lifecycle` drives it.
+//! The [`Tool`] trait: a spec, a preview without side effects, and a run that requires a grant.
 
 pub mod backend;
 mod context;
@@ -31,31 +29,31 @@ pub(crate) use self::context::{blocking, run_to_completion};
 pub use self::dynamic::DynTool;
 pub use self::role::{ToolHint, ToolRole};
 
-/// What a tool says of itself, once.
+/// The static description of a tool.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Spec {
-    /// The name the model calls it by.
+    /// The name by which the model calls the tool.
     pub name: Cow<'static, str>,
-    /// Other names that models call it by.
+    /// Other names by which models call the tool.
     pub aliases: &'static [&'static str],
-    /// What it does and how it is used, for the model.
+    /// Description of the tool and its use, for the model.
     pub description: Cow<'static, str>,
     /// The category.
     pub kind: ToolKind,
-    /// What it can do at worst, whatever its arguments.
+    /// The worst-case side effects, whatever the arguments.
     pub side_effects: SideEffects,
-    /// The key of its title in the catalogue; `{key}-pending` is its title before the arguments
-    /// are known. Without such messages its name is its title.
+    /// The key of the title in the catalogue. `{key}-pending` is the title before the arguments are
+    /// known. Without such messages the title is the name.
     pub title: Cow<'static, str>,
-    /// How its output is shown.
+    /// How the output is shown.
     pub display: OutputDisplay,
 }
 
 impl Spec {
-    /// Describes a tool that can do [anything](Reach::Anything), so that each call is asked about
-    /// unless its preview says what it does. The key of its title is its name, and its output is shown
-    /// as content.
+    /// Creates a spec with side effects [`Anything`](SideEffects::Anything), so that each call
+    /// requires permission unless its preview declares its effects. The key of the title is the
+    /// name, and the output is shown as content.
     #[must_use]
     pub fn new(
         name: impl Into<Cow<'static, str>>,
@@ -74,98 +72,99 @@ impl Spec {
         }
     }
 
-    /// Sets what it can do at worst. A call of a tool that cannot do anything runs without a question
-    /// if its [`Draft`] has no effect and no change: a preview has to name all of them.
+    /// Sets the worst-case side effects. A call of a tool with less than
+    /// [`Anything`](SideEffects::Anything) runs without permission if its [`ToolPreview`] has no
+    /// effects and no changes, so a preview has to list all of them.
     #[must_use]
     pub fn with_side_effects(self, reach: SideEffects) -> Self {
         Self { side_effects: reach, ..self }
     }
 
-    /// Returns the key of its title, if it is not only its name; else nothing.
+    /// Returns the key of the title, or an empty string if it is only the name.
     pub(crate) fn custom_title(&self) -> String {
         if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
 
-    /// Sets the key of its title.
+    /// Sets the key of the title.
     #[must_use]
     pub fn with_title(self, key: impl Into<Cow<'static, str>>) -> Self {
         Self { title: key.into(), ..self }
     }
 
-    /// Sets how its output is shown.
+    /// Sets how the output is shown.
     #[must_use]
     pub fn with_display(self, surface: OutputDisplay) -> Self {
         Self { display: surface, ..self }
     }
 }
 
-/// What a tool can do at worst.
+/// The worst-case side effects of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SideEffects {
     /// Nothing outside of the session.
     Nothing,
-    /// It reads.
+    /// Reads files.
     Reads,
-    /// It makes or changes files.
+    /// Creates or changes files.
     Changes,
     /// Anything.
     Anything,
 }
 
-/// How a tool's output is shown.
+/// How the output of a tool is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OutputDisplay {
-    /// As items of content.
+    /// As content items.
     Content,
     /// As a terminal, which is opened when the call is announced.
     Terminal,
 }
 
-/// One call while it is previewed or runs.
+/// One call during its preview or run.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Invocation<'a> {
     /// The call, for progress, locations and output.
     pub call: &'a CallHandle,
-    /// What it may use.
+    /// The context of the call.
     pub context: &'a Context,
 }
 
 impl<'a> Invocation<'a> {
-    /// Joins a call and what it may use.
+    /// Combines a call and its context.
     #[must_use]
     pub fn new(call: &'a CallHandle, context: &'a Context) -> Self {
         Self { call, context }
     }
 }
 
-/// What a call would do, before it is pinned.
+/// The result of a preview, before the plan is pinned.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ToolPreview<P> {
-    /// What [`Tool::run`] will get.
+    /// The plan that [`Tool::run`] receives.
     pub plan: P,
-    /// The places it would change, where they are known better than by the arguments.
+    /// The places that the call would change, if they are more exact than those of the arguments.
     pub locations: Option<Vec<Location>>,
-    /// The changes it would make.
+    /// The file changes that the call would make.
     pub changes: Vec<FileChange>,
-    /// What it would do to the world.
+    /// The effects that the call would have.
     pub effects: Effects,
-    /// The folder it works in, where that is not the session's.
+    /// The folder in which the call works, if it is not the one of the session.
     pub cwd: Option<PathBuf>,
-    /// What it found and its change rests on, as bytes, and small: they are kept until its call
-    /// has ended. A call that is previewed again is
-    /// not asked about again where this and its effects are the same: then what is done has to be
-    /// what was permitted.
+    /// The state on which the change is based, as bytes. It should be small, because it is kept
+    /// until the call has ended. If a call is previewed again with the same effects and the same
+    /// pre-image, permission is not requested again. The run then has to do exactly what was
+    /// permitted.
     pub pre_image: Vec<u8>,
-    /// What else there is to know before it is permitted, one sentence each.
+    /// Further information for the permission request, one sentence each.
     pub notes: Vec<Note>,
 }
 
 impl<P> ToolPreview<P> {
-    /// Makes the draft of a call that does nothing to the world.
+    /// Creates the preview of a call without effects.
     #[must_use]
     pub fn new(plan: P) -> Self {
         Self {
@@ -179,19 +178,19 @@ impl<P> ToolPreview<P> {
         }
     }
 
-    /// Sets what the call would do to the world.
+    /// Sets the effects that the call would have.
     #[must_use]
     pub fn with_effects(self, effects: Effects) -> Self {
         Self { effects, ..self }
     }
 
-    /// Sets the changes of files that the call would make.
+    /// Sets the file changes that the call would make.
     #[must_use]
     pub fn with_changes(self, changes: Vec<FileChange>) -> Self {
         Self { changes, ..self }
     }
 
-    /// Has it asked about each time, if that is so.
+    /// Requires permission for each call if `is_guarded` is set.
     #[must_use]
     pub(crate) fn always_ask_if(mut self, is_guarded: bool) -> Self {
         if is_guarded {
@@ -201,35 +200,35 @@ impl<P> ToolPreview<P> {
     }
 }
 
-/// What a call is about, by its arguments alone: shown before anything else is known of it.
+/// The description of a call by its arguments alone, shown before the preview.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CallDescription {
-    /// The key of its title in the catalogue. Without such a message the title is the name of the tool
-    /// and the arguments of the title.
+    /// The key of the title in the catalogue. Without such a message the title is the name of the
+    /// tool and the arguments of the title.
     pub key: Cow<'static, str>,
     /// The arguments of the title.
     pub arguments: Vec<(&'static str, String)>,
-    /// The files it names. A tool that changes files names all of them, so that calls that share
-    /// one can follow each other, or none, and runs alone.
+    /// The files that the call names. A tool that changes files names either all of them, so that
+    /// calls on the same file run one after the other, or none, in which case the call runs alone.
     pub locations: Vec<Location>,
-    /// What its terminal would run, for tools that are shown as one.
+    /// The command of the terminal, for tools that are shown as a terminal.
     pub terminal: Option<TerminalPatch>,
-    /// The argument whose lines are those of the file that is named, from the first one on: while it
-    /// comes, the client is told which line has come.
+    /// The argument that holds the lines of the named file, starting with the first one. While it
+    /// streams, the client receives the current line number.
     pub file_text_argument: Option<&'static str>,
 }
 
 impl CallDescription {
-    /// Begins a description by the key of its title.
+    /// Creates a description from the key of its title.
     #[must_use]
     pub fn new(key: impl Into<Cow<'static, str>>) -> Self {
         let (key, arguments, locations) = (key.into(), Vec::new(), Vec::new());
         Self { key, arguments, locations, terminal: None, file_text_argument: None }
     }
 
-    /// Begins a description of what is done in a directory: with its path by the key `there`,
-    /// without it by `here` where that is the working directory.
+    /// Creates a description of a call on a directory. The key is `there` with the path as an
+    /// argument, or `here` for the working directory.
     #[must_use]
     pub(crate) fn for_directory(
         there: &'static str,
@@ -251,7 +250,7 @@ impl CallDescription {
         self
     }
 
-    /// Adds a path as an argument of the title, in the words of the session.
+    /// Adds a path as an argument of the title, in the form that the session displays.
     #[must_use]
     pub fn with_path(self, name: &'static str, given: &str, context: &Context) -> Self {
         let workspace = &context.workspace;
@@ -259,7 +258,7 @@ impl CallDescription {
         self.with(name, shown.unwrap_or_else(|_| given.to_owned()))
     }
 
-    /// Adds a file that it names, and a line of it; 0 is no line.
+    /// Adds a file that the call names, with a line; 0 means no line.
     #[must_use]
     pub fn at_line(mut self, given: &str, line: u32, context: &Context) -> Self {
         let at = context.workspace.resolve(given).ok();
@@ -269,64 +268,66 @@ impl CallDescription {
     }
 }
 
-/// What a call did.
+/// The result of a call.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// The result as the model reads it, within its bounds.
+    /// The result for the model, within its size limit.
     pub text: String,
-    /// Images for the model that are too large for the client to be shown; it sees those of the
-    /// content anyway.
+    /// Images for the model that are too large for the client. Images in the content are always
+    /// sent to both.
     pub images: Vec<Image>,
-    /// What the client is shown, if it differs from what it is shown already.
+    /// The content for the client, if it differs from the content that is already shown.
     pub content: Option<Vec<Content>>,
     /// The result as data.
     pub raw_output: Option<Value>,
-    /// The files it worked on, if that is known better now.
+    /// The files that the call worked on, if they are now known more exactly.
     pub locations: Option<Vec<Location>>,
-    /// Whether the text lies in a file already that the model can read: then it is not kept again.
+    /// Whether the text is already stored in a file that the model can read. Then it is not stored
+    /// again.
     pub is_stored: bool,
-    /// Why it counts as failed although it ran to its end and shows how: a command's exit code.
+    /// Why the call counts as failed although it completed, e.g. because of a command's exit code.
     pub failure: Option<(ErrorCode, CallEndReason)>,
 }
 
 impl ToolOutput {
-    /// Makes a result that only the model reads.
+    /// Creates a result for the model only.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Makes a result that the client is shown as the model reads it.
+    /// Creates a result that the model and the client receive in the same form.
     #[must_use]
     pub fn for_model_and_client(text: String, raw: Value) -> Self {
         let content = Some(vec![Content::code("", &text)]);
         Self { text, content, raw_output: Some(raw), ..Self::default() }
     }
 
-    /// Makes the result of a change of files, with what other programs did to them meanwhile, and
-    /// what cannot be undone any more because of it.
+    /// Creates the result of a file change. It adds late writes of other programs, and changes that
+    /// can no longer be undone.
     pub(crate) fn for_change(mut text: String, raw: Value, workspace: &Workspace) -> Self {
         workspace.append_late_writes(&mut text);
         for path in workspace.undo_store().take_unrecoverable() {
             let path = workspace.display(&path);
             text.push_str(&format!(
-                "\nWhat was in {path} before could not be kept, so this change cannot be undone."
+                "\nThe previous content of {path} could not be kept, so this change cannot be \
+                 undone."
             ));
         }
         if workspace.undo_store().take_has_dropped_entries() {
             let (steps, bytes) =
                 (group_thousands(MAX_UNDO_ENTRIES as u64), group_thousands(MAX_UNDO_BYTES));
             text.push_str(&format!(
-                "\nThe oldest changes of this session cannot be undone any more: {steps} are kept, \
-                 and {bytes} bytes of them."
+                "\nThe oldest changes of this session cannot be undone: at most {steps} changes and \
+                 {bytes} bytes are kept."
             ));
         }
         Self { text, raw_output: Some(raw), ..Self::default() }
     }
 }
 
-/// Returns a text for the model without the secrets that the session of a call knows.
+/// Redacts the secrets of a call's session in a text for the model.
 pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
     let secrets = call.session().update(|session, _| session.secrets().clone());
     secrets.redact(text).into_owned()
@@ -337,14 +338,15 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 /// ```
 /// use acp_lifecycle::{Grant, Pinned};
 /// use acp_tools::{
-///     Context, Description, Draft, Invocation, Output, Reach, Spec, Tool, ToolError,
+///     CallDescription, Context, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput,
+///     ToolPreview,
 /// };
 ///
 /// /// Says hello.
 /// #[derive(Debug)]
 /// struct Greet;
 ///
-/// /// Whom to greet.
+/// /// The person to greet.
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Args {
 ///     name: String,
@@ -355,16 +357,20 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 ///     type Plan = String;
 ///
 ///     fn spec(&self) -> Spec {
-///         Spec::new("greet", "Greets somebody.", acp_types::ToolKind::Other)
-///             .with_reach(Reach::Nothing)
+///         Spec::new("greet", "Greets a person.", acp_types::ToolKind::Other)
+///             .with_side_effects(SideEffects::Nothing)
 ///     }
 ///
-///     fn describe(&self, args: &Args, _: &Context) -> Description {
-///         Description::new("greet").with("name", &args.name)
+///     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
+///         CallDescription::new("greet").with("name", &args.name)
 ///     }
 ///
-///     async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<Draft<String>, ToolError> {
-///         Ok(Draft::new(args.name))
+///     async fn preview(
+///         &self,
+///         args: Args,
+///         _: Invocation<'_>,
+///     ) -> Result<ToolPreview<String>, ToolError> {
+///         Ok(ToolPreview::new(args.name))
 ///     }
 ///
 ///     async fn run(
@@ -372,44 +378,44 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 ///         pinned: Pinned<String>,
 ///         grant: Grant,
 ///         _: Invocation<'_>,
-///     ) -> Result<Output, ToolError> {
+///     ) -> Result<ToolOutput, ToolError> {
 ///         let name = pinned.release(grant)?;
-///         Ok(Output::new(format!("Hello, {name}.")))
+///         Ok(ToolOutput::new(format!("Hello, {name}.")))
 ///     }
 /// }
 /// ```
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
-    /// The arguments, as the model gives them.
+    /// The arguments, as the model sends them.
     type Args: DeserializeOwned + JsonSchema + Send;
-    /// What the preview decided and the run does.
+    /// The decision of the preview, which the run carries out.
     type Plan: Send + 'static;
 
-    /// Says what the tool is.
+    /// Returns the static description of the tool.
     fn spec(&self) -> Spec;
 
-    /// Says what the agent itself may call the tool for; by default nothing.
+    /// Returns the purpose for which the agent itself may call the tool. `None` by default.
     fn role(&self) -> Option<ToolRole> {
         None
     }
 
-    /// Says how the tool is used well, beside its description; by default nothing.
+    /// Returns a usage hint in addition to the description. `None` by default.
     fn hint(&self) -> Option<ToolHint> {
         None
     }
 
-    /// Says what a call is about, by its arguments alone.
+    /// Describes a call by its arguments alone.
     fn describe(&self, args: &Self::Args, context: &Context) -> CallDescription;
 
-    /// Returns the paths, as a model gives them, of the files whose text the preview shows or
-    /// quotes. Reading them is judged before the preview begins, and asked about where the session
-    /// asks about reads.
+    /// Returns the paths, as the model gives them, of the files whose text the preview shows or
+    /// quotes. The permission to read them is checked before the preview starts, and requested if
+    /// the session asks about reads.
     ///
-    /// By default, those of [`describe`](Self::describe) for a tool that may change files, and none for
-    /// others.
+    /// By default these are the paths of [`describe`](Self::describe) for a tool that may change
+    /// files, and none for other tools.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call could not be done; then nobody is asked.
+    /// [`ToolError`] if the call cannot be done. No permission is requested then.
     fn reads(
         &self,
         args: &Self::Args,
@@ -419,22 +425,22 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         std::future::ready(Ok(default_reads(self.spec().side_effects, describe)))
     }
 
-    /// Finds out what a call would do, without doing it.
+    /// Determines the effects of a call, without side effects.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if it could not be done; then nobody is asked.
+    /// [`ToolError`] if the call cannot be done. No permission is requested then.
     fn preview(
         &self,
         args: Self::Args,
         invocation: Invocation<'_>,
     ) -> impl Future<Output = Result<ToolPreview<Self::Plan>, ToolError>> + Send;
 
-    /// Does what was permitted: `pinned` gives its plan only for the grant that is meant for it.
+    /// Runs the permitted call. `pinned` releases its plan only for the matching grant.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if it was not done.
+    /// [`ToolError`] if the call failed.
     fn run(
         &self,
         pinned: Pinned<Self::Plan>,
@@ -443,7 +449,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
-/// Returns the paths of the files that a preview is taken to show.
+/// Returns the paths of the files that a preview shows by default.
 fn default_reads(
     reach: SideEffects,
     describe: impl FnOnce() -> Option<CallDescription>,
@@ -462,7 +468,7 @@ impl From<GrantMismatch> for ToolError {
     }
 }
 
-/// Adds what changed with the end to a patch.
+/// Adds the fields that changed at the end of a call to a patch.
 pub(crate) fn final_patch(output: ToolOutput) -> ToolCallPatch {
     let mut patch = ToolCallPatch::new();
     if let Some(content) = output.content {

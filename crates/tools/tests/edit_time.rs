@@ -1,7 +1,7 @@
-//! How long it takes to change one line in a file of 100,000 lines, against a plain program that
-//! reads it, finds the place, writes another file and renames that.
+//! Duration of a one-line change in a file of 100,000 lines, compared with a plain program that
+//! reads the file, finds the place, writes another file and renames it.
 //!
-//! `cargo xtask accept edit-engine` runs it; `EDIT_ROUNDS` says how often each of both is timed.
+//! `cargo xtask accept edit-engine` runs it; `EDIT_ROUNDS` sets the number of measurements of each.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -21,8 +21,8 @@ use serde_json::json;
 const LINES: usize = 100_000;
 const CAP: u64 = 64 * 1024 * 1024;
 
-/// Everything that `edit_file` does, but for asking: the preview with its diff and its hash, then
-/// the write, with the old file kept.
+/// Performs all steps of `edit_file` except the permission request: the preview with its diff and
+/// hash, then the write, with a backup of the old file.
 fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
     let at = workspace.inspect("file").unwrap();
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };

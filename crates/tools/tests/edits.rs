@@ -1,8 +1,8 @@
-//! The law of edits over random files and random edits: what was not to be replaced is the same to
-//! the byte, and the diff leads from the old bytes to the new ones.
+//! The law of edits over random files and random edits: bytes outside the replaced text stay the
+//! same, and the diff transforms the old bytes into the new ones.
 //!
-//! `PROPTEST_CASES` says how many edits of each kind are made; `cargo xtask test` and `cargo xtask accept edits`
-//! make many more than a plain test run.
+//! `PROPTEST_CASES` sets the number of edits of each kind; `cargo xtask test` and `cargo xtask
+//! accept edits` use many more than a plain test run.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by them")]
 
@@ -27,7 +27,7 @@ struct AppliedEdits {
     new: Vec<u8>,
 }
 
-/// Makes the edits of a case and holds them against the law. Nothing, if they were refused.
+/// Applies the edits of a case and checks the law. Returns `None` if they were refused.
 fn apply_edits(case: &RandomEditCase, edits: &[Edit]) -> Option<AppliedEdits> {
     let old = DecodedText::decode("f", case.bytes.clone()).ok()?;
     let edited = apply(old.as_str(), edits).ok()?;
@@ -42,14 +42,14 @@ fn apply_edits(case: &RandomEditCase, edits: &[Edit]) -> Option<AppliedEdits> {
     let kept = case::bytes_outside(&old, &edited.splices);
     let new = edited.into_bytes(&old).expect("only characters that every encoding has come in");
     case::require_in_order(&new, &kept, case);
-    // Whoever reads the file next finds the text that the diff was made of.
+    // Reading the file again gives the text that the diff was computed from.
     let form = case::FileEncoding::detect(&old);
     assert_eq!(form.encode(&text), new, "{case:?}");
     assert_eq!(apply_change(old.as_str(), &change), text, "{case:?}");
     Some(AppliedEdits { old: old.bytes().to_vec(), new })
 }
 
-/// Applies the hunks as a patch program does: by their line numbers.
+/// Applies the hunks by their line numbers, as a patch program does.
 fn apply_change(old: &str, change: &FileChange) -> String {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let (mut new, mut at) = (Vec::new(), 0);
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// How many of the loose edits find their place says whether the law above is about anything.
+/// Checks that most of the loose edits find their place, so that the law above is not vacuous.
 #[test]
 fn most_of_the_weaker_matches_are_found() {
     let cases = (0..500).map(|seed| RandomEditCase::new(&mut Random::new(seed)));
@@ -104,7 +104,8 @@ fn most_of_the_weaker_matches_are_found() {
     assert!(made.len() > 300 && found * 3 > made.len(), "{found} of {}", made.len());
 }
 
-/// `EDITED_FILES` says how many go through the file system, `PROPTEST_RNG_SEED` which ones.
+/// `EDITED_FILES` sets the number of files that are edited on disk, `PROPTEST_RNG_SEED` the first
+/// seed.
 #[test]
 fn files_hold_what_the_edits_made_of_them() {
     let number = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
@@ -133,7 +134,7 @@ fn files_hold_what_the_edits_made_of_them() {
     }
 }
 
-/// An edit that was made is there already when it is made once more.
+/// Repeating an applied edit is reported as already applied.
 #[test]
 fn an_edit_is_not_made_twice() {
     let text = "fn answer() -> u8 {\n    41\n}\n";

@@ -1,9 +1,9 @@
-//! Reads and writes that race with a thread which swaps directories for links: one to the outside,
-//! one to a place in the root that is not the one that was looked at.
+//! Reads and writes that race with a thread which replaces directories by links: one to the
+//! outside, one to another place in the root than the inspected one.
 //!
-//! `ESCAPE_TRIES` says how many reads and writes there are; `cargo xtask accept escape` makes a
-//! million. In the same run a control does what many programs do: it makes the path canonical,
-//! compares and opens. It has to be seen to get out, else the race proves nothing.
+//! `ESCAPE_TRIES` sets the number of reads and writes; `cargo xtask accept escape` uses a million.
+//! The same run includes a control that does what many programs do: it canonicalizes the path,
+//! compares it and opens it. The control must escape, otherwise the race proves nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -28,20 +28,20 @@ use tempfile::TempDir;
 const INSIDE: &str = "inside";
 const OUTSIDE: &str = "outside";
 
-/// A root with directories, each of which changes places with a link.
+/// A root with directories, each of which is swapped with a link.
 struct SwapRace {
     _outer: TempDir,
     root: PathBuf,
-    /// Where the links lead, and nothing may be read or written.
+    /// Targets of the links, where nothing may be read or written.
     evil: [PathBuf; 2],
     workspace: Workspace,
 }
 
-/// What came of the tries.
+/// Results of the attempts.
 #[derive(Debug, Default)]
 struct EscapeTally {
     done: u64,
-    /// It was not what it had been, or would have been asked about.
+    /// Attempts that failed because the file had changed or would have needed permission.
     refused: u64,
     escaped: u64,
 }
@@ -72,7 +72,7 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
         }
         over.store(true, Ordering::Relaxed);
     });
-    // Whatever was made there, changed or removed again has left its mark.
+    // Anything created, changed or removed there has left a trace.
     let is_touched = race.outside_state() != before;
     writes.escaped += u64::from(is_touched);
     let told =
@@ -89,7 +89,7 @@ fn who_swaps_a_directory_for_a_link_sees_no_read_and_no_write_outside() {
 }
 
 impl EscapeTally {
-    /// Counts a try: whether it was done, and what it found.
+    /// Counts an attempt by what it found: nothing if it was refused.
     fn count(&mut self, found: Option<String>) {
         match found.as_deref() {
             None => self.refused += 1,
@@ -121,7 +121,7 @@ impl SwapRace {
         Self { _outer: outer, root, evil, workspace }
     }
 
-    /// Lets the directories and the links change places, at every pace.
+    /// Swaps the directories and the links, at every pace.
     fn keep_swapping(&self, over: &AtomicBool) {
         let mut paces = PACES.iter().cycle();
         while !over.load(Ordering::Relaxed) {
@@ -137,10 +137,10 @@ impl SwapRace {
         }
     }
 
-    /// Reads in each of the ways in which tools do, and returns what was found.
+    /// Reads in each of the ways that tools use, and returns the content.
     fn read(&self, number: u64) -> Option<String> {
         let path = PATHS[(number / 3) as usize % PATHS.len()];
-        // Who did not look before may be led through the root.
+        // Without an inspection before, a link to another place within the root may be followed.
         let away = PATHS[(number / 3) as usize % 2];
         match number % 3 {
             0 => text(self.workspace.open_read(&self.workspace.resolve(away).ok()?).ok()?),
@@ -150,7 +150,7 @@ impl SwapRace {
         .map(|found| found.trim_end().to_owned())
     }
 
-    /// Replaces a file, or makes one that is removed again.
+    /// Replaces a file, or creates one that is removed again.
     fn write(&self, number: u64) -> Option<String> {
         if number.is_multiple_of(2) {
             let at = self.inspected_path(PATHS[(number / 2) as usize % PATHS.len()])?;
@@ -178,7 +178,7 @@ impl SwapRace {
         written.ok().map(|()| INSIDE.to_owned())
     }
 
-    /// A place that is where its path says.
+    /// Returns an inspected path if it resolves to the expected location.
     fn inspected_path(&self, path: &str) -> Option<WorkspacePath> {
         let at = self.workspace.inspect(path).ok()?;
         let is_there =
@@ -186,14 +186,14 @@ impl SwapRace {
         is_there.then_some(at)
     }
 
-    /// The control: canonical, compared, opened.
+    /// The control: canonicalize, compare, open.
     fn read_by_canonical_path(&self) -> Option<String> {
         let path = self.root.join(PATHS[0]);
         let real = path.canonicalize().ok()?;
         if real.starts_with(&self.root) { text(File::open(&path).ok()?) } else { None }
     }
 
-    /// What would be different if anything had been made, changed or removed outside.
+    /// Returns a state that differs if anything was created, changed or removed outside.
     fn outside_state(&self) -> Vec<(PathBuf, [i64; 4], String)> {
         let mark = |path: &Path| {
             let seen = fs::metadata(path).unwrap();
@@ -212,7 +212,7 @@ fn text(file: File) -> Option<String> {
 
 const PATHS: [&str; 4] = ["dir/file", "dir/deep/file", "near/file", "near/deep/file"];
 
-/// How long each turn lasts.
+/// Durations between swaps.
 const PACES: [Duration; 7] = [
     Duration::ZERO,
     Duration::from_micros(3),
@@ -223,5 +223,5 @@ const PACES: [Duration; 7] = [
     Duration::from_micros(1_500),
 ];
 
-/// How often the control tries at most beyond the tries that it shares.
+/// Maximum number of attempts of the control in addition to the shared ones.
 const CONTROLS: u64 = 2_000_000;

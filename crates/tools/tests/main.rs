@@ -1,5 +1,5 @@
-//! The tools through their public interface. Where a test takes the number of its cases from the
-//! environment, `cargo xtask accept` runs many more of them.
+//! Tests of the tools through their public interface. For tests that read their number of cases
+//! from the environment, `cargo xtask accept` runs many more.
 
 mod edit_time;
 mod edits;

@@ -1,7 +1,7 @@
-//! What a path may name: every row of the table, read and written by the tools themselves.
+//! Paths that a call may name: the tools read and write every row of the table.
 //!
-//! Each row is previewed as the model's call would be, and judged by a policy. What is allowed
-//! without asking is then run, and nothing outside of the roots may be different afterwards.
+//! Each row is previewed as a model's call would be, and judged by a policy. Calls that are allowed
+//! without asking are then run. Nothing outside the roots may have changed afterwards.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
@@ -19,18 +19,18 @@ use serde_json::{Value, json};
 use path_table::{PathCase, path_cases};
 use path_tree::PathTree;
 
-/// What becomes of a call before anybody is asked.
+/// Expected decision about a call before any permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExpectedVerdict {
-    /// It lies in the roots: it is done without asking.
+    /// The path is inside the roots: the call runs without asking.
     Inside,
-    /// It is asked about, because it lies elsewhere.
+    /// Permission is needed because the path is outside the roots.
     Outside,
-    /// It is asked about, because programs obey files of that name.
+    /// Permission is needed because programs obey files with that name.
     Obeyed,
-    /// It is asked about each time.
+    /// Permission is needed each time.
     Protected,
-    /// It is refused, with this code.
+    /// The call is refused with this code.
     Refused(&'static str),
 }
 
@@ -76,7 +76,7 @@ async fn check(
     let handle = open.handle().clone();
     let judged = match call.preview(&handle).await {
         Err(failure) => {
-            // The codes of the table live as long as the program.
+            // The codes in the table are `'static`.
             let code = CODES.iter().find(|code| **code == failure.code);
             ExpectedVerdict::Refused(code.unwrap_or(&"another code"))
         }
@@ -88,7 +88,7 @@ async fn check(
             match verdict {
                 Verdict::Allow => ExpectedVerdict::Inside,
                 _ if preview.effects.is_always_asked() => ExpectedVerdict::Protected,
-                // Asked about because the file was not read, not because of its path.
+                // Permission is needed because the file was not read, not because of its path.
                 _ if preview.effects.is_sensitive() && !is_outside => ExpectedVerdict::Inside,
                 _ if !is_outside => ExpectedVerdict::Obeyed,
                 _ => ExpectedVerdict::Outside,
@@ -101,7 +101,7 @@ async fn check(
         let ended = execute_call(open, call).await;
         assert!(!ended.text.contains(path_tree::SECRET), "{args}: {}", ended.text);
         let is_done = ended.status == Status::Completed;
-        // What is not there is read without asking, and found missing.
+        // A missing file is read without asking, and reported as missing.
         assert!(is_done || tool == "read_file", "{args}: {}", ended.text);
     }
     assert_eq!(tree.files_outside(), outside, "{tool} {args}");

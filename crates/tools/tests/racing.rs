@@ -1,9 +1,9 @@
-//! Nothing that another program writes while a file is edited is lost: who replaces the file by a
-//! rename finds its bytes in it or beneath the edit; who writes in place, and is late, is told, and
-//! what it wrote is kept.
+//! Edits that race with writes of other programs: no write is lost. If the other program replaces
+//! the file by a rename, its bytes are in the file or in the base of the edit. If it writes in
+//! place too late, this is reported, and its bytes are kept.
 //!
-//! `RACING_REWRITES` says how many times other programs rewrite a file; `cargo xtask accept racing`
-//! says more than a plain test run.
+//! `RACING_REWRITES` sets the number of rewrites by other programs; `cargo xtask accept racing`
+//! uses more than a plain test run.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -23,29 +23,29 @@ use acp_tools::files::write::{PreImage, atomic_write, read_whole};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// Rewrites of a file by others at least, unless the environment says otherwise.
+/// Returns the minimum number of rewrites by others, by default 200.
 fn rewrites() -> u32 {
     let asked = std::env::var("RACING_REWRITES").ok().and_then(|count| count.parse().ok());
     asked.unwrap_or(200)
 }
 
-/// Rounds after which two that never met will not any more.
+/// Rounds after which the test gives up waiting for a collision.
 const PATIENCE: u32 = 20_000;
 
 /// A file that is edited here and rewritten by another thread at the same time.
 struct WriteRace {
     outer: TempDir,
     workspace: Workspace,
-    /// Tells the other one to write, and when.
+    /// Sends the number of a round and a delay to the other thread, which then writes.
     go: Sender<(u32, Duration)>,
     is_written: Receiver<()>,
     other: JoinHandle<()>,
-    /// How long the last edit took.
+    /// Duration of the last edit.
     took: Cell<Duration>,
 }
 
 impl WriteRace {
-    /// Begins with an empty file; `write` gets its path, what to write, and how long to wait.
+    /// Starts with an empty file; `write` gets its path, the number of the round, and a delay.
     fn new(write: fn(&Path, u32, Duration)) -> Self {
         let outer = tempfile::tempdir().unwrap();
         let root = outer.path().join("root");
@@ -79,11 +79,11 @@ impl WriteRace {
         read_whole(&self.workspace, &self.workspace.resolve("file").unwrap(), 1 << 20).unwrap()
     }
 
-    /// Edits the file, which held this when it was previewed, while the other one writes.
+    /// Edits the file, whose content at the preview was `seen`, while the other thread writes.
     fn edit(&self, seen: &PreImage, number: u32) -> (String, Result<(), ToolError>) {
         let ours = format!("{} + ours {number}", text(seen));
         let at = self.workspace.resolve("file").unwrap();
-        // Another moment in each round, from before the edit to after its end.
+        // A different moment in each round, from before the edit to after its end.
         let part = f64::from(number.wrapping_mul(2_654_435_761)) / f64::from(u32::MAX);
         self.go.send((number, self.took.get().mul_f64(1.5 * part))).unwrap();
         let start = Instant::now();
@@ -126,7 +126,7 @@ fn replace(path: &Path, number: u32, wait: Duration) {
     }
 }
 
-/// How often the file is replaced in a round.
+/// Returns the number of replacements in a round.
 fn burst_count(number: u32) -> u32 {
     1 + number % 3
 }
@@ -142,8 +142,8 @@ fn no_rewrite_by_a_rename_is_lost() {
         let (ours, done) = race.edit(&seen, round);
         let last = format!("{round}.{}", burst_count(round));
         let now = race.read();
-        // The last of theirs is there, as they wrote it: it came after ours, or ours was refused.
-        // What ours was made of was seen before all of theirs, so it can never lie upon them.
+        // The last of their versions is intact: it came after ours, or ours was refused. Our
+        // version is based on a state before all of theirs, so it can never replace one of them.
         assert_eq!(now, last, "ours: {ours:?}, {done:?}");
         outcomes[usize::from(done.is_ok())] += 1;
     }
@@ -151,7 +151,7 @@ fn no_rewrite_by_a_rename_is_lost() {
     race.end();
 }
 
-/// Opens the file, waits, and writes to what it has opened, whatever has become of it.
+/// Opens the file, waits, and writes to the opened file, whatever has happened to its name.
 fn overwrite(path: &Path, number: u32, wait: Duration) {
     let file = OpenOptions::new().write(true).open(path).unwrap();
     pause(wait);
@@ -175,11 +175,11 @@ fn every_late_write_in_place_is_told_and_kept() {
         let late = race.workspace.take_late_writes();
         let now = race.read();
         let outcome = match (done.is_ok(), now == theirs) {
-            // They wrote before ours, which was refused.
+            // They wrote before our edit, which was refused.
             (false, true) => 0,
-            // They opened what ours had made already.
+            // They opened the file that our edit had created.
             (true, true) => 1,
-            // They had opened the old one.
+            // They had opened the old file.
             (true, false) => {
                 assert_eq!(now, ours);
                 let [late] = &late[..] else { panic!("{theirs:?} was not told: {late:?}") };
@@ -198,7 +198,7 @@ fn every_late_write_in_place_is_told_and_kept() {
     race.end();
 }
 
-/// Undoing the edit brings back what was written late.
+/// Undoing the edit restores the late write.
 #[test]
 fn what_was_written_late_is_restored_by_undo() {
     let race = WriteRace::new(overwrite);

@@ -1,4 +1,4 @@
-//! The example of tools that are known only at run time.
+//! The example of tools that are registered at run time.
 
 use acp_types::Status;
 use pretty_assertions::assert_eq;

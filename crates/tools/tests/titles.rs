@@ -1,5 +1,5 @@
-//! The titles of all built-in tools in all locales: complete, as they were last seen, and without
-//! a character that hides.
+//! Titles of all built-in tools in all locales: complete, equal to the snapshots, and without
+//! hidden characters.
 
 #![expect(
     clippy::expect_used,

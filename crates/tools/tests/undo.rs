@@ -1,7 +1,7 @@
-//! The law of undo over random sequences of writes, edits, moves and deletions: undone one after
-//! the other, they leave every byte, mode, link and directory as it was.
+//! The law of undo over random sequences of writes, edits, moves and deletions: undoing them in
+//! reverse restores every byte, mode, link and directory.
 //!
-//! `PROPTEST_CASES` says how many sequences; `cargo xtask accept undone` makes many more than a
+//! `PROPTEST_CASES` sets the number of sequences; `cargo xtask accept undone` runs many more than a
 //! plain test run.
 
 #![cfg(unix)]
@@ -22,7 +22,7 @@ use acp_tools::{ToolError, Workspace};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-/// Names that a sequence works on: files, links, directories, and some that are not there.
+/// Paths used in a sequence: files, links, directories, and some that do not exist.
 const PATHS: [&str; 12] =
     ["a", "d/b", "d/e/c", "d/e", "d", "link", "hard", "wide", "empty", "new/f", "new/g/h", "d/e/n"];
 
@@ -30,7 +30,7 @@ const PATHS: [&str; 12] =
 #[derive(Debug, Clone)]
 enum FileAction {
     Write(usize, String),
-    /// Several files at once.
+    /// Writes several files at once.
     WriteAll(Vec<(usize, String)>),
     Edit(usize, String),
     Move(usize, usize),
@@ -138,7 +138,7 @@ impl Tree {
         UndoPlan::for_last_change(&self.workspace)?.run(&self.workspace)
     }
 
-    /// Everything there is, with its mode, its bytes and its number of names.
+    /// Returns every entry with its mode, its bytes and its link count.
     fn state(&self) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
         let mut state = BTreeMap::new();
         add_folder_state(&mut state, self.workspace.cwd());

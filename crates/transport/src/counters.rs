@@ -1,4 +1,4 @@
-//! What went through a transport, as numbers.
+//! Counters of a transport, and the credit for messages of an agent.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
-/// Counts of one transport, written by its threads and read by whoever holds the handle.
+/// Counters of one transport, updated by its threads and readable through a shared handle.
 #[derive(Debug, Default)]
 pub struct TransportCounters {
     pub(crate) lines_read: AtomicU64,
@@ -15,39 +15,40 @@ pub struct TransportCounters {
     pub(crate) lines_queued: AtomicU64,
     pub(crate) lines_written: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
-    /// Messages that sessions handed to the SDK, less those written off.
+    /// Messages that sessions handed to the SDK, without those written off.
     frames_handed_over: AtomicU64,
-    /// Of our own messages, those written.
+    /// Written messages of the agent, i.e. requests and notifications.
     pub(crate) agent_frames_written: AtomicU64,
-    /// Bytes of our own messages that are queued and unwritten.
+    /// Bytes of the agent's messages that are queued and unwritten.
     pub(crate) agent_bytes_unwritten: AtomicU64,
     frames_written_off: AtomicU64,
-    /// Is told whenever lines were written.
+    /// Notified whenever lines were written.
     pub(crate) write_notify: Notify,
 }
 
-/// The counts at one moment. Each only grows.
+/// The values of all counters at one time. Each only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CounterSnapshot {
-    /// Lines of the client, blank and refused ones too.
+    /// Lines received from the client, including blank and rejected ones.
     pub lines_read: u64,
-    /// Bytes of those lines, newlines included.
+    /// Bytes of those lines, including newlines.
     pub bytes_read: u64,
-    /// Lines of the client that were refused.
+    /// Rejected lines of the client.
     pub lines_malformed: u64,
     /// Lines accepted for writing.
     pub lines_queued: u64,
-    /// Lines wholly written.
+    /// Completely written lines.
     pub lines_written: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Messages of sessions that were never written although the writer had nothing to do.
+    /// Messages of sessions that were never written although the writer was idle.
     pub written_off: u64,
 }
 
 impl TransportCounters {
-    /// Reads all counts, one after the other: a line may move on meanwhile.
+    /// Returns the values of all counters. They are read one after the other, so a line may advance
+    /// in between.
     #[must_use]
     pub fn snapshot(&self) -> CounterSnapshot {
         CounterSnapshot {
@@ -61,14 +62,15 @@ impl TransportCounters {
         }
     }
 
-    /// Counts a message that an agent is about to hand to the SDK, and that is no answer to the
-    /// client. Called once for each, after [`Counters::credit`].
+    /// Counts a message, other than a response to the client, that the agent is about to hand to
+    /// the SDK. Call it once per message, after [`wait_for_credit`](Self::wait_for_credit).
     pub fn count_handed_over(&self) {
         add_count(&self.frames_handed_over, 1);
     }
 
-    /// Waits until one more message may be handed over: fewer than 8 of them, and less than
-    /// 256 KiB, are unwritten. What the SDK swallowed is written off after a while.
+    /// Waits until one more message may be handed over, i.e. fewer than 8 messages and less than
+    /// 256 KiB are unwritten. Messages that the SDK never forwards are written off after 5 seconds
+    /// with an idle writer.
     pub async fn wait_for_credit(&self) {
         loop {
             let written = self.write_notify.notified();
@@ -97,7 +99,7 @@ impl TransportCounters {
 }
 
 impl CounterSnapshot {
-    /// Lines handed over to the transport and not yet wholly written.
+    /// Returns the number of queued lines that are not completely written.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.lines_queued.saturating_sub(self.lines_written)
@@ -119,7 +121,7 @@ mod tests {
     use super::{TransportCounters, add_count};
     use crate::limits::{CREDIT_WRITE_OFF_TIMEOUT, MAX_UNWRITTEN_BYTES, MAX_UNWRITTEN_FRAMES};
 
-    /// Waits for credit less long than it takes to write anything off.
+    /// Waits for credit, but not long enough for a write-off.
     async fn has_credit(counters: &TransportCounters) -> bool {
         timeout(Duration::from_millis(10), counters.wait_for_credit()).await.is_ok()
     }
@@ -155,7 +157,7 @@ mod tests {
     async fn what_never_reaches_an_idle_writer_is_written_off_and_counted() {
         let counters = TransportCounters::default();
         (0..MAX_UNWRITTEN_FRAMES).for_each(|_| counters.count_handed_over());
-        // A line that is queued and not written keeps everything waiting.
+        // A queued and unwritten line prevents the write-off.
         add_count(&counters.lines_queued, 1);
         assert!(timeout(CREDIT_WRITE_OFF_TIMEOUT * 4, counters.wait_for_credit()).await.is_err());
         add_count(&counters.lines_written, 1);

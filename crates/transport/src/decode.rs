@@ -1,7 +1,7 @@
-//! Turns one line into one JSON-RPC message, or says why not.
+//! Decodes a line into a JSON-RPC message, or returns the reason for rejecting it.
 //!
-//! Knows the JSON-RPC envelope and no ACP method. What it says of a bad line holds nothing of
-//! that line but a valid id.
+//! It handles the JSON-RPC envelope, but no ACP methods. An error contains nothing of the line
+//! except a valid id.
 
 use std::borrow::Cow;
 
@@ -20,13 +20,13 @@ use crate::unique_keys::UniqueKeyValue;
 /// A line that may be parsed.
 #[derive(Debug)]
 pub(crate) struct CheckedLine<'a> {
-    /// Where the line is not UTF-8, with U+FFFD for what is wrong.
+    /// Text of the line, with U+FFFD in place of invalid UTF-8.
     text: Cow<'a, str>,
-    /// The estimated bytes of its message.
+    /// Estimated size of the message in bytes.
     pub(crate) size: usize,
 }
 
-/// Checks what can be told of a line, which is not blank, without parsing it.
+/// Checks a line that is not blank without parsing it: its encoding and its bounds.
 pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
     let text = match str::from_utf8(line) {
         Ok(text) => Cow::Borrowed(text),
@@ -36,20 +36,20 @@ pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
     Ok(CheckedLine { text, size })
 }
 
-/// Which gaps of a text U+FFFD stands for.
+/// How invalid UTF-8 is replaced by U+FFFD.
 #[derive(Clone, Copy)]
 enum InvalidUtf8 {
-    /// Each of them, as usual.
+    /// One replacement per invalid sequence, as usual.
     ReplaceEach,
-    /// All that stand side by side.
+    /// One replacement for adjacent invalid sequences.
     MergeAdjacent,
 }
 
-/// Decodes a line that is not UTF-8. What stands for a gap may be longer than it; where the text
-/// would be over the bound of a line, gaps are merged.
+/// Decodes a line that is not UTF-8. A replacement may be longer than the invalid bytes. If the
+/// text would exceed the maximum length of a line, adjacent replacements are merged.
 fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
     for gaps in [InvalidUtf8::ReplaceEach, InvalidUtf8::MergeAdjacent] {
-        // Counted first: it may come to three times the line.
+        // Counted first, because the text may be three times as long as the line.
         let length = replaced_pieces(line, gaps).map(str::len).sum::<usize>();
         if length <= MAX_LINE_BYTES {
             let mut text = String::with_capacity(length);
@@ -80,9 +80,9 @@ impl CheckedLine<'_> {
         }
         let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         match envelope.and_then(Envelope::into_message) {
-            // Clients send the bytes of a file as the text that they were asked for. An answer gets
-            // none, so that whoever waits for it takes it with the gaps that it has; what it must
-            // not be used for is to be seen from U+FFFD.
+            // Clients send the raw bytes of a file as the requested text. Such a response is
+            // accepted instead of answered with an error, so that the waiting request completes.
+            // Where the exact bytes matter, the receiver has to check for U+FFFD.
             Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
             Some(message) if is_utf8 => Ok(message),
             Some(message) => {
@@ -99,7 +99,7 @@ impl CheckedLine<'_> {
     }
 }
 
-/// The id of a request that is refused; none where it may not be the one that was sent.
+/// Returns the id of a rejected request, or null if it may differ from the id that was sent.
 fn intact_request_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
     match message {
         RawJsonRpcMessage::Request(request) => intact_id(request.id.clone()),
@@ -114,12 +114,12 @@ fn intact_id(id: RawJsonRpcId) -> RawJsonRpcId {
     }
 }
 
-/// What becomes of a line that is not handed over.
+/// The handling of a rejected line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RejectedLine {
-    /// It gets one error response with this id.
+    /// Send one error response with this id.
     Respond(RawJsonRpcId, LineError),
-    /// It is a broken response: an answer to an answer might never end.
+    /// Ignore an invalid response. Responding to a response could loop forever.
     Ignore,
 }
 
@@ -129,7 +129,7 @@ impl From<LineError> for RejectedLine {
     }
 }
 
-/// The members of a message. Serde refuses one that comes twice; unknown ones are skipped.
+/// The members of a message. Serde rejects duplicate members; unknown ones are skipped.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     jsonrpc: &'a str,
@@ -171,7 +171,7 @@ fn is_too_long(id: &RawJsonRpcId) -> bool {
     serde_json::to_string(id).is_ok_and(|text| text.len() > MAX_ID_BYTES)
 }
 
-/// The members that decide how an invalid object is answered, whatever their values.
+/// The members that decide on the error response to an invalid object, with any values.
 #[derive(Deserialize)]
 struct MemberPresence {
     id: Option<AnyId>,
@@ -190,7 +190,7 @@ enum AnyId {
     Other(IgnoredAny),
 }
 
-/// Tells a member that is null from one that is missing.
+/// Distinguishes a null member from a missing one.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     member: D,
 ) -> Result<Option<T>, D::Error> {
@@ -334,7 +334,8 @@ mod tests {
         let line =
             b"{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":1,\"message\":\"d\xe9j\xe0\"}}";
         assert!(matches!(decode(line), Ok(RawJsonRpcMessage::Response(_))));
-        // Where they are too many for the bound of a line, they are merged; else they count for it.
+        // Too many replacements for a line are merged; those that are not adjacent count against
+        // the limit.
         let long =
             |gaps: Vec<u8>| [&line[..line.len() - 3], &gaps, &line[line.len() - 3..]].concat();
         let merged = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"d\ufffdj\ufffd"}}"#;

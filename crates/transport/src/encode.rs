@@ -1,6 +1,4 @@
-//! Turns a message into its line.
-//!
-//! Knows nothing of queues and streams.
+//! Encodes a message as a line.
 
 use agent_client_protocol::{RawJsonRpcError, RawJsonRpcMessage, RawJsonRpcResponse};
 use serde::Serialize;
@@ -12,7 +10,7 @@ use crate::limits::{
     MAX_SMALL_ERROR_DATA_BYTES,
 };
 
-/// Puts the message's line, newline included, in place of what `line` held.
+/// Replaces the content of `line` by the message and a newline.
 pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Result<()> {
     line.clear();
     line.shrink_to(MAX_KEPT_BUFFER_BYTES);
@@ -25,7 +23,7 @@ pub(crate) fn encode(message: &mut RawJsonRpcMessage, line: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Writes an error short and without what the client sent.
+/// Encodes a response. An error is kept short and without the client's data.
 fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Result<()> {
     if let RawJsonRpcResponse::Error { error, .. } = response {
         reshape_sdk_error(error);
@@ -35,7 +33,7 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
         && line.len() >= MAX_ERROR_LINE_BYTES
         && serde_json::to_vec(&error.data)?.len() > max_data_bytes(error)
     {
-        // The word that programs act on stays.
+        // `reason` is kept, because programs depend on it.
         let reason = error.data.value().and_then(|data| data.get("reason")).cloned();
         error.data = reason.map(|reason| Some(json!({ "reason": reason }))).into();
         line.clear();
@@ -44,7 +42,7 @@ fn write_response(response: &mut RawJsonRpcResponse, line: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// The SDK's own `Serialize` of a message clones all of it first.
+/// The SDK's `Serialize` of a message clones the whole message first.
 #[derive(Serialize)]
 struct JsonRpcLine<'a, T> {
     jsonrpc: &'static str,
@@ -56,7 +54,7 @@ fn write_line<T: Serialize>(message: &T, line: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(line, &JsonRpcLine { jsonrpc: "2.0", message })
 }
 
-/// The bytes of data that go with an error however long its line is.
+/// Returns the bytes of `data` that are kept even if the line of the error is too long.
 fn max_data_bytes(error: &RawJsonRpcError) -> usize {
     if errors::is_reason_and_path(error.data.value()) {
         MAX_PATH_ERROR_DATA_BYTES
@@ -65,7 +63,7 @@ fn max_data_bytes(error: &RawJsonRpcError) -> usize {
     }
 }
 
-/// Brings what the SDK answers by itself into the one shape; see [`errors::of_sdk`].
+/// Converts an error created by the SDK to our shape; see [`errors::from_sdk_error`].
 fn reshape_sdk_error(error: &mut RawJsonRpcError) {
     if let Some(ours) = errors::from_sdk_error(error.code, &error.message, error.data.value()) {
         *error = ours.into();

@@ -1,4 +1,4 @@
-//! The JSON-RPC errors that the transport makes, and the one shape that they have.
+//! The JSON-RPC errors created by the transport, and their common shape.
 
 use agent_client_protocol::{Error, ErrorCode};
 use callboard_text::{head, visible};
@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use crate::limits::{MAX_DEPTH, MAX_ERROR_MESSAGE_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
 
-/// Makes an error in the shape of those that the transport makes.
+/// Creates an error in the shape of those that the transport creates.
 ///
-/// Its message is one visible line of at most 1 KiB that begins with a capital letter: what
-/// happened and what to do next. `reason` is a stable word for programs; it becomes `data.reason`.
+/// `message` should state what happened and what to do next. It is converted to one visible line of
+/// at most 1 KiB that starts with a capital letter. `reason` is a stable word for programs, sent as
+/// `data.reason`.
 #[must_use]
 pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
     let shown = visible(message.trim());
@@ -20,22 +21,22 @@ pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
     Error::new(code, message).data(json!({ "reason": reason }))
 }
 
-/// Why a line or a request was refused: `data.reason` of the errors that are made here.
+/// The reason for rejecting a line or a request, sent as `data.reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalReason {
-    /// A bound is reached; the same may work later.
+    /// A limit is reached. The same request may succeed later.
     Busy,
-    /// The client cancelled the request before anything was done for it.
+    /// The client cancelled the request before it was processed.
     Cancelled,
     /// The agent failed.
     AgentFailure,
-    /// The parameters do not fit the method.
+    /// The parameters do not match the method.
     InvalidParams,
-    /// The line is no message, or the message comes at the wrong time.
+    /// The line is not a message, or the message is not allowed at this time.
     InvalidRequest,
-    /// There is no such method.
+    /// The method does not exist.
     MethodNotFound,
-    /// The line is no JSON, or over a bound.
+    /// The line is not JSON, or exceeds a limit.
     ParseError,
 }
 
@@ -64,29 +65,29 @@ impl RefusalReason {
     }
 }
 
-/// Why a line was refused; displayed, the `message` of the error response.
+/// The reason for rejecting a line. Its display form is the `message` of the error response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LineError {
-    /// Over the bound of a line.
+    /// The line is too long.
     #[error("Parse error: the line is longer than {MAX_LINE_BYTES} bytes")]
     TooLong,
-    /// Some byte is not UTF-8.
+    /// The line is not valid UTF-8.
     #[error("Parse error: the line is not UTF-8")]
     NotUtf8,
-    /// Not one JSON value.
+    /// The line is not exactly one JSON value.
     #[error("Parse error: the line is not JSON")]
     NotJson,
-    /// Over the bound of nesting.
+    /// The line is nested too deeply.
     #[error("Parse error: the line is nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// Over the bound of values.
+    /// The line contains too many values.
     #[error("Parse error: the line holds more than {MAX_JSON_VALUES} values")]
     TooManyValues,
-    /// An array; a scalar too.
+    /// The line is an array or a scalar.
     #[error("Invalid request: not an object (batches are not supported)")]
     NotAnObject,
-    /// An object that is no request, notification or response, or has a key twice.
-    #[error("Invalid request: not a JSON-RPC 2.0 message, or a key comes twice")]
+    /// The object is not a request, notification or response, or has a duplicate key.
+    #[error("Invalid request: not a JSON-RPC 2.0 message, or it has a duplicate key")]
     InvalidEnvelope,
     /// More than [`MAX_UNANSWERED_BYTES`](crate::limits::MAX_UNANSWERED_BYTES) are unanswered.
     #[error("Busy: requests before this one are large and not answered yet")]
@@ -94,7 +95,7 @@ pub(crate) enum LineError {
 }
 
 impl LineError {
-    /// The error response's `error`.
+    /// Returns the `error` of the error response.
     pub(crate) fn to_error(self) -> Error {
         let reason = match self {
             Self::NotAnObject | Self::InvalidEnvelope => RefusalReason::InvalidRequest,
@@ -105,23 +106,24 @@ impl LineError {
     }
 }
 
-/// Makes an error of the transport's own.
+/// Creates an error of the transport itself.
 pub(crate) fn transport_error(reason: RefusalReason, message: &str) -> Error {
     jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
-/// Whether an error's data is a reason and a path, and nothing else.
+/// Returns whether an error's data consists of a reason and a path.
 pub(crate) fn is_reason_and_path(data: Option<&Value>) -> bool {
     let Some(Value::Object(data)) = data else { return false };
     data.len() == 2
         && ["reason", "path"].iter().all(|key| data.get(*key).is_some_and(Value::is_string))
 }
 
-/// The shape of ours for an error that the SDK made, and none for one that an agent made itself.
+/// Converts an error created by the SDK to our shape. Returns `None` for an error created by an
+/// agent.
 ///
-/// The SDK's `message` is the name of the code. What happened is in `data`, beside what the client
-/// sent: its method, its parameters, or a value of them in the parser's complaint, which may be
-/// large, or a secret. Only words of the SDK's own are taken over.
+/// The SDK's `message` is the name of the code. Its `data` contains the cause and data of the
+/// client: the method, the parameters, or a value that the parser rejected. Such data may be large
+/// or secret, so only the SDK's own words are kept.
 pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> Option<Error> {
     let said = data.and_then(Value::as_str).filter(|said| !said.contains('`'));
     let complaint = data.filter(|data| data["phase"] == "deserialization");
@@ -135,8 +137,8 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
     };
     Some(match ErrorCode::new(code) {
         ErrorCode::METHOD_NOT_FOUND => {
-            let what = "This agent does not have the method; what it has, the answer to \
-                        `initialize` says";
+            let what = "This agent does not have the method; the response to `initialize` \
+                        lists its capabilities";
             transport_error(RefusalReason::MethodNotFound, what)
         }
         ErrorCode::INVALID_PARAMS => {
@@ -166,7 +168,7 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
         ErrorCode::REQUEST_CANCELLED => {
             transport_error(RefusalReason::Cancelled, "The request was cancelled")
         }
-        // It may have words of the system's.
+        // The data may contain messages of the operating system.
         _ => transport_error(
             RefusalReason::AgentFailure,
             "The agent failed: it has a fault of its own. Please report it",
@@ -174,12 +176,12 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
     })
 }
 
-/// What the SDK says where a request comes before `initialize` was answered.
+/// Returns whether the SDK rejected a request received before the response to `initialize`.
 fn is_before_initialize(data: Option<&Value>) -> bool {
     data.and_then(Value::as_str).is_some_and(|said| said.contains(" before `"))
 }
 
-/// The messages of the errors that the SDK makes.
+/// The messages of errors created by the SDK.
 const SDK_MESSAGES: [(i32, &str); 6] = [
     (-32700, "Parse error"),
     (-32600, "Invalid request"),
@@ -189,7 +191,7 @@ const SDK_MESSAGES: [(i32, &str); 6] = [
     (-32800, "Request cancelled"),
 ];
 
-/// Returns the part of the parser's complaint that is about our types and not the client's bytes.
+/// Returns the part of a parser error that describes our types, without the client's data.
 fn expected_type(complaint: &str) -> Option<String> {
     if complaint.starts_with("missing field `") {
         return Some(complaint.to_owned());
@@ -219,7 +221,7 @@ pub(crate) mod tests {
         RefusalReason::ParseError,
     ];
 
-    /// What clients may rely on of any error that is made here: fails with what is wrong.
+    /// Checks the properties that clients may rely on in all errors created here.
     pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
         let message = error["message"].as_str().ok_or("no message")?;
         let is_name = SDK_MESSAGES.iter().any(|(_, name)| *name == message);
@@ -311,7 +313,7 @@ pub(crate) mod tests {
             let whole = serde_json::to_string(&error).unwrap();
             assert!(!whole.contains("S/") && !whole.contains("\"S") && !whole.contains("`S`"));
         }
-        // What an agent says itself is its own.
+        // Errors of an agent are not converted.
         for (code, message, data) in [
             (1, "m", json!([1])),
             (-32603, "Too busy", json!("x")),

@@ -1,6 +1,4 @@
-//! Cuts a byte stream into lines with bounded memory.
-//!
-//! Knows nothing of what the lines hold.
+//! Splits a byte stream into lines with bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::thread;
@@ -13,25 +11,25 @@ pub(crate) struct BoundedLines<R> {
     line: Vec<u8>,
 }
 
-/// One line, without its newline.
+/// A line without its newline.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FramedLine<'a> {
-    /// All of it. The last line of a stream needs no newline.
+    /// The whole line. The last line of a stream needs no newline.
     Complete(&'a [u8]),
-    /// It was over [`MAX_LINE_BYTES`] and is discarded.
+    /// The line exceeded [`MAX_LINE_BYTES`] and was discarded.
     TooLong,
 }
 
 impl<R: Read> BoundedLines<R> {
     pub(crate) fn new(input: R) -> Self {
-        // The buffer stands next to the stream: a file reads into it as it is, anything between
-        // them makes it be filled with zeros first.
+        // The buffer reads directly from the stream: a file reads into uninitialised memory,
+        // whereas a wrapper in between would make it zero the buffer first.
         let input = RetryWouldBlock(BufReader::with_capacity(READ_BUFFER_BYTES, input));
         Self { input, line: Vec::new() }
     }
 
-    /// Waits for the next line; returns it with the bytes it took from the stream, or `None` at
-    /// the end.
+    /// Waits for the next line. Returns it with the number of bytes read, or `None` at the end of
+    /// the stream.
     pub(crate) fn next(&mut self) -> io::Result<Option<(FramedLine<'_>, usize)>> {
         self.line.clear();
         self.line.shrink_to(MAX_KEPT_BUFFER_BYTES);
@@ -49,8 +47,8 @@ impl<R: Read> BoundedLines<R> {
     }
 }
 
-/// A stream whose descriptor may be non-blocking: whoever shares it may have made it so, and
-/// waiting is still what is meant.
+/// A blocking wrapper for a stream whose descriptor may be non-blocking, e.g. because another
+/// process that shares it has changed its mode.
 pub(crate) struct RetryWouldBlock<T>(pub(crate) T);
 
 impl<T> RetryWouldBlock<T> {
@@ -100,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// The lines of `input` as text, a long one as `None`.
+    /// Returns the lines of `input` as text, with `None` for a line that is too long.
     fn lines(input: impl Read) -> Vec<Option<String>> {
         let mut lines = BoundedLines::new(input);
         let mut seen = Vec::new();
@@ -113,7 +111,7 @@ mod tests {
         seen
     }
 
-    /// Gives one byte a call, and before each byte the two errors that mean "again".
+    /// Returns one byte per call, and before each byte the two errors that require a retry.
     struct Fitful<'a>(&'a [u8], usize);
 
     impl Read for Fitful<'_> {

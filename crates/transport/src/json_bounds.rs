@@ -1,14 +1,14 @@
-//! Bounds the shape of a line of JSON in one pass over its bytes, before anything parses it.
+//! Checks the nesting and the number of values of a JSON line in one pass, before it is parsed.
 //!
-//! Knows strings and brackets only; whether the line is JSON at all is the parser's business.
+//! It only recognises strings and brackets. The parser rejects lines that are not JSON.
 
 use crate::errors::LineError;
 use crate::limits::{CONTAINER_VALUE_COUNT, ESTIMATED_VALUE_BYTES, MAX_DEPTH, MAX_JSON_VALUES};
 
-/// Refuses a line that is nested too deep or holds too many values, and estimates the bytes that
-/// its message will take.
+/// Rejects a line that is nested too deeply or contains too many values, and returns the estimated
+/// size of its message in bytes.
 ///
-/// Exact for JSON. For anything else it may answer either way, and the parser refuses it.
+/// The check is exact for JSON. Any other line may pass or fail; the parser rejects it.
 pub(crate) fn check_bounds(line: &[u8]) -> Result<usize, LineError> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut bytes = line.iter();
@@ -33,7 +33,7 @@ pub(crate) fn check_bounds(line: &[u8]) -> Result<usize, LineError> {
     Ok(line.len() + values * ESTIMATED_VALUE_BYTES)
 }
 
-/// Moves behind the quote that closes the string just opened.
+/// Advances past the quote that closes the current string.
 fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = bytes.next() {
         match byte {
@@ -66,15 +66,15 @@ mod tests {
             (&nested("{\"a\":", "}", MAX_DEPTH), None),
             (&nested("{\"a\":", "}", MAX_DEPTH + 1), Some(LineError::TooDeep)),
             (&"[".repeat(100_000), Some(LineError::TooDeep)),
-            // Siblings do not add up, and closing brackets alone do not underflow.
+            // Siblings do not add up, and unmatched closing brackets do not underflow.
             (&format!("[{}[]]", "[],".repeat(200)), None),
             (&format!("]]]]{}", "[".repeat(MAX_DEPTH)), None),
-            // Brackets in a string are text, an escaped quote does not end one.
+            // Brackets in a string are text, and an escaped quote does not end it.
             (&format!("\"{}\"", "[".repeat(1000)), None),
             (&format!(r#""\"{}""#, "[".repeat(1000)), None),
             (&format!(r#""\\"{}"#, "[".repeat(1000)), Some(LineError::TooDeep)),
             (&format!("\"{}\"", ",".repeat(MAX_JSON_VALUES * 2)), None),
-            // A string that never ends, and one that ends in its escape.
+            // A string without an end, and one that ends within an escape.
             ("\"[[[", None),
             ("\"\\", None),
             (&format!("[0{}]", ",0".repeat(MAX_JSON_VALUES - 4)), None),

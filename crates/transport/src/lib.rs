@@ -1,8 +1,8 @@
-//! A bounded stdio transport under the SDK of the Agent Client Protocol (ACP): newline-delimited
-//! JSON-RPC over two byte streams, with credit for what an agent sends.
+//! A bounded stdio transport for the SDK of the Agent Client Protocol (ACP): newline-delimited
+//! JSON-RPC over two byte streams, with credit for messages of an agent.
 //!
-//! This crate is *only* the bytes, lines and frames beneath a connection of the SDK. It has no
-//! sessions and no documents; for those use `acp-lifecycle`.
+//! This crate contains *only* the bytes, lines and frames of an SDK connection. For sessions and
+//! documents use `acp-lifecycle`.
 #![doc = include_str!("../README.md")]
 
 mod counters;
@@ -19,7 +19,7 @@ mod transport;
 mod unique_keys;
 mod writer;
 
-/// The token that ends a connection; tokio-util's own type.
+/// The token that ends a connection, from tokio-util.
 pub use tokio_util::sync::CancellationToken;
 
 pub use counters::{CounterSnapshot, TransportCounters};

@@ -1,7 +1,5 @@
-//! What the reader, the writer and the connection's future share: the lines not yet written, and
-//! how much the client may still ask.
-//!
-//! Knows nothing of JSON and does no input or output.
+//! The state shared by the reader, the writer and the connection's future: unwritten lines and
+//! unanswered requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,69 +16,69 @@ use crate::limits::{
     MAX_UNANSWERED_REQUESTS,
 };
 
-/// The outgoing lines in order, and the room for more requests.
+/// The outgoing lines in order, and the admission of requests.
 pub(crate) struct OutgoingQueue {
     state: Mutex<QueueState>,
-    /// The writer waits here for lines.
+    /// Signals new lines to the writer.
     filled: Condvar,
-    /// The reader waits here for room.
+    /// Signals free room to the reader.
     drained: Condvar,
-    /// Tells whether nobody writes to the input any more.
+    /// Returns whether the input has no writer any more.
     is_hung_up: HangupProbe,
     counters: Arc<TransportCounters>,
 }
 
-/// Tells, without reading, whether nobody writes to the input any more.
+/// Returns whether the input has no writer any more, without reading from it.
 pub(crate) type HangupProbe = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// What a line is to the bounds of the queue.
+/// The kind of an outgoing line, which decides on the limits that apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutgoingKind {
     /// The response to a request.
     Response,
-    /// The error response to a line that was no message.
+    /// The error response to a line that was not a message.
     ErrorResponse,
-    /// A request or notification of ours; bounded by whoever sends it.
+    /// A request or notification of the agent. Limited by its sender, not by the queue.
     AgentMessage,
-    /// A `$/cancel_request` that the SDK sends for a request of ours that is dropped.
+    /// A `$/cancel_request` that the SDK sends when a request of the agent is dropped.
     SdkCancel,
 }
 
 impl OutgoingKind {
-    /// Whether it counts for the bound of answers.
+    /// Returns whether the line counts against the limit of responses.
     fn is_answer(self) -> bool {
         matches!(self, Self::Response | Self::ErrorResponse)
     }
 }
 
-/// The queue takes no more lines.
+/// The queue is closed and accepts no more lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueueClosed;
 
 /// Whether a request may be handed over.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It may, and counts as unanswered under this number. A client may use an id twice.
+    /// It may, and counts as unanswered under this number. A client may reuse an id.
     Admitted(u64),
-    /// It is large, and so are those before it.
+    /// It is large, and so are the requests before it.
     Busy,
 }
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// The lines that the writer has not taken, back to back.
+    /// Lines that the writer has not taken, concatenated.
     pending: Vec<u8>,
-    /// Every line not wholly written, those that the writer has taken first.
+    /// All lines that are not completely written, starting with those that the writer has taken.
     unwritten: VecDeque<(OutgoingKind, usize)>,
     /// Bytes written of the first of them.
     written: usize,
-    /// Bytes of those that are answers or refusals.
+    /// Bytes of the responses and error responses among them.
     answer_bytes: usize,
-    /// Requests admitted and not answered, oldest first.
+    /// Admitted requests without a response, oldest first.
     unanswered: VecDeque<UnansweredRequest>,
-    /// Bytes of those.
+    /// Estimated bytes of these requests.
     unanswered_bytes: usize,
-    /// The number of the request that was admitted last.
+    /// Number of the last admitted request.
     last_number: u64,
     closed: bool,
 }
@@ -89,11 +87,11 @@ struct QueueState {
 struct UnansweredRequest {
     number: u64,
     id: RawJsonRpcId,
-    /// Estimated bytes of its message.
+    /// Estimated bytes of the message.
     bytes: usize,
 }
 
-/// Lines that were wholly written.
+/// Counts of completely written lines.
 #[derive(Debug, Default)]
 struct WrittenLines {
     lines: usize,
@@ -109,8 +107,8 @@ impl OutgoingQueue {
 
     /// Waits until one more request may be handed over, and counts it as unanswered.
     ///
-    /// It never waits for bytes: a large request that is answered only after a turn would hold
-    /// back the cancel of that turn.
+    /// It never waits for bytes: a large request that is only answered after a turn would block the
+    /// cancel of that turn.
     pub(crate) fn admit(&self, id: &RawJsonRpcId, bytes: usize) -> Result<Admission, QueueClosed> {
         let mut state = self.wait_for_room(QueueState::has_room_for_request)?;
         if bytes > MAX_SMALL_REQUEST_BYTES && state.unanswered_bytes + bytes > MAX_UNANSWERED_BYTES
@@ -124,27 +122,27 @@ impl OutgoingQueue {
         Ok(Admission::Admitted(number))
     }
 
-    /// Waits until the request that was admitted under this number is answered.
+    /// Waits until the request with this number is answered.
     ///
-    /// There is no deadline: a request that its handler drops is answered by the SDK.
+    /// There is no deadline, because the SDK answers a request that its handler drops.
     pub(crate) fn wait_for_answer(&self, number: u64) -> Result<(), QueueClosed> {
         self.wait(HANDSHAKE_HANGUP_POLL_INTERVAL, |state| !state.is_unanswered(number)).map(drop)
     }
 
-    /// Waits until one more answer may be queued, and queues it.
+    /// Waits until one more response may be queued, and queues it.
     pub(crate) fn push_error_response(&self, line: &[u8]) -> Result<(), QueueClosed> {
         let state = self.wait_for_room(QueueState::has_room_for_answer)?;
         self.lock_and_append(state, line, OutgoingKind::ErrorResponse);
         Ok(())
     }
 
-    /// Queues the response to a request without waiting; drops it when the queue is closed.
+    /// Queues the response to a request without waiting, or drops it if the queue is closed.
     pub(crate) fn push_response(&self, line: &[u8], id: &RawJsonRpcId) {
         self.lock().remove_unanswered(id);
         self.push(line, OutgoingKind::Response);
     }
 
-    /// Queues a line without waiting; drops it when the queue is closed.
+    /// Queues a line without waiting, or drops it if the queue is closed.
     pub(crate) fn push(&self, line: &[u8], kind: OutgoingKind) {
         let state = self.lock();
         if !state.closed {
@@ -152,8 +150,8 @@ impl OutgoingQueue {
         }
     }
 
-    /// Waits for lines and swaps all of them for the emptied `buffer`. Returns whether there are
-    /// any, which is false only when the queue is closed and empty.
+    /// Waits for lines and swaps all of them into `buffer`, after clearing it. Returns whether
+    /// there are any, which is false only if the queue is closed and empty.
     pub(crate) fn take_lines(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
@@ -165,7 +163,7 @@ impl OutgoingQueue {
         !buffer.is_empty()
     }
 
-    /// Counts the next `bytes` of what was taken as written.
+    /// Marks the next `bytes` of the taken lines as written.
     pub(crate) fn mark_written(&self, bytes: usize) {
         add_count(&self.counters.bytes_written, bytes);
         let done = self.lock().complete_lines(bytes);
@@ -178,14 +176,14 @@ impl OutgoingQueue {
         }
     }
 
-    /// Takes no more lines and admits nothing; what is queued is still written.
+    /// Stops accepting lines and admitting requests. Queued lines are still written.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();
         self.drained.notify_all();
     }
 
-    /// Closes the queue and forgets what is in it: nobody writes it any more.
+    /// Closes the queue and discards its lines, because the writer has ended.
     pub(crate) fn close_and_clear(&self) {
         self.lock().pending = Vec::new();
         self.close();
@@ -214,8 +212,8 @@ impl OutgoingQueue {
         self.wait(HANGUP_POLL_INTERVAL, has_room)
     }
 
-    /// Waits for a state, but not for ever when nobody writes to the input any more: its end cannot
-    /// be read from behind what is held back. `look` is the time between two looks at the input.
+    /// Waits for a state, but fails if the input has no writer any more: its end cannot be read
+    /// while earlier lines are held back. `look` is the interval between checks of the input.
     fn wait(
         &self,
         look: Duration,
@@ -234,13 +232,13 @@ impl OutgoingQueue {
                 return Ok(state);
             }
             if (self.is_hung_up)() {
-                tracing::warn!("the input has ended behind requests that cannot be answered");
+                tracing::warn!("the input was closed while earlier requests were unanswered");
                 return Err(QueueClosed);
             }
         }
     }
 
-    /// No step leaves the state half changed, so a panic elsewhere does not spoil it.
+    /// No operation leaves the state half changed, so a panic elsewhere does not corrupt it.
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -259,8 +257,8 @@ impl QueueState {
         self.unanswered.iter().any(|request| request.number == number)
     }
 
-    /// Forgets the newest request with this id: of two with the same id, the one that is waited for
-    /// is the newest, and an older one may be answered only by a line that is behind it.
+    /// Removes the newest request with this id. Only the newest can be the one that is waited for.
+    /// An older request with the same id may need a later line to be answered.
     fn remove_unanswered(&mut self, id: &RawJsonRpcId) {
         let at = self.unanswered.iter().rposition(|request| request.id == *id);
         if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {
@@ -276,7 +274,7 @@ impl QueueState {
         }
     }
 
-    /// Returns what these bytes completed.
+    /// Counts the lines that these bytes complete.
     fn complete_lines(&mut self, bytes: usize) -> WrittenLines {
         self.written += bytes;
         let mut done = WrittenLines::default();
@@ -371,7 +369,7 @@ mod tests {
             queue.push_response(b"{}\n", &ID);
             assert_eq!(waiting.join().unwrap(), Ok(()));
             assert!(queue.lock().is_unanswered(1));
-            // It waits, or comes too late; only if it did neither would it pass.
+            // It may wait, or start after the close. It would pass only if it did neither.
             let waiting = scope.spawn(|| queue.wait_for_answer(1));
             queue.close();
             assert_eq!(waiting.join().unwrap(), Err(QueueClosed));

@@ -1,6 +1,4 @@
 //! The thread that reads the client's lines and hands them to the SDK.
-//!
-//! Of ACP's methods it knows only the handshake, behind which it waits.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -19,8 +17,8 @@ use crate::framing::{BoundedLines, FramedLine};
 use crate::limits::{MAX_HANDED_OVER_BYTES, MAX_HANDED_OVER_FRAMES, RETRY_PAUSE};
 use crate::queue::{Admission, OutgoingQueue, QueueClosed};
 
-/// Everything the thread works with but the stream. Dropped, it ends the SDK's input, however the
-/// thread ends.
+/// The reader thread without its stream. Dropping it ends the SDK's input, so that this happens
+/// however the thread ends.
 pub(crate) struct LineReaderThread {
     handoff: BoundedSdkQueue,
     queue: Arc<OutgoingQueue>,
@@ -40,8 +38,8 @@ impl LineReaderThread {
         Self { handoff, queue, counters, answer: Vec::new(), _ended }
     }
 
-    /// Reads until the end of input, an error of the stream (which is as good as the end) or the
-    /// end of the connection.
+    /// Reads until the end of input, an error of the stream (handled like the end), or the end of
+    /// the connection.
     pub(crate) fn run(mut self, input: impl Read) {
         let mut lines = BoundedLines::new(input);
         loop {
@@ -87,8 +85,8 @@ impl LineReaderThread {
         };
         let is_handshake = &*request.method == INITIALIZE;
         self.handoff.send(message, size)?;
-        // Until the handshake is answered the SDK refuses all requests, those of a client that does
-        // not wait for it too. What such a client sends meanwhile stays in its pipe.
+        // The SDK rejects all requests until the handshake is answered, including those of a client
+        // that does not wait. Later lines of such a client stay in its pipe until then.
         if is_handshake { self.queue.wait_for_answer(number) } else { Ok(()) }
     }
 
@@ -108,15 +106,15 @@ impl LineReaderThread {
     }
 }
 
-/// (<https://agentclientprotocol.com/protocol/v1/initialization>)
+/// The handshake (<https://agentclientprotocol.com/protocol/v1/initialization>).
 const INITIALIZE: &str = "initialize";
 
-/// The SDK's queue of messages, held to a bound that it does not have itself.
+/// The SDK's unbounded queue of messages, with limits.
 struct BoundedSdkQueue {
     frames: UnboundedSender<TransportFrame>,
-    /// The size of each message that the SDK had not taken when last looked at, oldest first.
+    /// Sizes of the messages that the SDK had not received at the last check, oldest first.
     sizes: VecDeque<usize>,
-    /// Their sum.
+    /// Sum of `sizes`.
     size: usize,
 }
 
@@ -125,10 +123,10 @@ impl BoundedSdkQueue {
         Self { frames, sizes: VecDeque::new(), size: 0 }
     }
 
-    /// Waits until a message of this size may be sent, or until nobody takes any.
+    /// Waits until a message of this size may be sent, or until the SDK's receiver is closed.
     ///
-    /// The SDK does not say when it takes a message, so this looks again after a pause. Only a
-    /// flood, or a dispatch loop that stands still, ever gets that far.
+    /// The SDK does not signal when it receives a message, so this polls. It only waits during a
+    /// flood of messages or if the dispatch loop is blocked.
     fn wait_for_room(&mut self, size: usize) {
         while !self.has_room(size) && !self.frames.is_closed() {
             thread::sleep(RETRY_PAUSE);
@@ -182,7 +180,7 @@ mod tests {
             assert_eq!(reader.handle_line(&request), Ok(()));
         }
         assert_eq!(reader.handle_line(&notification), Ok(()));
-        // It waits, or comes too late; only if it did neither would it pass.
+        // It may wait, or start after the close. It would pass only if it did neither.
         thread::scope(|scope| {
             let waiting = scope.spawn(|| reader.handle_line(&request));
             queue.close();

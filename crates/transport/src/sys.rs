@@ -1,19 +1,17 @@
-//! The standard streams of this process, and what the operating system needs to be told of them.
-//!
-//! Knows nothing of the protocol.
+//! The standard streams of this process, and their platform-specific handling.
 
 use std::fs::File;
 use std::io;
 
-/// Takes standard input and output away from everything else in this process and its children.
+/// Takes standard input and output away from all other code in this process and its children.
 ///
-/// Returns close-on-exec duplicates of descriptors 0 and 1, then puts `/dev/null` on 0 and the
-/// standard error on 1: a stray `println!` or a child process can neither read the client's
-/// messages nor write between ours. Called once, before any thread starts.
+/// Returns close-on-exec duplicates of descriptors 0 and 1, then redirects 0 to `/dev/null` and 1
+/// to the standard error. A stray `println!` or a child process can neither read the client's
+/// messages nor write between ours. Call it once, before any thread starts.
 ///
 /// # Errors
 ///
-/// When the process is out of descriptors or `/dev/null` cannot be opened.
+/// Returns an error if the process is out of descriptors or `/dev/null` cannot be opened.
 #[cfg(unix)]
 pub(crate) fn take_stdio() -> io::Result<(File, File)> {
     use std::os::fd::AsFd as _;
@@ -25,9 +23,9 @@ pub(crate) fn take_stdio() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// Tells whether nobody can write to an input any more, though bytes may be left in it.
+/// Returns whether an input has no writer any more, although it may contain unread bytes.
 ///
-/// Said of pipes and sockets only; the end of a file is found by reading it.
+/// Only pipes and sockets are detected. The end of a file is found by reading it.
 #[cfg(unix)]
 pub(crate) fn is_hung_up(input: &File) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,7 +39,7 @@ pub(crate) fn is_hung_up(input: &File) -> bool {
     poll(&mut input, Some(&now)).is_ok() && input[0].revents().intersects(asked | PollFlags::HUP)
 }
 
-/// Says that somebody may still write: on Windows only reading tells the end.
+/// Always returns `false`: on Windows only reading detects the end.
 #[cfg(windows)]
 pub(crate) fn is_hung_up(_input: &File) -> bool {
     false
@@ -54,7 +52,7 @@ pub(crate) fn is_hung_up(_input: &File) -> bool {
 ///
 /// # Errors
 ///
-/// When a handle cannot be duplicated.
+/// Returns an error if a handle cannot be duplicated.
 #[cfg(windows)]
 pub(crate) fn take_stdio() -> io::Result<(File, File)> {
     use std::os::windows::io::AsHandle as _;
@@ -74,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Set in the copy of this test program whose standard streams are taken.
+    /// Set in the copy of this test program that takes its standard streams.
     const CHILD_MARKER_ENV: &str = "CALLBOARD_TEST_TAKE_STDIO";
 
     #[test]

@@ -1,12 +1,12 @@
-//! Two byte streams as a transport of the SDK.
+//! A transport of the SDK over two byte streams.
 //!
-//! It stands in for the SDK's `Stdio` and survives what that does not: lines that are too long,
-//! too deep or not text, clients that ask and never read, clients that vanish. Of ACP it knows only
-//! that nothing may be asked before `initialize` is answered, and the cancels that the SDK sends.
+//! It replaces the SDK's `Stdio` and additionally handles lines that are too long, too deep or not
+//! text, clients that send requests and never read, and clients that disappear. The only parts of
+//! ACP that it handles are the `initialize` handshake and the cancels that the SDK sends.
 //!
-//! Three parties: a thread that reads (`reader`), a thread that writes (`writer`), and the
-//! connection's future (`drive`) that takes the SDK's frames. They meet in one `queue`. Every
-//! bound is in `limits.rs`.
+//! It has three parts: a reader thread (`reader`), a writer thread (`writer`), and the connection's
+//! future (`drive`), which receives the SDK's frames. They share one `queue`. All limits are in
+//! `limits.rs`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -33,16 +33,17 @@ use crate::{TransportCounters, encode, json_bounds, limits, sys};
 #[cfg(test)]
 mod tests;
 
-/// Two byte streams that an SDK connection can be served over.
+/// A transport for an SDK connection over two byte streams.
 ///
 /// The connection must run in a Tokio runtime with time enabled. It ends when the input ends or
-/// when the client stops taking the output; what was accepted for writing before that is written,
-/// for at most a second. Reading and writing block, each in a thread of its own
-/// (`acp-read`, `acp-write`) that may outlive the connection inside such a call.
+/// when the client stops reading the output. Lines accepted before that are still written, for at
+/// most a second. Reading and writing block, so each has a thread (`acp-read`, `acp-write`), which
+/// may outlive the connection inside a blocking call.
 ///
-/// It stops reading while 256 requests are unanswered or more than 1 MiB of answers are unwritten, and then cannot read the end either. On
-/// [`stdio`] it notices it all the same, if the input is a pipe or a socket; on other streams the
-/// connection ends when there is room again, or with the output.
+/// It stops reading while 256 requests are unanswered or more than 1 MiB of responses are
+/// unwritten, and then cannot read the end of the input either. With [`stdio`] it detects the end
+/// anyway if the input is a pipe or a socket. With other streams the connection ends when there is
+/// room again, or with the output.
 ///
 /// ```
 /// use agent_client_protocol::Agent;
@@ -58,7 +59,7 @@ mod tests;
 /// # }
 /// ```
 pub struct Transport {
-    /// The thread that reads, until it starts.
+    /// The reader thread and its input, until the thread starts.
     reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
     /// The SDK's end of the channel.
@@ -72,14 +73,15 @@ pub struct Transport {
 
 /// Takes the standard streams of this process for a [`Transport`].
 ///
-/// From then on nothing else in the process or its children reads the standard input or writes
-/// the standard output: they find `/dev/null` and the standard error there (on Unix). Call it
-/// once, before any other thread starts: the client's first line is read and parsed while the
-/// agent that will serve it is made. Whoever drops it unconnected may lose lines.
+/// After that, all other code in the process and its children finds `/dev/null` as standard input
+/// and the standard error as standard output (on Unix). Call it once, before any other thread
+/// starts. The reader thread starts immediately, so that the client's first line is read and parsed
+/// while the agent is being created. Dropping the transport without connecting it may lose lines.
 ///
 /// # Errors
 ///
-/// When the process is out of file descriptors or threads, or cannot open `/dev/null`.
+/// Returns an error if the process is out of file descriptors or threads, or cannot open
+/// `/dev/null`.
 pub fn stdio() -> io::Result<Transport> {
     let (input, output) = sys::take_stdio()?;
     let same_input = input.try_clone()?;
@@ -90,7 +92,7 @@ pub fn stdio() -> io::Result<Transport> {
 }
 
 impl Transport {
-    /// Makes a transport of a stream to read and a stream to write. Nothing is read or written
+    /// Creates a transport from a stream to read and a stream to write. Nothing is read or written
     /// before it is connected.
     #[must_use]
     pub fn new(input: impl Read + Send + 'static, output: impl Write + Send + 'static) -> Self {
@@ -112,25 +114,26 @@ impl Transport {
         Self { reader, output, sdk_channel, outgoing, incoming, queue, counters, ended }
     }
 
-    /// Returns the token that is cancelled when the input has ended, or the client takes no output
-    /// any more. Cancelling it ends the connection as the end of input does.
+    /// Returns the token that is cancelled when the input has ended or the client has stopped
+    /// reading the output. Cancelling it ends the connection like the end of input does.
     #[must_use]
     pub fn ended(&self) -> CancellationToken {
         self.ended.clone()
     }
 
-    /// Returns the handle to this transport's counts, which outlives it.
+    /// Returns the handle to the counters of this transport, which outlives it.
     #[must_use]
     pub fn counters(&self) -> Arc<TransportCounters> {
         self.counters.clone()
     }
 
-    /// Splits into the SDK's end of the channel and the work that moves frames through it.
+    /// Returns the SDK's end of the channel, and the driver that moves frames through it.
     fn into_parts(self) -> (Channel, ConnectionDriver) {
         let Self { reader, output, sdk_channel: sdk, mut outgoing, incoming, queue, ended, .. } =
             self;
         let (finish, mut finished) = oneshot::channel();
-        // Asked to finish, no frame more is accepted; those accepted are still to come.
+        // After a request to finish, no more frames are accepted, but those already accepted are
+        // still received.
         let frames = stream::poll_fn(move |context| {
             if let Poll::Ready(Ok(())) = finished.poll_unpin(context) {
                 outgoing.close();
@@ -174,8 +177,8 @@ impl<R: Role> ConnectTo<R> for Transport {
 
 /// Queues the SDK's frames until there are no more, then waits for the writer.
 ///
-/// When the writer fails first, or the end is asked for, the SDK's input ends, upon which it
-/// finishes as it does at the end of input. After a failed writer its frames are dropped.
+/// If the writer fails first, or `ended` is cancelled, the SDK's input is closed, and the SDK
+/// finishes as at the end of input. After a failure of the writer, its frames are dropped.
 async fn drive(
     reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
@@ -187,7 +190,7 @@ async fn drive(
     let queue = closing.0.clone();
     let (done, written) = oneshot::channel();
 
-    // The reader first: what it reads is waited for before there is anything to write.
+    // The reader starts first, because there is nothing to write before it has read a line.
     start_reader(reader).map_err(Error::into_internal_error)?;
     let writer = LineWriterThread::new(queue.clone(), ended.clone());
     spawn_thread("acp-write", move || drop(done.send(writer.run(output))))
@@ -207,7 +210,7 @@ async fn drive(
         Ok(Ok(Err(error))) if !is_hangup(&error) => Err(Error::into_internal_error(error)),
         Ok(_) => Ok(()),
         Err(_) => {
-            tracing::warn!("the client does not read, the rest of the output is dropped");
+            tracing::warn!("the client does not read; dropping the rest of the output");
             Ok(())
         }
     }
@@ -220,7 +223,7 @@ async fn queue_frames(
     let mut frames = pin!(frames);
     let mut line = Vec::new();
     while let Some(frame) = frames.next().await {
-        // The only other frame is a relay's malformed one.
+        // The only other frame is a malformed one of a relay.
         let TransportFrame::Single(mut message) = frame else {
             continue;
         };
@@ -233,7 +236,7 @@ async fn queue_frames(
     Ok(())
 }
 
-/// What a message is that is no answer.
+/// Returns the kind of a message that is not a response.
 fn outgoing_kind(message: &RawJsonRpcMessage) -> OutgoingKind {
     match message {
         RawJsonRpcMessage::Notification(it) if &*it.method == CANCEL_REQUEST => {
@@ -243,10 +246,11 @@ fn outgoing_kind(message: &RawJsonRpcMessage) -> OutgoingKind {
     }
 }
 
-/// Takes a request back.
+/// The notification that cancels a request.
 const CANCEL_REQUEST: &str = "$/cancel_request";
 
-/// Lets the threads end, also when the transport or the connection's future is dropped.
+/// Closes the queue when the transport or the connection's future is dropped, so that the threads
+/// end.
 struct CloseOnDrop(Arc<OutgoingQueue>);
 
 impl Drop for CloseOnDrop {
@@ -255,7 +259,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// Starts the thread that reads, if it has not started.
+/// Starts the reader thread, if it has not started yet.
 fn start_reader(reader: Option<(LineReaderThread, Box<dyn Read + Send>)>) -> io::Result<()> {
     let Some((reader, input)) = reader else { return Ok(()) };
     spawn_thread("acp-read", move || reader.run(input))
@@ -265,14 +269,14 @@ fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// Returns whether a line is nested no deeper (64 levels) and holds no more values (100,000, where
-/// an array or object counts as 4) than a message may. Its length is not looked at.
+/// Returns whether a line is within the limits of nesting (64 levels) and values (100,000, where an
+/// array or object counts as 4). Its length is not checked.
 #[must_use]
 pub fn is_within_bounds(line: &[u8]) -> bool {
     json_bounds::check_bounds(line).is_ok()
 }
 
-/// Whether the client closed its end, which is one way to end a connection.
+/// Returns whether the client closed its end, which is a regular end of a connection.
 fn is_hangup(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

@@ -1,7 +1,7 @@
-//! JSON values in which no object has a key twice.
+//! JSON values without duplicate keys in objects.
 //!
-//! What such an object means depends on who reads it, so that what one of them checks is not what
-//! another acts on. serde_json itself keeps the last of the values.
+//! The meaning of such an object depends on the parser, so a check of one parser may not hold for
+//! another. serde_json itself keeps the last value.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-/// A value that was read without a key coming twice in one object, at any depth.
+/// A value in which no object, at any depth, has a duplicate key.
 pub(crate) struct UniqueKeyValue(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for UniqueKeyValue {
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for UniqueKeyVisitor {
         let mut values = Map::new();
         while let Some(key) = members.next_key()? {
             match values.entry::<String>(key) {
-                Entry::Occupied(_) => return Err(A::Error::custom("a key comes twice")),
+                Entry::Occupied(_) => return Err(A::Error::custom("duplicate key")),
                 Entry::Vacant(entry) => {
                     entry.insert(members.next_value::<UniqueKeyValue>()?.0);
                 }

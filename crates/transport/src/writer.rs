@@ -1,6 +1,4 @@
 //! The thread that writes the queued lines to the client.
-//!
-//! Knows bytes only.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,8 +9,8 @@ use crate::framing::RetryWouldBlock;
 use crate::limits::MAX_WRITE_CALL_BYTES;
 use crate::queue::OutgoingQueue;
 
-/// Everything the thread works with but the stream. Dropped, it ends the connection, however the
-/// thread ends: without a reader of our output there is nothing left to do.
+/// The writer thread without its stream. Dropping it ends the connection, so that this happens
+/// however the thread ends: without a reader of the output there is nothing left to do.
 pub(crate) struct LineWriterThread {
     queue: Arc<OutgoingQueue>,
     _ended: DropGuard,

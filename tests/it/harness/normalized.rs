@@ -1,6 +1,6 @@
-//! Screens and wire transcripts for snapshots, without what differs from run to run.
+//! Screens and wire transcripts for snapshots, without values that differ from run to run.
 //!
-//! A test that compares one fails on any change of it. If the change is meant, run the test with
+//! A test that compares one fails on any change of it. If the change is intended, run the test with
 //! `INSTA_UPDATE=always` and review the diff of the snapshot.
 
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ const VARYING: [&str; 8] = [
     "updatedAt",
 ];
 
-/// Characters of a session id behind `sess_`.
+/// Number of characters of a session id after `sess_`.
 const SESSION_ID_CHARS: usize = 26;
 
-/// Replaces the folders of the test, session ids, and how long each call took.
+/// Replaces the folders of the test, session ids, and the duration of each call.
 pub(crate) fn normalized(scratch: &Scratch, text: &str) -> String {
     let cwd = scratch.cwd();
     let folder = cwd.parent().unwrap();
@@ -47,7 +47,7 @@ pub(crate) fn normalized(scratch: &Scratch, text: &str) -> String {
     text.lines().map(|line| without_duration(line) + "\n").collect()
 }
 
-/// Replaces the duration that ends the last line of a call's card.
+/// Replaces the duration at the end of the last line of a call's card.
 fn without_duration(line: &str) -> String {
     let is_duration = |text: &str| {
         let number = text.strip_suffix(" ms").or_else(|| text.strip_suffix(" s"));
@@ -73,10 +73,12 @@ impl Agent {
         normalized(&self.scratch, &dialogue)
     }
 
-    /// The messages from the first prompt on, one per line: `→` from the client, `←` from the agent.
+    /// Returns the messages from the first prompt on, one per line: `→` from the client, `←` from
+    /// the agent.
     ///
-    /// What depends on time is left out: the list of commands, which may arrive at any moment, and
-    /// the progress of a call. A finished call shows the fields that changed since its announcement.
+    /// Messages whose timing varies are omitted: the list of commands, which may arrive at any
+    /// moment, and the progress of a call. A finished call shows the fields that changed since its
+    /// announcement.
     pub(crate) fn wire(&self) -> String {
         let transcript = self.client.transcript();
         let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -92,14 +94,14 @@ impl Agent {
 
 type Fields = serde_json::Map<String, Value>;
 
-/// A call as it was announced, and the fields that it was sent since.
+/// A call as it was announced, and the fields that were updated since.
 #[derive(Default)]
 struct Call {
     announced: Fields,
     changed: Fields,
 }
 
-/// A message without the parts that only address it; nothing, if it is left out.
+/// Returns a message without the parts that only address it; `None` if it is omitted.
 fn wire_line(mut message: Value, calls: &mut BTreeMap<String, Call>) -> Option<String> {
     replace_varying(&mut message);
     for part in ["result", "error"] {

@@ -1,4 +1,4 @@
-//! The agent behind its two pipes, line by line: for clients that no kit plays.
+//! The agent behind its two pipes, line by line, for clients that the kit does not provide.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -50,7 +50,7 @@ impl Raw {
         self.write(&[line.as_ref(), b"\n"].concat());
     }
 
-    /// Writes bytes; an agent that has ended takes none.
+    /// Writes bytes; does nothing if the agent has ended.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         if let Some(stdin) = &mut self.stdin {
             drop(stdin.write_all(bytes));
@@ -83,7 +83,7 @@ impl Raw {
         self.answer("new")["result"]["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Ends the input, and returns the lines that come until the agent ends, which it must.
+    /// Closes the input and returns the remaining lines. The agent must end.
     pub(crate) fn end(mut self) -> Vec<String> {
         drop(self.stdin.take());
         let mut rest = Vec::new();
@@ -101,7 +101,7 @@ impl Raw {
     }
 }
 
-/// A request as a line.
+/// Returns a request as a line.
 pub(crate) fn request(id: &str, method: &str, params: &Value) -> String {
     serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
         .to_string()

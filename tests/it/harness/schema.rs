@@ -1,5 +1,5 @@
-//! A second opinion on what the agent says: the JSON Schema that the schema crate generates of
-//! itself. The wire validator of the test kit does without.
+//! A second validation of the agent's messages, with the JSON Schema that the schema crate
+//! generates. The wire validator of the test kit does not use it.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -16,7 +16,8 @@ use serde_json::Value;
 /// Checks every line of the agent in a transcript of the test kit.
 ///
 /// # Panics
-/// If one is not as the protocol wants it, or holds what the protocol does not know.
+///
+/// If a line violates the protocol, or contains a field that the protocol does not define.
 pub(crate) fn judge(transcript: &str) {
     let mut asked = HashMap::new();
     for line in transcript.lines() {
@@ -79,7 +80,7 @@ where
     let parsed: T = serde_json::from_value(value.clone()).expect("the schema allows it");
     let mut again = serde_json::to_value(&parsed).expect("a message is JSON");
     if again["update"]["sessionUpdate"] == "tool_call" {
-        // The schema crate omits these; a client may not have to guess them.
+        // The schema crate omits these; a client cannot infer them.
         let call = again["update"].as_object_mut().expect("an update is an object");
         call.entry("kind").or_insert_with(|| "other".into());
         call.entry("status").or_insert_with(|| "pending".into());

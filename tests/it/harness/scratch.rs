@@ -1,4 +1,4 @@
-//! A folder of its own for every test: the agent's cwd, its home, its script, and what runs there.
+//! A separate folder for every test: the agent's cwd, its home, its script, and its processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::script::Model;
 
-/// What lies in the cwd at the beginning.
+/// Initial files in the cwd.
 const FILES: [(&str, &[u8]); 5] = [
     ("README.md", b"# Scratch\n\nA folder for one test.\n"),
     ("src/lib.rs", b"//! Nothing.\n\nfn main() {}\n"),
@@ -23,11 +23,11 @@ const FILES: [(&str, &[u8]); 5] = [
 /// A value of the agent's environment that it must never show.
 pub(crate) const SECRET: &str = "s3cr3t/of+the~agent\u{e4}";
 
-/// The folder of one test, gone with it.
+/// The folder of one test, which is deleted on drop.
 pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
-    /// Makes the folder and what lies in it.
+    /// Creates the folder and its initial files.
     pub(crate) fn new() -> Self {
         let scratch = Self(TempDir::with_prefix("callboard-it-").unwrap());
         fs::create_dir(scratch.0.path().join("home")).unwrap();
@@ -39,29 +39,29 @@ impl Scratch {
         scratch
     }
 
-    /// The folder that sessions work in.
+    /// Returns the folder that sessions work in.
     pub(crate) fn cwd(&self) -> PathBuf {
         self.0.path().join("work")
     }
 
-    /// Gives all of it to another user, which only root can do.
+    /// Changes the owner of everything to another user, which requires root.
     pub(crate) fn give_to(&self, user: u32) {
         let given =
             Command::new("chown").args(["-R", &user.to_string()]).arg(self.0.path()).status();
         assert!(given.unwrap().success());
     }
 
-    /// The absolute path of something in the cwd.
+    /// Returns the absolute path of a file in the cwd.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.cwd().join(name)
     }
 
-    /// The text of a file in the cwd.
+    /// Returns the text of a file in the cwd.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Makes a FIFO in the cwd: what opens it waits for its other end.
+    /// Creates a FIFO in the cwd; opening it blocks until its other end is opened.
     pub(crate) fn fifo(&self, name: &str) {
         let made = Command::new("mkfifo").arg(self.path(name)).status().unwrap();
         assert!(made.success());
@@ -75,12 +75,12 @@ impl Scratch {
         opened.expect("a command waits at the FIFO").unwrap().unwrap();
     }
 
-    /// What [`Scratch::snapshot`] gives at the beginning.
+    /// Returns the initial value of [`Scratch::snapshot`].
     pub(crate) fn untouched(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         FILES.iter().map(|(name, bytes)| (self.path(name), bytes.to_vec())).collect()
     }
 
-    /// The bytes of every file in the cwd.
+    /// Returns the bytes of every file in the cwd.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut folders = vec![self.cwd()];
@@ -97,7 +97,7 @@ impl Scratch {
         files
     }
 
-    /// Names a model as `--model` does; a script becomes a file outside of the cwd.
+    /// Returns the value for `--model`; a script is written to a file outside the cwd.
     pub(crate) fn model(&self, model: &Model) -> String {
         match model {
             Model::Direct => "direct".to_owned(),
@@ -109,7 +109,7 @@ impl Scratch {
         }
     }
 
-    /// The whole environment of the agent.
+    /// Returns the whole environment of the agent.
     pub(crate) fn env(&self) -> BTreeMap<String, String> {
         let home = self.0.path().join("home");
         let folder = |name: &str| home.join(name).to_string_lossy().into_owned();
@@ -124,7 +124,8 @@ impl Scratch {
         env
     }
 
-    /// The processes of this test but for `spared`: their environment or cwd names the folder.
+    /// Returns the processes of this test except `spared`: their environment or cwd names the
+    /// folder.
     pub(crate) fn processes(&self, spared: Option<u32>) -> Vec<String> {
         let folder = self.0.path().to_string_lossy().into_owned();
         let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok).map(|entry| entry.path());
@@ -138,7 +139,7 @@ impl Scratch {
         not_spared.map(|process| describe(&process)).collect()
     }
 
-    /// Waits until nothing but `spared` runs in the folder.
+    /// Waits until no process except `spared` runs in the folder.
     pub(crate) async fn until_alone(&self, spared: Option<u32>, deadline: Duration) {
         let alone = async {
             while !self.processes(spared).is_empty() {

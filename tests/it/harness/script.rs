@@ -1,13 +1,13 @@
-//! The lines of a script for the `script:FILE` model.
+//! Lines of a script for the `script:FILE` model.
 
 use serde_json::{Value, json};
 
 /// The model that a test runs with.
 #[derive(Debug, Clone)]
 pub(crate) enum Model {
-    /// The prompt itself says what to call.
+    /// The `direct` model: the prompt itself lists the calls.
     Direct,
-    /// A script's text says what is called, whatever the prompt is.
+    /// A script that defines the calls, independently of the prompt.
     Script(String),
 }
 
@@ -23,23 +23,23 @@ impl From<Vec<Value>> for Model {
     }
 }
 
-/// The model calls a tool. Calls of one reply are parallel.
+/// Script line: the model calls a tool. Calls of one reply are parallel.
 #[expect(clippy::needless_pass_by_value, reason = "called with json!")]
 pub(crate) fn call(name: &str, args: Value) -> Value {
     json!({"call": {"name": name, "args": args}})
 }
 
-/// The model runs a command.
+/// Script line: the model runs a command.
 pub(crate) fn run(command: &str) -> Value {
     call("terminal", json!({"command": command}))
 }
 
-/// The model says something.
+/// Script line: the model sends text.
 pub(crate) fn text(text: &str) -> Value {
     json!({"text": text})
 }
 
-/// The reply is whole, and the model waits for the results of its calls.
+/// Script line: the reply ends, and the model waits for the results of its calls.
 pub(crate) fn end() -> Value {
     json!({"end": "tool_calls"})
 }

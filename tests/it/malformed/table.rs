@@ -1,49 +1,49 @@
-//! Lines that a client should never send, and what each of them is answered.
+//! Lines that a client should never send, with the expected answers.
 //!
-//! One table for the end-to-end tests and for `cargo xtask accept`, which includes this file by
-//! its path. It knows the protocol and nothing of processes.
+//! One table for the end-to-end tests and for `cargo xtask accept`, which includes this file by its
+//! path. It covers only the protocol, not processes.
 
 use serde_json::Value;
 
 use self::Answer::{Nothing, Null, Own, Request};
 use self::Part::{Bytes, Text, Times};
 
-/// Stands in nearly every line and in no answer.
+/// A marker that is in nearly every line and must be in no answer.
 pub(crate) const MARKER: &str = "XYZZY";
 
-/// The most bytes of an answer, newline included.
+/// Maximum size of an answer in bytes, including the newline.
 const ANSWER_BYTES: usize = 2048;
 
-/// One line.
+/// One line with its expected answer.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     parts: &'static [Part],
     pub(crate) answer: Answer,
 }
 
-/// A part of a line. In the texts, `$ID` stands for the id that this sending of it has.
+/// A part of a line. In the texts, `$ID` is replaced with the id used for this line.
 enum Part {
     Text(&'static str),
     Times(&'static str, usize),
     Bytes(&'static [u8]),
 }
 
-/// What a line is answered.
+/// Expected answer to a line.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    /// Nothing at all.
+    /// No answer.
     Nothing,
-    /// An error with this code and no id.
+    /// An error with this code and a null id.
     Null(i64),
-    /// An error with this code and the line's own id.
+    /// An error with this code and the line's id.
     Own(i64),
-    /// The same, for a good request that asks for something bad: before `initialize` it is
-    /// refused for that alone.
+    /// An error with this code and the line's id, for a valid request with unsupported content.
+    /// Before `initialize`, the request is refused for that reason alone.
     Request(i64),
 }
 
 impl Row {
-    /// Makes the line for one sending, without its newline.
+    /// Returns the line with the given id, without its newline.
     pub(crate) fn line(&self, id: u64) -> Vec<u8> {
         let mut line = Vec::new();
         for part in self.parts {
@@ -56,7 +56,7 @@ impl Row {
         line
     }
 
-    /// Returns the id and the code of the error that answers the line, if one does.
+    /// Returns the id and the code of the expected error, if there is one.
     pub(crate) fn expected(&self, id: u64, is_initialized: bool) -> Option<(Value, i64)> {
         match self.answer {
             Nothing => None,
@@ -67,8 +67,8 @@ impl Row {
     }
 }
 
-/// Reads an error's line: its id and its code. Fails if it is too long, repeats what the client
-/// sent, or is no error.
+/// Parses an error: its id and its code. Fails if the line is too long, repeats the client's text,
+/// or is no error.
 pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let start: String = line.chars().take(200).collect();
     if line.len() > ANSWER_BYTES {
@@ -80,7 +80,7 @@ pub(crate) fn error(line: &str) -> Result<(Value, i64), String> {
     let mut answer: Value =
         serde_json::from_str(line).map_err(|error| format!("{error}: {start}"))?;
     let said = answer["error"]["message"].as_str().unwrap_or_default();
-    // The names of the codes have two words.
+    // A bare name of an error code has only two words.
     if said.split(' ').count() < 4 || !answer["error"]["data"]["reason"].is_string() {
         return Err(format!("it does not say what is wrong: {start}"));
     }
@@ -100,9 +100,9 @@ const fn row(name: &'static str, parts: &'static [Part], answer: Answer) -> Row 
     Row { name, parts, answer }
 }
 
-/// The table.
+/// All rows.
 pub(crate) const ROWS: &[Row] = &[
-    // Lines that hold nothing.
+    // Blank lines.
     row("empty", &[], Nothing),
     row("blank", &[Text(" \t ")], Nothing),
     row("carriage return", &[Text("\r")], Nothing),
@@ -185,7 +185,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[Text(r#"{"jsonrpc":"2.0","id":"\ud800","method":"XYZZY"}"#)],
         Null(PARSE_ERROR),
     ),
-    // Lines of a shape that nothing is to parse.
+    // Lines that are too large or too deeply nested to be parsed.
     row("65 levels", &[Times("[", 65), Text("17"), Times("]", 65)], Null(PARSE_ERROR)),
     row("10,000 levels", &[Times("[", 10_000), Times("]", 10_000)], Null(PARSE_ERROR)),
     row("10,000 levels of objects", &[Times(r#"{"XYZZY":"#, 10_000)], Null(PARSE_ERROR)),
@@ -221,7 +221,7 @@ pub(crate) const ROWS: &[Row] = &[
         Null(PARSE_ERROR),
     ),
     row("64 MiB of garbage", &[Times("XYZZY \0\"\\[{", 64 << 20 >> 4)], Null(PARSE_ERROR)),
-    // JSON that is no message.
+    // JSON that is not a message.
     row("number", &[Text("17")], Null(INVALID_REQUEST)),
     row("string", &[Text(r#""XYZZY""#)], Null(INVALID_REQUEST)),
     row("null", &[Text("null")], Null(INVALID_REQUEST)),
@@ -237,7 +237,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("array of members", &[Text(r#"["2.0",$ID,"XYZZY"]"#)], Null(INVALID_REQUEST)),
     row("empty object", &[Text("{}")], Null(INVALID_REQUEST)),
     row("something else", &[Text(r#"{"XYZZY":1}"#)], Null(INVALID_REQUEST)),
-    // Messages with one thing wrong.
+    // Messages with a single fault.
     row("no version", &[Text(r#"{"id":$ID,"method":"XYZZY"}"#)], Own(INVALID_REQUEST)),
     row(
         "version 1.0",
@@ -383,7 +383,7 @@ pub(crate) const ROWS: &[Row] = &[
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":"XYZZY","result":1}"#)],
         Own(INVALID_REQUEST),
     ),
-    // Requests for what is not there.
+    // Requests for something that does not exist.
     row(
         "empty method",
         &[Text(r#"{"jsonrpc":"2.0","id":$ID,"method":""}"#)],
@@ -462,7 +462,7 @@ pub(crate) const ROWS: &[Row] = &[
         )],
         Request(INVALID_PARAMS),
     ),
-    // What is never answered.
+    // Lines that are never answered.
     row("unknown notification", &[Text(r#"{"jsonrpc":"2.0","method":"XYZZY"}"#)], Nothing),
     row(
         "notification with bad params",

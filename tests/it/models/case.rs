@@ -1,4 +1,4 @@
-//! One case: what the server plays, and what is to come of it in each dialect.
+//! A case: the replies of the server, and the expected result in each dialect.
 
 use std::fs;
 use std::path::Path;
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, Options};
 
-/// The key that every provider is reached with.
+/// The API key for every provider.
 pub(crate) const KEY: &str = "sk-scripted-1f0b2c7e9d";
 
-/// The dialects in which arguments are streamed, as text.
+/// Dialects that stream arguments as text.
 pub(crate) const STREAMING: &[Dialect] =
     &[Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic];
 
-/// How a turn is to end.
+/// Expected end of a turn.
 #[derive(Clone, Copy, Debug)]
 enum ExpectedEnd {
     Stop(&'static str),
-    /// By an error whose message holds this.
+    /// An error whose message contains this text.
     Error(&'static str),
 }
 
-/// A turn, and all that is to come of it.
+/// A turn with its expected results.
 #[derive(Clone)]
 pub(crate) struct DialectCase {
     answers: Vec<MockResponse>,
@@ -35,8 +35,8 @@ pub(crate) struct DialectCase {
     requests: usize,
 }
 
-/// A case in all dialects: the turn ends by itself, without a word or a call, and asks once for
-/// each answer.
+/// Returns a case for all dialects. By default it expects that the turn ends normally, without text
+/// or calls, with one request per answer.
 pub(crate) fn in_all_dialects(answers: impl IntoIterator<Item = MockResponse>) -> DialectCase {
     let answers: Vec<_> = answers.into_iter().collect();
     DialectCase {
@@ -50,43 +50,43 @@ pub(crate) fn in_all_dialects(answers: impl IntoIterator<Item = MockResponse>) -
 }
 
 impl DialectCase {
-    /// Only some dialects can say this.
+    /// Restricts the case to some dialects.
     pub(crate) fn only_in(mut self, dialects: &'static [Dialect]) -> Self {
         self.dialects = dialects;
         self
     }
 
-    /// The turn ends for this reason.
+    /// Expects this stop reason.
     pub(crate) fn expect_stop_reason(mut self, reason: &'static str) -> Self {
         self.end = ExpectedEnd::Stop(reason);
         self
     }
 
-    /// The turn ends by an error whose message holds this.
+    /// Expects an error whose message contains this text.
     pub(crate) fn expect_error(mut self, message: &'static str) -> Self {
         self.end = ExpectedEnd::Error(message);
         self
     }
 
-    /// What the user reads holds this.
+    /// Expects that the agent's message contains this text.
     pub(crate) fn expect_text(mut self, text: &'static str) -> Self {
         self.said = text;
         self
     }
 
-    /// The command of [`run`] runs so often.
+    /// Expects that the command of [`run_call`] runs this often.
     pub(crate) fn expect_runs(mut self, times: usize) -> Self {
         self.runs = times;
         self
     }
 
-    /// The model is asked so often.
+    /// Expects this number of requests to the model.
     pub(crate) fn expect_requests(mut self, requests: usize) -> Self {
         self.requests = requests;
         self
     }
 
-    /// Plays it in each of its dialects.
+    /// Runs the case in each of its dialects.
     pub(crate) async fn check(self) {
         for dialect in self.dialects {
             self.check_in(*dialect).await;
@@ -117,33 +117,33 @@ impl DialectCase {
     }
 }
 
-/// A call that leaves a line in a file each time that it is run.
+/// A call that appends a line to a file each time it is run.
 pub(crate) fn run_call() -> MockToolCall {
     MockToolCall::new("terminal", &json!({"command": "echo ran >> ran.txt"}))
 }
 
-/// A reply with that call.
+/// A reply with [`run_call`].
 pub(crate) fn runs_once() -> MockReply {
     MockReply::new().call(run_call())
 }
 
-/// How often it was run.
+/// Returns how often [`run_call`] was run.
 pub(crate) fn count_runs(agent: &Agent) -> usize {
     let text = fs::read_to_string(agent.scratch.path("ran.txt")).unwrap_or_default();
     text.lines().count()
 }
 
-/// A last reply.
+/// A reply that ends the turn.
 pub(crate) fn final_answer() -> MockResponse {
     MockReply::new().text("Done.").into()
 }
 
-/// Starts the agent with the server as the provider of its model, and further variables.
+/// Starts the agent with the server as its model provider, and additional variables.
 pub(crate) fn start(server: &ModelServer, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
     start_for(server, dialect, env, Options::default())
 }
 
-/// Starts it so for a client with these options.
+/// As [`start`], for a client with these options.
 pub(crate) fn start_for(
     server: &ModelServer,
     dialect: Dialect,
@@ -153,7 +153,8 @@ pub(crate) fn start_for(
     start_in(Scratch::new(), server, dialect, env, options)
 }
 
-/// Starts it with lines of the configuration of its provider, initializes it and opens a session.
+/// Starts the agent with lines for its provider's configuration, initializes it and opens a
+/// session.
 pub(crate) async fn start_configured(server: &ModelServer, dialect: Dialect, lines: &str) -> Agent {
     let scratch = Scratch::new();
     let folder = Path::new(&scratch.env()["XDG_CONFIG_HOME"]).join("callboard");
@@ -185,13 +186,13 @@ fn start_in(
     Agent::start_in(scratch, &["acp", "--model", &model], &env, options)
 }
 
-/// Starts it where somebody has logged in.
+/// Starts the agent after a login.
 pub(crate) fn start_logged_in(scratch: Scratch, dialect: Dialect, env: &[(&str, &str)]) -> Agent {
     let model = format!("{}/scripted", provider(dialect));
     Agent::start_in(scratch, &["acp", "--model", &model], env, Options::default())
 }
 
-/// Starts it, initializes it and opens a session.
+/// Starts the agent, initializes it and opens a session.
 pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
     let mut agent = start(server, dialect, &[]);
     agent.initialize().await.expect("it initializes");
@@ -199,7 +200,7 @@ pub(crate) async fn ready(server: &ModelServer, dialect: Dialect) -> Agent {
     agent
 }
 
-/// What stands before the slash in `--model`.
+/// Returns the part before the slash in `--model`.
 pub(crate) fn provider(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiChat => "openai",
@@ -210,7 +211,7 @@ pub(crate) fn provider(dialect: Dialect) -> &'static str {
     }
 }
 
-/// All strings of a JSON value, however deep.
+/// Returns all strings in a JSON value at any depth.
 pub(crate) fn strings(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],

@@ -1,4 +1,4 @@
-//! What a model is told beside the prompts, and what becomes of a session that is full.
+//! Context that a model receives besides the prompts, and the compaction of a full session.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::harness::{Agent, Options};
 use crate::models::case::{final_answer, ready, start_for, strings};
 
-/// All texts of the request with this number.
+/// Returns all texts of the request with this number.
 fn request_text(server: &ModelServer, request: usize) -> String {
     strings(&server.reply_requests()[request].json()).join("\n")
 }
@@ -34,7 +34,8 @@ async fn instructions_of_ours_and_of_the_project() {
         fs::write(agent.scratch.path("AGENTS.md"), "Use spaces.").unwrap();
         assert_eq!(agent.turn("again").await, "end_turn");
         agent.finish().await;
-        // The root's at once, a folder's when a file in it was touched, each until it changes.
+        // The instructions of the root are sent at once, those of a folder when a file in it is
+        // used; both are sent again only after a change.
         for (request, root, src, changed) in
             [(0, 1, 0, 0), (1, 1, 0, 0), (2, 1, 1, 0), (3, 1, 1, 1)]
         {
@@ -86,7 +87,7 @@ async fn files_that_changed() {
     agent.finish().await;
     let changed = "were changed by somebody else, or by a command";
     let times = |request| request_text(&server, request).matches(changed).count();
-    // Our own edit is none; a command's is; each is told once.
+    // Edits by the agent are not reported, those by commands are; each is reported once.
     assert_eq!([0, 1, 2, 3, 4, 5, 6].map(times), [0, 0, 0, 0, 1, 2, 2]);
     assert!(request_text(&server, 4).contains("rely on them:\n- notes.txt"));
     let last = request_text(&server, 6);
@@ -109,7 +110,7 @@ async fn files_that_the_prompt_links_to() {
     assert_eq!(answer["stopReason"], "end_turn");
     let first = request_text(&server, 0);
     let text = fs::read_to_string(&file).unwrap();
-    // What lies in its folder counts at once, as if it had been read by a tool.
+    // Instructions in its folder apply at once, as if a tool had read the file.
     for part in ["In src, spaces.", "Files that the prompt links to:", text.lines().next().unwrap()]
     {
         assert!(first.contains(part), "{part}: {first}");
@@ -124,7 +125,7 @@ async fn files_that_the_prompt_links_to() {
     assert!(second.contains("rely on them:\n- src/lib.rs"), "{second}");
 }
 
-/// A file of which one reading fills about half of what a model is taken to take.
+/// Writes a file that fills about half of the assumed context window with one read.
 fn write_big_file(agent: &Agent) {
     let text = (0..4_000).fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{line:05} {}", "x".repeat(100));
@@ -133,12 +134,12 @@ fn write_big_file(agent: &Agent) {
     fs::write(agent.scratch.path("big.txt"), text).unwrap();
 }
 
-/// How many readings fill a session: Ollama's default window is small.
+/// Returns the number of reads that fill a session: Ollama's default window is small.
 fn reads_that_fill(dialect: Dialect) -> usize {
     if dialect == Dialect::Ollama { 1 } else { 2 }
 }
 
-/// A plan, as many readings as fill the session, then the request for the summary, and the end.
+/// Answers with a plan, as many reads as fill the session, the summary, and the end.
 fn filling_answers(dialect: Dialect, summary: impl Into<MockResponse>) -> Vec<MockResponse> {
     let todo = json!({"todos": [{"content": "Mend the roof", "status": "in_progress"}]});
     let mut answers = vec![MockReply::new().call(MockToolCall::new("todo_write", &todo)).into()];
@@ -182,7 +183,8 @@ async fn a_full_session_goes_on_with_a_summary() {
         let asked = request_text(&server, summary);
         assert!(asked.contains("You write down the state"), "{dialect:?}: {asked}");
         assert!(!asked.contains("Use tabs.") && asked.contains("USER: please mend the roof"));
-        // What goes on: the summary, the plan, the project's instructions, the whole prompt.
+        // Kept after the compaction: the summary, the plan, the project's instructions, the whole
+        // prompt.
         let after = request_text(&server, summary + 1);
         for text in [
             "The roof leaks at the north.",

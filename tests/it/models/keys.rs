@@ -1,4 +1,5 @@
-//! The key of a provider goes to its provider: no log, no update, no error, no child sees it.
+//! The key of a provider is sent only to that provider: it is in no log, update, error or child
+//! process.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use crate::harness::scratch::Scratch;
 use crate::harness::{Agent, CALLBOARD};
 use crate::models::case::{KEY, final_answer, provider, start, start_logged_in};
 
-/// Logs everything.
+/// Enables all logging.
 const TRACE: [(&str, &str); 2] = [("RUST_LOG", "trace"), ("CALLBOARD_LOG", "trace")];
 
 #[tokio::test]
@@ -40,7 +41,7 @@ fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
     command.args(["login", name]).current_dir(scratch.cwd()).env_clear().envs(scratch.env());
     command.envs(TRACE).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // Where the key cannot be tried, it is stored all the same.
+    // If the key cannot be verified, it is stored nevertheless.
     let input = format!("{url}\n{KEY}\ny\n");
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -49,8 +50,8 @@ fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
     assert!(output.status.success() && !said.contains(KEY), "{dialect:?}: {said}");
 }
 
-/// A server that repeats the key, as some do in what they say of it, behind a command that shows
-/// what it was given.
+/// Starts a server that repeats the key in its error, as some do, after a command that prints its
+/// environment.
 async fn repeating_server() -> ModelServer {
     let env = "env; tr '\\0' '\\n' < /proc/self/environ; cat \"$XDG_STATE_HOME\"/callboard/keys/*";
     let answers = [
@@ -74,7 +75,7 @@ async fn check(dialect: Dialect, server: &ModelServer, mut agent: Agent) {
     let carries = |text: &str| text.contains(KEY);
     let header = asked[0].headers.iter().any(|(_, value)| carries(value));
     assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
-    // What the command of the first call put out is part of the second request.
+    // The output of the first call's command is part of the second request.
     let shown = asked[1].json().to_string();
     assert!(shown.contains("XDG_STATE_HOME"), "{dialect:?}: {shown}");
     assert!(!carries(&shown), "{dialect:?}: what a command could see");

@@ -1,4 +1,4 @@
-//! Streams that break the rules of their dialect, or break off.
+//! Streams that violate the rules of their dialect, or end early.
 
 use callboard_models::mock_server::{
     Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, ModelServer,
@@ -9,7 +9,7 @@ use crate::models::case::{
     STREAMING, count_runs, final_answer, in_all_dialects, ready, run_call, runs_once,
 };
 
-/// OpenAI's chat alone: many servers speak it, each a little differently.
+/// Only OpenAI's chat dialect: many servers implement it, each with small differences.
 const CHAT: &[Dialect] = &[Dialect::OpenAiChat];
 
 #[tokio::test]
@@ -159,8 +159,8 @@ async fn an_error_within_the_stream() {
     check_broken(|| runs_once().step(error()), "the roof is on fire").await;
 }
 
-/// What is broken off runs nothing. The request is made once more; when that reply is whole, what
-/// it calls runs once, and when it breaks off as well, the turn ends by an error.
+/// Checks that calls of an incomplete reply do not run. The request is retried once. If the second
+/// reply is complete, its calls run once; if it is incomplete as well, the turn ends with an error.
 async fn check_broken(broken: impl Fn() -> MockReply, message: &'static str) {
     let broken = || MockResponse::from(broken());
     in_all_dialects([broken(), runs_once().into(), final_answer()])
@@ -207,7 +207,7 @@ async fn a_line_that_is_no_json() {
         let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
         let mut agent = ready(&server, Dialect::OpenAiChat).await;
         let prompt = agent.prompt("go").await;
-        // A reply or a clear error: either is right, if nothing is left open.
+        // Either a reply or a clear error is correct, as long as no call is left open.
         if let Err(error) = agent.answer(&prompt).await {
             assert!(error["message"].as_str().is_some_and(|told| told.len() > 10), "{error}");
         }

@@ -1,11 +1,11 @@
-//! What the provider is told: the session, in the dialect's own form.
+//! The requests that a provider receives: the session in the format of the dialect.
 
 use callboard_models::mock_server::{Dialect, MockReply, MockResponse, MockToolCall, ModelServer};
 use serde_json::{Value, json};
 
 use crate::models::case::{KEY, final_answer, ready, run_call, runs_once, strings};
 
-/// Plays a turn; returns the bodies of its requests.
+/// Runs a turn; returns the bodies of its requests.
 async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Value> {
     let server = ModelServer::start(answers).await.unwrap();
     let mut agent = ready(&server, dialect).await;
@@ -67,7 +67,7 @@ async fn long_arguments_as_they_were() {
         let args = json!({"path": "long.txt", "content": content});
         let reply = MockReply::new().call(MockToolCall::new("write_file", &args));
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
-        // As an object, or as JSON in a string.
+        // Either as an object, or as JSON in a string.
         let told = strings(&bodies[1]).into_iter().any(|text| {
             let inner = serde_json::from_str::<Value>(&text).unwrap_or_default();
             text == content || inner["content"] == *content
@@ -78,7 +78,7 @@ async fn long_arguments_as_they_were() {
 
 #[tokio::test]
 async fn what_a_provider_wants_back() {
-    // A signature or an encrypted thought, as the scripted server gives them.
+    // A signature or an encrypted thought, as the scripted server sends them.
     for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
         let reply = MockReply::new().thought("Hm.").call(run_call());
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
@@ -106,7 +106,7 @@ async fn the_requests_of_a_session_come_on_one_connection() {
         let connections: Vec<_> = server.reply_requests().iter().map(|it| it.connection).collect();
         all.push((dialect, connections));
     }
-    // The list of models may have one of its own.
+    // The list of models may use a separate connection.
     let is_one = |all: &[usize]| all.len() == 3 && all.iter().all(|one| *one == all[0]);
     assert!(all.iter().all(|(_, connections)| is_one(connections)), "{all:?}");
 }

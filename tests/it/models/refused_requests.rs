@@ -1,5 +1,5 @@
-//! Requests that are refused or never answered: what is worth trying again is tried again, what is
-//! not is told to the user.
+//! Requests that are refused or never answered: transient failures are retried, others are reported
+//! to the user.
 
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,7 @@ async fn hung_up_before_a_word() {
 
 #[tokio::test]
 async fn sent_elsewhere() {
-    // Nobody listens there, and a key is for whom it was given to.
+    // No server listens there, and a key must be sent only to its own server.
     in_all_dialects([MockResponse::redirect("http://127.0.0.1:1/v1/elsewhere")])
         .expect_error("the server sends elsewhere: is the address right?")
         .check()

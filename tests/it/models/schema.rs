@@ -1,4 +1,4 @@
-//! Models without tool calling, which write JSON by a schema.
+//! Models without tool calling, which write JSON that follows a schema.
 
 use callboard_models::mock_server::{Dialect, MockReply, ModelServer, RecordedRequest};
 use serde_json::json;

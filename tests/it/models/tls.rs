@@ -1,4 +1,4 @@
-//! HTTPS to a server whose authority only the configuration knows.
+//! HTTPS to a server whose certificate authority is only in the configuration.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::models::case::start_configured;
 
-/// A server with a certificate for a name, and the file with that of its authority.
+/// Starts a server with a certificate for a name; returns it with the file of its certificate
+/// authority.
 async fn server(name: &str, folder: &TempDir) -> (ModelServer, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

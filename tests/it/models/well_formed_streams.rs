@@ -1,4 +1,4 @@
-//! Streams as they are when all goes well, in all the shapes that this has.
+//! Well-formed streams in all their variants.
 
 use callboard_models::mock_server::{
     Dialect, MockReply, MockReplyStep, MockResponse, MockStopReason, MockToolCall, MockUsage,
@@ -111,8 +111,8 @@ async fn a_call_without_arguments() {
 async fn tokens_and_what_they_cost_are_told() {
     let usage = MockUsage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
     let answer = || MockResponse::from(MockReply::new().text("So.").usage(usage));
-    // By the catalogue's prices, that of cached tokens among them; what a server takes that is known
-    // by its dialect alone is not known.
+    // Prices are from the catalogue, including that of cached tokens. The prices of a server that
+    // is known only by its dialect are unknown.
     for (dialect, model, size, cost) in [
         (Dialect::OpenAiChat, "gpt-4o", 128_000, None),
         (Dialect::OpenAiResponses, "gpt-4o", 128_000, None),

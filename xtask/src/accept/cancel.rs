@@ -1,4 +1,4 @@
-//! Turns that are cancelled wherever they are: after some message, or after some time.
+//! Turns that are cancelled at random points: after some message, or after some time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,24 +15,24 @@ use super::scratch::Scratch;
 use super::seed::Random;
 use crate::process::TaskError;
 
-/// Turns of one process, each in a session of its own, which all hear the same model.
+/// Number of turns per process, each in a new session and all with the same model.
 const TURNS: u32 = 25;
 
-/// One process in so many has a model that also runs commands. Its turns do not count for the
-/// figure: a command is given time to end.
+/// Interval of processes whose model also runs commands. Their turns do not count for the figure,
+/// because a command is given time to end.
 const COMMAND_MODEL_INTERVAL: u32 = 5;
 
-/// The messages after which a turn is cancelled at the latest, if there are as many.
+/// Maximum number of messages before a cancel.
 const MAX_MESSAGES_BEFORE_CANCEL: u64 = 40;
 
-/// The milliseconds after which it is cancelled at the latest.
+/// Maximum delay of a cancel in milliseconds.
 const MAX_CANCEL_DELAY_MS: u64 = 60;
 
-/// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
-/// percentile of those without commands.
+/// Time in milliseconds from a cancel to the response of its turn: the 99th percentile of the turns
+/// without commands, out of n.
 ///
-/// Every turn has to be answered as cancelled, with all its calls ended before; after its answer
-/// comes nothing of it, and no file that it had not begun to write.
+/// Every turn must respond as cancelled, after all its calls have ended. After its response, the
+/// turn sends no update and creates no file that it had not begun to write.
 pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut random = built.seed.take_random();
     let scratch = Scratch::new("cancel")?;
@@ -67,15 +67,15 @@ pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f
     Ok(percentile_99(latencies))
 }
 
-/// The value that 99 of 100 do not exceed; not a number for none.
+/// Returns the value that 99 of 100 do not exceed; NaN for no values.
 pub(super) fn percentile_99(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() * 99).div_ceil(100);
     values.get(at.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-/// A model that says, thinks and calls things, side by side and one after the other, with pauses.
-/// Its last call is one that the client never allows, so that no turn ends by itself.
+/// Returns the script of a model that sends text, thoughts and calls, in parallel and in sequence,
+/// with pauses. The client never allows its last call, so that no turn ends by itself.
 fn script(random: &mut Random, runs_commands: bool) -> String {
     let mut script = String::new();
     let mut file = 0;
@@ -124,14 +124,14 @@ fn append(script: &mut String, line: &Value) {
 /// The file that the client never allows to be written.
 const FORBIDDEN_FILE: &str = "never.txt";
 
-/// Makes a folder that a turn works in.
+/// Creates the working folder of a turn.
 fn folder(cwd: &Path) -> Result<PathBuf, TaskError> {
     let made = fs::create_dir(cwd).and_then(|()| fs::write(cwd.join("a.txt"), "some words\n"));
     made.map_err(|error| TaskError::Failed(format!("{}: {error}", cwd.display())))?;
     Ok(cwd.to_owned())
 }
 
-/// The names of the files in a folder.
+/// Returns the names of the files in a folder.
 fn files(cwd: &Path) -> Result<Vec<String>, TaskError> {
     let failed = |error| TaskError::Failed(format!("{}: {error}", cwd.display()));
     let entries = fs::read_dir(cwd).map_err(failed)?.collect::<Result<Vec<_>, _>>();
@@ -145,14 +145,14 @@ fn files(cwd: &Path) -> Result<Vec<String>, TaskError> {
 struct CancelClient {
     agent: RawAgent,
     last_id: u64,
-    /// What is known of the calls of the turn that runs, by their ids.
+    /// Calls of the current turn, by their ids.
     calls: BTreeMap<String, ReceivedCall>,
     session: Value,
-    /// Permission requests that wait.
+    /// Unanswered permission requests.
     open_permissions: Vec<Value>,
 }
 
-/// What the client was told of a call.
+/// A call as the client received it.
 #[derive(Default)]
 struct ReceivedCall {
     status: String,
@@ -169,7 +169,7 @@ impl CancelClient {
         Ok(client)
     }
 
-    /// Lets a turn run until it is cancelled; returns how long its answer took from then.
+    /// Runs a turn until it is cancelled; returns the time from the cancel to the response.
     fn turn(&mut self, cwd: &Path, random: &mut Random) -> Result<Duration, TaskError> {
         let opened = self.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
         self.session = opened["sessionId"].clone();
@@ -190,15 +190,15 @@ impl CancelClient {
         let answer = self.wait_for_response(prompt)?;
         let latency = start.elapsed();
         if answer["stopReason"] != "cancelled" {
-            return Err(TaskError::Failed(format!("answered by {answer}")));
+            return Err(TaskError::Failed(format!("unexpected response {answer}")));
         }
         self.check_turn(cwd)?;
         self.request("session/close", &json!({"sessionId": self.session}))?;
         Ok(latency)
     }
 
-    /// Plays a client that is allowed to go on until it is to cancel: after so many messages, or
-    /// after so long.
+    /// Handles messages as a client until the point of the cancel: after a number of messages, or
+    /// after some time.
     fn run_until_cancel_point(&mut self, random: &mut Random) -> Result<(), TaskError> {
         let mut messages = random.below(2 * MAX_MESSAGES_BEFORE_CANCEL);
         let end = Instant::now() + Duration::from_millis(random.below(MAX_CANCEL_DELAY_MS));
@@ -208,10 +208,10 @@ impl CancelClient {
             messages -= 1;
             let message = parse_json_line(&message)?;
             if message["id"].is_u64() {
-                return Err(TaskError::Failed(format!("the turn has ended by itself: {message}")));
+                return Err(TaskError::Failed(format!("the turn ended by itself: {message}")));
             }
             self.handle_message(&message)?;
-            // What is asked is allowed, now or never.
+            // A request is allowed at once or not at all.
             let path = &message["params"]["toolCall"]["rawInput"]["path"];
             if !message["id"].is_null() && *path != FORBIDDEN_FILE && random.below(8) > 0 {
                 self.open_permissions.pop();
@@ -222,7 +222,7 @@ impl CancelClient {
         Ok(())
     }
 
-    /// Takes in what the agent says by itself.
+    /// Handles a request or notification of the agent.
     fn handle_message(&mut self, message: &Value) -> Result<(), TaskError> {
         let params = &message["params"];
         let is_of_turn = params["sessionId"] == self.session;
@@ -238,7 +238,7 @@ impl CancelClient {
             _ => return Ok(()),
         };
         if !is_of_turn {
-            return Err(TaskError::Failed(format!("something of an earlier turn: {message}")));
+            return Err(TaskError::Failed(format!("a message of an earlier turn: {message}")));
         }
         let Some(id) = call["toolCallId"].as_str() else { return Ok(()) };
         let known = self.calls.entry(id.to_owned()).or_default();
@@ -252,18 +252,18 @@ impl CancelClient {
         Ok(())
     }
 
-    /// Judges what a turn left behind when it was answered.
+    /// Checks the state after the response of a turn.
     fn check_turn(&self, cwd: &Path) -> Result<(), TaskError> {
         let is_open = |call: &&ReceivedCall| !matches!(&*call.status, "completed" | "failed");
         if let Some(call) = self.calls.values().find(is_open) {
-            return Err(TaskError::Failed(format!("a call was left {}", call.status)));
+            return Err(TaskError::Failed(format!("a call did not end: {}", call.status)));
         }
         let may_be_there = |name: &String| {
             let wrote = |call: &ReceivedCall| call.has_run && call.path.as_ref() == Some(name);
             name == "a.txt" || self.calls.values().any(wrote)
         };
         match files(cwd)?.iter().find(|name| !may_be_there(name)) {
-            Some(name) => Err(TaskError::Failed(format!("{name} was written by no call that ran"))),
+            Some(name) => Err(TaskError::Failed(format!("no call that ran wrote {name}"))),
             None => Ok(()),
         }
     }
@@ -281,7 +281,7 @@ impl CancelClient {
         self.agent.send(reply.to_string().as_bytes())
     }
 
-    /// Waits for an answer, and hears what comes before.
+    /// Waits for a response, and handles the messages before it.
     fn wait_for_response(&mut self, id: u64) -> Result<Value, TaskError> {
         loop {
             let mut message = self.agent.message()?;
@@ -295,7 +295,7 @@ impl CancelClient {
         }
     }
 
-    /// Asks for something while no turn runs: what comes before the answer is of no turn.
+    /// Sends a request while no turn runs: messages before the response belong to no turn.
     fn request(&mut self, method: &str, params: &Value) -> Result<Value, TaskError> {
         let id = self.send(method, params)?;
         let session = std::mem::take(&mut self.session);

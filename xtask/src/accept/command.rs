@@ -1,5 +1,5 @@
-//! Commands of our own that are cancelled while they run, or leave something running: how soon the
-//! turn is answered, and how soon the process is gone.
+//! Commands that are cancelled while they run, or that leave a process running: the time to the
+//! response of the turn, and to the exit of the process.
 
 use std::fs;
 use std::path::Path;
@@ -13,21 +13,21 @@ use super::figures::{call, callboard, median, open_session, script_end};
 use super::scratch::Scratch;
 use crate::process::TaskError;
 
-/// How long a message is waited for before it is looked whether the process is gone.
+/// Time limit of each wait for a message, after which the process is checked.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Milliseconds from a cancel to the answer of its turn, the median of n.
+/// Milliseconds from a cancel to the response of its turn, the median of n.
 pub(super) fn cancel_response_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(median(cancel_turns(built, n)?.into_iter().map(|end| end.response_ms).collect()))
 }
 
-/// Milliseconds from a cancel until the command's process is gone, the median of n.
+/// Milliseconds from a cancel until the command's process has exited, the median of n.
 pub(super) fn cancel_exit_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     Ok(median(cancel_turns(built, n)?.into_iter().map(|end| end.exit_ms).collect()))
 }
 
-/// Milliseconds from a prompt whose command leaves a process running to the answer of its turn, the
-/// median of n; that process is gone then.
+/// Milliseconds from a prompt to the response of its turn, whose command leaves a process running:
+/// the median of n. That process must have exited by then.
 pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("background-left")?;
     let left = json!({"command": "sleep 1000 & echo $! > pid"});
@@ -47,7 +47,7 @@ pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Resul
         times.push(asked.elapsed().as_secs_f64() * 1000.0);
         let process = wait_for_process(&pid)?;
         if Path::new(&process).exists() {
-            return Err(TaskError::Failed(format!("{process} is left")));
+            return Err(TaskError::Failed(format!("{process} is still running")));
         }
         let forgotten = fs::remove_file(&pid);
         forgotten.map_err(|error| TaskError::Failed(format!("{}: {error}", pid.display())))?;
@@ -55,7 +55,7 @@ pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Resul
     Ok(median(times))
 }
 
-/// What came how many milliseconds after a cancel.
+/// Milliseconds from a cancel to each of its effects.
 struct CancelTimes {
     response_ms: f64,
     exit_ms: f64,
@@ -72,7 +72,7 @@ fn cancel_turns(built: &ReleasePrograms, n: u32) -> Result<Vec<CancelTimes>, Tas
     (0..n).map(|_| cancel_turn(&mut agent, &session, &scratch.cwd().join("pid"))).collect()
 }
 
-/// Lets a turn begin its command and cancels it.
+/// Runs a turn until its command has started, and cancels it.
 fn cancel_turn(
     agent: &mut AgentProcess,
     session: &Value,
@@ -81,7 +81,7 @@ fn cancel_turn(
     let prompt = json!([{"type": "text", "text": "go"}]);
     agent.send("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
     let process = wait_for_process(pid)?;
-    // Everything that the running command is told of has been sent by now, or comes first.
+    // All earlier updates of the running command were sent by now, or arrive first.
     let begun = Instant::now();
     agent.notify("session/cancel", &json!({ "sessionId": session }))?;
     let ms = || begun.elapsed().as_secs_f64() * 1000.0;
@@ -92,7 +92,7 @@ fn cancel_turn(
                 answered = Some(ms());
             }
             Some(NextMessage::Response(other)) => {
-                return Err(TaskError::Failed(format!("the turn was answered by {other}")));
+                return Err(TaskError::Failed(format!("unexpected response to the turn: {other}")));
             }
             Some(NextMessage::Notification(_)) | None => {}
         }
@@ -110,7 +110,8 @@ fn cancel_turn(
     }
 }
 
-/// Waits until the command has told its process, and returns where the system tells of that.
+/// Waits until the command has written its process id, and returns the path of that process in
+/// `/proc`.
 fn wait_for_process(pid: &Path) -> Result<String, TaskError> {
     let start = Instant::now();
     while start.elapsed() < DEADLINE {
@@ -120,5 +121,5 @@ fn wait_for_process(pid: &Path) -> Result<String, TaskError> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    Err(TaskError::Failed("the command did not begin".to_owned()))
+    Err(TaskError::Failed("the command did not start".to_owned()))
 }

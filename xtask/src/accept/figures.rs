@@ -1,4 +1,4 @@
-//! The figures: what is measured, and how.
+//! The basic figures, and the helpers to measure them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use super::agent::{AgentProcess, DEADLINE};
 use super::scratch::Scratch;
 use crate::process::TaskError;
 
-/// Time from spawn to the answer to `initialize`, as a multiple of that of a minimal SDK agent.
+/// Time from spawn to the response to `initialize`, as a multiple of that of a minimal SDK agent.
 pub(super) fn startup(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     startup_ratio(built, &built.echo, n)
 }
@@ -24,9 +24,9 @@ pub(super) fn startup_floor(built: &ReleasePrograms, n: u32) -> Result<f64, Task
     startup_ratio(built, &built.floor, n)
 }
 
-/// The median of n ratios, each of two processes started one right after the other, so that
-/// whatever else the machine does slows both. Of copies, as an installed program is one: what the
-/// linker wrote lies in memory in single pages, each of which costs a start, and a copy does not.
+/// Returns the median of n ratios, each of two processes that are started in sequence, so that
+/// other load on the machine slows both. Copies are measured, because installed programs are
+/// copies: the linker's output occupies single pages of the page cache, which slows each start.
 fn startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("startup")?;
     let ours = scratch.install(&built.callboard)?;
@@ -40,7 +40,7 @@ fn startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, T
     Ok(median((0..n).map(ratio).collect::<Result<_, TaskError>>()?))
 }
 
-/// The largest resident memory of n processes, in MiB, after a session was opened.
+/// Largest resident memory of n processes with an open session, in MiB.
 pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("idle-memory")?;
     let mut largest: f64 = 0.0;
@@ -52,7 +52,7 @@ pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskEr
     Ok(largest)
 }
 
-/// Milliseconds per call of a turn that reads the same 2.5 kB n times, one call a reply.
+/// Milliseconds per call of a turn that reads the same 2.5 kB n times, one call per reply.
 pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("read-call")?;
     scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -77,8 +77,8 @@ pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(elapsed.as_secs_f64() * 1000.0 / f64::from(n))
 }
 
-/// The most resident MiB of an agent whose model says n MiB to a client that reads nothing for a
-/// while. Afterwards all of it must arrive.
+/// Maximum resident MiB of an agent whose model sends n MiB of text to a client that reads nothing
+/// for a while. Afterwards all of it must arrive.
 pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let text = "said to nobody ".repeat(64);
     let count = (n as usize * 1024 * 1024) / text.len();
@@ -102,17 +102,17 @@ pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     memory_mib(agent.pid(), "VmHWM:")
 }
 
-/// How long the client of [`stuck_client`] reads nothing.
+/// Time during which the client of [`stuck_client_memory`] reads nothing.
 const STUCK: Duration = Duration::from_secs(3);
 
-/// The shipped agent with a model.
+/// Returns the command of the released agent with a model.
 pub(super) fn callboard(built: &ReleasePrograms, scratch: &Scratch, model: &str) -> Command {
     let mut command = isolated_command(&built.callboard, scratch);
     command.args(["acp", "--model", model]);
     command
 }
 
-/// A program, away from the configuration and the state of whoever runs this.
+/// Returns a command isolated from the configuration and state of the current user.
 pub(super) fn isolated_command(program: &Path, scratch: &Scratch) -> Command {
     let mut command = Command::new(program);
     command.current_dir(scratch.cwd()).env("HOME", scratch.home());
@@ -142,59 +142,59 @@ pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value
     Ok(session["sessionId"].take())
 }
 
-/// A written conversation of n replies with one call each, and a last one that ends the turn.
+/// Returns a script of n replies with one call each, and a last one that ends the turn.
 fn read_script(n: u32) -> String {
     let read = call("read_file", &json!({"path": "a.txt"}));
     read.repeat(n as usize) + &script_end()
 }
 
-/// A reply of a written model that makes one call, for `--model script:FILE`.
+/// Returns a scripted reply with one call, for `--model script:FILE`.
 pub(super) fn call(name: &str, args: &Value) -> String {
     let call = json!({"call": {"id": "c1", "name": name, "args": args}});
     format!("{call}\n{}\n", json!({"end": "tool_calls"}))
 }
 
-/// A reply that ends the turn.
+/// Returns a reply that ends the turn.
 pub(super) fn script_end() -> String {
     format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 
-/// The value in the middle, of an even number the higher of the two; not a number for none.
+/// Returns the median, the higher of the two middle values; NaN for no values.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Reads a figure of a process's memory, in MiB.
+/// Reads a memory figure of a process, in MiB.
 pub(super) fn memory_mib(pid: u32, figure: &str) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/status");
     let status =
         fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
     let kib = memory_kib(&status, figure)
-        .ok_or_else(|| TaskError::Failed(format!("{path} does not tell {figure}")))?;
+        .ok_or_else(|| TaskError::Failed(format!("{path} has no {figure}")))?;
     Ok(kib / 1024.0)
 }
 
-/// Reads how many seconds of processor time a process has taken.
+/// Reads the processor time of a process, in seconds.
 pub(super) fn cpu_seconds(pid: u32) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/stat");
     let stat =
         fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
     let ticks =
-        cpu_ticks(&stat).ok_or_else(|| TaskError::Failed(format!("{path} tells no times")))?;
-    // Linux tells these times in hundredths of a second, whatever its own clock is.
+        cpu_ticks(&stat).ok_or_else(|| TaskError::Failed(format!("{path} has no CPU times")))?;
+    // Linux reports these times in hundredths of a second, whatever its clock rate is.
     Ok(ticks / 100.0)
 }
 
-/// Reads the time in user and system mode from the text of `/proc/PID/stat`. The name, which is
-/// the second field, may hold anything.
+/// Parses the user and system time from the text of `/proc/PID/stat`. The second field, the name,
+/// may contain any character.
 fn cpu_ticks(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().ok());
     Some(times.next()?? + times.next()??)
 }
 
-/// Reads a figure from the text of `/proc/PID/status`.
+/// Parses a figure from the text of `/proc/PID/status`.
 fn memory_kib(status: &str, figure: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(figure))?;
     line.trim().strip_suffix(" kB")?.parse().ok()

@@ -1,5 +1,5 @@
-//! Calls of tools for files through the whole agent: an edit of a large file beside a plain program
-//! that does the same, what the client is told of it, and whether reads get slower.
+//! File tools through the whole agent: the time of an edit, the size of its updates, and the drift
+//! of read times.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -16,17 +16,17 @@ use super::figures::{call, callboard, median, open_session, script_end};
 use super::scratch::Scratch;
 use crate::process::TaskError;
 
-/// Lines of the file that is edited, and the one that changes.
+/// Number of lines of the edited file, and the one that changes.
 const LINES: usize = 100_000;
 const CHANGED_LINE: usize = LINES / 2;
 
-/// How long a model takes at least from the end of one call to the next: nobody edits the same file
-/// many times within one tick of the file system's clock.
+/// Delay from the end of one call to the next, as of a fast model: edits then fall into different
+/// ticks of the file system's clock.
 const PAUSE_BETWEEN_EDITS: Duration = Duration::from_millis(50);
 
-/// Time from a prompt to the end of its turn, which changes one line, as a multiple of the time in
-/// which a plain program changes it: the ratio of the medians of n rounds each, in turn. Nobody is
-/// asked. Both wait for the disk.
+/// Time of a turn that changes one line, as a multiple of the time of a plain program for the same
+/// change: the ratio of the medians of n alternating rounds. No permission is requested. Both wait
+/// for the disk.
 pub(super) fn edit_time(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-time", n)?;
     let plain = editing.scratch.write("plain", &text())?;
@@ -45,7 +45,7 @@ pub(super) fn edit_time(built: &ReleasePrograms, n: u32) -> Result<f64, TaskErro
     Ok(median(ours) / median(theirs))
 }
 
-/// The most bytes of the updates of one such call, of n.
+/// Maximum total size in bytes of the updates of one such call, out of n.
 pub(super) fn edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-wire", n)?;
     let mut most = 0;
@@ -54,7 +54,7 @@ pub(super) fn edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, 
         editing.edit(|message| {
             let kind = &message["params"]["update"]["sessionUpdate"];
             if kind == "tool_call" || kind == "tool_call_update" {
-                // Lines are written as this writes them, and end.
+                // The size of the line on the wire: serialized the same way, with a newline.
                 bytes += message.to_string().len() + 1;
             }
         })?;
@@ -64,8 +64,8 @@ pub(super) fn edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(most as f64)
 }
 
-/// Time of a read at the end of a turn with n reads, one a reply, as a multiple of that of one at
-/// its start: the ratio of the medians of the last and of the first quarter.
+/// Time of a read at the end of a turn with n reads, one per reply, as a multiple of one at its
+/// start: the ratio of the medians of the last and the first quarter.
 pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("read-drift")?;
     scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
@@ -85,7 +85,7 @@ pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     late_to_early_ratio(&times, n)
 }
 
-/// Time of a turn with one read at the end of a session of n, as a multiple of that of one at its
+/// Time of a turn with one read at the end of a session of n turns, as a multiple of one at its
 /// start, by the same medians.
 pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("turn-drift")?;
@@ -104,7 +104,7 @@ pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
     late_to_early_ratio(&times, n)
 }
 
-/// The median of the last quarter as a multiple of the first one's, of all but the first few.
+/// Returns the median of the last quarter as a multiple of the first one's, without warm-up.
 fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     let times = times.get(WARM_UP as usize..).unwrap_or_default();
     if times.len() != n as usize {
@@ -115,10 +115,10 @@ fn late_to_early_ratio(times: &[f64], n: u32) -> Result<f64, TaskError> {
     Ok(of(&times[times.len() - quarter..]) / of(&times[..quarter]))
 }
 
-/// Calls that come before those that count: the first ones open what the others use.
+/// Number of warm-up calls, which do not count: they open what the others reuse.
 const WARM_UP: u32 = 5;
 
-/// An agent whose model changes one line of a large file a turn.
+/// An agent whose model changes one line of a large file per turn.
 struct EditSession {
     agent: AgentProcess,
     session: Value,
@@ -142,22 +142,22 @@ impl EditSession {
         Ok(Self { agent, session, scratch })
     }
 
-    /// Has one line changed, and shows every message on the way.
+    /// Runs one edit, and passes every message to `seen`.
     fn edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
         turn(&mut self.agent, &self.session, seen)
     }
 
-    /// Checks that every edit was made, and nothing else.
+    /// Checks that every edit was made, and nothing else was changed.
     fn check(&self, turns: u32) -> Result<(), TaskError> {
         let expected = text().replace(&line(CHANGED_LINE, 0), &line(CHANGED_LINE, turns));
         match fs::read_to_string(self.scratch.cwd().join("file")) {
             Ok(text) if text == expected => Ok(()),
-            _ => Err(TaskError::Failed("the file is not what the edits make of it".to_owned())),
+            _ => Err(TaskError::Failed("the file does not match the edits".to_owned())),
         }
     }
 }
 
-/// Has the model make its next turn.
+/// Prompts the model for its next turn.
 fn turn(
     agent: &mut AgentProcess,
     session: &Value,
@@ -171,7 +171,7 @@ fn turn(
     }
 }
 
-/// What a plain program does that nobody has to trust.
+/// Edits a file as a plain program does, without permissions or checks.
 fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let start = memmem::find(&bytes, old.as_bytes()).ok_or(io::ErrorKind::NotFound)?;
@@ -184,7 +184,7 @@ fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     file.write_all(&changed)?;
     file.sync_data()?;
     fs::rename(&beside, path)?;
-    // The disk is to have the name too, as with an edit.
+    // The new name must be on the disk too, as with an edit.
     File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 

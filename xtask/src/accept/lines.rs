@@ -1,5 +1,4 @@
-//! Lines that a client should never send, one by one and all together, and lines that are as
-//! large, or as dense, as a line may be.
+//! Malformed lines, one by one and together, and lines that are as large or as dense as allowed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -18,8 +17,8 @@ mod table;
 
 use table::{ROWS, Row};
 
-/// The longest time in seconds from the start of a process that is sent one malformed line to its
-/// answer to `initialize`. Each line has a process of its own, n times.
+/// Maximum time in seconds from the start of a process that receives one malformed line to its
+/// response to `initialize`. Each line is sent n times, each time to a new process.
 pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("malformed")?;
     let mut longest = Duration::ZERO;
@@ -50,14 +49,14 @@ fn time_to_initialize_after(
         seen.push(error);
     }
     if !seen.iter().eq(&row.expected(17, false)) {
-        return Err(TaskError::Failed(format!("answered by {seen:?}")));
+        return Err(TaskError::Failed(format!("unexpected responses {seen:?}")));
     }
     initialize(&mut agent)?;
     Ok(start.elapsed())
 }
 
-/// How many answers are missing or too many when every malformed line is sent n times to one
-/// process, in a random order.
+/// Number of missing or surplus responses when every malformed line is sent n times to one process,
+/// in random order.
 pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("malformed-shuffled")?;
     let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
@@ -83,8 +82,8 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
         }
         *expected.entry((id.to_string(), code)).or_default() -= 1;
     }
-    let died = |_| TaskError::Failed("the thread that sends died".to_owned());
-    // The input stays open until the last answer is here.
+    let died = |_| TaskError::Failed("the sending thread panicked".to_owned());
+    // The input stays open until the last response has arrived.
     let _input = sending.join().map_err(died)??;
     Ok(expected.values().map(|left| left.unsigned_abs() as f64).sum())
 }
@@ -95,7 +94,7 @@ fn order(n: u32, random: &mut Random) -> Vec<&'static Row> {
     order
 }
 
-/// The most resident MiB of a process that is sent n MiB without a newline.
+/// Maximum resident MiB of a process that receives n MiB without a newline.
 pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("no-newline")?;
     let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
@@ -104,14 +103,14 @@ pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     agent.write(b"\n")?;
     let (id, code) = error(&agent.next_line()?)?;
     if (&id, code) != (&Value::Null, -32700) {
-        return Err(TaskError::Failed(format!("answered by {code} for {id}")));
+        return Err(TaskError::Failed(format!("unexpected response {code} to {id}")));
     }
     initialize(&mut agent)?;
     memory_mib(agent.pid(), "VmHWM:")
 }
 
-/// The most resident MiB of a process that is sent one dense line n times. Each kind of line has
-/// a process of its own.
+/// Maximum resident MiB of a process that receives one dense line n times. Each kind of line is
+/// sent to a new process.
 pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("dense-line")?;
     let cwd = json!(scratch.cwd()).to_string();
@@ -129,16 +128,16 @@ pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(most)
 }
 
-/// A kind of dense line: a `session/new` whose `_meta` is an array of as many items as may be.
+/// A kind of dense line: a `session/new` whose `_meta` is an array of as many items as allowed.
 struct DenseLine {
     name: &'static str,
-    /// One item; `*` stands for text that makes the line as long as may be.
+    /// One item; `*` is replaced by text that extends the line to the allowed length.
     item: &'static str,
     count: usize,
     is_accepted: bool,
 }
 
-/// Bytes of the items, all in all: what is left of 16 MiB serves the rest of the line.
+/// Total bytes of the items: the rest of the 16 MiB is for the rest of the line.
 const DENSE_BYTES: usize = 15_800_000;
 
 const DENSE: &[DenseLine] = &[
@@ -163,7 +162,7 @@ const DENSE: &[DenseLine] = &[
 ];
 
 impl DenseLine {
-    /// Makes the line, with items of about so many bytes in all.
+    /// Creates the line, with items of about `bytes` bytes in all.
     fn line(&self, cwd: &str, bytes: usize) -> String {
         let stars = self.item.matches('*').count() * self.count;
         let room = bytes.saturating_sub(self.item.len() * self.count);
@@ -181,16 +180,16 @@ impl DenseLine {
         loop {
             let answer = agent.message()?;
             if answer["method"].is_string() {
-                // News of a session that was opened before.
+                // A notification of a session that was opened before.
                 continue;
             }
             let is_accepted = answer["result"]["sessionId"].is_string();
-            // Many at once are more than is answered at once, and that is an answer, too.
+            // If too many requests run at once, the response is that the agent is busy.
             let is_busy = answer["error"]["data"]["reason"] == "busy";
             if is_accepted == self.is_accepted || (self.is_accepted && is_busy) {
                 return Ok(());
             }
-            return Err(TaskError::Failed(format!("answered by {answer}")));
+            return Err(TaskError::Failed(format!("unexpected response {answer}")));
         }
     }
 }
@@ -198,7 +197,7 @@ impl DenseLine {
 const INITIALIZE: &[u8] =
     br#"{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":1}}"#;
 
-/// Is answered with an error, initialized or not, behind everything before it.
+/// A request that is answered with an error, initialized or not, after everything before it.
 const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
@@ -206,7 +205,7 @@ fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
     let answer = agent.message()?;
     match (answer["id"].as_str(), answer["result"]["protocolVersion"].as_u64()) {
         (Some("init"), Some(1)) => Ok(()),
-        _ => Err(TaskError::Failed(format!("initialize was answered by {answer}"))),
+        _ => Err(TaskError::Failed(format!("unexpected response to initialize: {answer}"))),
     }
 }
 
@@ -243,7 +242,7 @@ mod tests {
             assert!(line.len() < 16 << 20, "{}", dense.name);
             let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
             assert!(is_full, "{}: {}", dense.name, line.len());
-            // As few bytes as may be: reading all of them takes long in a build for tests.
+            // As few bytes as possible: parsing all of them is slow in a debug build.
             let few = DenseLine { count: dense.count.min(1_000), ..*dense };
             let value: Value = serde_json::from_str(&few.line("\"/\"", 0)).unwrap();
             let items = value["params"]["_meta"]["x"].as_array().unwrap();

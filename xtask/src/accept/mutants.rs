@@ -1,8 +1,8 @@
-//! Mutants of the code that keeps the promises: [cargo-mutants](https://mutants.rs) changes one
-//! place at a time, and a test should notice. `.cargo/mutants.toml` says where.
+//! Mutation tests of the code that keeps the promises: [cargo-mutants](https://mutants.rs) changes
+//! one place at a time, and a test should fail. `.cargo/mutants.toml` lists the files.
 //!
-//! A crate's unit tests are built and run soonest and notice most; only what survives them meets
-//! the crate's other tests, and what has none.
+//! A crate's unit tests are fastest and detect most mutants. The crate's other tests run only for
+//! mutants that survive them, and for files without unit tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// The unit tests, without those of what no mutated file is used by. As arguments of every call of
-/// cargo, because cargo mutants builds before it tests.
+/// Arguments for the unit tests, except those of code that no mutated file is used by. They are
+/// arguments of every cargo call, because cargo mutants builds before it tests.
 const UNIT_TESTS: &[&str] = &[
     "--cargo-arg=--lib",
     "--cargo-test-arg=--",
@@ -27,28 +27,28 @@ const UNIT_TESTS: &[&str] = &[
     "--cargo-test-arg=--skip=title::",
     "--cargo-test-arg=--skip=wire::",
 ];
-/// Those of the folders `tests` that are about what is mutated: `golden`, `laws`, `promises` and
+/// Arguments for the relevant tests of the folders `tests`: `golden`, `laws`, `promises` and
 /// `rules`. A crate must have one for each pattern.
 const OTHER_TESTS: &[&str] = &["--cargo-arg=--test=[glpr]*"];
 
-/// The files that have no unit tests.
+/// Pattern of files that have no unit tests.
 const WITHOUT_UNIT_TESTS: &str = "^crates/lifecycle/src/(session|permission/options)";
 
-/// Cases of each property test.
+/// Number of cases of each property test.
 const CASES: &str = "256";
 
-/// What became of each mutant, by name.
+/// Outcome of each mutant, by name.
 type MutantOutcomes = BTreeMap<String, MutantOutcome>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MutantOutcome {
     Caught,
     Survived,
-    /// It does not build, which says nothing of the tests.
+    /// It does not build, which proves nothing about the tests.
     Unviable,
 }
 
-/// Returns the percentage that survived. With `--n N`, it tries every N-th mutant only.
+/// Returns the percentage that survived. With `--n N`, only every N-th mutant is tested.
 pub(super) fn surviving_mutants_percent(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
@@ -66,7 +66,8 @@ pub(super) fn surviving_mutants_percent(
     let chosen = survivors(&outcomes).map(|name| format!("--re=^{}$", escaped(name)));
     let chosen: Vec<_> = chosen.collect();
     if !chosen.is_empty() {
-        // Some that were not chosen are tried too: cargo mutants 27 chooses no deleted field.
+        // Some that were not selected are tested too: cargo mutants 27 cannot select a deleted
+        // field.
         let others = pass(workspace, OTHER_TESTS, &chosen)?;
         for (name, kind) in
             outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)
@@ -87,7 +88,7 @@ pub(super) fn surviving_mutants_percent(
         run.extra_figures.insert(name.to_owned(), count.into());
     }
     if run.n == 0 {
-        return Err(TaskError::Failed("no mutant was tried".to_owned()));
+        return Err(TaskError::Failed("no mutant was tested".to_owned()));
     }
     Ok(100.0 * survived as f64 / run.n as f64)
 }
@@ -97,7 +98,7 @@ fn survivors(outcomes: &MutantOutcomes) -> impl Iterator<Item = &str> {
     survived.map(|(name, _)| name.as_str())
 }
 
-/// Tries the mutants that are chosen against some of the tests.
+/// Tests the selected mutants with some of the tests.
 fn pass(
     workspace: &Workspace,
     tests: &[&str],
@@ -106,19 +107,19 @@ fn pass(
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
     sabotage::mirror(&workspace.root, &tree)?;
-    // What an earlier run said is no answer of this one.
+    // Results of an earlier run must not count for this one.
     fs::remove_dir_all(folder.join("mutants.out")).ok();
     let mut command = workspace.cargo("mutants --workspace --in-place --colors=never");
     command.arg("--output").arg(&folder).args(tests).args(chosen).current_dir(tree);
-    // Their profile is their own, so nothing else is built anew after them.
+    // They have a separate profile, so nothing else has to be rebuilt after them.
     command.env("CARGO_TARGET_DIR", &workspace.target);
     command.env("RUST_BACKTRACE", "0").env("PROPTEST_CASES", CASES);
-    // What breaks on a mutant is nothing to remember.
+    // A failure on a mutant must not be saved.
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true").stdout(std::io::stderr());
     let status = command.status();
     let status =
         status.map_err(|error| TaskError::Failed(format!("cannot run cargo mutants: {error}")))?;
-    // That mutants survived or never ended is no failure here; how many is for the target to judge.
+    // Surviving mutants and timeouts are not errors here; the target decides on their number.
     if !matches!(status.code(), Some(0 | EXIT_CODE_SURVIVED | EXIT_CODE_TIMEOUT)) {
         return Err(TaskError::Failed(format!("cargo mutants ended with {status}")));
     }
@@ -130,7 +131,7 @@ fn pass(
     Ok(read(&outcomes))
 }
 
-/// What cargo mutants says when mutants survived, and when a test of one never ended.
+/// Exit codes of cargo mutants for surviving mutants and for a test that did not end.
 const EXIT_CODE_SURVIVED: i32 = 2;
 const EXIT_CODE_TIMEOUT: i32 = 3;
 
@@ -148,7 +149,7 @@ fn read(outcomes: &Value) -> MutantOutcomes {
     named.collect()
 }
 
-/// A name as a regular expression that matches nothing else.
+/// Returns a name as a regular expression that matches only this name.
 fn escaped(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {

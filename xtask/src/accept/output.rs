@@ -1,5 +1,5 @@
-//! Long outputs of commands through the whole agent: what its client holds of them in the end, in
-//! what memory, how soon it begins, and whether another session waits meanwhile.
+//! Long outputs of commands through the whole agent: the output at the client, the memory, the
+//! delay of the first output, and the effect on another session.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,42 +15,42 @@ use super::figures::{callboard, median, memory_mib};
 use super::scratch::Scratch;
 use crate::process::TaskError;
 
-/// The commands write numbers from here on, a line of nine digits each.
+/// First number that the commands write, one nine-digit number per line.
 const FIRST_NUMBER: u64 = 100_000_000;
 
-/// Bytes of a line as the command writes it.
+/// Bytes per line as the command writes it.
 const LINE_BYTES: u64 = 10;
 
-/// Bytes that are written before the many.
+/// Bytes written before the measured output.
 const WARM_UP_BYTES: u64 = 10_000_000;
 
 /// Bytes of an output that the agent keeps in a file.
 const FILE_BYTES: u64 = 64 * 1024 * 1024 - 64;
 
-/// Bytes of the line of an update.
+/// Maximum bytes of the line of an update.
 const UPDATE_BYTES: usize = 60 * 1024;
 
-/// Updates a second, and those that are driven on by a start and an end.
+/// Maximum updates per second, and additional updates at the start and the end.
 const UPDATE_RATE: f64 = 20.0;
 const EXTRA_UPDATES: f64 = 6.0;
 
-/// How long the longest output may take.
+/// Time limit for the longest output.
 const OUTPUT_DEADLINE: Duration = Duration::from_secs(1_800);
 
-/// Between two reads of the other session.
+/// Delay between two reads of the other session.
 const READ_PAUSE: Duration = Duration::from_millis(5);
 
-/// How a client shows what a command writes.
+/// Display of a command's output by a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientDisplay {
-    /// In a terminal of ours, which ends lines by two characters.
+    /// In a terminal of ours, with two characters per line end.
     Terminal,
     Text,
 }
 
-/// The most resident MiB of an agent while commands write 10 MB, then n bytes, for a client of each
-/// surface. What it holds in the end has to be right, and so have the counts, the file and the rate
-/// and size of the updates.
+/// Maximum resident MiB of an agent while commands write 10 MB, then n bytes, for a client with
+/// each display. Checks the final output, the counts, the file, and the rate and size of the
+/// updates.
 pub(super) fn peak_memory_of_long_output(
     built: &ReleasePrograms,
     n: u32,
@@ -94,7 +94,7 @@ pub(super) fn read_latency_during_output(
             }
         })?;
         if answer["stopReason"] != "end_turn" || !has_read {
-            return Err(TaskError::Failed(format!("a read was answered {answer}")));
+            return Err(TaskError::Failed(format!("unexpected response to a read: {answer}")));
         }
         if seen.started_at.is_some() {
             times.push(start.elapsed().as_secs_f64() * 1000.0);
@@ -107,13 +107,13 @@ pub(super) fn read_latency_during_output(
     times.get(index).copied().ok_or_else(|| TaskError::Failed("nothing was read".to_owned()))
 }
 
-/// Milliseconds from a prompt to the first output of its command at the client, the median of n, on
-/// the surface where it is longer.
+/// Milliseconds from a prompt to the first output of its command at the client: the median of n,
+/// for the display where it is longer.
 pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut longest: f64 = 0.0;
     for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
         let mut writing = OutputSession::start(built, surface)?;
-        // It is not shown by its command line.
+        // The quotes keep the output from matching the command line.
         let prompt = writing.prompt("run echo o''n stage; sleep 0.3");
         let mut times = Vec::new();
         for _ in 0..n {
@@ -131,7 +131,7 @@ pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(longest)
 }
 
-/// An agent that runs what it is told to, and a session of it.
+/// An agent that runs the commands of its prompts, with a session.
 struct OutputSession {
     agent: AgentProcess,
     session: Value,
@@ -155,7 +155,7 @@ impl OutputSession {
         json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]})
     }
 
-    /// Has a command write so many bytes, and judges what came of it.
+    /// Runs a command that writes this many bytes, and checks the received output.
     fn check_output_of(&mut self, bytes: u64) -> Result<(), TaskError> {
         let output = ExpectedOutput::new(bytes, self.surface);
         let mut seen = ReceivedOutput::default();
@@ -172,7 +172,7 @@ fn open(agent: &mut AgentProcess, scratch: &Scratch) -> Result<Value, TaskError>
     Ok(session["sessionId"].take())
 }
 
-/// What a command writes: nobody has to keep it to know what stands where.
+/// The output of a command, computed instead of stored.
 struct ExpectedOutput {
     lines: u64,
     end: &'static str,
@@ -201,7 +201,7 @@ impl ExpectedOutput {
         self.lines * self.width()
     }
 
-    /// The bytes from a place on, as far as there are so many.
+    /// Returns up to `len` bytes from offset `at`.
     fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
         let skipped = (at % self.width()) as usize;
         let lines = at / self.width()..self.lines;
@@ -216,7 +216,7 @@ impl ExpectedOutput {
         bytes.into_iter().skip(skipped).take(len).collect()
     }
 
-    /// Whether the file at a path holds its beginning, and a line that counts the rest.
+    /// Returns whether a file holds the beginning of the output, and a line that counts the rest.
     fn is_stored_in(&self, path: &str) -> Result<bool, std::io::Error> {
         let mut file = File::open(path)?;
         let kept = self.total().min(FILE_BYTES);
@@ -239,13 +239,13 @@ impl ExpectedOutput {
     }
 }
 
-/// What a client was sent of a call.
+/// A call as the client received it.
 #[derive(Default)]
 struct ReceivedOutput {
     status: String,
-    /// All that its terminal was sent.
+    /// All output sent to its terminal.
     terminal: String,
-    /// The text that it shows.
+    /// The displayed text.
     text: String,
     result: Value,
     started_at: Option<Instant>,
@@ -267,7 +267,7 @@ impl ReceivedOutput {
         let begun = *self.started_at.get_or_insert_with(Instant::now);
         self.seconds = begun.elapsed().as_secs_f64();
         self.updates += 1;
-        // Lines are written as this writes them, and end.
+        // The size of the line on the wire: serialized the same way, with a newline.
         self.largest = self.largest.max(message.to_string().len() + 1);
         if let Some(status) = update["status"].as_str() {
             status.clone_into(&mut self.status);
@@ -285,7 +285,7 @@ impl ReceivedOutput {
         }
     }
 
-    /// The output as the client shows it.
+    /// Returns the output as the client shows it.
     fn displayed_output(&self, output: &ExpectedOutput) -> Option<String> {
         if output.end == "\r\n" {
             // A gap ends the colours before it.
@@ -299,7 +299,7 @@ impl ReceivedOutput {
         let failed = |what: String| Err(TaskError::Failed(format!("{}: {what}", output.command())));
         let Self { status, result, updates, seconds, largest, .. } = self;
         if status != "completed" {
-            return failed(format!("the call has ended as {status}: {result}"));
+            return failed(format!("the call ended as {status}: {result}"));
         }
         let has = |at: usize, piece: &str| output.bytes(at as u64, piece.len()) == piece.as_bytes();
         let Some(view) = self.displayed_output(output) else {
@@ -315,21 +315,21 @@ impl ReceivedOutput {
         if (&result["outputBytes"], &result["outputLines"])
             != (&json!(output.total()), &json!(output.lines))
         {
-            return failed(format!("the counts are {result}"));
+            return failed(format!("wrong counts: {result}"));
         }
         match output.is_stored_in(result["outputFile"].as_str().unwrap_or_default()) {
             Ok(true) => {}
-            other => return failed(format!("the file is not what was written: {other:?}")),
+            other => return failed(format!("the file does not match the output: {other:?}")),
         }
         if *largest > UPDATE_BYTES || f64::from(*updates) > seconds * UPDATE_RATE + EXTRA_UPDATES {
-            return failed(format!("{updates} updates in {seconds} s, of {largest} bytes at most"));
+            return failed(format!("{updates} updates of up to {largest} bytes in {seconds} s"));
         }
         Ok(())
     }
 }
 
-/// Returns where a view ends in the output that it is of, if every piece of it stands where the
-/// gaps say. `has` says whether a piece stands at a place.
+/// Returns the end offset of a shown text in its output, if every piece is at the offset that the
+/// gaps imply. `has` returns whether a piece occurs at an offset.
 pub(super) fn follow_output_pieces(view: &str, has: impl Fn(usize, &str) -> bool) -> Option<usize> {
     let past = |at: usize, piece: &str| has(at, piece).then_some(at + piece.len());
     let (mut rest, mut at) = (view, 0);

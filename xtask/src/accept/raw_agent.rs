@@ -1,6 +1,4 @@
-//! An agent process and the lines that go in and come out, whatever they are.
-//!
-//! It reads no faster than it is asked to.
+//! An agent process with raw lines in and out, read on demand only.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -13,10 +11,10 @@ use serde_json::Value;
 use super::agent::DEADLINE;
 use crate::process::{KillOnDrop, TaskError};
 
-/// Between two looks at whether a process has exited.
+/// Interval between checks for the exit of a process.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An agent process, ended when this is dropped.
+/// An agent process, killed on drop.
 pub(super) struct RawAgent {
     child: KillOnDrop,
     stdin: Option<ChildStdin>,
@@ -24,8 +22,8 @@ pub(super) struct RawAgent {
 }
 
 impl RawAgent {
-    /// Starts an agent, whose log nobody reads. Two lines at most, and what a reader's buffer
-    /// holds, are read ahead of the one that is asked for.
+    /// Starts an agent, and discards its log. At most two lines and the content of one read buffer
+    /// are read ahead.
     pub(super) fn start(command: &mut Command) -> Result<Self, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("cannot start the agent: {why}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -37,12 +35,12 @@ impl RawAgent {
         Ok(Self { child: KillOnDrop(child), stdin, lines })
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), TaskError> {
         write(self.stdin.as_mut(), bytes)
     }
@@ -53,12 +51,12 @@ impl RawAgent {
         self.write(b"\n")
     }
 
-    /// Takes the input away, so that another thread can write it.
+    /// Takes the input out, so that another thread can write it.
     pub(super) fn take_input(&mut self) -> RawAgentInput {
         RawAgentInput(self.stdin.take())
     }
 
-    /// Ends the input, and returns how long the process took to exit upon it.
+    /// Closes the input, and returns the time until the process exited.
     pub(super) fn end_input(&mut self, deadline: Duration) -> Result<Duration, TaskError> {
         drop(self.stdin.take());
         let start = Instant::now();
@@ -69,25 +67,25 @@ impl RawAgent {
                 Err(error) => return Err(TaskError::Failed(format!("cannot wait: {error}"))),
             }
         }
-        Err(TaskError::Failed(format!("it runs {deadline:?} after the end of its input")))
+        Err(TaskError::Failed(format!("it still runs {deadline:?} after the end of its input")))
     }
 
-    /// Waits for the next line for so long; none if there was none.
+    /// Waits for the next line; `None` after `wait`.
     pub(super) fn next_line_within(&mut self, wait: Duration) -> Result<Option<String>, TaskError> {
         match self.lines.recv_timeout(wait) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(error) => Err(TaskError::Failed(format!("no line came: {error}"))),
+            Err(error) => Err(TaskError::Failed(format!("no line arrived: {error}"))),
         }
     }
 
     /// Waits for the next line, newline included.
     pub(super) fn next_line(&mut self) -> Result<String, TaskError> {
         let line = self.lines.recv_timeout(DEADLINE);
-        line.map_err(|error| TaskError::Failed(format!("no line came: {error}")))
+        line.map_err(|error| TaskError::Failed(format!("no line arrived: {error}")))
     }
 
-    /// Waits for the next line, which is to be JSON.
+    /// Waits for the next line, which must be JSON.
     pub(super) fn message(&mut self) -> Result<Value, TaskError> {
         parse_json_line(&self.next_line()?)
     }
@@ -105,11 +103,11 @@ impl RawAgentInput {
 }
 
 fn write(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), TaskError> {
-    let stdin = stdin.ok_or_else(|| TaskError::Failed("the input is taken".to_owned()))?;
+    let stdin = stdin.ok_or_else(|| TaskError::Failed("the input is closed".to_owned()))?;
     stdin.write_all(bytes).map_err(|error| TaskError::Failed(format!("cannot write: {error}")))
 }
 
-/// Reads a line that is to be JSON.
+/// Parses a line, which must be JSON.
 pub(super) fn parse_json_line(line: &str) -> Result<Value, TaskError> {
     serde_json::from_str(line).map_err(|error| TaskError::Failed(format!("{error}: {line}")))
 }

@@ -1,4 +1,4 @@
-//! The ripgrep program, built from the very versions of its libraries that this workspace has.
+//! Builds the ripgrep program with the same versions of its libraries as this workspace.
 
 use std::env;
 use std::fs;
@@ -9,15 +9,15 @@ use crate::process::{self, TaskError};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-/// The crates by which ripgrep and this workspace search: of the same versions, or the comparison
-/// tells nothing.
+/// Crates with which ripgrep and this workspace search: the comparison is only valid for equal
+/// versions.
 const SHARED: [&str; 5] = ["globset", "grep-regex", "grep-searcher", "ignore", "regex-automata"];
 
-/// A package that needs ripgrep, so that cargo fetches it.
+/// A package that depends on ripgrep, so that cargo fetches it.
 const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
     [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
 
-/// Builds ripgrep, unless that was done with this lock file.
+/// Builds ripgrep, unless it was built with this lock file.
 pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskError> {
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
@@ -30,10 +30,10 @@ pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskE
         let fetched = fetch(workspace, &folder.join("fetch"))?;
         copy(&fetched, &source).map_err(|error| failed(&source, &error))?;
         let manifest = source.join("Cargo.toml");
-        // It stands below this workspace, and is none of it.
+        // It lies below this workspace, but is not a member.
         let stands_alone = text(&manifest)? + "\n[workspace]\n";
         write(&manifest, &stands_alone)?;
-        // Cargo takes the versions of what both need from here, and leaves out the rest.
+        // Cargo uses this file's versions of shared dependencies, and removes the rest.
         write(&source.join("Cargo.lock"), &lock)?;
         ui.note(format_args!("cargo build --release, of ripgrep"));
         let mut build = workspace.cargo("build --release --manifest-path");
@@ -51,13 +51,13 @@ pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskE
     }
 }
 
-/// Lets cargo unpack ripgrep, and returns where.
+/// Fetches and unpacks ripgrep with cargo, and returns its folder.
 fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskError> {
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     write(&folder.join("lib.rs"), "")?;
     let manifest = folder.join("Cargo.toml");
     write(&manifest, FETCH)?;
-    // That it is no library does not keep cargo from fetching it.
+    // Cargo fetches it, although it is not a library.
     process::run(workspace.cargo("fetch --manifest-path").arg(&manifest))?;
     let lock = text(&folder.join("Cargo.lock"))?;
     let version = locked(&lock, "ripgrep").unwrap_or_default();
@@ -66,17 +66,17 @@ fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskError> {
     sources
         .map(|source| source.path().join(format!("ripgrep-{version}")))
         .find(|source| source.is_dir())
-        .ok_or_else(|| TaskError::Failed(format!("{} has no ripgrep", registry.display())))
+        .ok_or_else(|| TaskError::Failed(format!("no ripgrep in {}", registry.display())))
 }
 
-/// Where cargo unpacks sources, in a folder for each registry.
+/// Returns the folder in which cargo unpacks sources, with one subfolder per registry.
 pub(super) fn registry() -> PathBuf {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
     home.unwrap_or_default().join("registry/src")
 }
 
-/// Tells whether what cargo wrote of a build names the version of the lock file.
+/// Returns whether the build artifacts name the version of the lock file.
 fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
     let Some(version) = locked(lock, name) else { return false };
     let file = format!("{}-", name.replace('-', "_"));

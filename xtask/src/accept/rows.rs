@@ -1,4 +1,4 @@
-//! The rows: what is promised, how much of it is measured, and within which target.
+//! The rows: each promise with its number of measurements and its target.
 
 use super::Measure::{Code, Failed, Figures, Programs};
 use super::{
@@ -493,7 +493,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
     },
 ];
 
-/// The rows of `bench`: processor time of what a crate does.
+/// The rows of `bench`: processor time of parts of a crate.
 pub(super) const BENCHES: &[AcceptanceRow] = &[
     AcceptanceRow {
         name: "lifecycle",

@@ -9,7 +9,7 @@ use crate::cargo::failed_tests;
 use crate::process::{TaskError, tee};
 use crate::workspace::Workspace;
 
-/// How much a row is to measure, and what it found beside its value.
+/// The number of measurements of a row, and figures beside its value.
 pub(super) struct RowRun<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) n: u32,
@@ -22,10 +22,10 @@ impl<'a> RowRun<'a> {
         Self { workspace, n, seed, extra_figures: Map::new() }
     }
 
-    /// Reads `[VARIABLE=VALUE..] WORD..`, the words of a cargo command line behind its environment.
+    /// Parses `[VARIABLE=VALUE..] WORD..`: an environment and the words of a cargo command line.
     ///
-    /// A value or word `n` stands for how much is measured, `n/25` for a 25th of that, rounded up,
-    /// and `seed` for the seed.
+    /// A value or word `n` is replaced by the number of measurements, `n/25` by a 25th of it,
+    /// rounded up, and `seed` by the seed.
     pub(super) fn command(&self, line: &str) -> Command {
         let value = |word: &str| match word.strip_prefix("n/").map(str::parse) {
             Some(Ok(part)) => self.n.div_ceil(part).to_string(),
@@ -43,7 +43,7 @@ impl<'a> RowRun<'a> {
         command
     }
 
-    /// Runs tests, of which there must be some, and returns how many of them failed.
+    /// Runs at least one test, and returns how many tests failed.
     pub(super) fn count_failed_tests(&mut self, line: &str) -> Result<f64, TaskError> {
         let (status, printed) = tee(&mut self.command(line))?;
         let failed = failed_tests(&printed);
@@ -51,7 +51,7 @@ impl<'a> RowRun<'a> {
             (true, _) if count_passed_tests(&printed) == 0 => {
                 Err(TaskError::Failed("no test ran".to_owned()))
             }
-            (false, 0) => Err(TaskError::Failed(format!("the tests ended with {status}"))),
+            (false, 0) => Err(TaskError::Failed(format!("the tests exited with {status}"))),
             (_, 0) => Ok(0.0),
             (_, count) => {
                 self.extra_figures.insert("broken".to_owned(), json!(failed));
@@ -60,8 +60,8 @@ impl<'a> RowRun<'a> {
         }
     }
 
-    /// Runs a program that prints its figures as at least so many lines `figures {"value": …, …}`,
-    /// and returns the largest value.
+    /// Runs a program that prints at least `least` lines `figures {"value": …, …}`, and returns the
+    /// largest value.
     pub(super) fn largest_figure(
         &mut self,
         least: usize,
@@ -72,11 +72,11 @@ impl<'a> RowRun<'a> {
         let values: Vec<_> = figures.iter().filter_map(|it| it["value"].as_f64()).collect();
         self.extra_figures.insert("figures".to_owned(), figures.into());
         if !status.success() {
-            return Err(TaskError::Failed(format!("what measures ended with {status}")));
+            return Err(TaskError::Failed(format!("the measuring program exited with {status}")));
         }
         let largest = values.iter().copied().reduce(f64::max);
         largest.filter(|_| values.len() >= least).ok_or_else(|| {
-            TaskError::Failed(format!("{} of at least {least} figures were printed", values.len()))
+            TaskError::Failed(format!("{} figures instead of at least {least}", values.len()))
         })
     }
 }
@@ -91,7 +91,7 @@ fn count_passed_tests(printed: &str) -> u32 {
     counts.sum()
 }
 
-/// Returns the figures of what was printed; the name of a test may stand before them.
+/// Parses the figures from the output; the name of a test may precede them.
 fn parse_figures(printed: &str) -> Vec<Value> {
     let found = printed.lines().filter_map(|line| line.split_once("figures "));
     found.filter_map(|(_, figures)| serde_json::from_str(figures).ok()).collect()

@@ -1,5 +1,5 @@
-//! Sabotage: patches that each break a promise in a way that could happen, and must turn the
-//! tests red. Each lies in `xtask/sabotage`, begins with its promise and says what to run.
+//! Sabotage: patches that each break a promise in a realistic way, and must make tests fail. They
+//! are stored in `xtask/sabotage`; each begins with its promise and the tests to run.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,17 +16,18 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 const FOLDER: &str = "xtask/sabotage";
-/// What stands before the arguments of the test run, on a line of its own above the patch.
+/// Prefix of the line above a patch that holds the arguments of the test run.
 const TESTS: &str = "Tests: ";
 
 struct Patch {
     name: String,
     path: PathBuf,
-    /// What `cargo test` is asked for.
+    /// Arguments of `cargo test`.
     tests: String,
 }
 
-/// Applies each patch in turn to a copy of the sources, and returns how many no test noticed.
+/// Applies each patch in turn to a copy of the sources, and returns the number that no test
+/// detected.
 pub(super) fn unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let workspace = run.workspace;
     let patches = patches(&workspace.root)?;
@@ -49,14 +50,14 @@ pub(super) fn unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64
     Ok(missed)
 }
 
-/// Returns the tests that turn red under a patch.
+/// Returns the tests that fail with a patch.
 fn failing_tests(
     workspace: &Workspace,
     copy: &Path,
     patch: &Patch,
 ) -> Result<Vec<String>, TaskError> {
     process::run(apply(copy).arg(&patch.path))?;
-    // A patch that does not build would be no proof of anything.
+    // A patch that does not build proves nothing.
     let built = process::run(test(workspace, copy, &patch.tests).arg("--no-run"));
     let tested = built.and_then(|()| {
         let mut command = test(workspace, copy, &patch.tests);
@@ -71,7 +72,8 @@ fn failing_tests(
     Ok(names)
 }
 
-/// A broken promise may leave a test waiting for ever, which is red too: `timeout` ends it.
+/// Runs a command under `timeout`. A broken promise may block a test for ever, which counts as
+/// failed.
 fn with_timeout(command: &Command) -> Command {
     let mut bounded = Command::new("timeout");
     bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
@@ -82,12 +84,12 @@ fn with_timeout(command: &Command) -> Command {
     bounded
 }
 
-/// How long the tests of one patch may take, on a machine that is busy with other work.
+/// Time limit for the tests of one patch, on a busy machine.
 const SECONDS: &str = "240";
-/// What `timeout` says then.
+/// Exit code of `timeout` when the time is up.
 const EXIT_CODE_TIMEOUT: i32 = 124;
 
-/// Names the patches that no longer fit the sources, and why.
+/// Lists the patches that no longer apply to the sources, with the reason.
 pub(crate) fn stale_patches(root: &Path) -> Vec<(String, String)> {
     let patches = match patches(root) {
         Ok(patches) => patches,
@@ -102,7 +104,7 @@ pub(crate) fn stale_patches(root: &Path) -> Vec<(String, String)> {
     stale.map(|patch| (format!("{FOLDER}/{}.patch", patch.name), why.to_owned())).collect()
 }
 
-/// `git apply` in a folder, whatever repository that lies in.
+/// Returns a `git apply` command for a folder, independent of any repository above it.
 fn apply(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("apply").current_dir(folder);
@@ -115,15 +117,15 @@ fn apply(folder: &Path) -> Command {
 fn test(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
     let mut command = workspace.cargo("test --all-features");
     command.args(tests.split_whitespace()).current_dir(copy);
-    // A folder of its own: in ours, cargo would take what is built of the copy for the real thing.
+    // A separate folder: in ours, cargo would use the build of the copy for the real sources.
     command.env("CARGO_TARGET_DIR", workspace.target.join("sabotage-build"));
     command.env("RUST_BACKTRACE", "0");
-    // A life that breaks a promise now is no life to remember.
+    // A failure caused by a patch must not be saved.
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
     command
 }
 
-/// The patches, in the order of their names.
+/// Reads the patches, in the order of their names.
 fn patches(root: &Path) -> Result<Vec<Patch>, TaskError> {
     let folder = root.join(FOLDER);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
@@ -141,7 +143,7 @@ fn read(path: PathBuf) -> Result<Patch, TaskError> {
     Ok(Patch { name, tests: tests.to_owned(), path })
 }
 
-/// Copies every file that git knows, and writes only those that differ, so that little is built.
+/// Copies every file that git lists, and writes only those that differ, so that little is rebuilt.
 pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), TaskError> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -158,7 +160,7 @@ pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), TaskError> {
     remove_others(copy, copy, &listed.split_terminator('\0').collect())
 }
 
-/// Removes what is in the copy and not in the list.
+/// Removes files of the copy that are not in the list.
 fn remove_others(folder: &Path, copy: &Path, listed: &BTreeSet<&str>) -> Result<(), TaskError> {
     for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))?.flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! A folder of its own for each agent that is measured, gone when the check ends.
+//! A temporary folder for each measured agent, removed when the check ends.
 
 use std::env;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process;
 
 use crate::process::TaskError;
 
-/// A home folder and a working folder that no one else uses.
+/// A home folder and a working folder for one agent.
 pub(super) struct Scratch {
     root: PathBuf,
 }
@@ -23,12 +23,12 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where the agent finds its configuration, and keeps its state.
+    /// Folder of the agent's configuration and state.
     pub(super) fn home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// What the agent works on.
+    /// Working folder of the agent.
     pub(super) fn cwd(&self) -> PathBuf {
         self.root.join("cwd")
     }
@@ -57,7 +57,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed lies in the folder for such things.
+        // If this fails, the rest stays in the folder for temporary files.
         fs::remove_dir_all(&self.root).ok();
     }
 }

@@ -1,5 +1,5 @@
-//! The search beside the ripgrep program, which cargo builds for it, and on a tree that is too
-//! large. `crates/tools/examples/search_proof` searches and compares; this makes what it needs.
+//! Search compared with the ripgrep program, which cargo builds for it, and in a very large tree.
+//! `crates/tools/examples/search_proof` searches and compares; this file prepares its input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use super::run::RowRun;
 use crate::process::{self, TaskError};
 use crate::ui::Ui;
 
-/// How many source trees are searched.
+/// Number of source trees that are searched.
 const TREES: usize = 4;
 
-/// Returns how many of `n` patterns find something else than ripgrep does.
+/// Returns how many of `n` patterns have other results than ripgrep's.
 pub(super) fn differences_from_ripgrep(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
 ) -> Result<f64, TaskError> {
     let trees = largest(&sources()?);
     let mut command = example(run, ui)?;
-    // Nothing of it may count: it would hide most matches.
+    // This configuration must not apply: it would hide most matches.
     let config = run.workspace.target.join("ripgreprc");
     ripgrep::write(&config, "--max-count=1\n--glob=!*.rs\n")?;
     command.env("RIPGREP_CONFIG_PATH", config);
@@ -39,7 +39,7 @@ pub(super) fn time_ratio_to_ripgrep(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result
     run.largest_figure(1, command.arg(run.n.to_string()).arg(sources()?))
 }
 
-/// Returns the milliseconds to the answer for the slowest of some common patterns.
+/// Returns the milliseconds to the result for the slowest of some common patterns.
 pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = example(run, ui)?;
     run.largest_figure(1, command.arg("cap").arg(run.n.to_string()).arg(sources()?))
@@ -52,7 +52,7 @@ pub(super) fn search_cancel_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result
     run.largest_figure(1, command.arg(sources()?))
 }
 
-/// Returns the most MiB that it takes to search and find in a tree of `n` files.
+/// Returns the maximum MiB of searching and finding in a tree of `n` files.
 pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let mut command = example(run, ui)?;
     ui.note(format_args!("big-tree: makes {} files", run.n));
@@ -60,7 +60,7 @@ pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, 
     run.largest_figure(1, command.arg("big").arg(tree.path()))
 }
 
-/// Builds the example that does the work.
+/// Builds the example that searches.
 fn example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskError> {
     let words = "build --release -p acp-tools --example search_proof";
     ui.note(format_args!("cargo {words}"));
@@ -77,7 +77,7 @@ fn sources() -> Result<PathBuf, TaskError> {
         .ok_or_else(|| TaskError::Failed(format!("{} is empty", registry.display())))
 }
 
-/// Returns the folders in a folder that have the most files in them.
+/// Returns the subfolders with the most files.
 fn largest(folder: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut counted: Vec<_> = folders.map(|entry| (files(&entry.path()), entry.path())).collect();

@@ -1,40 +1,40 @@
-//! Randomness that can be had again: a seed, and what comes of it.
+//! Reproducible randomness: a seed, and numbers derived from it.
 
 use std::cell::Cell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The seed of a run. A row that uses it says so by taking it.
+/// The seed of a run. Records whether a row has used it.
 pub(super) struct Seed {
     pub(super) value: u64,
     is_taken: Cell<bool>,
 }
 
 impl Seed {
-    /// Takes a seed as given, or one of the time of the day.
+    /// Creates a seed from a given value, or from the time.
     pub(super) fn new(given: Option<u64>) -> Self {
         let now =
             || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
         Self { value: given.unwrap_or_else(|| now().into()), is_taken: Cell::new(false) }
     }
 
-    /// Takes the seed itself.
+    /// Returns the seed, and marks it as used.
     pub(super) fn take_value(&self) -> u64 {
         self.is_taken.set(true);
         self.value
     }
 
-    /// Starts the randomness of a row.
+    /// Returns a random number generator, and marks the seed as used.
     pub(super) fn take_random(&self) -> Random {
         Random(self.take_value())
     }
 
-    /// Returns the seed if it was taken since this was last asked.
+    /// Returns the seed if it was used since the last call.
     pub(super) fn value_if_taken(&self) -> Option<u64> {
         self.is_taken.take().then_some(self.value)
     }
 }
 
-/// Numbers that look random: splitmix64.
+/// A pseudo-random number generator: splitmix64.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -46,16 +46,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(super) fn below(&mut self, end: u64) -> u64 {
-        // Off by less than one in 2^32 for the ends that are asked for here.
+        // The bias is below one in 2^32 for the values of `end` used here.
         self.next() % end
     }
 
-    /// Puts the items in a random order.
+    /// Shuffles the items.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
-            // What is below a usize is one.
+            // The result is below a `usize`, so the cast is lossless.
             let at = self.below(end as u64 + 1) as usize;
             items.swap(end, at);
         }

@@ -1,4 +1,4 @@
-//! A call that changes its card a million times, for clients that read little or nothing.
+//! A call that changes its content a million times, for clients that read slowly or not at all.
 
 use std::thread;
 use std::time::Duration;
@@ -12,27 +12,26 @@ use super::raw_agent::RawAgent;
 use super::scratch::Scratch;
 use crate::process::TaskError;
 
-/// Between two lines that the slow client reads.
+/// Delay between two lines that the slow client reads.
 const READ_PAUSE: Duration = Duration::from_millis(100);
 
-/// The least time in milliseconds between two updates of one call that is not at its turning
-/// points.
+/// Minimum milliseconds between two updates of one call, except at changes of its status.
 const UPDATE_INTERVAL_MS: u64 = 50;
 
-/// How long a client reads nothing before its agent is to have stopped working for it.
+/// Time during which a client reads nothing, before its agent must be idle.
 const UNREAD_TIME: Duration = Duration::from_secs(4);
 
-/// How long that is then watched.
+/// Time during which the idle agent is measured.
 const IDLE_WATCH_TIME: Duration = Duration::from_secs(3);
 
-/// The processor time that an agent which waits may take, of the time that it is watched.
+/// Maximum share of this time in which the idle agent may use a processor.
 const IDLE_SHARE: f64 = 0.02;
 
-/// How long an agent may live on without input.
+/// Time limit for the exit of an agent after the end of its input.
 const EXIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How many MiB the agent grows by while a call makes n patches for a client that reads ten lines
-/// a second. What the client holds has to be the document, whenever it looks.
+/// Growth in MiB of the agent while a call sends n patches to a client that reads ten lines a
+/// second. The client's view must match the document at all times.
 pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("slow-client")?;
     let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
@@ -49,14 +48,14 @@ pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Resu
         thread::sleep(READ_PAUSE);
     };
     if answer["result"]["stopReason"] != "end_turn" {
-        return Err(TaskError::Failed(format!("the turn was answered by {answer}")));
+        return Err(TaskError::Failed(format!("unexpected response to the turn: {answer}")));
     }
     card.check_final_state()?;
     Ok(memory_mib(agent.pid(), "VmHWM:")? - before)
 }
 
-/// The most resident MiB of an agent whose call never ends, for a client that reads nothing. It
-/// has to stop working, and to exit when its input ends.
+/// Maximum resident MiB of an agent whose call never ends, for a client that reads nothing. The
+/// agent must become idle, and exit when its input ends.
 pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let scratch = Scratch::new("never-reading")?;
     let mut most: f64 = 0.0;
@@ -69,7 +68,7 @@ pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f6
         thread::sleep(IDLE_WATCH_TIME);
         let share = (cpu_seconds(agent.pid())? - before) / IDLE_WATCH_TIME.as_secs_f64();
         if share > IDLE_SHARE {
-            return Err(TaskError::Failed(format!("it works on, {share:.3} of the time")));
+            return Err(TaskError::Failed(format!("not idle: CPU use of {share:.3}")));
         }
         most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
         let exit = agent.end_input(EXIT_DEADLINE * 2)?;
@@ -109,12 +108,12 @@ fn wait_for_response(agent: &mut RawAgent, id: &str) -> Result<Value, TaskError>
     }
 }
 
-/// What the client holds of the call, and what it is to hold in the end.
+/// The client's view of the call, and its expected final state.
 struct ToolCallView {
-    /// Everything that the call puts out.
+    /// Complete output of the call.
     output: String,
     call: Value,
-    /// Updates between the one that says that the call runs and the one that says that it ended.
+    /// Number of updates between the one with the running status and the one with the final status.
     between: u64,
 }
 
@@ -124,7 +123,7 @@ impl ToolCallView {
         Self { output: lines.collect(), call: json!({}), between: 0 }
     }
 
-    /// Takes an update in, and holds what it shows against the document.
+    /// Applies an update, and compares the shown text with the document.
     fn update(&mut self, update: &Value) -> Result<(), TaskError> {
         match update["sessionUpdate"].as_str() {
             Some("tool_call") => {}
@@ -142,12 +141,12 @@ impl ToolCallView {
         let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
         self.follow_output(shown).map(drop).ok_or_else(|| {
             let start: String = shown.chars().take(300).collect();
-            TaskError::Failed(format!("this is not in the document: {start}"))
+            TaskError::Failed(format!("not in the document: {start}"))
         })
     }
 
-    /// Follows a shown text through the output; returns where it ends there, if every piece of it
-    /// stands where the gaps say.
+    /// Returns the end offset of a shown text in the output, if every piece is at the offset that
+    /// the gaps imply.
     fn follow_output(&self, shown: &str) -> Option<usize> {
         let view = match shown {
             "" => "",
@@ -159,15 +158,15 @@ impl ToolCallView {
         follow_output_pieces(view, stands)
     }
 
-    /// Judges what the client holds in the end.
+    /// Checks the client's final view.
     fn check_final_state(&self) -> Result<(), TaskError> {
         let failed = |what: String| Err(TaskError::Failed(what));
         if self.call["status"] != "completed" {
-            return failed(format!("the call has ended as {}", self.call["status"]));
+            return failed(format!("the call ended as {}", self.call["status"]));
         }
         let meta = &self.call["_meta"]["callboard"];
         if !meta["progress"].is_null() {
-            return failed(format!("the progress {} is left of it", meta["progress"]));
+            return failed(format!("the progress {} is still shown", meta["progress"]));
         }
         let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
         if self.follow_output(shown) != Some(self.output.len())
@@ -176,7 +175,7 @@ impl ToolCallView {
             return failed("what is shown in the end is not the whole with its gap".to_owned());
         }
         let ms = meta["durationMs"].as_u64().unwrap_or_default();
-        // Of so many, all but the first come an interval after another.
+        // Except the first one, each update follows an interval after the previous one.
         if self.between > ms / UPDATE_INTERVAL_MS + 1 {
             return failed(format!("{} updates in {ms} ms", self.between));
         }
@@ -218,7 +217,7 @@ mod tests {
             let meta = json!({"durationMs": ms});
             tell(json!({"status": "completed", "_meta": {"callboard": meta}}));
             assert_eq!(card.check_final_state().is_ok(), is_right, "{between} in {ms} ms");
-            // A call that has ended shows no progress any more.
+            // A call that has ended must not show progress.
             card.call["_meta"]["callboard"]["progress"] = json!({"current": 6, "total": 6});
             assert!(card.check_final_state().is_err());
         }
@@ -226,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_has_to_stand_where_the_gaps_say() {
-        // The whole is "line 1\nline 3\nline 5\n".
+        // The whole output is "line 1\nline 3\nline 5\n".
         for (text, is_right) in [
             ("```console\nline 1\nline 3\nline 5\n```", true),
             ("```console\nline 1\n```", true),

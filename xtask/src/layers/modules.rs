@@ -1,20 +1,20 @@
-//! Circles of modules: those of one parent that reach each other, by anything beneath them.
+//! Dependency cycles between sibling modules, including everything beneath them.
 //!
-//! Pure: paths and texts in, circles out. The code is read by its words, not parsed: `use`s and paths
-//! that begin with `crate`, `self` or `super`, and names that a module re-exports are those of the
-//! module they come from. Tests do not count, and neither do parent and child.
+//! The code is tokenized, not parsed. Dependencies are paths that begin with `crate`, `self` or
+//! `super`, in `use` items and elsewhere. A re-exported name belongs to the module that it comes
+//! from. Tests do not count, and neither do dependencies between parent and child.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::{parse_use_tree, tokenize, without_tests};
 
-/// A module by the names on the way to it.
+/// A module as the names of its path.
 type Module = Vec<String>;
 
-/// Which file takes what from a sibling.
+/// The file in which a module uses a sibling, by parent, user and used module.
 type Edges = BTreeMap<(Module, String, String), String>;
 
-/// Returns each circle of a crate, shortest first of those through the same modules.
+/// Returns each dependency cycle of a crate; of those through the same modules, the shortest.
 ///
 /// `files` are the paths of its sources, relative to `src`, and their texts.
 pub(super) fn dependency_cycles(files: &[(String, String)]) -> Vec<String> {
@@ -52,7 +52,7 @@ struct Source<'a> {
     words: Vec<&'a str>,
 }
 
-/// Reads a file, unless it is one of tests.
+/// Tokenizes a file, unless it contains tests.
 fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
     let stem = path.strip_suffix(".rs")?;
     let mut module: Module = stem.split('/').map(str::to_owned).collect();
@@ -61,7 +61,7 @@ fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
     }
     match module.last().map(String::as_str) {
         Some("lib" | "main") => module.clear(),
-        // One module in a file for each system.
+        // The variants of a module for different systems are one module.
         Some(name) => {
             let name = name.trim_end_matches("_linux").trim_end_matches("_portable").to_owned();
             module.pop();
@@ -72,7 +72,7 @@ fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
     Some(Source { module, path, words: without_tests(tokenize(text)) })
 }
 
-/// Returns the paths that begin with `crate`, `self` or `super`, those in braces one by one.
+/// Returns the paths that begin with `crate`, `self` or `super`; those in braces are expanded.
 fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     for at in 0..words.len() {
@@ -86,7 +86,7 @@ fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     found
 }
 
-/// Returns the names that a module re-exports, with the paths they come from.
+/// Returns the names that a module re-exports, with their original paths.
 fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate().filter(|(_, word)| **word == "use") {
@@ -100,7 +100,7 @@ fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
     found
 }
 
-/// Returns the module that a path leads to, and the name in it.
+/// Returns the module that a path refers to, and the name in it.
 fn resolve(
     from: &Module,
     path: &[&str],
@@ -128,7 +128,7 @@ fn resolve(
     Some((module, None))
 }
 
-/// Returns a shortest circle through each sibling that is in one, each circle once.
+/// Returns a shortest cycle through each sibling that is in one, each cycle once.
 fn cycles_beneath(parent: &Module, edges: &Edges) -> Vec<String> {
     let next = |from: &str| {
         let begin = (parent.clone(), from.to_owned(), String::new());
@@ -142,7 +142,7 @@ fn cycles_beneath(parent: &Module, edges: &Edges) -> Vec<String> {
         edges.keys().filter(|(other, ..)| other == parent).map(|(_, from, _)| from).collect();
     let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
     for start in siblings {
-        // Breadth first, each with the way to it.
+        // Breadth-first search; each element is a path from the start.
         let mut ways = vec![vec![start.clone()]];
         let mut reached = BTreeSet::new();
         let circle = 'search: loop {

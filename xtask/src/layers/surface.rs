@@ -1,19 +1,19 @@
-//! The public items of a library, and those that nothing outside of it uses.
+//! The public items of a library, and those that no code outside it uses.
 //!
-//! Pure: paths and texts in, names out. Public is what `pub` reaches from the root of the crate, by
-//! modules and re-exports: items, and the functions and constants of their `impl` blocks. A use is
-//! found by its name, so an unused item that shares its name with a used one counts as used.
+//! Public items are those reachable from the crate root through `pub` modules and re-exports, and
+//! the functions and constants of their `impl` blocks. Uses are matched by name, so an unused item
+//! that shares its name with a used one counts as used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tokens::{UsePath, is_name, parse_use_tree, tokenize, without_tests};
 
-/// A module by the names on the way to it.
+/// A module as the names of its path.
 type Module = Vec<String>;
 
-/// Reports how many public items each library has, and which of them nothing outside of it uses.
+/// Reports the number of public items of each library, and those that no code outside it uses.
 ///
-/// `libraries` are names in paths, each with its folder; `files` are all of the workspace.
+/// `libraries` are names in paths, each with its folder; `files` are all files of the workspace.
 pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
     let docs: Vec<_> = files.iter().map(|(path, text)| examples(path, text)).collect();
     let docs: Vec<_> = docs.iter().map(|code| ExternalCode::new(code)).collect();
@@ -47,18 +47,18 @@ pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)])
 
 /// The public surface of one library.
 struct LibrarySurface {
-    /// How many items are public.
+    /// Number of public items.
     items: usize,
-    /// The paths of those that nothing outside uses, where they are defined.
+    /// Paths of the definitions that no code outside uses.
     unused: Vec<String>,
 }
 
-/// Rust code that is no part of the library: other crates, examples, tests, benches, code in docs.
+/// Rust code outside the library: other crates, examples, tests, benches, code in docs.
 struct ExternalCode<'a> {
     words: BTreeSet<&'a str>,
-    /// Names that are called behind a dot.
+    /// Names after a dot.
     called: BTreeSet<&'a str>,
-    /// Names behind `::`, each with the name before it.
+    /// Names after `::`, each with the name before it.
     pathed: BTreeSet<(&'a str, &'a str)>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> ExternalCode<'a> {
 
     fn uses(&self, item: &Item<'_>, library: &str) -> bool {
         match item.owner {
-            // A receiver's type is unknown; `>` closes the arguments of one.
+            // The receiver's type is unknown; `>` ends its generic arguments.
             Some(owner) => {
                 let by_path = [owner, ">"].iter().any(|it| self.pathed.contains(&(it, item.name)));
                 by_path || self.called.contains(item.name)
@@ -115,11 +115,11 @@ fn examples(path: &str, text: &str) -> String {
     found
 }
 
-/// Finds the public items of a library and which of them nothing outside uses.
+/// Finds the public items of a library, and those that no code outside it uses.
 ///
 /// `library` is its name in paths; `files` are the paths of its sources, relative to `src`, and
-/// their texts. An item is used, too, where the signature of a used one names it: such a one has to
-/// be public.
+/// their texts. An item also counts as used if the signature of a used item names it, because it
+/// then has to be public.
 fn surface(
     library: &str,
     files: &[(String, String)],
@@ -155,13 +155,13 @@ fn surface(
     LibrarySurface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
 }
 
-/// Returns the module of a file, unless it is one of tests.
+/// Returns the module of a file, unless it contains tests.
 fn module(path: &str) -> Option<Module> {
     let mut names: Vec<_> = path.strip_suffix(".rs")?.split('/').collect();
     if names.contains(&"tests") {
         return None;
     }
-    // One module in a file for each system.
+    // The variants of a module for different systems are one module.
     let name = names.pop()?.trim_end_matches("_linux").trim_end_matches("_portable");
     names.extend((name != "lib").then_some(name));
     Some(names.into_iter().map(str::to_owned).collect())
@@ -174,7 +174,7 @@ struct Item<'a> {
     owner: Option<&'a str>,
     name: &'a str,
     is_public: bool,
-    /// The words that whoever uses it sees: a signature, public fields, variants.
+    /// The tokens of its public interface: a signature, public fields, variants.
     face: Vec<&'a str>,
 }
 
@@ -191,18 +191,18 @@ struct Use<'a> {
     is_public: bool,
 }
 
-/// The sources of a library, as far as names go.
+/// The sources of a library, reduced to names.
 #[derive(Default)]
 struct LibraryCode<'a> {
     items: Vec<Item<'a>>,
     uses: Vec<Use<'a>>,
-    /// The modules, and whether they are public in their parents.
+    /// All modules, and whether they are public in their parents.
     modules: BTreeMap<Module, bool>,
-    /// The associated types in the implementations of traits, each with the type it is for.
+    /// Associated types in implementations of traits, each with its implementing type.
     associated: Vec<(&'a str, Vec<&'a str>)>,
 }
 
-/// Where a path may lead.
+/// Target of a path.
 enum Target {
     Module(Module),
     Item(usize),
@@ -238,7 +238,7 @@ impl<'a> LibraryCode<'a> {
         }
     }
 
-    /// Reads what an `impl` block holds; `words` begin behind the keyword.
+    /// Parses an `impl` block; `words` begin after the keyword.
     fn read_impl(&mut self, module: &Module, words: &[&'a str], body: &[&'a str]) {
         let head = &words[generics_len(words)..];
         let for_trait = |pair: &[&str]| pair[0] == "for" && pair[1] != "<";
@@ -258,7 +258,7 @@ impl<'a> LibraryCode<'a> {
         }
     }
 
-    /// Returns the places of all public items.
+    /// Returns the indices of all public items.
     fn public(&self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         self.collect_reachable(&Module::new(), &mut BTreeSet::new(), &mut found);
@@ -305,7 +305,7 @@ impl<'a> LibraryCode<'a> {
         }
     }
 
-    /// Returns what a path leads to.
+    /// Returns the targets of a path.
     fn resolve_path(&self, from: &Module, path: &[&str], depth: usize) -> Vec<Target> {
         let (Some((first, rest)), true) = (path.split_first(), depth < 16) else {
             return vec![Target::Module(from.clone())];
@@ -344,14 +344,14 @@ impl<'a> LibraryCode<'a> {
     }
 }
 
-/// An item as words.
+/// An item as tokens.
 struct ItemTokens<'a, 'b> {
     keyword: &'a str,
     is_public: bool,
     name: &'a str,
-    /// All behind the keyword.
+    /// The tokens after the keyword.
     words: &'b [&'a str],
-    /// The words in its braces.
+    /// The tokens in its braces.
     body: Option<&'b [&'a str]>,
 }
 
@@ -372,7 +372,7 @@ impl<'a> ItemTokens<'a, '_> {
     }
 }
 
-/// Returns the words of public fields.
+/// Returns the tokens of public fields.
 fn fields<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let (mut found, mut depth, mut is_public) = (Vec::new(), 0_usize, false);
     for (at, word) in words.iter().enumerate() {
@@ -396,7 +396,7 @@ fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() {
         let mut is_public = false;
-        // Attributes, visibility and what may stand before `fn`.
+        // Attributes, visibility and qualifiers of `fn`.
         loop {
             match words[at..] {
                 ["#", "[", ..] => at += 1 + index_of_closing_bracket(&words[at + 1..]),
@@ -441,7 +441,7 @@ fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     found
 }
 
-/// Returns how many words there are to the bracket that closes the first one.
+/// Returns the index of the bracket that closes the first one.
 fn index_of_closing_bracket(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {
@@ -457,7 +457,7 @@ fn index_of_closing_bracket(words: &[&str]) -> usize {
     words.len()
 }
 
-/// Returns how many words the generics are that `words` begin with.
+/// Returns the number of tokens of the generics at the beginning of `words`.
 fn generics_len(words: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (at, word) in words.iter().enumerate() {

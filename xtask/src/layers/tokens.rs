@@ -1,6 +1,6 @@
-//! Rust code as words: names and signs, without comments and texts.
+//! A tokenizer for Rust code: names and punctuation, without comments and string literals.
 
-/// Splits code into names and signs, without comments and texts.
+/// Splits code into names and punctuation, without comments and string literals.
 pub(super) fn tokenize(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -34,7 +34,7 @@ pub(super) fn tokenize(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a word is a name, a keyword or a number.
+/// Returns whether a token is a name, a keyword or a number.
 pub(super) fn is_name(word: &str) -> bool {
     word.starts_with(is_of_name)
 }
@@ -43,13 +43,13 @@ fn is_of_name(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Returns the hashes of a raw text if one begins here.
+/// Returns the number of hashes of a raw string literal, if one begins here.
 fn raw_hashes(text: &str) -> Option<usize> {
     let hashes = text[1..].find(|it| it != '#')?;
     text[1 + hashes..].starts_with('"').then_some(hashes)
 }
 
-/// Returns the length of a character literal; a lifetime is none.
+/// Returns the length of a character literal; `None` for a lifetime.
 fn char_literal_len(text: &str) -> Option<usize> {
     let mut letters = text.char_indices().skip(1);
     let (_, first) = letters.next()?;
@@ -72,7 +72,7 @@ fn after_string_literal(text: &str) -> &str {
     ""
 }
 
-/// Leaves out items behind `#[cfg(test)]`.
+/// Removes items after `#[cfg(test)]`.
 pub(super) fn without_tests(words: Vec<&str>) -> Vec<&str> {
     const TEST: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
     let (mut kept, mut at) = (Vec::new(), 0);
@@ -99,14 +99,14 @@ pub(super) fn without_tests(words: Vec<&str>) -> Vec<&str> {
     kept
 }
 
-/// One path of a tree.
+/// One path of a `use` tree.
 pub(super) struct UsePath<'a> {
     pub(super) path: Vec<&'a str>,
-    /// The name that it has here: its last, or the one behind `as`.
+    /// The imported name: the last of the path, or the one after `as`.
     pub(super) name: &'a str,
 }
 
-/// Reads a path or a tree of them; returns how many words that are.
+/// Parses a path or a tree of paths; returns the number of its tokens.
 pub(super) fn parse_use_tree<'a>(
     words: &[&'a str],
     before: &mut Vec<&'a str>,

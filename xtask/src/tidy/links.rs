@@ -1,18 +1,18 @@
-//! Links between documents: each leads to a file and a heading that are there.
+//! Links between documents: each must refer to an existing file and heading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::{File, Violation};
 
-/// What links begin with that leave a document for a file that the book does not hold.
+/// Prefix of links to files of the repository that are not part of the book.
 const REPOSITORY: &str = "https://github.com/callboard-dev/callboard/";
 
 /// The list of the book's pages.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Finds the links of Markdown documents to files or headings that are missing, and pages of the
-/// book that its list leaves out. `paths` are all files.
+/// Finds links of Markdown documents to missing files or headings, and pages of the book that its
+/// list omits. `paths` are all files.
 pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
     let headings: BTreeMap<_, _> =
         documents.iter().map(|(path, text)| (*path, headings(text))).collect();
@@ -45,8 +45,8 @@ pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violat
     found
 }
 
-/// Returns the path, from the root of the repository, that a link of a document leads to; none if
-/// it leads elsewhere.
+/// Returns the target of a document's link as a path from the repository's root; `None` if it is
+/// outside.
 fn resolve(document: &str, place: &str) -> Option<String> {
     let path = match place.strip_prefix(REPOSITORY) {
         Some(rest) => {
@@ -71,7 +71,7 @@ fn resolve(document: &str, place: &str) -> Option<String> {
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (index, line) in prose(text) {
-        // Every other part stands in a code span.
+        // Every other part is a code span.
         for part in line.split('`').step_by(2) {
             let targets = part.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
             found.extend(targets.map(|(target, _)| (index, target)));
@@ -94,7 +94,7 @@ fn headings(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the lines that stand in no fence, each with its number from 0.
+/// Returns the lines outside of code fences, each with its number from 0.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     text.lines().enumerate().filter(move |(_, line)| {

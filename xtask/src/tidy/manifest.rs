@@ -1,6 +1,6 @@
-//! Rules for the manifests of members; the root's is where they inherit from.
+//! Rules for the manifests of members, which inherit from the root's.
 //!
-//! They read lines, not TOML: one dependency a line is how manifests are written here.
+//! They check lines, not TOML: manifests here have one dependency per line.
 
 use super::{File, Rule, Violation};
 
@@ -36,13 +36,13 @@ fn inherits_dependencies(file: &File<'_>) -> Vec<Violation> {
         .collect()
 }
 
-/// Reports at the first line what no line of the manifest says.
+/// Reports an error at the first line if no line of the manifest matches.
 fn require_line(file: &File<'_>, what: &str, says: impl Fn(&str, &str) -> bool) -> Vec<Violation> {
     let is_said = entries(file).any(|(_, section, line)| says(section, line));
     if is_said { Vec::new() } else { vec![file.error_at(0, what)] }
 }
 
-/// The lines of a member's manifest, each with its index and section; none of the root's.
+/// Returns the lines of a member's manifest, each with its index and section; none for the root's.
 fn entries<'a>(file: &'a File<'_>) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
     let mut section = "";
     file.lines.iter().enumerate().map(move |(index, line)| {

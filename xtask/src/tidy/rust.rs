@@ -11,21 +11,21 @@ pub(super) const RULES: &[Rule] = &[
     tests_do_not_sleep,
 ];
 
-/// Lines of code, tests not counted, from which a file is two files.
+/// Number of lines of code, without tests, above which a file must be split.
 const MAX_LINES: usize = 800;
-/// Lines of code from which it is worth a remark.
+/// Number of lines of code above which a warning is reported.
 const MANY_LINES: usize = 500;
 
-/// Names that say nothing of what a module holds.
+/// Names that do not describe the content of a module.
 const MEANINGLESS_MODULE_NAMES: &[&str] = &["utils", "helpers", "common", "manager", "misc"];
 
-/// Code that says it is not finished.
+/// Code that marks unfinished work.
 const UNFINISHED_CODE: &[&str] =
     &[concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
-/// Words that say so, where they stand alone.
+/// Words that mark unfinished work, where they occur alone.
 const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Waiting for time to pass, whatever is waited for.
+/// Sleeps, for whatever reason.
 const SLEEPS: &[&str] = &[concat!("thread::", "sleep("), concat!("time::", "sleep(")];
 
 fn begins_with_its_doc(file: &File<'_>) -> Vec<Violation> {
@@ -90,13 +90,13 @@ fn tests_do_not_sleep(file: &File<'_>) -> Vec<Violation> {
         .collect()
 }
 
-/// The index of the first line that is test code; the number of lines if none is.
+/// Returns the index of the first line that is test code; the number of lines if there is none.
 fn first_test_line(file: &File<'_>) -> usize {
     let path = format!("/{}", file.path);
     if path.contains("/tests/") || path.ends_with("/tests.rs") {
         return 0;
     }
-    // On a lone item, the attribute says nothing of the lines after that item.
+    // On a single item, the attribute does not apply to the lines after that item.
     let opens_tests = |at: usize| {
         let after = &file.lines[at + 1..];
         let item = after.iter().find(|line| !line.starts_with(['#', ' ', ')']));

@@ -1,14 +1,14 @@
-//! Rules for every text file, whatever is written in it.
+//! Rules for every text file.
 
 use super::{File, Rule, Violation};
 
 pub(super) const RULES: &[Rule] = &[one_newline_at_the_end, no_machine_specific_paths];
 
-/// Folders that only one machine has.
+/// Folders that exist only on one machine.
 const MACHINE_FOLDERS: &[&str] =
     &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/fa", "rm/")];
 const HOME: &str = concat!("/ho", "me/");
-/// Names under [`HOME`] that stand for anyone.
+/// User names under [`HOME`] that are placeholders.
 const ANYONE: &[&str] = &["user", "me"];
 /// A folder beside the checkout.
 const OUTSIDE: &str = concat!("../sh", "ared");
@@ -50,7 +50,7 @@ fn machine_specific_path(line: &str) -> Option<&'static str> {
     folder.or_else(home).or_else(outside)
 }
 
-/// What follows each place where `folder` begins an absolute path.
+/// Returns the rest of the line after each place where `folder` begins an absolute path.
 fn absolute<'a>(line: &'a str, folder: &'a str) -> impl Iterator<Item = &'a str> {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./~}$".contains(c);
     line.match_indices(folder)

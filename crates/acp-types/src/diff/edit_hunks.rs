@@ -1,4 +1,4 @@
-//! The hunks of a change whose places are known. It compares no texts.
+//! Builds the hunks of a change from known edits.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -6,26 +6,26 @@ use super::hunk_builder::{HunkBuilder, line_count};
 use super::{CONTEXT_LINES, TextEdit};
 use crate::LineTag;
 
-/// Whole lines that were replaced by other whole lines; the last ones may have no line end.
+/// Whole lines that were replaced by other whole lines. The last line may lack a line ending.
 struct ChangedRegion {
-    /// Where they begin and end.
+    /// Byte offsets of the replaced lines in the old text.
     start: usize,
     end: usize,
-    /// How many lines are before them, in the old text.
+    /// Number of lines before them in the old text.
     line: usize,
     new: String,
 }
 
-/// Lists the hunks of a text whose `splices` are replaced.
+/// Builds the hunks of a text whose `splices` are replaced.
 pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuilder) {
     let regions = changed_regions(old, splices);
     let is_emptied = |region: &ChangedRegion| {
         region.start == 0 && region.end == old.len() && region.new.is_empty()
     };
     let new_is_empty = regions.iter().any(is_emptied);
-    // How many lines more the new text has so far.
+    // Number of lines that the new text is ahead of the old one so far.
     let mut ahead = 0_isize;
-    // Where the hunk ends that is open.
+    // End of the open hunk.
     let mut open = None;
     for region in &regions {
         let is_near = |end: &usize| line_count(&old[*end..region.start]) <= 2 * CONTEXT_LINES;
@@ -57,7 +57,7 @@ pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuil
     }
 }
 
-/// Returns the lines that change, without those that come out the same.
+/// Returns the changed lines, without edited lines that stay the same.
 fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
     let (mut regions, mut counted, mut line) = (Vec::new(), 0, 0);
     let mut splices = splices.iter().peekable();
@@ -88,8 +88,8 @@ fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
     regions
 }
 
-/// Returns where lines end of which the text up to `at` was replaced by `new`, if a line ends at
-/// `known`.
+/// Returns the end of the lines whose text up to `at` was replaced by `new`. `known` is a known end
+/// of a line.
 fn edited_line_end(old: &str, at: usize, known: usize, new: &str) -> usize {
     let is_whole = at == 0 || old.as_bytes()[at - 1] == b'\n';
     if is_whole && (new.is_empty() || new.ends_with('\n')) {
@@ -101,18 +101,19 @@ fn edited_line_end(old: &str, at: usize, known: usize, new: &str) -> usize {
     }
 }
 
-/// Whether a place is the end of a text whose last line has no end, so that it is in that line.
+/// Returns whether `place` is at the end of a text whose last line has no line ending, i.e. still
+/// in that line.
 fn is_unterminated_end(old: &str, place: usize) -> bool {
     place == old.len() && !old.is_empty() && !old.ends_with('\n')
 }
 
-/// Lists what follows a hunk.
+/// Adds the context after a hunk.
 fn push_trailing_context(listed: &mut HunkBuilder, old: &str, end: usize) {
     let after = (0..CONTEXT_LINES).fold(end, |at, _| line_end(old, at));
     listed.push_lines(LineTag::Context, &old[end..after]);
 }
 
-/// Returns where the context before a line begins, and how many lines it has.
+/// Returns the start of the context before a line, and its number of lines.
 fn context_before(old: &str, place: usize) -> (usize, usize) {
     let (mut at, mut lines) = (place, 0);
     while at > 0 && lines < CONTEXT_LINES {
@@ -122,7 +123,7 @@ fn context_before(old: &str, place: usize) -> (usize, usize) {
     (at, lines)
 }
 
-/// Returns the bytes of the lines that both texts begin with, and of those that both end with.
+/// Returns the bytes of the common leading lines and of the common trailing lines.
 fn common_lines(old: &str, new: &str) -> (usize, usize) {
     fn common<'a>(old: impl Iterator<Item = &'a str>, new: impl Iterator<Item = &'a str>) -> usize {
         old.zip(new).take_while(|(old, new)| old == new).map(|(line, _)| line.len()).sum()
@@ -137,7 +138,7 @@ fn line_start(text: &str, place: usize) -> usize {
     memrchr(b'\n', &text.as_bytes()[..place]).map_or(0, |at| at + 1)
 }
 
-/// Returns where the line ends that a place is in, its line end included.
+/// Returns the end of the line that contains `place`, including its line ending.
 fn line_end(text: &str, place: usize) -> usize {
     memchr(b'\n', &text.as_bytes()[place..]).map_or(text.len(), |at| place + at + 1)
 }

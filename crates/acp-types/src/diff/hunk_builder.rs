@@ -1,4 +1,4 @@
-//! Hunks as they are listed, up to a bound; what is beyond it is counted. It finds no differences.
+//! Collects the hunks of a change up to a size limit, and counts the lines beyond it.
 
 use memchr::memchr_iter;
 
@@ -6,19 +6,19 @@ use crate::change::line_json_len;
 use crate::limits::{HUNK_LINE_OVERHEAD_BYTES, MAX_HUNKS_BYTES};
 use crate::{FileChange, Hunk, HunkLine, LineTag};
 
-/// The hunks of one change, while they are made.
+/// A size-limited list of hunks under construction.
 #[derive(Debug)]
 pub(super) struct HunkBuilder {
     hunks: Vec<Hunk>,
     remaining_bytes: usize,
-    /// What a hunk takes beside its lines.
+    /// Bytes of a hunk besides its lines.
     hunk_cost: usize,
     line_cost: fn(LineTag, &str) -> usize,
     unlisted: (usize, usize),
 }
 
 impl HunkBuilder {
-    /// Lists what may be kept in memory.
+    /// Creates a builder with the limit for changes kept in memory.
     pub(super) fn for_memory() -> Self {
         let line_cost = |_, line: &str| line.len() + HUNK_LINE_OVERHEAD_BYTES;
         Self {
@@ -30,13 +30,13 @@ impl HunkBuilder {
         }
     }
 
-    /// Lists what `room` bytes of a message can hold of a change whose hunks take `extra` bytes more.
+    /// Creates a builder for `remaining_bytes` of a message, with `extra` more bytes per hunk.
     pub(super) fn for_message(change: &FileChange, remaining_bytes: usize, extra: usize) -> Self {
         let (hunk_cost, line_cost) = (change.hunk_overhead_json_len() + extra, line_json_len);
         Self { hunks: Vec::new(), remaining_bytes, hunk_cost, line_cost, unlisted: (0, 0) }
     }
 
-    /// Begins a hunk at these lines.
+    /// Starts a hunk at these line numbers.
     pub(super) fn start_hunk(&mut self, old_start: u32, new_start: u32) {
         self.remaining_bytes = self.remaining_bytes.saturating_sub(self.hunk_cost);
         if self.remaining_bytes > 0 {
@@ -44,12 +44,12 @@ impl HunkBuilder {
         }
     }
 
-    /// Adds lines to the last hunk, as far as there is room.
+    /// Adds lines to the last hunk until the limit is reached, and counts the others.
     pub(super) fn push_lines(&mut self, tag: LineTag, mut text: &str) {
         while self.remaining_bytes > 0
             && let Some(line) = text.split_inclusive('\n').next()
         {
-            // Behind the first line that does not fit, none is listed.
+            // After the first line that does not fit, no more lines are listed.
             self.remaining_bytes = self.remaining_bytes.saturating_sub((self.line_cost)(tag, line));
             let Some(hunk) = self.hunks.last_mut().filter(|_| self.remaining_bytes > 0) else {
                 break;
@@ -64,16 +64,16 @@ impl HunkBuilder {
         }
     }
 
-    /// Returns the hunks, and how many lines come and go beside them.
+    /// Returns the hunks, and the number of added and removed lines that they do not list.
     pub(super) fn finish(mut self) -> (Vec<Hunk>, (usize, usize)) {
         let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| line.tag != LineTag::Context);
-        // The last one may have no room left for what it was about.
+        // The last hunk may be left with context only.
         self.hunks.retain(changes);
         (self.hunks, self.unlisted)
     }
 }
 
-/// Returns how many lines a text has.
+/// Returns the number of lines of a text.
 pub(super) fn line_count(text: &str) -> usize {
     let is_cut = !text.is_empty() && !text.ends_with('\n');
     memchr_iter(b'\n', text.as_bytes()).count() + usize::from(is_cut)

@@ -1,4 +1,4 @@
-//! The smallest difference between two texts (feature `diff`).
+//! Computes the smallest difference between two texts (feature `diff`).
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::{FileChange, LineTag, Operation};
 use super::hunk_builder::{HunkBuilder, line_count};
 use super::{CONTEXT_LINES, TextEdit, change_with_hunks, edit_hunks};
 
-/// Makes the change of a file from its text before and after: the hunks, and both texts where
-/// they are small.
+/// Creates the change of a file from its text before and after: the hunks, and both texts if they
+/// are small.
 ///
-/// A file that was not there has the empty text. Lines end with their line feed only, so a
-/// carriage return is a part of its line. After `deadline` the smallest difference is no longer
-/// searched for, and hunks are larger than they need to be; so are those of two texts of more than
-/// 500,000 lines. Hunks beyond 1 MiB are only counted.
+/// Use an empty text for a file that does not exist. Only a line feed ends a line, so a carriage
+/// return is part of its line. After `deadline` the search for the smallest difference stops, and
+/// the hunks are larger than necessary. The same holds for two texts of more than 500,000 lines in
+/// total. Hunks beyond 1 MiB are only counted.
 #[must_use]
 pub fn diff_texts(
     path: impl Into<PathBuf>,

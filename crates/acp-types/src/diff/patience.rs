@@ -1,5 +1,5 @@
-//! Where two texts differ, by the lines that occur once in each. It takes no clock: the time grows
-//! with the texts, but not with how much they differ.
+//! Finds the edits between two texts by the lines that occur once in each (patience diff). Needs no
+//! deadline: the time grows with the size of the texts, but not with their difference.
 
 use foldhash::{HashMap, HashMapExt as _};
 
@@ -8,15 +8,15 @@ use super::TextEdit;
 /// A line that occurs once in both texts.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
-    /// Where it begins in the old text.
+    /// Byte offset in the old text.
     old: usize,
-    /// Where it begins in the new text.
+    /// Byte offset in the new text.
     new: usize,
     len: usize,
 }
 
-/// Returns what is replaced between the lines that stay: of those that occur once in both texts, the
-/// most whose order is the same.
+/// Returns the edits between the kept lines: of the lines that occur once in both texts, the
+/// longest sequence that has the same order in both.
 pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> {
     let (olds, news) = (unique_lines(old), unique_lines(new));
     let anchor = |(line, at): (&&str, &Option<usize>)| {
@@ -36,7 +36,7 @@ pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> 
     splices
 }
 
-/// Maps each line of a text to where it begins, if it occurs once.
+/// Maps each line of a text to its byte offset, or to `None` if it occurs more than once.
 fn unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
     let (mut lines, mut at) = (HashMap::new(), 0);
     for line in text.split_inclusive('\n') {
@@ -46,9 +46,11 @@ fn unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
     lines
 }
 
-/// Returns the longest part of `anchors` that is in the order of the new text too (patience sorting).
+/// Returns the longest subsequence of `anchors` that is in the order of the new text too (patience
+/// sorting).
 fn longest_ordered_anchors(anchors: &[Anchor]) -> Vec<Anchor> {
-    // The last anchor of the best chain of each length, and the one before each in its chain.
+    // The last anchor of the best chain of each length, and the predecessor of each anchor in its
+    // chain.
     let (mut ends, mut before) = (Vec::<usize>::new(), Vec::new());
     for (index, anchor) in anchors.iter().enumerate() {
         let len = ends.partition_point(|end| anchors[*end].new < anchor.new);

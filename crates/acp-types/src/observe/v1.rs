@@ -10,7 +10,7 @@ use crate::schema::v1::{
     ToolCallUpdateFields,
 };
 
-/// What a v1 client holds of one session.
+/// The state of a v1 client for one session.
 #[derive(Debug, Clone, Default)]
 pub struct V1Observer {
     calls: HashMap<String, ToolCall>,
@@ -21,19 +21,19 @@ pub struct V1Observer {
     violations: Violations,
 }
 
-/// A display-only terminal as its events tell it.
+/// A display-only terminal, built from its events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedTerminal {
-    /// Where its command runs, as it was told last.
+    /// Directory of the command, as sent last.
     pub cwd: Option<String>,
-    /// Everything that was appended.
+    /// All appended output.
     pub output: String,
-    /// The value of the exit event: `terminal_id`, `exit_code`, `signal`.
+    /// Value of the exit event: `terminal_id`, `exit_code`, `signal`.
     pub exit: Option<Value>,
 }
 
 impl V1Observer {
-    /// Makes an observer that has seen nothing.
+    /// Creates an observer without any state.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -44,19 +44,19 @@ impl V1Observer {
         match update {
             SessionUpdate::ToolCall(call) => self.fold_announcement(call),
             SessionUpdate::ToolCallUpdate(update) => {
-                self.fold_call_update(update, RepeatedValues::CountAsEmpty)
+                self.fold_call_update(update, RepeatedValues::CountAsEmpty);
             }
             SessionUpdate::Plan(plan) => self.plan = Some(plan.clone()),
             _ => {}
         }
     }
 
-    /// Folds a `session/request_permission`: its `toolCall` is an update like any other.
+    /// Folds a `session/request_permission`. Its `toolCall` is an update like any other.
     pub fn permission_request(&mut self, request: &RequestPermissionRequest) {
         self.fold_call_update(&request.tool_call, RepeatedValues::Allowed);
     }
 
-    /// Notes that the turn was answered: no call may be open.
+    /// Records that the turn was answered: no call may be open.
     pub fn end_turn(&mut self) {
         for (id, call) in &self.calls {
             if !is_final(call.status) {
@@ -65,7 +65,7 @@ impl V1Observer {
         }
     }
 
-    /// Returns what the client holds of a call.
+    /// Returns the client's state of a call.
     #[must_use]
     pub fn tool_call(&self, id: &str) -> Option<&ToolCall> {
         self.calls.get(id)
@@ -76,25 +76,25 @@ impl V1Observer {
         self.order.iter().filter_map(|id| self.calls.get(id))
     }
 
-    /// Returns whether a call has been seen in progress.
+    /// Returns whether a call has been in progress.
     #[must_use]
     pub fn has_run(&self, id: &str) -> bool {
         self.started.contains(id)
     }
 
-    /// Returns what the client holds of a display-only terminal.
+    /// Returns the client's state of a display-only terminal.
     #[must_use]
     pub fn terminal(&self, id: &str) -> Option<&ObservedTerminal> {
         self.terminals.get(id)
     }
 
-    /// Returns the plan that was sent last.
+    /// Returns the most recent plan.
     #[must_use]
     pub fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
     }
 
-    /// Returns every broken rule, the first 64.
+    /// Returns the first 64 broken rules.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations.0
@@ -145,15 +145,14 @@ impl V1Observer {
             }
         }
         call.update(update.fields.clone());
-        // The schema crate's v1 update leaves metadata alone. One key is always sent whole.
+        // The schema crate's v1 update does not change metadata. Each key is always sent whole.
         if !meta.is_empty() {
             call.meta.get_or_insert_default().extend(meta);
         }
     }
 
-    /// Takes the terminal events out of a call's metadata and folds those that may be there. A
-    /// terminal is opened by a first report; where it runs may be told again until something else
-    /// is told of it.
+    /// Removes the terminal events from a call's metadata and folds the allowed ones. A first
+    /// report opens a terminal. Its directory may be sent again until output or an exit follows.
     fn fold_terminal_events(&mut self, id: &str, meta: &mut Meta, carrier: EventCarrier) {
         for name in TERMINAL_EVENTS {
             let Some(event) = meta.remove(name) else {
@@ -189,14 +188,14 @@ impl V1Observer {
     }
 }
 
-/// What carries events.
+/// The message that carries terminal events.
 #[derive(Debug, Clone, Copy)]
 enum EventCarrier {
     FirstReport,
     Update,
 }
 
-/// Whether an update that repeats what is known is a fault.
+/// Whether an update that only repeats known values counts as empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RepeatedValues {
     CountAsEmpty,
@@ -207,7 +206,7 @@ fn is_final(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed)
 }
 
-/// The steps that v1 knows: it says nothing of going back to pending, which no call does.
+/// Returns whether v1 allows this change. v1 defines no return to pending, and no call does it.
 fn may_become(from: ToolCallStatus, to: ToolCallStatus) -> bool {
     match to {
         ToolCallStatus::Pending => from == ToolCallStatus::Pending,
@@ -220,7 +219,7 @@ const TERMINAL_INFO: &str = "terminal_info";
 const TERMINAL_OUTPUT: &str = "terminal_output";
 const TERMINAL_EXIT: &str = "terminal_exit";
 
-/// The events of the terminal convention, in the order in which they may come.
+/// The events of the terminal convention, in the order in which they may occur.
 const TERMINAL_EVENTS: [&str; 3] = [TERMINAL_INFO, TERMINAL_OUTPUT, TERMINAL_EXIT];
 
 #[cfg(test)]

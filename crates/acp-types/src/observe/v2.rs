@@ -12,7 +12,7 @@ use crate::schema::v2::{
     TerminalOutputChunk, TerminalUpdate, ToolCallContentChunk, ToolCallStatus, ToolCallUpdate,
 };
 
-/// What a v2 client holds of one session.
+/// The state of a v2 client for one session.
 #[derive(Debug, Clone, Default)]
 pub struct V2Observer {
     calls: HashMap<String, ToolCallUpdate>,
@@ -22,7 +22,7 @@ pub struct V2Observer {
 }
 
 impl V2Observer {
-    /// Makes an observer that has seen nothing.
+    /// Creates an observer without any state.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -40,7 +40,7 @@ impl V2Observer {
         }
     }
 
-    /// Folds a `session/request_permission`: its tool call is an update like any other.
+    /// Folds a `session/request_permission`. Its tool call is an update like any other.
     pub fn permission_request(&mut self, request: &RequestPermissionRequest) {
         if let Some(RequestPermissionSubject::ToolCall(subject)) = &request.subject {
             let id = subject.tool_call.tool_call_id.to_string();
@@ -51,7 +51,7 @@ impl V2Observer {
         }
     }
 
-    /// Notes that the turn has ended: no call may be open, except those in the background.
+    /// Records that the turn has ended: no call may be open except those in the background.
     pub fn end_turn(&mut self, is_background: impl Fn(&str) -> bool) {
         for (id, call) in &self.calls {
             if !is_final(call) && !is_background(id) {
@@ -60,25 +60,25 @@ impl V2Observer {
         }
     }
 
-    /// Returns what the client holds of a call.
+    /// Returns the client's state of a call.
     #[must_use]
     pub fn tool_call(&self, id: &str) -> Option<&ToolCallUpdate> {
         self.calls.get(id)
     }
 
-    /// Returns what the client holds of a terminal, and all bytes that were appended.
+    /// Returns the client's state of a terminal, and all appended bytes.
     #[must_use]
     pub fn terminal(&self, id: &str) -> Option<(&TerminalUpdate, &[u8])> {
         self.terminals.get(id).map(|(update, output)| (update, output.as_slice()))
     }
 
-    /// Returns the plan that was sent last.
+    /// Returns the most recent plan.
     #[must_use]
     pub fn plan(&self) -> Option<&PlanUpdateContent> {
         self.plan.as_ref()
     }
 
-    /// Returns every broken rule, the first 64.
+    /// Returns the first 64 broken rules.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations.0

@@ -1,8 +1,8 @@
 //! Projection to ACP v1, with or without the `_meta.terminal_*` convention.
 //!
-//! [`Sent`] is what one connection has been told of one session. It holds the wire's own form of
-//! every open call, so that an array that did not change is never sent again, nothing is cleared
-//! by accident, and no update is empty.
+//! A [`V1Projection`] records what was sent on one connection for one session. It holds the wire
+//! form of every open call, so that an unchanged array is never sent again, nothing is cleared by
+//! accident, and no update is empty.
 
 use std::path::PathBuf;
 
@@ -37,23 +37,24 @@ pub use session_state::{config_options, modes};
 pub use update::{SessionUpdateParams, WireUpdate};
 use utf8::Utf8Decoder;
 
-/// How this connection shows a terminal.
+/// The way a connection shows terminals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TerminalDisplay {
-    /// As text content of the call, bounded and replaced.
+    /// As text content of the call, with limited size, replaced on each change.
     ///
-    /// A terminal that the client runs itself is shown as one on every surface, by the client's id.
+    /// A terminal that the client runs itself is always shown as a terminal, by the client's id.
     #[default]
     Text,
-    /// As a display-only terminal, where the call's first report shows it; as text otherwise. By the convention of `_meta.terminal_info`, `terminal_output`
-    /// and `terminal_exit`, for clients that advertise `clientCapabilities._meta.terminal_output`
+    /// As a display-only terminal if the first report of the call shows it, and as text otherwise.
+    /// Uses the convention of `_meta.terminal_info`, `terminal_output` and `terminal_exit`, for
+    /// clients that advertise `clientCapabilities._meta.terminal_output`
     /// (<https://github.com/zed-industries/zed/pull/39419>).
     MetaEvents,
 }
 
 impl TerminalDisplay {
-    /// Returns how a client shows terminals, which it says in its capabilities' `_meta`.
+    /// Returns the display for a client, from the `_meta` of its capabilities.
     #[must_use]
     pub fn from_capabilities(client: &ClientCapabilities) -> Self {
         let shows = client.meta.as_ref().and_then(|meta| meta.get("terminal_output"));
@@ -64,7 +65,7 @@ impl TerminalDisplay {
     }
 }
 
-/// What one connection has been told of one session's calls and terminals.
+/// The calls and terminals of one session as sent on one connection.
 #[derive(Debug)]
 pub struct V1Projection {
     display: TerminalDisplay,
@@ -74,14 +75,14 @@ pub struct V1Projection {
     ended: EndedCalls,
 }
 
-/// One terminal: its document, and what the client was told of it by events.
+/// A terminal: its document, and the events sent for it.
 #[derive(Debug)]
 struct SentTerminal {
     report: TerminalReport,
     announced: bool,
-    /// The directory that the client was told.
+    /// Directory that was sent last.
     sent_cwd: Option<PathBuf>,
-    /// Whether output or an exit was sent: then it is not opened anew.
+    /// Whether output or an exit was sent. After that, `terminal_info` is not sent again.
     has_started: bool,
     exit_sent: bool,
     pending: TerminalOutput,
@@ -89,7 +90,7 @@ struct SentTerminal {
 }
 
 impl V1Projection {
-    /// Makes the state of a connection that has been told nothing.
+    /// Creates the projection of a new connection.
     #[must_use]
     pub fn new(display: TerminalDisplay) -> Self {
         Self {
@@ -101,32 +102,34 @@ impl V1Projection {
         }
     }
 
-    /// Sets the key of `_meta` under which goes what the protocol has no place for; `callboard`
-    /// otherwise.
+    /// Sets the key of `_meta` for data that the protocol has no field for. The default is
+    /// `callboard`.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
         self.meta_key = key.into();
         self
     }
 
-    /// Returns the key of `_meta`, where the client's answers may hold something for the agent, too.
+    /// Returns the key of `_meta`. The client's responses may use it for data to the agent, too.
     #[must_use]
     pub fn meta_key(&self) -> &str {
         &self.meta_key
     }
 
-    /// Returns how many patches were dropped, because they came after the final status of their call
-    /// or were of a call that was never announced. A board makes none of either.
+    /// Returns the number of dropped patches. A patch is dropped if it follows the final status of
+    /// its call or if its call was never announced. A call board creates no such patches.
     #[must_use]
     pub fn dropped_patches(&self) -> u64 {
         self.ended.dropped_patches
     }
 
-    /// Projects a patch of a call: `tool_call` the first time, then `tool_call_update` with what
-    /// changed, or nothing. A final status forgets the call. A patch that is only lent is cloned.
+    /// Projects a patch of a call: to a `tool_call` the first time, then to a `tool_call_update`
+    /// with the changes, if there are any. A final status removes the call. A borrowed patch is
+    /// cloned.
     ///
-    /// The first patch of a call has a title. One that has none, and one after a final status (of the
-    /// newest 4,096 calls that ended), sends nothing and is [counted](Self::dropped).
+    /// The first patch of a call must have a title. A first patch without one sends nothing, and so
+    /// does a patch after a final status (checked for the 4,096 most recently ended calls). Both
+    /// are [counted](Self::dropped_patches).
     pub fn tool_call(
         &mut self,
         id: &ToolCallId,
@@ -148,7 +151,7 @@ impl V1Projection {
             }
         } else {
             sent.announced = true;
-            let mut call = sent.to_full_call(&self.meta_key);
+            let mut call = sent.take_full_call(&self.meta_key);
             let shown = sent.terminals().next().cloned();
             if self.display == TerminalDisplay::MetaEvents
                 && let Some(terminal) = shown
@@ -167,28 +170,29 @@ impl V1Projection {
         updates
     }
 
-    /// Projects a plan. An empty one is sent too; a cancelled step is completed and says so.
+    /// Projects a plan, including an empty one. A cancelled step is sent as completed, with a note
+    /// in its text.
     #[must_use]
     pub fn plan(&self, plan: &Plan) -> WireUpdate {
         encode::plan(plan, &self.meta_key)
     }
 
-    /// Projects a piece of a message.
+    /// Projects a chunk of a message.
     #[must_use]
     pub fn chunk(&self, chunk: &MessageChunk) -> WireUpdate {
         encode::chunk(chunk).into()
     }
 
-    /// Projects the state of a session.
+    /// Projects a part of the session's state.
     ///
-    /// A compaction is for clients that say that they show one.
+    /// Send a compaction only to clients that advertise support for it.
     #[must_use]
     pub fn state(&self, state: &SessionState) -> WireUpdate {
         session_state::session_update(state, &self.meta_key).into()
     }
 
-    /// Projects a patch of a terminal, to the call that shows it. A terminal that no open call
-    /// shows is kept until one does.
+    /// Projects a patch of a terminal to updates of the call that shows it. A terminal that no open
+    /// call shows is buffered until one does.
     pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<WireUpdate> {
         let terminal = self.terminal_entry(id);
         terminal.pending.append(&patch.output);
@@ -197,7 +201,7 @@ impl V1Projection {
             return Vec::new();
         };
         let announced = self.terminals.get(id).is_some_and(|terminal| terminal.announced);
-        // By events, only what it is called at the client changes how it is shown.
+        // For a terminal shown by events, only the client's id changes the content of the call.
         let mut updates = match announced && patch.client_id.is_none() {
             true => Vec::new(),
             false => self.tool_call(&call, ToolCallPatch::new()),
@@ -206,8 +210,9 @@ impl V1Projection {
         updates
     }
 
-    /// Makes a permission request about a call: its whole document as the client is to hold it,
-    /// in the words of the call and no other. It counts as told.
+    /// Creates a permission request for a call, with the whole call as the client should hold it
+    /// and without text besides the call's. The call counts as sent. Returns `None` for an unknown
+    /// call.
     pub fn permission_request(
         &mut self,
         session: SessionId,
@@ -216,21 +221,21 @@ impl V1Projection {
     ) -> Option<RequestPermissionRequest> {
         let sent = self.calls.get_mut(id)?;
         sent.announced = true;
-        // The metadata of the call rides along; events never do.
-        let mut call = sent.to_full_call(&self.meta_key);
+        // The request includes the call's metadata, but never terminal events.
+        let mut call = sent.take_full_call(&self.meta_key);
         let meta = call.meta.take();
         let update = ToolCallUpdate::from(call).meta(meta);
         let options = options.into_iter().map(session_state::permission_option).collect();
         Some(RequestPermissionRequest::new(session, update, options))
     }
 
-    /// Changes what the client is to hold and returns what it must be told for that.
+    /// Updates the client's state of a call and returns the update that has to be sent.
     fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallUpdate {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let is_final = patch.status.is_some_and(Status::is_final);
         let ending = (patch.status == Some(Status::Cancelled))
             .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).end_message());
-        // What is set anew is held back no more.
+        // A new value replaces a deferred one.
         sent.deferred.raw_input =
             sent.deferred.raw_input.take().filter(|_| patch.raw_input.is_none());
         sent.deferred.raw_output =
@@ -248,7 +253,7 @@ impl V1Projection {
         let locations = patch.locations.map(|all| all.iter().map(location).collect::<Vec<_>>());
         fields.locations = locations.filter(|locations| *locations != holds.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
-        // Nothing is not told, unless there was something before: then it must be taken back.
+        // Empty metadata is only sent to replace earlier metadata.
         let news = patch.meta.filter(|meta| match &sent.meta {
             Some(told) => told != meta,
             None => !meta.is_empty(),
@@ -301,8 +306,7 @@ impl V1Projection {
         Map::from_iter([("terminal_info".to_owned(), terminal.info_event())])
     }
 
-    /// Returns the events that the client has not been sent, for one call: where it runs after all,
-    /// output, exit.
+    /// Returns the unsent terminal events of a call: a changed directory, output, exit.
     fn terminal_events(&mut self, call: &ToolCallId) -> Vec<WireUpdate> {
         let Some(sent) = self.calls.get(call) else {
             return Vec::new();
@@ -335,8 +339,8 @@ impl V1Projection {
 }
 
 impl SentTerminal {
-    /// Returns whether it was opened with another directory than it turned out to have, which is
-    /// known when the arguments of its call are whole.
+    /// Returns whether the directory differs from the one that the terminal was opened with. It is
+    /// only certain once the arguments of the call are complete.
     fn has_new_cwd(&self) -> bool {
         !self.has_started && self.report.cwd != self.sent_cwd
     }
@@ -350,7 +354,7 @@ impl SentTerminal {
         info
     }
 
-    /// Returns the unsent output as text in pieces that fit a message.
+    /// Returns the unsent output as text, in pieces that fit into a message.
     fn take_output(&mut self) -> Vec<String> {
         let pending = std::mem::take(&mut self.pending);
         let mut data = self.carry.decode(pending.head());
@@ -383,15 +387,15 @@ impl SentTerminal {
     }
 }
 
-/// What v1 can hold of a document, as a document again. Total and idempotent.
+/// Reduces a document to the parts that v1 can represent. Total and idempotent.
 ///
 /// | field | rule |
 /// |---|---|
 /// | status | `paused` is `in_progress`, `cancelled` is `failed` |
-/// | content | of a cancelled call: one text more, which says why, and whether it may have acted |
-/// | changes of files | over 256 KiB of JSON, their first hunks and a count of the rest |
+/// | content | of a cancelled call: an additional text with the reason and possible effects |
+/// | file changes | over 256 KiB of JSON: the first hunks and a count of the omitted lines |
 /// | capabilities | none |
-/// | the rest | kept; JSON says paths as [`utf8_path`] does |
+/// | other fields | kept; paths are converted by [`utf8_path`] |
 #[must_use]
 pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
@@ -407,10 +411,11 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
     report
 }
 
-/// Returns a whole document as a client is to hold it, terminals as `surface` shows them. It is for
-/// comparison with an observer: what is sent is an [`Update`] of [`Sent`].
+/// Returns a whole document as the client should hold it, with terminals displayed as in `surface`.
+/// Use it to compare with an observer. For messages, use [`V1Projection`], which returns
+/// [`WireUpdate`]s.
 ///
-/// `terminal` finds the documents of the terminals that the call shows.
+/// `terminal` returns the documents of the terminals that the call shows.
 #[must_use]
 pub fn tool_call<'a>(
     report: &ToolCallReport,
@@ -436,8 +441,8 @@ pub fn tool_call<'a>(
     call
 }
 
-/// Shows a terminal: one that the client runs as what it is there, others as the
-/// surface has it.
+/// Returns the content for a terminal: by the client's id if the client runs it, or else as
+/// `surface` defines.
 fn terminal_content(
     id: &TerminalId,
     report: Option<&TerminalReport>,
@@ -451,9 +456,8 @@ fn terminal_content(
     }
 }
 
-/// Shows a terminal as text: its command and, until that runs, its directory, its output as far as a
-/// message may hold it, and how it ended, unless it ended well. Nothing, while nothing is known of
-/// it.
+/// Returns a terminal as text: its command, its directory while the call is pending, as much output
+/// as a message may hold, and its exit unless it succeeded. Returns `None` if nothing is known yet.
 fn terminal_text_content(
     report: Option<&TerminalReport>,
     status: ToolCallStatus,
@@ -470,7 +474,7 @@ fn terminal_text_content(
         }
         shown.push('\n');
     }
-    // Who is asked about a command is to know where it would run.
+    // The user has to know the directory to decide on permission for the command.
     if let (ToolCallStatus::Pending, Some(cwd)) = (status, &report.cwd)
         && report.command.is_some()
     {

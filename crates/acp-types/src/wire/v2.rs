@@ -1,6 +1,6 @@
-//! Projection to draft ACP v2. The documents are shaped like it, so little is lost.
+//! Projection to draft ACP v2. The documents have the same shape, so little is lost.
 //!
-//! The draft changes; so may this module, in a minor release.
+//! The draft changes, and this module may change with it in a minor release.
 
 use std::collections::HashMap;
 
@@ -29,10 +29,10 @@ mod session_state;
 
 pub use session_state::config_options;
 
-/// Bytes of output in one chunk, so that a line stays under 60 KiB with base64's third more.
+/// Bytes of output per chunk. A line stays below 60 KiB, although Base64 adds a third.
 const MAX_OUTPUT_CHUNK_BYTES: usize = 40 * 1024;
 
-/// What one connection has been told of one session's calls and terminals.
+/// The calls of one session as sent on one connection.
 #[derive(Debug)]
 pub struct V2Projection {
     meta_key: String,
@@ -40,16 +40,16 @@ pub struct V2Projection {
     ended: EndedCalls,
 }
 
-/// One open call: what the client holds of it, and what it was not told yet.
+/// An open call: the client's state of it, and the changes that were not sent yet.
 #[derive(Debug)]
 struct SentCall {
     call: ToolCallUpdate,
-    /// What is too large for a streamed update and goes with the next report that is not one:
-    /// content, raw input, raw output.
+    /// Fields that are too large for a streamed update: content, raw input, raw output. They are
+    /// sent with the next report that is not streamed.
     deferred: ToolCallUpdate,
-    /// Items that are added behind what is held.
+    /// Items to append after the deferred content.
     deferred_items: Vec<ToolCallContent>,
-    /// Bytes of what streamed updates have repeated.
+    /// Bytes of large fields sent in streamed updates so far.
     streamed_bytes: usize,
 }
 
@@ -59,7 +59,7 @@ impl SentCall {
         Self { call: none.clone(), deferred: none, deferred_items: Vec::new(), streamed_bytes: 0 }
     }
 
-    /// Finds what changes of the large fields, beside what is held of the others already.
+    /// Adds changes of the large fields to the deferred ones.
     fn defer_large_fields(&mut self, patch: &ToolCallPatch, content: Option<Vec<ToolCallContent>>) {
         if content.is_some() {
             self.deferred_items.clear();
@@ -77,8 +77,8 @@ impl SentCall {
         );
     }
 
-    /// Moves what is held into an update, as far as a streamed one has room for it, and returns
-    /// the items that are told beside it.
+    /// Moves the deferred fields into an update, if a streamed one has room for them. Returns the
+    /// items to append in separate messages.
     fn flush_deferred(
         &mut self,
         update: &mut ToolCallUpdate,
@@ -95,7 +95,7 @@ impl SentCall {
             move_large_fields(&mut large.clone(), &mut self.call);
             move_large_fields(&mut large, update);
         }
-        // Order is kept: behind what is held, everything is.
+        // Order is kept: all items after a deferred one are deferred too.
         let fits = |item: &ToolCallContent| json::serialized_len(item) <= MAX_STREAMED_UPDATE_BYTES;
         let told = match is_streamed {
             false => self.deferred_items.len(),
@@ -107,7 +107,7 @@ impl SentCall {
         told
     }
 
-    /// Lets the client hold more items.
+    /// Appends items to the client's state.
     fn append_content(&mut self, items: &[ToolCallContent]) {
         match &mut self.call.content {
             MaybeUndefined::Value(content) => content.extend_from_slice(items),
@@ -130,7 +130,7 @@ fn move_if_defined<T>(from: &mut MaybeUndefined<T>, to: &mut MaybeUndefined<T>) 
     }
 }
 
-/// Holds a new value, or nothing if the client holds that value already.
+/// Defers a new value, or clears the deferred one if the client already holds the new value.
 fn defer_if_changed<T: PartialEq>(
     held: &mut MaybeUndefined<T>,
     value: Option<T>,
@@ -152,32 +152,33 @@ impl Default for V2Projection {
 }
 
 impl V2Projection {
-    /// Makes the state of a connection that has been told nothing.
+    /// Creates the projection of a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the key of `_meta` under which goes what the protocol has no place for; `callboard`
-    /// otherwise.
+    /// Sets the key of `_meta` for data that the protocol has no field for. The default is
+    /// `callboard`.
     #[must_use]
     pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
         self.meta_key = key.into();
         self
     }
 
-    /// Returns how many patches were dropped, because they came after the final status of their call
-    /// or were of a call that was never announced. A board makes none of either.
+    /// Returns the number of dropped patches. A patch is dropped if it follows the final status of
+    /// its call or if its call was never announced. A call board creates no such patches.
     #[must_use]
     pub fn dropped_patches(&self) -> u64 {
         self.ended.dropped_patches
     }
 
-    /// Projects a patch of a call: a `tool_call_update` with what changed, and a
-    /// `tool_call_content_chunk` for each item that is added. A final status forgets the call.
+    /// Projects a patch of a call: to a `tool_call_update` with the changes, and to a
+    /// `tool_call_content_chunk` for each appended item. A final status removes the call.
     ///
-    /// The first patch of a call has a title. One that has none, and one after a final status (of the
-    /// newest 4,096 calls that ended), sends nothing and is [counted](Self::dropped).
+    /// The first patch of a call must have a title. A first patch without one sends nothing, and so
+    /// does a patch after a final status (checked for the 4,096 most recently ended calls). Both
+    /// are [counted](Self::dropped_patches).
     pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
         let is_first = !self.calls.contains_key(id);
         if !self.ended.admits_patch(id, patch, !is_first) {
@@ -213,14 +214,14 @@ impl V2Projection {
         let items = sent.flush_deferred(&mut update, !is_first && !is_final);
         let mut updates = Vec::new();
         if !items.is_empty() && !update.content.is_undefined() {
-            // Content that replaces goes before what is added to it.
+            // Replacing content is sent before the items appended to it.
             let mut replaced = ToolCallUpdate::new(id.0.clone());
             move_if_defined(&mut update.content, &mut replaced.content);
             updates.push(SessionUpdate::ToolCallUpdate(replaced));
         }
         let chunks = items.into_iter().map(|item| ToolCallContentChunk::new(id.0.clone(), item));
         updates.extend(chunks.map(SessionUpdate::ToolCallContentChunk));
-        // Content that a call ends with goes before its end.
+        // The final content of a call is sent before its final status.
         if is_first || update != ToolCallUpdate::new(id.0.clone()) {
             updates.push(SessionUpdate::ToolCallUpdate(update));
         }
@@ -231,7 +232,7 @@ impl V2Projection {
         updates
     }
 
-    /// Projects a plan by its id. An empty one is sent too.
+    /// Projects a plan with its id, including an empty plan.
     #[must_use]
     pub fn plan(&self, id: &str, plan: &Plan) -> SessionUpdate {
         let entries =
@@ -239,21 +240,21 @@ impl V2Projection {
         SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(id, entries)))
     }
 
-    /// Projects a piece of a message.
+    /// Projects a chunk of a message.
     #[must_use]
     pub fn chunk(&self, chunk: &MessageChunk) -> SessionUpdate {
         encode::chunk(chunk)
     }
 
-    /// Projects what a session tells beside its messages, calls and plan. Nothing is told of a mode,
-    /// which is an option here.
+    /// Projects a part of the session's state. Returns `None` for a mode, which is an option in
+    /// draft v2.
     #[must_use]
     pub fn state(&self, state: &SessionState) -> Option<SessionUpdate> {
         session_state::session_update(state, &self.meta_key)
     }
 
-    /// Projects a patch of a terminal: a `terminal_update` for what it is and how it ended, a
-    /// `terminal_output_chunk` for each piece of output.
+    /// Projects a patch of a terminal: to a `terminal_update` for its properties and its exit, and
+    /// to a `terminal_output_chunk` for each piece of output.
     #[must_use]
     pub fn terminal(&self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
         let mut opening = TerminalUpdate::new(id.0.clone());
@@ -275,8 +276,8 @@ impl V2Projection {
         opening.into_iter().chain(output).chain(closing).collect()
     }
 
-    /// Makes a permission request about a call: its whole document as the client is to hold it,
-    /// and the call's own title.
+    /// Creates a permission request for a call, with the whole call as the client should hold it,
+    /// and with the title of the call. Returns `None` for an unknown call.
     pub fn permission_request(
         &mut self,
         session: SessionId,
@@ -300,7 +301,7 @@ fn content_items(items: &[Content], meta_key: &str) -> impl Iterator<Item = Tool
     items.iter().map(move |item| encode::content(item, meta_key))
 }
 
-/// Returns the parameters of the notification that carries an update.
+/// Returns the parameters of a notification with this update.
 #[must_use]
 pub fn update_notification(
     update: SessionUpdate,
@@ -329,7 +330,7 @@ impl Message for RequestPermissionRequest {
     }
 }
 
-/// Writes a whole document in the wire's form.
+/// Encodes a whole document.
 #[must_use]
 pub fn tool_call(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
     let content = report.content.iter().map(|item| encode::content(item, meta_key));
@@ -351,7 +352,7 @@ fn exit_status(exit: &crate::TerminalExit) -> TerminalExitStatus {
     TerminalExitStatus::new().exit_code(exit.code.map(i64::from)).signal(exit.signal.clone())
 }
 
-/// Cuts output into pieces that fit a message, with a line in the place of what is left out.
+/// Splits output into pieces that fit into a message, with a line in place of omitted bytes.
 fn output_chunks(output: &TerminalOutput) -> Vec<Vec<u8>> {
     let gap = match output.omitted_bytes() {
         0 => Vec::new(),
@@ -364,7 +365,7 @@ fn output_chunks(output: &TerminalOutput) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Puts `value` into `field` and returns it, unless it is there already.
+/// Sets `field` to `value` and returns it, or returns `Undefined` if nothing changes.
 fn set_if_changed<T: PartialEq + Clone>(
     value: Option<T>,
     field: &mut MaybeUndefined<T>,

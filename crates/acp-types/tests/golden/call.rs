@@ -1,4 +1,4 @@
-//! The fields of a call, its reports and its updates.
+//! The fields of a tool call in first reports and in updates.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{announce, id, v1_document, v2_document};
 
-/// What both connections send for patches in turn, each patch an array.
+/// Checks the messages that both projections send for a sequence of patches, one array per patch.
 fn check(patches: &[(ToolCallPatch, Value, Value)]) {
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
     let mut v2 = wire::v2::V2Projection::new();
@@ -82,7 +82,7 @@ fn a_whole_life() {
             }]),
         ),
         (
-            // What the client holds already is not sent again.
+            // Values that the client already holds are not sent again.
             ToolCallPatch::new().title("Another").raw_input(json!({"path": "a"})),
             json!([]),
             json!([]),
@@ -144,7 +144,7 @@ fn a_cancelled_call_has_failed_in_v1_and_says_why() {
 #[test]
 fn statuses() {
     for (status, v1, v2) in [
-        // The default of v1 is not written.
+        // The default of v1 is omitted.
         (Status::Pending, Value::Null, json!("pending")),
         (Status::InProgress, json!("in_progress"), json!("in_progress")),
         (Status::Paused, json!("in_progress"), json!("paused")),

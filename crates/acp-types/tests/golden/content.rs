@@ -1,4 +1,4 @@
-//! Items of content: blocks and changes of files.
+//! Content items: content blocks and file changes.
 
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
 use acp_types::schema::v1::{
@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{announce, id, v1_document, v2_document};
 
-/// Checks one item in a first report, with an end and in a document: several of v1, one of v2.
+/// Checks one item in a first report, with a final status, and in a document: several times in v1,
+/// once in v2.
 fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let item = item.into();
     let patch = announce().content(vec![item.clone()]);
@@ -103,7 +104,7 @@ fn sentence(text: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": text}})
 }
 
-/// A text diff of v2 with the change and the lines of the patch.
+/// Returns a v2 text diff with the change and the lines of the patch.
 fn v2_diff(change: &Value, patch: &str) -> Value {
     json!({"type": "diff", "changes": [change], "patch": {"format": "git_patch", "text": patch}})
 }
@@ -130,7 +131,7 @@ fn whole_texts() {
              \\ No newline at end of file\n",
         ),
     );
-    // v1 cannot say that a file is gone; the kind does.
+    // v1 cannot express that a file was deleted; the tool kind does.
     check(
         change(Operation::Delete, Some("a\n"), None),
         &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "",
@@ -195,7 +196,7 @@ fn line(tag: LineTag, text: &str) -> HunkLine {
     HunkLine { tag, text: text.to_owned() }
 }
 
-/// Two places: a line that is replaced, and one that comes.
+/// Two hunks: a replaced line and an added line.
 fn hunks() -> Vec<Hunk> {
     vec![
         Hunk {
@@ -221,7 +222,7 @@ fn hunks_are_a_diff_each_in_v1() {
         {"type": "diff", "path": PATH, "oldText": "", "newText": "z\n",
          "_meta": {"callboard": {"kind": "modify", "oldStart": 90, "newStart": 90}}},
     ]);
-    // The whole texts are too large, or are not kept.
+    // The full texts are too large or were not kept.
     for texts in [Some(large.as_str()), None] {
         check(
             FileChange { hunks: hunks(), ..change(Operation::Modify, texts, texts) },
@@ -259,14 +260,14 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 
 #[test]
 fn a_change_over_its_bound_is_cut_and_says_so() {
-    // With what a message takes beside them.
+    // Includes the rest of the message around the texts.
     let (old, last) = ("old\n", "x".repeat(MAX_FILE_CHANGE_BYTES - 1500) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,
         new_start: start,
         lines: vec![line(LineTag::Removed, old), line(LineTag::Added, new)],
     };
-    // The first place takes all bytes that there are.
+    // The first hunk uses up the whole budget.
     let hunks = vec![place(1, &last), place(5, "five\n"), place(9, "nine\n")];
     let mut v2 = v2_diff(
         &json!({"operation": "modify", "path": PATH, "fileType": "text"}),
@@ -286,7 +287,7 @@ fn a_change_over_its_bound_is_cut_and_says_so() {
     );
 }
 
-/// What the first reports of a change show, in v1 and draft v2.
+/// Returns the content of the first report of a change, in v1 and draft v2.
 fn shown(change: &FileChange) -> (Value, Value) {
     let patch = announce().append(change.clone().into());
     let v1 = wire::v1::V1Projection::new(TerminalDisplay::Text).tool_call(&id(), &patch);
@@ -365,7 +366,7 @@ fn a_long_key_of_metadata_leaves_a_change_within_its_bound() {
     for key in ["k".repeat(33), "k".repeat(100), "\u{1}".repeat(500)] {
         let mut sent =
             wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key(key.clone());
-        let sent = sent.tool_call(&id(), &announce().append(change.clone().into()));
+        let sent = sent.tool_call(&id(), announce().append(change.clone().into()));
         let content = crate::json(&sent)[0]["content"].clone();
         let len = content.to_string().len();
         assert!(len <= MAX_FILE_CHANGE_BYTES, "{len} with a key of {} bytes", key.len());

@@ -1,4 +1,4 @@
-//! What is too large for a streamed update waits, and is told in the end.
+//! Content that is too large for a streamed update is deferred to the final update.
 
 use acp_types::wire;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{announce, id};
 
-/// A connection that was told of a running call.
+/// Returns a projection that has announced a running call.
 fn running() -> V1Projection {
     let mut sent = V1Projection::new(TerminalDisplay::Text);
     drop(sent.tool_call(&id(), announce()));
@@ -33,12 +33,12 @@ fn update(fields: Value) -> Value {
     json!([update])
 }
 
-/// Checks what a running connection sends for each patch.
+/// Checks the updates that a running call sends for each patch.
 fn check(steps: Vec<(ToolCallPatch, Value)>) {
     let mut sent = running();
     for (patch, expected) in steps {
         let updates = crate::json(&sent.tool_call(&id(), &patch));
-        // A failure with 65 KB in it is unreadable.
+        // The output of a failed comparison of 65 KB is unreadable.
         let size = |value: &Value| value.to_string().len();
         assert_eq!(size(&updates), size(&expected), "sizes");
         assert!(updates == expected);
@@ -79,7 +79,7 @@ fn a_permission_request_tells_what_waited() {
     assert!(sent.tool_call(&id(), ToolCallPatch::new().raw_input(large("i"))).is_empty());
     let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
     assert!(request["toolCall"]["rawInput"] == large("i"));
-    // Told once, it is not told again.
+    // The deferred content is sent only once.
     assert_eq!(crate::json(&sent.tool_call(&id(), end())), update(json!({"status": "completed"})));
 }
 
@@ -101,7 +101,7 @@ fn a_value_that_was_replaced_is_never_told() {
     check(vec![
         (ToolCallPatch::new().raw_output(small()), update(json!({"rawOutput": small()}))),
         (ToolCallPatch::new().raw_output(large("o")), json!([])),
-        // The client holds this already.
+        // The client already holds this value.
         (ToolCallPatch::new().raw_output(small()), json!([])),
         (end(), update(json!({"status": "completed"}))),
     ]);
@@ -160,7 +160,7 @@ fn in_draft_v2_a_permission_request_tells_what_waited() {
     assert_eq!(crate::json(&sent.tool_call(&id(), &end())), update(json!({"status": "completed"})));
 }
 
-/// Content that grows item by item is repeated whole in v1, so its repetitions must get rarer.
+/// v1 repeats the whole content for each added item, so updates must become rarer as it grows.
 #[test]
 fn what_grows_is_repeated_in_proportion_to_what_there_is() {
     let (mut sent, mut bytes, mut told, mut document) = (running(), 0, 0, 0);
@@ -193,14 +193,15 @@ fn a_streamed_line_is_bounded_with_its_metadata() {
     }
 }
 
-/// A change of so many lines of 100 bytes.
+/// Returns a change with `lines` added lines of 100 bytes each.
 fn change(path: &str, lines: usize) -> Content {
     let line = HunkLine { tag: LineTag::Added, text: "x".repeat(99) + "\n" };
     let hunks = vec![Hunk { old_start: 0, new_start: 1, lines: vec![line; lines] }];
     Content::Change(FileChange { hunks, ..FileChange::new(Operation::Add, path) })
 }
 
-/// What a client shows that takes updates only, and no permission request: diffs and texts.
+/// Returns the number of diffs and the texts that a client shows if it handles updates but no
+/// permission requests.
 fn shown(updates: &Value) -> (usize, Vec<String>) {
     let items = updates[0]["content"].as_array().unwrap();
     let diffs = items.iter().filter(|item| item["type"] == "diff").count();
@@ -221,9 +222,8 @@ fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
         let updates = crate::json(&sent.tool_call(&id(), &patch));
         assert!(updates.to_string().len() <= 60 * 1024);
         assert_eq!(shown(&updates), (diffs, vec![rest.to_owned()]));
-        // It is sent once.
         assert_eq!(crate::json(&sent.tool_call(&id(), &patch)), json!([]));
-        // The request shows all of it, and nothing more is sent of it.
+        // The permission request contains the whole content, and no further update repeats it.
         let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
         assert!(request["toolCall"]["content"].to_string().len() > 90 * 1024);
         assert_eq!(

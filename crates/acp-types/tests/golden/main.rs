@@ -1,6 +1,6 @@
-//! Golden messages: model values, and what the protocol's pages say they are on the wire.
+//! Golden messages: model values, and the JSON that the protocol pages specify for them.
 //!
-//! The expected side is written by hand and knows nothing of the projections.
+//! The expected JSON is written by hand, independently of the projections.
 
 #![cfg(feature = "v2")]
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
@@ -32,14 +32,14 @@ fn announce() -> ToolCallPatch {
     ToolCallPatch::announce("tool", "A title", ToolKind::Read)
 }
 
-/// The document that a patch makes of nothing.
+/// Returns the document that results from applying a patch to an empty one.
 fn report(patch: ToolCallPatch) -> ToolCallReport {
     let mut report = ToolCallReport::new(id());
     patch.apply(&mut report);
     report
 }
 
-/// A whole document as v1 writes it, its terminals as text.
+/// Returns the full v1 document of a patch, with its terminals as text.
 fn v1_document(patch: &ToolCallPatch, terminal: Option<&TerminalReport>) -> Value {
     let find = |_: &TerminalId| terminal;
     json(&wire::v1::tool_call(&report(patch.clone()), TerminalDisplay::Text, KEY, find))

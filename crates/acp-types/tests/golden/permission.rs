@@ -1,4 +1,4 @@
-//! Permission requests: the whole call again, in the words of the call.
+//! Permission requests, which repeat the whole call with the fields of the call.
 
 use acp_types::wire::{self, v1::TerminalDisplay};
 use acp_types::{

@@ -1,4 +1,4 @@
-//! Plans: always whole, an empty one too.
+//! Plans, which are always sent whole, including empty ones.
 
 use acp_types::wire::{v1, v2};
 use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus};
@@ -29,7 +29,7 @@ fn every_priority_and_status() {
             {"content": "b", "priority": "medium", "status": "in_progress"},
             {"content": "c", "priority": "low", "status": "pending",
              "_meta": {"callboard": {"id": "7"}}},
-            // v1 has no word for it.
+            // v1 has no status for a cancelled entry.
             {"content": "d (cancelled)", "priority": "low", "status": "completed"},
         ]})
     );

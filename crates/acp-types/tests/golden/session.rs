@@ -9,8 +9,8 @@ use acp_types::{Content, schema};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-/// Checks what both versions send, that the schema reads it back, and that our JSON of the document
-/// does too.
+/// Checks the messages of both versions, that the schema can parse them, and that the JSON of the
+/// document can be parsed again.
 fn check(state: &SessionState, in_v1: Value, in_v2: Option<Value>) {
     let sent = v1::V1Projection::new(v1::TerminalDisplay::Text).with_meta_key("own");
     assert_eq!(crate::json(&sent.state(state)), in_v1);

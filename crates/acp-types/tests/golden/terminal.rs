@@ -1,4 +1,4 @@
-//! Terminals: as text, by the events of `_meta`, and as v2's own documents.
+//! Terminals: as text, as `_meta` events, and as v2 terminal documents.
 
 use acp_types::schema::v1::SessionUpdate;
 use acp_types::wire::{self, v1::TerminalDisplay, v1::V1Projection};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::{id, v1_document};
 
-/// Bytes kept of the beginning of a terminal's output.
+/// Bytes kept from the beginning of a terminal's output.
 const OUTPUT_HEAD_BYTES: usize = 8 * 1024;
 
-/// Bytes kept of its end.
+/// Bytes kept from the end of a terminal's output.
 const OUTPUT_TAIL_BYTES: usize = 40 * 1024;
 
 fn shown() -> TerminalId {
@@ -37,7 +37,7 @@ fn killed() -> TerminalPatch {
     TerminalPatch::exit(TerminalExit { code: None, signal: Some("SIGKILL".to_owned()) })
 }
 
-/// A call that shows the terminal, in a status.
+/// Returns a call with the given status that shows the terminal.
 fn call(status: Status) -> ToolCallPatch {
     ToolCallPatch::announce("terminal", "Run ls", ToolKind::Execute)
         .status(status)
@@ -49,8 +49,8 @@ fn console(text: &str) -> Value {
     json!([{"type": "content", "content": {"type": "text", "text": text}}])
 }
 
-/// Checks the content of a call that shows a terminal as text: in its document, in a first
-/// report, and in an update.
+/// Checks the content of a call that shows a terminal as text: in its document, in a first report,
+/// and in an update.
 fn check_text(terminal: &TerminalPatch, status: Status, expected: &Value) {
     let mut report = TerminalReport::new(shown());
     terminal.clone().apply(&mut report);
@@ -74,10 +74,10 @@ fn a_terminal_as_text() {
     let running = Status::InProgress;
     let ended = Status::Completed;
     for (terminal, status, expected) in [
-        // Nothing is known of it yet.
+        // No patch has been applied yet.
         (TerminalPatch::default(), running, Value::Null),
         (open(), running, console("$ ls\n")),
-        // Where it would run, as long as it may be asked about.
+        // The folder is shown while a permission request is still possible.
         (open(), Status::Pending, console("$ ls\n[in /p]\n")),
         (
             TerminalPatch::open("a\nb", "/\u{202e}p"),
@@ -200,7 +200,7 @@ fn a_terminal_by_events() {
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
                     "status": "in_progress"}])
         );
-        // Escape sequences stay; a character waits for its end.
+        // Escape sequences are kept; an incomplete character is buffered until its last byte.
         let patch = TerminalPatch::output(b"\x1b[1mb\xc3");
         assert_eq!(
             crate::json(&sent.terminal(&shown(), &patch)),
@@ -236,7 +236,7 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
         (moved("/p"), json!([])),
         (moved("/p/src"), json!([info("/p/src")])),
         (moved("/p/src"), json!([])),
-        // For a program to open, so nothing that JSON can hold is quoted.
+        // The value is read by programs, so nothing that JSON can hold is quoted.
         (moved("/p\u{a0}/$'s'"), json!([info("/p\u{a0}/$'s'")])),
         (moved("/p").then(output("a")), json!([info("/p"), told("a")])),
         (moved("/q").then(output("b")), json!([told("b")])),
@@ -263,7 +263,7 @@ fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
 
 #[test]
 fn output_events_fit_a_message() {
-    // A line end takes two bytes in JSON, so that what is kept of it takes two messages.
+    // A newline takes two bytes in JSON, so the retained output needs two messages.
     let (head, tail) = ("\n".repeat(OUTPUT_HEAD_BYTES), "\n".repeat(OUTPUT_TAIL_BYTES));
     let all = format!("{head}{}{tail}", "\n".repeat(7));
     let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);

@@ -1,4 +1,4 @@
-//! Random lives of one call with one terminal, cut by random flush points.
+//! Random lifecycles of one call with one terminal, split at random flush points.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -15,10 +15,10 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// How many values are small, and how many too large for a streamed update or a whole diff.
+/// Weights of small values, and of values too large for a streamed update or a whole diff.
 const LARGE: (u32, u32) = (20, 1);
 
-/// One thing that happens in a life.
+/// One step of a lifecycle.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Call(ToolCallPatch),
@@ -26,7 +26,7 @@ pub(crate) enum Step {
     Ask,
 }
 
-/// What happens to a call, and after which steps what has been offered is sent.
+/// The steps of a call, and the steps after which the outbox is flushed.
 #[derive(Debug, Clone)]
 pub(crate) struct CallLifecycle {
     pub(crate) steps: Vec<Step>,
@@ -34,7 +34,7 @@ pub(crate) struct CallLifecycle {
 }
 
 impl CallLifecycle {
-    /// The documents at the end.
+    /// Returns the final documents.
     pub(crate) fn documents(&self) -> (ToolCallReport, TerminalReport) {
         let mut call = ToolCallReport::new("c".into());
         let mut terminal = TerminalReport::new("t".into());
@@ -52,8 +52,8 @@ impl CallLifecycle {
         matches!(&self.steps[1], Step::Call(patch) if patch.content != ContentPatch::Keep)
     }
 
-    /// The steps as an outbox sends them: composed between flush points, never over a first run
-    /// or an end, which are segments of their own.
+    /// Returns the steps as an outbox sends them. Steps are composed between flush points, but
+    /// never across a first start or a final status, which are separate segments.
     pub(crate) fn flushed(&self) -> Vec<Step> {
         let mut sent = Vec::new();
         let mut terminal = TerminalPatch::default();
@@ -84,7 +84,7 @@ impl CallLifecycle {
         }
         send(&mut call, &mut terminal);
         if !asked.is_empty() {
-            // The announcement is the terminal's opening, if any, and the first report.
+            // The announcement consists of the terminal's opening, if any, and the first report.
             let announced = sent.iter().position(|step| matches!(step, Step::Call(_)));
             sent.insert(announced.expect("a life begins with a report") + 1, Step::Ask);
         }
@@ -92,7 +92,7 @@ impl CallLifecycle {
     }
 }
 
-/// A whole life: announced, maybe asked about, changed, run and ended.
+/// Generates a whole lifecycle: announced, optionally asked about, updated, run and ended.
 pub(crate) fn lifecycle() -> impl Strategy<Value = CallLifecycle> {
     let pending = vec(step(), 0..4);
     let running = vec(step(), 0..6);
@@ -139,8 +139,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A patch without a status, which only legal lives may have. Its content never removes a
-/// terminal, which would make the terminal's own events pointless.
+/// Generates a patch without a status, which is only valid in a legal order. Its content never
+/// removes a terminal, because that would make the terminal's own events pointless.
 pub(crate) fn patch() -> impl Strategy<Value = ToolCallPatch> {
     let words = of("[a-z\u{e4}\u{202e} ]{1,8}".prop_map(|text| format!("t{text}")));
     let content = prop_oneof![
@@ -195,7 +195,7 @@ fn output() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Paths of which some hold bytes that are not UTF-8.
+/// Returns paths, some of which contain bytes that are not UTF-8.
 fn odd_path(number: u32) -> PathBuf {
     let odd: &[u8] = if number.is_multiple_of(3) { b"\xff'\n" } else { b"" };
     let name = [format!("/p/{number}").as_bytes(), odd, b".rs"].concat();
@@ -267,8 +267,8 @@ fn hunk() -> impl Strategy<Value = Hunk> {
     })
 }
 
-/// Lines of a letter. Nothing between small and this is made: v1 sends content whole for each item
-/// that is added, so that many items after one of middling size cost a multiple of it.
+/// Generates lines of one letter. Sizes between small and this are never generated: v1 sends the
+/// whole content for each added item, so many items after one of medium size cost a multiple of it.
 fn large_text() -> impl Strategy<Value = String> {
     ("[a-z]", 60_000..70_000_usize)
         .prop_map(|(letter, size)| format!("{}\n", letter.repeat(63)).repeat(size / 64))

@@ -1,4 +1,4 @@
-//! The laws of documents, patches, projections and observers, over random lives of calls.
+//! Laws of documents, patches, projections and observers, over random lifecycles of calls.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -86,7 +86,7 @@ proptest! {
         for step in &life.steps {
             if let Step::Call(patch) = step && !patch.status.is_some_and(acp_types::Status::is_final) {
                 all = all.then(patch.clone());
-                // Appending twice is no repetition.
+                // Applying the same append twice is not idempotent.
                 if let acp_types::ContentPatch::Append(_) = all.content {
                     all.content = acp_types::ContentPatch::Keep;
                 }
@@ -147,13 +147,13 @@ fn options() -> Vec<PermissionOption> {
     vec![PermissionOption::new("allow", "Allow", PermissionOptionKind::AllowOnce)]
 }
 
-/// What a v1 connection was sent of a call.
+/// Bytes that a v1 connection was sent for one call.
 #[derive(Default)]
 struct SentBytes {
     sent: usize,
-    /// Those of terminal output that was appended.
+    /// Bytes of appended terminal output.
     appended: usize,
-    /// Those of the document when it was largest.
+    /// Bytes of the document at its largest.
     largest: usize,
 }
 
@@ -209,7 +209,7 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
     let (report, terminal) = life.documents();
     let mut expected = wire::v2::tool_call(&report, KEY);
     let mut held = observer.tool_call("c").expect("the call was announced").clone();
-    // What was never said stands at its default.
+    // Fields that were never sent have their default.
     for call in [&mut expected, &mut held] {
         call.content = MaybeUndefined::Value(call.content.value().cloned().unwrap_or_default());
         call.locations = MaybeUndefined::Value(call.locations.value().cloned().unwrap_or_default());
@@ -226,7 +226,8 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
     }
 }
 
-/// The bytes shown are all output, or begin and end as the output does, around marked gaps.
+/// Asserts that the shown bytes are the whole output, or begin and end as the output does, with
+/// marked gaps.
 fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
     if output.omitted_bytes() == 0 {
         assert_eq!(shown, [output.head(), output.tail()].concat());
@@ -236,8 +237,8 @@ fn assert_shows(output: &TerminalOutput, shown: &[u8]) {
     }
 }
 
-/// As [`assert_shows`], where a character that the end of the head or the beginning of the tail
-/// cuts is shown whole.
+/// As [`assert_shows`], but a character that is cut by the end of the head or the beginning of the
+/// tail is shown whole.
 fn assert_shows_text(output: &TerminalOutput, shown: &str) {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (head, tail) = (lossy(output.head()), lossy(output.tail()));

@@ -1,4 +1,4 @@
-//! Every message against the JSON Schema that the schema crate generates of itself.
+//! Validates every message against the JSON Schema that the schema crate generates.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,8 @@ static V1_PERMISSION: LazyLock<Validator> =
 static V2_PERMISSION: LazyLock<Validator> =
     LazyLock::new(validator::<v2::RequestPermissionRequest>);
 
-/// An update also has to name all that a client may not guess: the kind and the status of a call.
+/// Validates a v1 update. It must also contain the values that a client cannot infer: the kind and
+/// the status of a call.
 pub(crate) fn check_v1(update: &WireUpdate) {
     let value = check(&V1, update);
     if value["sessionUpdate"] == "tool_call" {

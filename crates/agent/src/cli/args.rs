@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The arguments of the command line.
 
 use std::path::PathBuf;
 
@@ -26,27 +26,28 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Serve an ACP client on standard input and output. The default without a terminal.
+    /// Serve an ACP client on standard input and output. The default if standard input is not a
+    /// terminal.
     Acp(ServeArgs),
-    /// Run one prompt here, in the terminal.
+    /// Run one prompt in the terminal.
     Exec(ExecArgs),
-    /// List the models that can be reached.
+    /// List the available models.
     Models {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Store the key of a provider: in the system's keyring, or in a file where there is none.
+    /// Store the API key of a provider in the system's keyring, or in a file if there is none.
     #[command(visible_alias = "setup")]
     Login(ProviderArg),
-    /// Remove stored keys: that of one provider, or all of them.
+    /// Remove the stored API key of one provider, or all stored keys.
     Logout(ProviderArg),
-    /// Show what is configured.
+    /// Show the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Judge what any agent and its client said to one another, by the rules of ACP v1.
+    /// Check transcripts of any agent and client against the rules of ACP v1.
     CheckWire {
-        /// Transcripts, one JSON-RPC message a line; `-` is standard input.
+        /// Transcripts with one JSON-RPC message per line; `-` for standard input.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -56,7 +57,7 @@ pub(super) enum Command {
 pub(super) struct ServeArgs {
     #[command(flatten)]
     pub(super) flags: Flags,
-    /// Log in instead, as `callboard login` does: for clients that add a flag to open a terminal.
+    /// Run `callboard login` instead. For clients that open a terminal by adding a flag.
     #[arg(long)]
     pub(super) setup: bool,
 }
@@ -65,23 +66,23 @@ pub(super) struct ServeArgs {
 pub(super) struct ExecArgs {
     #[command(flatten)]
     pub(super) flags: Flags,
-    /// The prompt; `-` reads it from standard input.
+    /// The prompt; `-` to read it from standard input.
     pub(super) prompt: String,
     /// Allow every call without asking.
     #[arg(long, conflicts_with = "deny_all")]
     pub(super) approve_all: bool,
-    /// Reject every call that would ask.
+    /// Reject every call that needs permission.
     #[arg(long)]
     pub(super) deny_all: bool,
-    /// The directory to work in.
+    /// The working directory.
     #[arg(long, value_name = "DIR")]
     pub(super) cwd: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ProviderArg {
-    /// One of anthropic, openai, gemini and ollama. Without it, login asks which, and logout
-    /// removes the keys of all.
+    /// The provider: anthropic, openai, gemini or ollama. By default, login asks for it, and logout
+    /// removes all keys.
     #[arg(value_parser = providers(), hide_possible_values = true, value_name = "PROVIDER")]
     pub(super) provider: Option<Provider>,
 }
@@ -94,7 +95,7 @@ fn providers() -> impl TypedValueParser<Value = Provider> {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Show every value and where it is from: a flag, a variable, a line of the file, the default.
+    /// Show every value and its source: a flag, a variable, a line of the file, or the default.
     Show {
         #[command(flatten)]
         flags: Flags,
@@ -102,7 +103,7 @@ pub(super) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print where the file is, or would be.
+    /// Print the path of the configuration file.
     Path,
 }
 

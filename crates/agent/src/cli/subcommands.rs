@@ -1,4 +1,4 @@
-//! The agent that is configured, and the commands that show what there is to choose.
+//! Creation of the configured agent, and the subcommands for models, keys and configuration.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ fn process_env() -> Env {
     callboard_process::env::own_env().collect()
 }
 
-/// Makes the agent that flags, environment and file say, and the model that it runs with.
+/// Creates the agent from flags, environment and file, and the model that it uses.
 ///
 /// # Errors
 ///
-/// The exit code, after saying what is wrong: a configuration that cannot be used, or no model.
+/// Prints the error, and returns the exit code: the configuration is invalid, or there is no model.
 pub(super) async fn exec_agent(flags: Flags) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
     let env = process_env();
     let config = Config::load(&env, flags).map_err(|error| match error.is_flag_error() {
@@ -52,8 +52,9 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
     OPENAI_API_KEY or GEMINI_API_KEY, or start Ollama, llama.cpp or LM Studio on this machine. \
     `--model direct` runs commands without a model.";
 
-/// Makes the agent that flags, environment and file say. What is wrong with anything but a flag is told
-/// at the first prompt: a client shows that to its user, and hardly ever why an agent did not start.
+/// Creates the agent from flags, environment and file. Errors of flags end the process; all others
+/// are reported at the first prompt. A client shows those to its user, but rarely the reason why an
+/// agent did not start.
 pub(super) fn serving_agent(flags: Flags) -> Result<CodingAgent, String> {
     let env = process_env();
     let names_model = flags.model.is_some();
@@ -82,8 +83,8 @@ fn agent_with_model(model: Arc<dyn Model>, choices: ConfiguredModels, env: Env) 
     }
 }
 
-/// An agent that says what is wrong and does nothing: what the user configured may have been
-/// stricter than what would be done instead.
+/// Creates an agent that reports a configuration error and does nothing else. The intended
+/// configuration may have been stricter than any default.
 fn broken_agent(why: String, env: Env) -> CodingAgent {
     tracing::error!("{why}");
     let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_help(CONNECT_HELP);
@@ -92,11 +93,11 @@ fn broken_agent(why: String, env: Env) -> CodingAgent {
         .with_catalogue(Arc::new(catalogue))
 }
 
-/// Makes an agent with the logins, the state and the secrets of this user.
+/// Creates an agent with the logins, the state folder and the secrets of this user.
 fn base_agent(model: Arc<dyn Model>, env: Env) -> CodingAgent {
     let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
     let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
-    // The file, its folder by whatever name, and the file that a link there leads to.
+    // Guards the file and its folder under any name, and the target if the file is a symbolic link.
     let config = config::config_file_path(&env);
     let guarded = config.iter().flat_map(|file| file.ancestors().take(2));
     let state = user_folders::state_folder(&env);
@@ -111,12 +112,12 @@ fn base_agent(model: Arc<dyn Model>, env: Env) -> CodingAgent {
     }
 }
 
-/// `callboard config …`
+/// Runs `callboard config …`.
 pub(super) fn config(command: ConfigCommand) -> ExitCode {
     match command {
         ConfigCommand::Path => match config::config_file_path(&process_env()) {
             Some(path) => print_stdout(&path.display().to_string()),
-            None => fail("there is no folder for it: set HOME or XDG_CONFIG_HOME"),
+            None => fail("no folder for the configuration file: set HOME or XDG_CONFIG_HOME"),
         },
         ConfigCommand::Show { flags, json } => match Config::load(&process_env(), flags) {
             Ok(config) => print_stdout(&render_config(&config, json)),
@@ -138,7 +139,7 @@ fn render_config(config: &Config, is_json: bool) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `callboard models`
+/// Runs `callboard models`.
 pub(super) fn models(is_json: bool) -> ExitCode {
     run_with_models(async |mut choices| {
         let report = choices.report().await;
@@ -146,7 +147,7 @@ pub(super) fn models(is_json: bool) -> ExitCode {
     })
 }
 
-/// `callboard login`, and the same by its other names.
+/// Runs `callboard login` and its aliases.
 pub(super) fn login(provider: Option<Provider>) -> ExitCode {
     run_with_models(async |choices| match login::run(&choices, provider).await {
         Ok(said) => print_stdout(&said),
@@ -154,7 +155,7 @@ pub(super) fn login(provider: Option<Provider>) -> ExitCode {
     })
 }
 
-/// `callboard logout`
+/// Runs `callboard logout`.
 pub(super) fn logout(provider: Option<Provider>) -> ExitCode {
     let of = provider.map_or(LOGIN_PROVIDERS.to_vec(), |provider| vec![provider]);
     match KeyStore::from_env(&process_env()).remove(&of) {

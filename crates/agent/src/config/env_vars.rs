@@ -1,18 +1,16 @@
-//! The variables that configure: which there are, and what they say of a provider.
-//!
-//! It reads no environment but the one that it is given.
+//! The environment variables of the configuration.
 
 use callboard_models::provider::{ApiKey, Provider, ProviderSettings};
 
 use super::{ProviderConfig, SourcedValue, ValueSource};
 
-/// Returns the value of a variable; an empty one is none.
+/// Returns the value of a variable. An empty value counts as not set.
 pub(super) fn env_value(env: &[(String, String)], name: &str) -> Option<SourcedValue<String>> {
     let (name, value) = env.iter().find(|(other, value)| other == name && !value.is_empty())?;
     Some(SourcedValue { value: value.clone(), source: ValueSource::Variable(name.clone()) })
 }
 
-/// Lays the address that the environment says over the one that the file says.
+/// Overrides the base URL of the file with the one from the environment.
 pub(super) fn override_base_url(
     provider: Provider,
     configured: &mut ProviderConfig,
@@ -20,20 +18,21 @@ pub(super) fn override_base_url(
 ) {
     let mut urls = provider.url_variables().iter().filter_map(|name| env_value(env, name));
     if let Some(mut url) = urls.next() {
-        // Ollama's own variable may leave parts of an address out.
+        // `OLLAMA_HOST` may omit parts of the URL.
         let read = ProviderSettings::from_env(provider, "", env.iter().cloned());
         url.value = read.ok().and_then(|settings| settings.base_url).unwrap_or(url.value);
         configured.base_url = Some(url);
     }
 }
 
-/// Finds the key of a provider.
+/// Returns the key of a provider.
 pub(super) fn provider_key(
     provider: Provider,
     configured: &ProviderConfig,
     env: &[(String, String)],
 ) -> Option<SourcedValue<ApiKey>> {
-    // A variable that the file names is the only one: the other may hold the key of another server.
+    // A variable from the file replaces the default ones, as those may hold the key of another
+    // server.
     let named = configured.key_env.as_ref().map(|named| named.value.as_str());
     let names = named.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
     let mut found = names.iter().filter_map(|name| env_value(env, name));

@@ -1,6 +1,4 @@
-//! The file: TOML, every key of it known, every value with its place.
-//!
-//! It knows nothing of what lies over it.
+//! The configuration file: TOML in which every key is known and every value has a location.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +9,7 @@ use toml::Spanned;
 
 use super::{ConfigError, ProviderConfig, SourcedValue, ValueSource};
 
-/// What the file says.
+/// The values of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ParsedConfig {
@@ -35,10 +33,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {
     }
 }
 
-/// Where the file is, and where its lines end.
+/// The path of the file, and the positions of its line ends.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    /// Where it is, or would be; none where the environment names no folder for it.
+    /// Path of the file, which may not exist; `None` if the environment defines no folder for it.
     pub(crate) path: Option<PathBuf>,
     line_ends: Vec<usize>,
 }
@@ -51,17 +49,18 @@ impl ConfigFile {
     /// Parses the text of the file.
     pub(super) fn parse(&self, text: &str) -> Result<ParsedConfig, ConfigError> {
         if text.is_empty() {
-            // As where there is no file, which is no reason to wake the parser at every start.
+            // Equivalent to a missing file. Avoids the cost of the parser at every start.
             return Ok(ParsedConfig::default());
         }
         toml::from_str(text).map_err(|error| {
             let source = ValueSource::File(error.span().map_or(text.len(), |span| span.start));
-            // One line; the parser's own text would show that of the file, which may hold a key.
+            // A single line, because the parser's full text quotes the file, which may contain a
+            // key.
             self.error(&source, error.message().replace('\n', ", "))
         })
     }
 
-    /// Says what is wrong with a value, if it is not as it has to be.
+    /// Checks a value, if there is one, and adds its location to an error.
     pub(super) fn check_value<T>(
         &self,
         value: Option<&SourcedValue<T>>,
@@ -75,7 +74,7 @@ impl ConfigFile {
         ConfigError { place: self.describe_source(source), what }
     }
 
-    /// Says where a value is from, in a few words.
+    /// Describes the source of a value in a few words.
     pub(crate) fn describe_source(&self, source: &ValueSource) -> String {
         match source {
             ValueSource::Default => "default".to_owned(),
@@ -89,7 +88,7 @@ impl ConfigFile {
         }
     }
 
-    /// Returns the folder that paths in it are relative to.
+    /// Returns the folder to which paths in the file are relative.
     pub(super) fn folder(&self) -> &Path {
         self.path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""))
     }

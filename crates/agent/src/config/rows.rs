@@ -1,22 +1,23 @@
-//! What is configured as rows: a key, its value, where it is from. Keys of providers are not shown.
+//! The configuration as rows: key, value and source. API keys are hidden.
 
 use callboard_models::provider::Provider;
 use serde::Serialize;
 
 use super::{Config, SourcedValue, ValueSource};
 
-/// One value, as it is shown.
+/// A displayed value.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ConfigRow {
     pub(crate) key: String,
-    /// None if there is none.
+    /// `None` if it is not set.
     pub(crate) value: Option<String>,
-    /// `default`, `PATH:LINE`, the name of a variable, or a flag.
+    /// Source: `default`, `PATH:LINE`, the name of a variable, or a flag.
     pub(crate) source: String,
 }
 
 impl Config {
-    /// Lists the values that are not specific to a provider, and those of providers that are set.
+    /// Returns the values that are not specific to a provider, and the values that are set for
+    /// providers.
     pub(crate) fn rows(&self) -> Vec<ConfigRow> {
         let mut rows = vec![
             self.row("model", self.model.as_ref(), Clone::clone),

@@ -1,4 +1,4 @@
-//! What is laid over what, and what is told of what makes no sense.
+//! Precedence of the sources, and errors for invalid values.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ fn config(text: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Config
     Config::from_sources(path, text, &env(variables), flags).map_err(|error| error.to_string())
 }
 
-/// The value of a key, and where it is from.
+/// Returns the value of a key, and its source.
 fn shown_row(config: &Config, key: &str) -> Option<(String, String)> {
     let rows = config.rows().into_iter();
     rows.filter(|row| row.key == key)
@@ -128,7 +128,7 @@ fn openais_second_dialect_has_what_the_first_has_unless_it_has_its_own() {
         ("key_env = 'B_KEY'", &variables, "https://a/v1", Some("B_KEY"), Some("/a.pem")),
         ("ca_file = '/b.pem'", &variables, "https://a/v1", Some("A_KEY"), Some("/b.pem")),
         ("base_url = 'https://a/v1'", &variables, "https://a/v1", Some("A_KEY"), Some("/a.pem")),
-        // No key of one server goes to another.
+        // A key is never sent to another server.
         ("base_url = 'https://b/v1'", &variables, "https://b/v1", Some("OPENAI_API_KEY"), None),
     ] {
         let config = config(&format!("{OPENAI}{own}"), variables, Flags::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The terminal at which a person answers the questions of `callboard exec`.
+//! The terminal at which the user answers the questions of `callboard exec`.
 
 use std::io::{self, BufRead as _, ErrorKind, IsTerminal as _};
 
@@ -14,8 +14,8 @@ type Lines = io::StdinLock<'static>;
 pub(super) struct Keyboard(Lines);
 
 impl Keyboard {
-    /// Opens standard input if it is a terminal. If it was read as the context of the prompt, and
-    /// the question is printed on a terminal, opens the terminal of the process.
+    /// Opens standard input if it is a terminal. If it held the context of the prompt, and the
+    /// question is printed on a terminal, opens the process's controlling terminal.
     #[cfg(unix)]
     pub(super) fn open(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
@@ -41,12 +41,12 @@ impl Keyboard {
         (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
     }
 
-    /// Reads a line; an empty one is the end of input. Blocks.
+    /// Reads a line; an empty one means the end of input. Blocks.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BrokenPipe`] if the reader of standard output leaves meanwhile, because nobody
-    /// sees the question then; whatever reading gives.
+    /// Returns [`ErrorKind::BrokenPipe`] if the reader of standard output closes it meanwhile,
+    /// because the question is no longer visible then. Also returns the errors of reading.
     pub(super) fn read_line(&mut self) -> io::Result<String> {
         self.wait()?;
         let mut line = String::new();
@@ -54,7 +54,7 @@ impl Keyboard {
         Ok(line)
     }
 
-    /// Waits for a line. A terminal gives one at a time, so none waits in the buffer.
+    /// Waits for a line. A terminal delivers one line per read, so the buffer is empty here.
     #[cfg(unix)]
     fn wait(&self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};

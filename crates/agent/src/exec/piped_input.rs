@@ -1,7 +1,7 @@
-//! What is piped into `callboard exec`: its prompt (`-`), or the context of its prompt.
+//! Standard input of `callboard exec`: the prompt (`-`), or the context of the prompt.
 //!
-//! The end of a pipe may never come, because a program inherited one that nobody closes. So the user
-//! is told of a wait for context, and it has a deadline.
+//! A pipe may never reach its end, because another program inherited it and keeps it open. Reading
+//! the context therefore has a timeout, and the user is notified of the wait.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Read};
@@ -14,39 +14,39 @@ use callboard_text::code_fence;
 
 use crate::limits::{MAX_PIPED_CONTEXT_BYTES, STDIN_IDLE_TIMEOUT, STDIN_NOTE_DELAY};
 
-/// Reads a prompt from standard input, to its end.
+/// Reads a prompt from standard input until its end.
 ///
 /// # Errors
 ///
-/// Whatever reading standard input gives, and a prompt over [`MAX_LINE_BYTES`].
+/// Returns an error if standard input cannot be read, or if the prompt exceeds [`MAX_LINE_BYTES`].
 pub(crate) fn read_prompt() -> io::Result<String> {
     let mut text = String::new();
     let read = io::stdin().lock().take(MAX_LINE_BYTES as u64 + 1).read_to_string(&mut text)?;
     if read > MAX_LINE_BYTES {
-        return Err(io::Error::other(format!("it is over {} MiB", MAX_LINE_BYTES >> 20)));
+        return Err(io::Error::other(format!("it exceeds {} MiB", MAX_LINE_BYTES >> 20)));
     }
     Ok(text)
 }
 
-/// What standard input holds for a prompt that is an argument.
+/// The content of standard input if the prompt is an argument.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PipedContext {
-    /// Nothing, or standard input is nothing that is read.
+    /// No content, or standard input is of a kind that is not read.
     None,
-    /// A text for the model.
+    /// Context for the model.
     Text(String),
-    /// Nothing came for [`STDIN_PATIENCE`].
+    /// No data arrived for [`STDIN_IDLE_TIMEOUT`].
     TimedOut,
 }
 
-/// What the user is told while standard input is read.
+/// A notice for the user about reading standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipedInputNote {
-    /// Nothing has come for [`STDIN_NOTE`].
+    /// No data arrived for [`STDIN_NOTE_DELAY`].
     Waiting,
-    /// The rest is not read: it is over [`MAX_CONTEXT_BYTES`].
+    /// The rest was dropped: it exceeds [`MAX_PIPED_CONTEXT_BYTES`].
     TooLong,
-    /// The rest is not read: nothing came for [`STDIN_PATIENCE`].
+    /// The rest was dropped: no data arrived for [`STDIN_IDLE_TIMEOUT`].
     Unfinished,
     /// The rest cannot be read.
     Failed,
@@ -56,24 +56,25 @@ impl fmt::Display for PipedInputNote {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Waiting => formatter.write_str(
-                "waiting for standard input, the context of the prompt. If it holds nothing, use \
+                "waiting for standard input, the context of the prompt. If there is none, use \
                  `</dev/null`.",
             ),
             Self::TooLong => {
                 let most = MAX_PIPED_CONTEXT_BYTES >> 10;
-                write!(formatter, "standard input is cut off after its first {most} KiB.")
+                write!(formatter, "standard input was truncated after its first {most} KiB.")
             }
             Self::Unfinished => {
                 let minutes = STDIN_IDLE_TIMEOUT.as_secs() / 60;
-                write!(formatter, "standard input is cut off: nothing came for {minutes} minutes.")
+                write!(formatter, "standard input was truncated: no data for {minutes} minutes.")
             }
             Self::Failed => formatter.write_str("standard input cannot be read to its end."),
         }
     }
 }
 
-/// Reads the context of a prompt where standard input is a pipe, a socket or a file: not from a
-/// terminal, and not from a device such as `/dev/null`. Blocks. `tell` gets what the user is to know.
+/// Reads the context of a prompt if standard input is a pipe, a socket or a file, but not from a
+/// terminal or a device such as `/dev/null`. Blocks. Notices for the user are passed to the
+/// callback.
 pub(crate) fn read_context(tell: impl FnMut(PipedInputNote)) -> PipedContext {
     let stdin = io::stdin();
     if stdin.is_terminal() || !is_stream(&stdin) {
@@ -94,8 +95,8 @@ pub(super) fn is_stream(_: &io::Stdin) -> bool {
     true
 }
 
-/// Reads until the end, until there is more than is taken, or until nothing comes for `patience`;
-/// after `quiet` without a byte, the user is told of the wait, once.
+/// Reads until the end, the size limit, or `patience` without data. After `quiet` without data, the
+/// user is notified once.
 fn read_with_timeouts(
     mut source: impl Read + Send + 'static,
     [quiet, patience]: [Duration; 2],
@@ -164,7 +165,7 @@ mod tests {
     const LONG: [Duration; 2] = [Duration::from_secs(60); 2];
     const NONE: [Duration; 2] = [Duration::ZERO; 2];
 
-    /// A pipe that somebody holds open and writes nothing more into.
+    /// A pipe that stays open and delivers no more data.
     struct OpenPipe(Cursor<Vec<u8>>, Receiver<()>);
 
     impl Read for OpenPipe {
@@ -176,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Reads, and returns what the user was told.
+    /// Reads a source, and returns the notices for the user with the result.
     fn read(
         source: impl Read + Send + 'static,
         times: [Duration; 2],
@@ -207,7 +208,7 @@ mod tests {
     fn what_is_too_long_is_cut_and_both_are_told() {
         let (said, told) = text(read(io::repeat(b'x'), LONG));
         assert!(said.contains(&format!("\n{}\n```\n", "x".repeat(MAX_PIPED_CONTEXT_BYTES))));
-        assert!(said.ends_with("Note: standard input is cut off after its first 256 KiB."));
+        assert!(said.ends_with("Note: standard input was truncated after its first 256 KiB."));
         assert_eq!(told, [PipedInputNote::TooLong]);
         let (whole, told) = text(read(Cursor::new(vec![b'x'; MAX_PIPED_CONTEXT_BYTES]), LONG));
         assert!(whole.ends_with("```") && told.is_empty());
@@ -221,7 +222,7 @@ mod tests {
         let (_held, open) = channel();
         let times = [Duration::from_secs(1), Duration::ZERO];
         let (said, told) = text(read(OpenPipe(Cursor::new(b"a".to_vec()), open), times));
-        assert!(said.ends_with("nothing came for 10 minutes."), "{said}");
+        assert!(said.ends_with("no data for 10 minutes."), "{said}");
         assert_eq!(told, [PipedInputNote::Waiting, PipedInputNote::Unfinished]);
     }
 

@@ -1,30 +1,30 @@
-//! The words of `exec` and of its cards, in the language of the user.
+//! The messages of `exec` and its cards, in the user's language.
 
 use std::sync::LazyLock;
 
 use acp_cards::Catalogue;
 use acp_lifecycle::Titles;
 
-/// The words of one language, by their keys.
+/// The messages of one language, by key.
 #[derive(Debug)]
 pub(super) struct Translations(Titles);
 
-/// The words for agents, which may pass them on to a model.
+/// The English messages, for agents that may pass them on to a model.
 pub(super) static ENGLISH: LazyLock<Translations> = LazyLock::new(|| Translations::in_locale("en"));
 
 impl Translations {
-    /// Reads the words in the language of a locale, else in English.
+    /// Loads the messages for a locale, or the English ones if there is no translation.
     pub(super) fn in_locale(locale: &str) -> Self {
-        // They are valid, as the tests show; without any, their keys stand for them.
+        // Tests check that the catalogues are valid. Without one, the keys are shown.
         Self(Titles::negotiate(CATALOGUES, locale).unwrap_or_default())
     }
 
-    /// Says something.
+    /// Returns the message of a key.
     pub(super) fn message(&self, key: &str) -> String {
         self.0.sentence(key, &[], &[])
     }
 
-    /// Says something with a text in it.
+    /// Returns the message of a key with one variable.
     pub(super) fn message_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
         self.0.sentence(key, &[(name, text.into())], &[])
     }
@@ -40,7 +40,7 @@ impl Catalogue for Translations {
         self.0.has(key).then(|| self.0.sentence(key, texts, counts))
     }
 
-    /// Translates an error with which a request was answered that nobody was asked about.
+    /// Translates the error with which `exec` rejected a request without asking the user.
     fn translate(&self, said: &str) -> Option<String> {
         SENT_ERROR_KEYS.iter().find_map(|key| {
             let before = said.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;
@@ -52,7 +52,7 @@ impl Catalogue for Translations {
 const CATALOGUES: &[(&str, &str)] =
     &[("en", include_str!("../../locales/en.ftl")), ("de", include_str!("../../locales/de.ftl"))];
 
-/// Errors with which a request is answered that nobody was asked about.
+/// Keys of the errors with which `exec` rejects a request without asking the user.
 const SENT_ERROR_KEYS: [&str; 2] = ["sent-rejected-all", "sent-unasked"];
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
 
     use super::{CATALOGUES, Translations};
 
-    /// The keys, each with the variables of its message.
+    /// Returns the keys with the variables of their messages.
     fn keys(messages: &str) -> BTreeMap<&str, Vec<&str>> {
         let (mut keys, mut last) = (BTreeMap::<_, Vec<_>>::new(), "");
         for line in messages.lines().filter(|line| !line.starts_with('#')) {

@@ -1,4 +1,4 @@
-//! The system's keyring, behind a trait.
+//! The interface to the system's keyring.
 
 use std::fmt::Debug;
 
@@ -8,19 +8,20 @@ mod system;
 #[cfg(feature = "keyring")]
 pub(super) use system::SystemKeyring;
 
-/// Stores keys under names. Whatever is asked of it ends by itself; an error holds no key.
+/// A keyring, which stores keys under names. Every method returns within a time limit, and errors
+/// never contain a key.
 pub(super) trait Keyring: Debug + Send + Sync {
-    /// Returns what is stored under a name.
+    /// Returns the key with this name.
     fn read(&self, name: &'static str) -> Result<Option<String>, String>;
 
-    /// Stores a key under a name, in the place of an earlier one.
+    /// Stores a key under a name, replacing an earlier one.
     fn write(&self, name: &'static str, key: &str) -> Result<(), String>;
 
-    /// Removes what is stored under a name, if there is something.
+    /// Removes the key with this name, if there is one.
     fn remove(&self, name: &'static str) -> Result<(), String>;
 }
 
-/// Says that this build asks no keyring.
+/// A placeholder for builds without support for keyrings; every method fails.
 #[cfg(not(feature = "keyring"))]
 #[derive(Debug)]
 pub(super) struct SystemKeyring;
@@ -41,4 +42,4 @@ impl Keyring for SystemKeyring {
 }
 
 #[cfg(not(feature = "keyring"))]
-const NONE: &str = "this build has no part that asks the system's keyring";
+const NONE: &str = "this build does not support the system's keyring";

@@ -1,4 +1,4 @@
-//! Keys in a file and in a keyring: stored, read, removed, refused.
+//! Keys in a file and in a keyring: storing, reading, removing, errors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::{KeyLocation, KeyStore, LOGIN_PROVIDERS, Login};
 
 const SECRET: &str = "sk-0123456789";
 
-/// A keyring, while it is not locked.
+/// A keyring that can be locked.
 #[derive(Debug, Default)]
 struct FakeKeyring {
     keys: Mutex<BTreeMap<&'static str, String>>,
@@ -54,7 +54,7 @@ impl Keyring for FakeKeyring {
 }
 
 impl KeyStore {
-    /// Makes a store that asks nobody's keyring.
+    /// Creates a store without a keyring.
     pub(crate) fn in_file(env: &[(String, String)]) -> Self {
         Self::new(
             env,
@@ -69,13 +69,13 @@ fn home() -> (tempfile::TempDir, [(String, String); 1]) {
     (home, env)
 }
 
-/// A store in a folder of its own.
+/// Returns a store in a new folder.
 fn store() -> (tempfile::TempDir, KeyStore) {
     let (home, env) = home();
     (home, KeyStore::in_file(&env))
 }
 
-/// A store in a folder of its own, with a keyring.
+/// Returns a store in a new folder, with a keyring.
 fn store_with_keyring() -> (tempfile::TempDir, KeyStore, Arc<FakeKeyring>) {
     let ((home, env), keyring) = (home(), Arc::new(FakeKeyring::default()));
     (home, KeyStore::new(&env, keyring.clone()), keyring)
@@ -195,7 +195,7 @@ fn a_login_leaves_no_earlier_key_behind_wherever_either_lies() {
     assert_eq!(write(&store, Provider::Gemini, None), KeyLocation::Keyring);
     assert_eq!(store.logins().unwrap().keys().count(), 0);
 
-    // What could not be removed is known from then on, and removed as soon as that can be done.
+    // A failed removal is recorded and retried as soon as possible.
     keyring.lock(true);
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));

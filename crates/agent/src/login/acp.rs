@@ -1,7 +1,7 @@
-//! Logging in and out, as a client sees it.
+//! Login and logout for ACP clients.
 //!
-//! Nothing needs a login: without a key there is the direct model. What a login stored, and what it
-//! took away, is looked at before each turn, so that `authenticate` has nothing to do.
+//! No session requires a login: without a key, the `direct` model is used. Stored keys are read
+//! again before each turn, so `authenticate` has nothing to do.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use tokio::sync::Mutex;
 
 use crate::key_store::{self, KeyStore, LOGIN_PROVIDERS};
 
-/// The logins of the user of this program.
+/// The authentication methods of this program.
 #[derive(Debug)]
 pub(crate) struct LoginAuthenticator {
     keys: KeyStore,
-    /// Held by whoever reads the logins.
+    /// Locked while the logins are read.
     reading: Arc<Mutex<()>>,
 }
 
@@ -35,7 +35,7 @@ impl Authenticator for LoginAuthenticator {
         auth_methods(client)
     }
 
-    /// The next prompt finds what a login stored.
+    /// The next prompt uses the stored login.
     fn authenticate(&self, method: &str) -> BoxFuture<'_, Result<bool>> {
         Box::pin(std::future::ready(Ok([SETUP_METHOD_ID, TERMINAL_METHOD_ID].contains(&method))))
     }
@@ -51,7 +51,7 @@ impl Authenticator for LoginAuthenticator {
         })
     }
 
-    /// Learns the stored keys, so that nothing shows them. Not every catalogue reads them.
+    /// Loads the stored keys, so that they are redacted. Not every catalogue reads them.
     fn refresh(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             if !key_store::are_logins_loaded() {
@@ -62,10 +62,10 @@ impl Authenticator for LoginAuthenticator {
     }
 }
 
-/// Returns one method that always works, and one that asks in a terminal, if the client can open one.
+/// Returns one method that always works, and one that opens a terminal if the client supports it.
 fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
-    let agent = AuthMethodAgent::new(SETUP_METHOD_ID, "Use what is set up")
-        .description("Takes the key that is stored or set. Without one, direct commands work.");
+    let agent = AuthMethodAgent::new(SETUP_METHOD_ID, "Use the existing setup")
+        .description("Uses the key that is stored or set. Without one, `direct` commands work.");
     let mut methods = vec![AuthMethod::Agent(agent)];
     let launch = supports_terminal_auth_meta(client).then(terminal_auth_meta);
     if client.auth.terminal {
@@ -83,8 +83,8 @@ fn auth_methods(client: &ClientCapabilities) -> Vec<AuthMethod> {
     methods
 }
 
-/// Whether a client takes the whole command from `_meta`, as clients did before there was a type of
-/// method for it.
+/// Returns whether a client accepts the complete command in `_meta`, as clients did before a method
+/// type for it existed.
 fn supports_terminal_auth_meta(client: &ClientCapabilities) -> bool {
     let meta = client.meta.as_ref().and_then(|meta| meta.get(TERMINAL_AUTH_META_KEY));
     meta == Some(&Value::Bool(true))
@@ -99,10 +99,10 @@ fn terminal_auth_meta() -> Map<String, Value> {
 const SETUP_METHOD_ID: &str = "setup";
 const TERMINAL_METHOD_ID: &str = "setup-terminal";
 const TERMINAL_METHOD_NAME: &str = "Set up a model in a terminal";
-const TERMINAL_METHOD_DESCRIPTION: &str = "Asks for a provider and a key, tries it and stores it.";
+const TERMINAL_METHOD_DESCRIPTION: &str = "Asks for a provider and a key, tests it and stores it.";
 const TERMINAL_AUTH_META_KEY: &str = "terminal-auth";
 
-/// What is added to the command that serves, so that it asks instead.
+/// Flag for the serving command that runs the login instead.
 const SETUP_FLAG: &str = "--setup";
 
 #[cfg(test)]

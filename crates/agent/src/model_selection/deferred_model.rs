@@ -1,6 +1,4 @@
-//! A model that is looked for when it is needed: its key, or which one it is.
-//!
-//! It knows nothing of sessions.
+//! A model whose key, or whose name, is determined when it is needed.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,20 +15,20 @@ use super::{CONNECT_HELP, Candidate, ModelSelector, ProviderAccess, lock};
 use crate::key_store::Login;
 use crate::limits::MAX_FOUND_MODELS;
 
-/// A model that opens itself at the first prompt.
+/// A model that is opened at the first prompt.
 #[derive(Debug, Clone)]
 pub(super) struct DeferredModel(Arc<DeferredModelState>);
 
 #[derive(Debug)]
 struct DeferredModelState {
     selector: Arc<ModelSelector>,
-    /// Which model it is, once that is known; until then it is `direct`.
+    /// Selected model; `direct` is used until it is known.
     chosen: OnceLock<ChosenModel>,
-    /// That model without its key, for its traits.
+    /// Selected model without its key, for its capabilities.
     keyless: OnceLock<Arc<dyn Model>>,
     direct: Arc<dyn Model>,
     state: Mutex<Option<Result<OpenModel, ModelError>>>,
-    /// Held by the one who looks.
+    /// Locked while the model is resolved.
     resolving: tokio::sync::Mutex<()>,
 }
 
@@ -38,24 +36,24 @@ struct DeferredModelState {
 struct ChosenModel {
     provider: Provider,
     model: String,
-    /// As `--model` names it.
+    /// Spec, as in `--model`.
     name: String,
-    /// Why it was chosen, if no name was given.
+    /// Reason for the selection, if the user did not name the model.
     why: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 struct OpenModel {
     model: Arc<dyn Model>,
-    /// Whose model it is; none for `direct`.
+    /// Provider of the model; `None` for `direct`.
     provider: Option<Provider>,
-    /// The provider whose login decides which key it has, and that login, if there was one; none
-    /// where no login matters.
+    /// The provider whose login determines the key, and that login, if there is one. `None` if no
+    /// login is relevant.
     login: Option<(Provider, Option<Login>)>,
 }
 
 impl DeferredModel {
-    /// Makes a model of a provider; `why` is told if the user did not name it.
+    /// Creates a model of a provider. `why` is shown if the user did not name the model.
     pub(super) fn for_model(
         chooser: Arc<ModelSelector>,
         provider: Provider,
@@ -67,7 +65,7 @@ impl DeferredModel {
         lazy
     }
 
-    /// Makes the model that is the first to be found, and `direct` while there is none.
+    /// Creates a model that is the first available one, or `direct` as long as there is none.
     pub(super) fn first_available(chooser: Arc<ModelSelector>) -> Self {
         Self(Arc::new(DeferredModelState {
             selector: chooser,
@@ -79,8 +77,8 @@ impl DeferredModel {
         }))
     }
 
-    /// Looks for the model, unless it is open. Returns whether there is one: `direct` only stands
-    /// in.
+    /// Opens the model, unless it is open. Returns whether there is a model; `direct` does not
+    /// count.
     pub(super) async fn resolve(&self) -> Result<bool, ModelError> {
         let _one = self.0.resolving.lock().await;
         self.0.read_logins().await;
@@ -146,7 +144,7 @@ impl Model for DeferredModel {
                     model.reply(request).map(advised).boxed()
                 }
                 Err(error) => {
-                    // Another attempt looks anew.
+                    // A retry resolves the model again.
                     *lock(&inner.state) = None;
                     stream::iter([ModelEvent::Error(error)]).boxed()
                 }
@@ -159,11 +157,11 @@ impl Model for DeferredModel {
 impl DeferredModelState {
     fn set_chosen(&self, provider: Provider, model: String, why: Option<String>) {
         let name = provider.model_spec(&model);
-        // The first that is known stays.
+        // The first selection is kept.
         drop(self.chosen.set(ChosenModel { provider, model, name, why }));
     }
 
-    /// Returns the model as far as it is known.
+    /// Returns the best model known so far.
     fn current_model(&self) -> Arc<dyn Model> {
         if let Some(Ok(open)) = &*lock(&self.state) {
             return open.model.clone();
@@ -180,8 +178,8 @@ impl DeferredModelState {
         self.keyless.get_or_init(connect).clone()
     }
 
-    /// Whether what is open need not be looked for again: `direct` is only what is there meanwhile,
-    /// and a login may have changed, also in another process.
+    /// Returns whether the open model is still valid. It must be resolved again if it is `direct`,
+    /// which is only temporary, or if the login has changed, possibly in another process.
     fn is_current(&self) -> bool {
         match &*lock(&self.state) {
             Some(Ok(OpenModel { login: Some((provider, login)), .. })) => {
@@ -192,7 +190,7 @@ impl DeferredModelState {
         }
     }
 
-    /// Reads which logins there are, where they matter.
+    /// Reads the logins, if they are relevant.
     async fn read_logins(&self) {
         if self.chosen.get().is_none_or(|which| !self.selector.has_key(which.provider)) {
             self.selector.read_logins().await;
@@ -210,7 +208,7 @@ impl DeferredModelState {
         found
     }
 
-    /// Looks for what is at hand by now, then for a server on this machine.
+    /// Selects from keys and logins first, then searches for servers on this machine.
     async fn find_model(&self) -> Result<OpenModel, ModelError> {
         if let Candidate::Provider { provider, model, why } = self.selector.candidate() {
             return self.open_model(provider, model, Some(why)).await;
@@ -247,8 +245,8 @@ impl DeferredModelState {
         Ok(self.connect(settings, decides, None, why))
     }
 
-    /// Connects, and remembers the model for those who choose; `found` is how to reach it again, if
-    /// no configuration tells that.
+    /// Connects, and adds the model to the list of choices. `found` holds the settings to connect
+    /// again, if the configuration does not describe the model.
     fn connect(
         &self,
         settings: ProviderSettings,

@@ -1,9 +1,9 @@
-//! What to do about a key that a provider refuses.
+//! Advice for errors about keys.
 
 use super::{ModelError, ModelErrorKind, ModelSelector, Provider};
 
 impl ModelSelector {
-    /// Adds to an error about the key where the key is from and what to do about it.
+    /// Appends the source of the key, and how to fix it, to an error about the key.
     pub(super) fn with_key_advice(&self, provider: Provider, error: ModelError) -> ModelError {
         if error.kind != ModelErrorKind::Auth || error.message.contains("callboard login") {
             return error;
@@ -25,7 +25,7 @@ impl ModelSelector {
         ModelError { message, status: None, ..error }
     }
 
-    /// Returns how a provider gets its key.
+    /// Returns instructions for setting the key of a provider.
     pub(super) fn key_instructions(&self, provider: Provider) -> String {
         let own = self.config.provider(provider).key_env.as_ref().map(|name| &*name.value);
         let names = own.as_ref().map_or(provider.key_variables(), std::slice::from_ref);

@@ -1,4 +1,4 @@
-//! Fills the list of models from what servers list, beside everything else.
+//! Discovery of models from the lists of servers, in the background.
 
 use std::time::Instant;
 
@@ -12,12 +12,13 @@ use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE};
 /// The models that a server lists.
 #[derive(Debug, Clone)]
 pub(super) struct ServerModels {
-    /// The dialect that its models are used with.
+    /// Dialect with which its models are used.
     dialect: Provider,
     settings: ProviderSettings,
-    /// The login whose key it was asked with.
+    /// Login whose key was used for the request.
     login: Option<Login>,
-    /// Whether it was found on this machine, so that no configuration tells how to reach it.
+    /// Whether the server was found on this machine, so that the configuration does not describe
+    /// it.
     is_found: bool,
     models: Vec<String>,
     asked_at: Instant,
@@ -40,11 +41,11 @@ impl ServerModels {
 }
 
 impl ModelSelector {
-    /// Asks for their models: the servers that there is a key or an address for, that of the model
-    /// which the user named, and those that are found on this machine, which are looked for where
-    /// nothing else is at hand. What one has listed counts for [`MODEL_LIST_FRESH`].
+    /// Requests the models of all servers with a key or a URL, of the server of the model that the
+    /// user named, and of servers found on this machine. The latter are searched for only if no
+    /// other model is available. A list is reused for [`MODEL_LIST_MAX_AGE`].
     pub(super) async fn discover_models(&self) {
-        // Of two sessions that begin together, the second one finds what the first one learned.
+        // If two sessions start at the same time, the second one uses the results of the first.
         let _one = self.exploring.lock().await;
         let named = self.config.model.as_ref().and_then(|named| Provider::parse(&named.value));
         let is_asked = |of: &Provider| {
@@ -66,7 +67,7 @@ impl ModelSelector {
     }
 
     async fn discover_configured(&self, provider: Provider) {
-        // The keyring may ask its user to unlock it. That waits until a prompt needs the key.
+        // The keyring may ask its user to unlock it. That is deferred until a prompt needs the key.
         let is_locked =
             |login: &Login| login.needs_keyring() && !lock(&self.unlocked_logins).contains(login);
         if self.active_login(provider).as_ref().is_some_and(is_locked) {
@@ -74,12 +75,12 @@ impl ModelSelector {
         }
         let Ok(access) = self.resolve_access(provider).await else { return };
         let settings = self.settings(provider, String::new(), &access);
-        // The dialect that its models are used with.
+        // Dialect with which its models are used.
         let by = self.provider_default_model(provider).map_or(provider, |(by, _)| by);
         self.discover_server(ServerModels::new(by, settings, access.login, false)).await;
     }
 
-    /// Asks a server, unless it has listed models lately.
+    /// Requests the models of a server, unless its list is recent.
     async fn discover_server(&self, server: ServerModels) {
         let is_known = |known: &ServerModels| {
             let is_fresh = known.asked_at.elapsed() < MODEL_LIST_MAX_AGE;
@@ -102,7 +103,7 @@ impl ModelSelector {
         }
     }
 
-    /// Returns the models that servers listed, at most `room`, which the servers share.
+    /// Returns at most `room` listed models, distributed over the servers.
     pub(super) fn listed_models(&self, room: usize) -> Vec<String> {
         let servers = self.current_servers();
         let taken =
@@ -114,8 +115,8 @@ impl ModelSelector {
         servers.into_iter().flat_map(first).collect()
     }
 
-    /// Returns how to reach a model that no configuration tells of: one that was found on this
-    /// machine, or another one that its server lists.
+    /// Returns the settings of a model that the configuration does not describe: a model found on
+    /// this machine, or another one that its server lists.
     pub(super) fn local_model_settings(
         &self,
         provider: Provider,
@@ -129,7 +130,7 @@ impl ModelSelector {
         let lists =
             |it: &ServerModels| it.dialect == provider && it.models.iter().any(|it| it == model);
         let server = self.current_servers().into_iter().find(lists).filter(|it| it.is_found)?;
-        // The server told the size of the model that was found, not of this one.
+        // The server reported the context size of the model that was found, not of this one.
         let context_tokens = match server.settings.model == model {
             true => server.settings.context_tokens,
             false => self.context_tokens(provider),
@@ -137,7 +138,7 @@ impl ModelSelector {
         Some(ProviderSettings { model: model.to_owned(), context_tokens, ..server.settings })
     }
 
-    /// Returns the servers that listed models, but for those of a login that is gone.
+    /// Returns the servers that listed models, except those whose login is gone.
     fn current_servers(&self) -> Vec<ServerModels> {
         let mut servers = lock(&self.listed_servers).clone();
         servers.retain(|server| {

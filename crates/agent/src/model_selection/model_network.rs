@@ -1,6 +1,4 @@
-//! What choosing asks of the network.
-//!
-//! It knows no configuration.
+//! The network operations of model selection.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,26 +7,27 @@ use callboard_models::provider::{self, LocalServers, ProviderSettings};
 use callboard_models::{Model, ModelError};
 use futures::future::BoxFuture;
 
-/// What choosing asks of the network; something else in tests.
+/// The network operations of model selection, which tests replace.
 pub(crate) trait ModelNetwork: Debug + Send + Sync + 'static {
-    /// Makes the model of some settings; nothing is sent yet.
+    /// Creates a model from its settings, without sending anything.
     fn connect(&self, settings: ProviderSettings) -> Arc<dyn Model>;
 
-    /// Lists the models that a provider has, for a time that is bounded; `settings` name none.
+    /// Requests the list of a provider's models, within a time limit. The model in `settings` is
+    /// empty.
     fn list_models(
         &self,
         settings: ProviderSettings,
     ) -> BoxFuture<'static, Result<Vec<String>, ModelError>>;
 
-    /// Looks for the servers on this machine that say what they are, the one to choose first.
-    /// `ollama` is where Ollama is, if that is configured.
+    /// Finds servers on this machine that identify themselves, in order of preference. `ollama` is
+    /// the configured URL of Ollama, if any.
     fn find_local_servers(
         &self,
         ollama: Option<String>,
     ) -> BoxFuture<'static, Vec<ProviderSettings>>;
 }
 
-/// The real one.
+/// The implementation over HTTP.
 #[derive(Debug)]
 pub(crate) struct HttpNetwork;
 

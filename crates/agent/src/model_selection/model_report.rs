@@ -1,6 +1,4 @@
-//! What can be reached: for `callboard models`, and for a key that is tried.
-//!
-//! It knows nothing of how it is printed but its text.
+//! A report of the available models, for `callboard models` and for testing a key.
 
 use std::fmt;
 
@@ -14,24 +12,24 @@ use super::{ConfiguredModels, ModelSelector, ProviderAccess, without_trailing_sl
 use crate::config::ProviderConfig;
 use crate::key_store::{KeyError, KeyLocation};
 
-/// What providers and local servers say.
+/// The models of all providers and local servers.
 #[derive(Debug, Serialize)]
 pub(crate) struct ModelReport {
-    /// The model that `callboard exec` runs with; none if nothing is set up.
+    /// Model that `callboard exec` uses; `None` if nothing is set up.
     default: Option<String>,
-    /// Why that model cannot be used.
+    /// Reason why that model cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     providers: Vec<ProviderReport>,
 }
 
-/// What one of them says.
+/// The models of one provider or server.
 #[derive(Debug, Serialize)]
 struct ProviderReport {
     provider: &'static str,
-    /// None for the provider's own.
+    /// `None` for the provider's own URL.
     base_url: Option<String>,
-    /// As `--model` names them.
+    /// Model specs, as in `--model`.
     models: Vec<String>,
     error: Option<String>,
 }
@@ -49,7 +47,7 @@ impl ProviderReport {
 }
 
 impl ConfiguredModels {
-    /// Asks everybody at once that there is a key or an address for, and all servers on this machine.
+    /// Asks all providers with a key or a URL, and all servers on this machine, at the same time.
     pub(crate) async fn report(&mut self) -> ModelReport {
         let settled = self.resolve_default().await;
         let chooser = &self.selector;
@@ -71,7 +69,7 @@ impl ConfiguredModels {
         ModelReport { default, error, providers }
     }
 
-    /// Asks a provider for its models, with a key or without one.
+    /// Requests the models of a provider, with or without a key.
     pub(crate) async fn list_models(
         &self,
         provider: Provider,
@@ -85,7 +83,7 @@ impl ConfiguredModels {
             .await
     }
 
-    /// Stores a key for one address of a provider.
+    /// Stores a key for one base URL of a provider.
     pub(crate) async fn store_key(
         &self,
         provider: Provider,
@@ -97,21 +95,21 @@ impl ConfiguredModels {
         stored.await.unwrap_or_else(|_| Err(KeyError::new("storing the key failed")))
     }
 
-    /// Returns the address that is configured for a provider, if it is not its own.
+    /// Returns the configured base URL of a provider, if it is not the provider's own.
     pub(crate) fn base_url(&self, provider: Provider) -> Option<String> {
         self.selector.base_url(provider, None)
     }
 }
 
 impl ModelSelector {
-    /// Whether there is a key or an address to ask a provider with.
+    /// Returns whether there is a key or a URL for requests to a provider.
     pub(super) fn has_key_or_base_url(&self, provider: Provider) -> bool {
         let configured = self.config.provider(provider);
         let url = |of: &ProviderConfig| {
             of.base_url.as_ref().map(|url| without_trailing_slash(&url.value).to_owned())
         };
         if provider == Provider::OpenAiResponses {
-            // Else OpenAI's two dialects have one key and one list.
+            // Otherwise OpenAI's two dialects have the same key and the same list.
             return url(configured) != url(self.config.provider(Provider::OpenAi));
         }
         let is_own = configured.key.is_some() || self.login(provider).is_some();
@@ -134,7 +132,7 @@ impl ModelSelector {
         ProviderReport::new(provider, settings.base_url.clone(), models)
     }
 
-    /// Looks for the servers on this machine, the one to choose first.
+    /// Finds servers on this machine, in order of preference.
     pub(super) async fn find_local_servers(&self) -> Vec<ProviderSettings> {
         let ollama = self.config.provider(Provider::Ollama).base_url.as_ref();
         let found = self
@@ -144,11 +142,12 @@ impl ModelSelector {
         found.into_iter().map(|found| self.with_configuration(found)).collect()
     }
 
-    /// Lays what is configured over what a server on this machine told of itself.
+    /// Overrides the properties that a local server reported with the configuration.
     fn with_configuration(&self, found: ProviderSettings) -> ProviderSettings {
         let ProviderSettings { provider, model, base_url, context_tokens, .. } = found;
         let models = self.config.provider(provider).models.as_ref();
-        // With OpenAI's dialect it is any server: which models OpenAI has to offer says nothing of it.
+        // A server with OpenAI's dialect has its own models, so OpenAI's configured ones do not
+        // apply.
         let named = models.filter(|_| provider == Provider::Ollama);
         let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
         let told = context_tokens.filter(|_| *named == model);

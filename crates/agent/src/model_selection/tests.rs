@@ -1,4 +1,4 @@
-//! Which model is chosen, by a network that is written down here.
+//! Model selection with a scripted network.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::config::{Config, Flags};
 use crate::key_store::KeyStore;
 use callboard_runtime::{MAX_CATALOGUE_CHOICES, ModelCatalogue as _};
 
-/// What answers, and what it was asked.
+/// A network with scripted servers, which records the requests.
 #[derive(Debug, Clone, Default)]
 struct FakeNetwork(Arc<Mutex<FakeNetworkState>>);
 
@@ -66,7 +66,7 @@ impl ModelNetwork for FakeNetwork {
     }
 }
 
-/// Says which model it is, where, and with which key.
+/// A model that replies with its name, its base URL and its key.
 #[derive(Debug)]
 struct ConnectedModel(ProviderSettings);
 
@@ -84,7 +84,7 @@ impl Model for ConnectedModel {
     }
 }
 
-/// The user's side: a folder, an environment, a file.
+/// A user: a home folder, an environment, a configuration file.
 struct TestUser {
     home: tempfile::TempDir,
     env: Vec<(String, String)>,
@@ -116,7 +116,7 @@ impl TestUser {
     }
 }
 
-/// Prompts a model as a session does; returns what was told about the model, and what it said.
+/// Prompts a model as a session does. Returns the notice about the model, and its reply.
 async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
     let told = model.prepare().await;
     let messages = Arc::new(vec![Arc::new(ChatMessage::user("hello"))]);
@@ -141,14 +141,14 @@ fn local() -> ProviderSettings {
 const KEYS: [(&str, &str); 3] =
     [("GEMINI_API_KEY", "g-key"), ("OPENAI_API_KEY", "o-key"), ("ANTHROPIC_API_KEY", "a-key")];
 
-/// What there is at hand, and what is chosen.
+/// The available models, and the expected selection.
 #[derive(Clone, Copy)]
 struct SelectionCase {
     env: &'static [(&'static str, &'static str)],
     file: &'static str,
     login: Option<(Provider, Option<&'static str>)>,
     local: bool,
-    /// The name before the first prompt.
+    /// Name of the model before the first prompt.
     name: &'static str,
     said: &'static str,
     why: Option<&'static str>,
@@ -292,7 +292,7 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
     assert_eq!(prompt(&model).await.1, said);
     assert_eq!(fake.asked(), [""; 0]);
     assert_eq!(fake.with(|state| state.connected.len()), 1);
-    // A new session begins with what there is by then, and what was found is still there.
+    // A new session uses the models available by then, and models found earlier stay available.
     assert_eq!(choices.initial_model().unwrap().name(), "anthropic/claude-sonnet-5-5");
     let again = choices.open_model("openai/gguf").unwrap();
     assert_eq!(prompt(&again).await.1, said);
@@ -321,7 +321,7 @@ async fn a_login_reaches_an_open_model_that_had_no_key() {
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
     user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
-    // It is opened anew for a change only.
+    // It is opened again only after a change.
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
     assert_eq!(fake.with(|state| state.connected.len()), 2);
     user.keys().remove(&[Provider::OpenAi]).unwrap();
@@ -428,7 +428,7 @@ async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
         let choices = user.choices(&fake);
         let model = choices.session_model().unwrap();
         prompt(&model).await;
-        // By its name, as another session chooses it later.
+        // By name, as another session selects it later.
         prompt(&choices.open_model(model.name()).unwrap()).await;
         let connected = fake.with(|state| std::mem::take(&mut state.connected));
         assert_eq!(connected.last(), Some(opened), "{file}");
@@ -503,7 +503,7 @@ async fn every_model_that_a_server_on_this_machine_lists_can_be_taken() {
     fake.with(|state| state.listed = vec!["first".to_owned(), "second".to_owned()]);
     choices.discover_models().await;
     assert_eq!(names(&choices), ["openai/first", "openai/second", "direct"]);
-    // Again, once it is known from the first time.
+    // The second time, the list is already known.
     for _ in 0..2 {
         for (model, tokens) in [("first", Some(7)), ("second", None)] {
             let name = format!("openai/{model}");
@@ -540,7 +540,7 @@ async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
     std::fs::write(&file, "{").unwrap();
     let error = user.choices(&fake).resolve_default().await.unwrap_err().to_string();
     assert!(error.contains(&file.display().to_string()), "{error}");
-    // What else there is, is taken all the same.
+    // Other available models are used anyway.
     fake.with(|state| state.local = vec![local()]);
     assert!(user.choices(&fake).resolve_default().await.unwrap().is_some());
     std::fs::remove_file(&file).unwrap();

@@ -1,7 +1,7 @@
-//! Spans to an OpenTelemetry collector, by OTLP over HTTP without TLS.
+//! Export of spans to an OpenTelemetry collector, by OTLP over HTTP without TLS.
 //!
-//! Nothing is exported unless the environment names a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` or
-//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables are those of
+//! Spans are exported only if the environment names a collector: `OTEL_EXPORTER_OTLP_ENDPOINT` or
+//! `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables are defined in
 //! <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>. Log lines are never exported.
 
 use std::env;
@@ -25,12 +25,12 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::limits::{EXPORT_FLUSH_TIMEOUT, MAX_EXPORT_RESPONSE_BYTES};
 
-/// Sends spans from a thread of its own.
+/// An exporter that sends spans on a separate thread.
 #[derive(Debug)]
 pub(super) struct Exporter(SdkTracerProvider);
 
 impl Exporter {
-    /// Sends what is left, within [`EXPORT_FLUSH`]; the rest is lost.
+    /// Exports the remaining spans within [`EXPORT_FLUSH_TIMEOUT`]; the rest is lost.
     pub(super) fn finish(self) {
         if let Err(error) = self.0.shutdown_with_timeout(EXPORT_FLUSH_TIMEOUT) {
             tracing::warn!(%error, "not every span was exported");
@@ -38,10 +38,10 @@ impl Exporter {
     }
 }
 
-/// Why nothing is exported although it was asked for.
+/// The exporter, if it is enabled, or the reason why it failed to start.
 type ExporterResult = Result<Option<Exporter>, String>;
 
-/// Makes the layer that exports, if the environment asks for it.
+/// Creates the layer that exports spans, if the environment enables it.
 pub(super) fn start<S>() -> (Option<impl Layer<S>>, ExporterResult)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -67,7 +67,7 @@ where
     (Some(layer), Ok(Some(Exporter(provider))))
 }
 
-/// Says, once there is a log to say it to, why nothing is exported.
+/// Logs the error of a failed start. Must be called after the log is initialized.
 pub(super) fn log_failure(started: ExporterResult) -> Option<Exporter> {
     started.unwrap_or_else(|error| {
         tracing::warn!(%error, "spans are not exported");
@@ -92,7 +92,7 @@ fn tracer_provider() -> Result<SdkTracerProvider, String> {
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build())
 }
 
-/// What the environment says of this process; its name is ours where that says none.
+/// Returns the resource attributes from the environment. The default service name is `callboard`.
 fn resource() -> Resource {
     let resource = Resource::builder().build();
     let name = resource.get(&"service.name".into());
@@ -102,7 +102,7 @@ fn resource() -> Resource {
     }
 }
 
-/// The client that the exporter sends by, in its own thread, where it may block.
+/// The exporter's HTTP client. It runs on the exporter's thread, where it may block.
 #[derive(Debug)]
 struct UreqClient(ureq::Agent);
 
@@ -121,7 +121,7 @@ impl UreqClient {
 
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let answer = self.0.run(request.map(|body| body.to_vec())).inspect_err(|error| {
-            tracing::warn!(%error, "a collector cannot be reached");
+            tracing::warn!(%error, "cannot reach the collector");
         })?;
         let (parts, mut body) = answer.into_parts();
         let body = body.with_config().limit(MAX_EXPORT_RESPONSE_BYTES).read_to_vec()?;

@@ -1,4 +1,4 @@
-//! The end of a call: what was held back, and the line that says how it ended.
+//! Prints the end of a call: the texts that were held back, and the outcome line.
 
 use acp_types::schema::v1::ToolCallStatus;
 use anstyle::Style;
@@ -9,20 +9,20 @@ use super::{
     TextExcerpt, TextOwner, UiText, exit_text, sanitise,
 };
 
-/// Columns of a title that its end does not take away.
+/// Columns that the outcome line always leaves for the title.
 const MIN_TITLE_COLUMNS: usize = 20;
 
-/// What the last line says behind its mark.
+/// The text of the outcome line after its mark.
 struct OutcomeLine {
     title: String,
     reason: String,
     details: String,
-    /// Whether the reason did not fit.
+    /// Whether the reason was truncated.
     is_reason_truncated: bool,
 }
 
 impl Card {
-    /// Prints the end, and forgets what was needed until then.
+    /// Prints the outcome and discards the state that is no longer needed.
     pub(super) fn print_outcome(&mut self, page: &mut Page) {
         self.finish_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
@@ -35,7 +35,7 @@ impl Card {
             self.open.texts.pop();
         }
         self.print_held_back_texts(page);
-        // What was shown may have named the call.
+        // The texts may have been printed with the title of the call.
         let line = self.outcome_line(page, &why);
         match page.owner {
             TextOwner::CallHead(_) | TextOwner::Call(_) => page.end_open_line(),
@@ -44,7 +44,7 @@ impl Card {
         let (mark, style) =
             if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
         page.write(style, mark);
-        // What stands first stands behind the mark.
+        // The first part follows the mark without its own indentation.
         let parts = [
             (Style::new(), line.title),
             (page.palette.bad, line.reason),
@@ -77,8 +77,8 @@ impl Card {
         }
     }
 
-    /// Fits the last line into the width: first the title gives way, then the reason. No title where
-    /// the page says last what this call is called.
+    /// Fits the outcome line into the width: first the title is truncated, then the reason. The
+    /// title is omitted if it is the last one printed.
     fn outcome_line(&self, page: &Page, why: &str) -> OutcomeLine {
         let details = self.outcome_details(&page.words);
         let len = |text: &str| text.chars().count();
@@ -92,7 +92,7 @@ impl Card {
         OutcomeLine { title, reason: why, details, is_reason_truncated: is_cut }
     }
 
-    /// Says why it did not complete: by its last text, else by how its command ended.
+    /// Returns why the call did not complete: its last text, or else the exit of its command.
     fn failure_reason(&mut self, words: &UiText) -> String {
         let last = self.open.texts.last_mut().filter(|text| text.excerpt.line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {
@@ -103,7 +103,7 @@ impl Card {
         let end = &self.open.meta;
         let last = self.open.texts.last();
         let said = last.and_then(|text| text.excerpt.first_line()).filter(|line| !line.is_empty());
-        // v1 has no such status; the projection says it by this sentence.
+        // v1 has no status for a cancelled call, so the projection sends this sentence.
         let sentence = end.reason.map(|reason| words.translate_reason(reason.description()));
         self.is_cancelled = said.is_some() && said == sentence.as_deref();
         if self.is_cancelled {
@@ -115,7 +115,7 @@ impl Card {
         why.map_or_else(|| words.text("failed"), |why| words.text_with("failed-why", "why", why))
     }
 
-    /// Returns how its command ended, if that is worth a word, and how long it took.
+    /// Returns the exit of the command unless it succeeded, and the duration of the call.
     fn outcome_details(&self, words: &UiText) -> String {
         let (code, signal) = self.exit_status();
         let is_told = self.status == ToolCallStatus::Failed;
@@ -124,7 +124,7 @@ impl Card {
         parts.map(|part| format!("  {part}")).collect()
     }
 
-    /// Returns how its command ended, as the metadata say, else as its terminal did.
+    /// Returns the exit of the command from the metadata, or else from its terminal.
     fn exit_status(&self) -> (Option<i64>, Option<&str>) {
         let OpenCallState { meta: end, exit: (code, signal), .. } = &self.open;
         let code = end.exit_code.or(*code).map(i64::from);

@@ -1,4 +1,4 @@
-//! A permission request: everything that is being decided on, none of it cut, and the options.
+//! Prints a permission request: everything that is being decided on, untruncated, and the options.
 
 use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCallContent};
 use anstyle::Style;
@@ -9,7 +9,8 @@ use super::{
 };
 
 impl Card {
-    /// Prints what is decided on: of the call what was not shown as a whole.
+    /// Prints a permission request. Parts of the call that were already printed as a whole are
+    /// skipped.
     pub(crate) fn print_permission_request(
         &mut self,
         request: &RequestPermissionRequest,
@@ -44,9 +45,9 @@ impl Card {
         let command = raw_input::command_text(input);
         let content = fields.content.as_deref().unwrap_or_default();
         let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
-        // A diff says all that the input of an edit does, and in place.
+        // A diff contains everything that the input of an edit does.
         let fields = if has_diff { Vec::new() } else { raw_input::field_lines(input) };
-        // A title that holds the whole command, as Callboard's do, says it already.
+        // Titles of Callboard contain the whole command, so it is not repeated.
         let is_in_title =
             |command: &&String| title.contains(&format!("`{}`", sanitise::escape_line(command)));
         if let Some(command) = command.as_ref().filter(|command| !is_in_title(command)) {
@@ -94,7 +95,7 @@ impl Card {
     }
 }
 
-/// Prints what a person may answer.
+/// Prints the options of a permission request.
 pub(crate) fn print_options(options: &[PermissionOption], page: &mut Page) {
     for (at, option) in options.iter().enumerate() {
         page.write(page.palette.ask, &format!("  {}", at + 1));

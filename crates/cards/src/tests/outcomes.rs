@@ -1,4 +1,4 @@
-//! How the end of a call is told.
+//! Tests of the outcome line.
 
 use pretty_assertions::assert_eq;
 

@@ -1,4 +1,4 @@
-//! What is shown where something is decided on.
+//! Tests of permission requests.
 
 use pretty_assertions::assert_eq;
 

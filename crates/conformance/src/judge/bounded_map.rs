@@ -1,4 +1,4 @@
-//! A map that forgets what was put in first when it is full.
+//! A map that removes its oldest entry when it is full.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,7 +6,7 @@ use callboard_text::head;
 
 use crate::limits::MAX_KEY_BYTES;
 
-/// Values by id, the newest `most` of them.
+/// Values by id, the newest `capacity` of them.
 #[derive(Debug)]
 pub(super) struct BoundedMap<T> {
     capacity: usize,
@@ -19,7 +19,7 @@ impl<T> BoundedMap<T> {
         Self { capacity, values: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// Puts a value in; returns the one that had the id before.
+    /// Inserts a value; returns the previous value of the id.
     pub(super) fn insert(&mut self, id: &str, value: T) -> Option<T> {
         let id = truncate_key(id);
         let before = self.values.insert(id.to_owned(), value);
@@ -42,13 +42,13 @@ impl<T> BoundedMap<T> {
         self.values.get_mut(truncate_key(id))
     }
 
-    /// All of them, oldest first.
+    /// Returns all entries, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.order.iter().filter_map(|id| Some((id.as_str(), self.values.get(id)?)))
     }
 }
 
-/// As much of an id as is kept.
+/// Returns the part of an id that is kept.
 pub(super) fn truncate_key(id: &str) -> &str {
     head(id, MAX_KEY_BYTES)
 }

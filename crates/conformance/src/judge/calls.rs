@@ -1,6 +1,4 @@
-//! The tool calls of one session, as far as they are needed to judge the next update.
-//!
-//! It knows nothing of requests, terminals and turns.
+//! The tool calls of one session, with the state that is needed to judge the next update.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -21,7 +19,7 @@ enum CallPhase {
     Final,
 }
 
-/// What was answered when permission was asked for a call.
+/// The state of a call's permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PermissionState {
     NotAsked,
@@ -34,18 +32,18 @@ enum PermissionState {
 struct JudgedCall {
     status: CallPhase,
     permission: PermissionState,
-    /// Hashes of what the client holds.
+    /// Hashes of the arrays that the client holds.
     content: u64,
     locations: u64,
-    /// Whether it was said that it outlived its turn.
+    /// Whether it was reported that the call outlived its turn.
     is_open_call_reported: bool,
 }
 
-/// Which message an update comes in.
+/// The message that contains an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpdateCarrier {
     Update,
-    /// A permission request, which repeats what is known.
+    /// A permission request, which may repeat known fields.
     Permission,
 }
 
@@ -54,7 +52,7 @@ impl JudgedCalls {
         Self(BoundedMap::new(MAX_JUDGED_CALLS))
     }
 
-    /// Takes a `tool_call` in.
+    /// Judges a `tool_call`.
     pub(super) fn announce(&mut self, call: &Value, faults: &mut ViolationLog) {
         let Some(id) = call["toolCallId"].as_str() else { return };
         if call["title"].as_str().is_some_and(|title| title.trim().is_empty()) {
@@ -73,7 +71,7 @@ impl JudgedCalls {
         check_locations(id, call, faults);
     }
 
-    /// Takes a `tool_call_update` in, or the `toolCall` of a permission request.
+    /// Judges a `tool_call_update`, or the `toolCall` of a permission request.
     pub(super) fn apply_update(
         &mut self,
         update: &Value,
@@ -88,7 +86,7 @@ impl JudgedCalls {
                 UpdateCarrier::Permission => ConformanceRule::PermissionUnknownCall,
             };
             faults.add_to_call(rule, id, "it was not announced");
-            // Said once; from here on it is known.
+            // Reported once; the call is known from here on.
             return self.insert_unannounced(update);
         };
         if call.status == CallPhase::Final {
@@ -101,14 +99,14 @@ impl JudgedCalls {
         call.check_transition(id, &update["status"], faults);
     }
 
-    /// Notes that permission is asked for a call.
+    /// Records that permission is requested for a call.
     pub(super) fn note_permission_request(&mut self, id: &str) {
         if let Some(call) = self.0.get_mut(id) {
             call.permission = PermissionState::Asked;
         }
     }
 
-    /// Notes what was answered.
+    /// Records the reply to a permission request.
     pub(super) fn note_permission_reply(&mut self, id: &str, is_given: bool) {
         if let Some(call) = self.0.get_mut(id) {
             call.permission =
@@ -116,7 +114,7 @@ impl JudgedCalls {
         }
     }
 
-    /// Ends a turn: no call may be open.
+    /// Judges the end of a turn, at which no call may be open.
     pub(super) fn end_turn(&mut self, faults: &mut ViolationLog) {
         let is_open =
             |call: &JudgedCall| call.status != CallPhase::Final && !call.is_open_call_reported;
@@ -142,7 +140,7 @@ impl JudgedCalls {
 }
 
 impl JudgedCall {
-    /// Finds what says nothing new.
+    /// Reports fields that repeat known values, and empty updates.
     fn check_repeated_arrays(&self, id: &str, update: &Value, faults: &mut ViolationLog) {
         let says = |(key, value): (&String, &Value)| match &**key {
             "toolCallId" | "sessionUpdate" => false,
@@ -150,7 +148,7 @@ impl JudgedCall {
             _ => !value.is_null(),
         };
         if !update.as_object().is_some_and(|fields| fields.iter().any(says)) {
-            faults.add_to_call(ConformanceRule::EmptyUpdate, id, "an update that says nothing");
+            faults.add_to_call(ConformanceRule::EmptyUpdate, id, "the update is empty");
         }
         for (name, held) in [("content", self.content), ("locations", self.locations)] {
             if update[name].is_array() && array_hash(&update[name]) == held {
@@ -178,7 +176,7 @@ impl JudgedCall {
             faults.add_to_call(
                 ConformanceRule::StatusBack,
                 id,
-                format!("it goes back to {}", value_excerpt(to)),
+                format!("its status goes back to {}", value_excerpt(to)),
             );
         }
         let starts = status == CallPhase::InProgress && self.status == CallPhase::Pending;
@@ -186,16 +184,16 @@ impl JudgedCall {
             _ if !starts && !is_completed => {}
             PermissionState::NotAsked | PermissionState::Allowed => {}
             PermissionState::Asked => {
-                let text = "it goes on before its permission is given";
+                let text = "it runs before its permission is granted";
                 faults.add_to_call(ConformanceRule::RanUnpermitted, id, text);
             }
             PermissionState::Rejected => {
-                let text = "it goes on without its permission";
+                let text = "it runs without permission";
                 faults.add_to_call(ConformanceRule::RanUnpermitted, id, text);
             }
         }
         if is_completed && self.status == CallPhase::Pending {
-            let text = "it is completed and was never in progress";
+            let text = "it is completed, but was never in progress";
             faults.add_to_call(ConformanceRule::StatusSkipped, id, text);
         }
         self.status = self.status.max(status);
@@ -211,14 +209,14 @@ fn call_phase(status: &Value) -> Option<CallPhase> {
     })
 }
 
-/// The hash of an array; none is an empty one.
+/// Returns the hash of an array; a missing array counts as empty.
 fn array_hash(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.as_array().map_or(&[][..], Vec::as_slice).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Looks at the paths and lines of an update.
+/// Checks the paths and lines of an update.
 fn check_locations(id: &str, update: &Value, faults: &mut ViolationLog) {
     for location in array_items(&update["locations"]) {
         check_location(id, "a location", location, faults);
@@ -226,7 +224,7 @@ fn check_locations(id: &str, update: &Value, faults: &mut ViolationLog) {
             faults.add_to_call(
                 ConformanceRule::LineZero,
                 id,
-                "a location on line 0: the first is 1",
+                "a location on line 0; lines count from 1",
             );
         }
     }
@@ -242,12 +240,12 @@ fn check_location(id: &str, what: &str, place: &Value, faults: &mut ViolationLog
     }
 }
 
-/// The objects of an array.
+/// Returns the objects of an array.
 pub(super) fn array_items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().filter(|item| item.is_object())
 }
 
-/// Whether a path is absolute, on whichever system it was written.
+/// Returns whether a path is absolute on Unix or Windows.
 pub(super) fn is_absolute(path: &str) -> bool {
     let mut bytes = path.bytes();
     match (bytes.next(), bytes.next(), bytes.next()) {

@@ -1,11 +1,11 @@
-//! What needs a capability of the other side although its method does not.
+//! Rules for content that needs a capability although its method does not.
 
 use serde_json::Value;
 
 use super::calls::array_items;
 use super::{ConformanceRule, ViolationLog};
 
-/// Whether capabilities have what a JSON pointer names: null and false say no.
+/// Returns whether a capability at a JSON pointer is declared; null and false do not count.
 pub(super) fn has_capability(can: &Value, gate: &str) -> bool {
     can.pointer(gate).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
 }
@@ -55,5 +55,5 @@ pub(super) fn check_result(client_can: &Value, result: &Value, faults: &mut Viol
     }
 }
 
-/// The events of the convention for terminals that are only shown.
+/// The `_meta` events for terminals that the client only displays.
 const TERMINAL_EVENTS: [&str; 3] = ["terminal_info", "terminal_output", "terminal_exit"];

@@ -1,4 +1,4 @@
-//! What can be chosen in a session, as it was told last: modes, and options with their values.
+//! The modes and options of a session, as last reported.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use super::calls::array_items;
 use super::{ConformanceRule, ViolationLog, value_excerpt};
 use crate::limits::MAX_JUDGED_CHOICES;
 
-/// The ids of what is offered; none where there is more than is judged.
+/// The offered ids; `None` if there are more than are judged.
 type OfferedIds = Option<HashSet<String>>;
 
-/// What can be chosen in a session.
+/// The modes and options of a session.
 #[derive(Debug, Default)]
 pub(super) struct SessionChoices {
     modes: OfferedIds,
@@ -21,8 +21,7 @@ pub(super) struct SessionChoices {
 }
 
 impl SessionChoices {
-    /// Takes in what a result or an update tells of the modes and the options, which it tells
-    /// whole.
+    /// Updates the modes and options from a result or an update, which contain complete lists.
     pub(super) fn update_offered(&mut self, told: &Value, faults: &mut ViolationLog) {
         if let Some(modes) = told.get("modes").filter(|modes| modes.is_object()) {
             self.modes = collect_offered_ids(array_items(&modes["availableModes"]), "id");
@@ -48,7 +47,7 @@ impl SessionChoices {
         }
     }
 
-    /// Judges a mode that is set, by whichever side.
+    /// Judges a mode that either side sets.
     pub(super) fn check_mode(&self, mode: &Value, faults: &mut ViolationLog) {
         if !is_offered(&self.modes, mode) {
             faults.add(ConformanceRule::NotOffered, format!("the mode {}", value_excerpt(mode)));
@@ -77,7 +76,7 @@ impl SessionChoices {
     }
 }
 
-/// The values of an option, which may stand in groups.
+/// Returns the values of an option, which may be in groups.
 fn option_values(option: &Value) -> impl Iterator<Item = &Value> {
     array_items(&option["options"]).flat_map(|item| match item.get("options") {
         Some(group) => array_items(group).collect::<Vec<_>>(),

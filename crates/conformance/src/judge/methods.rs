@@ -1,4 +1,4 @@
-//! The stable methods of ACP v1 as data: who sends each, what it carries, what it needs.
+//! The stable methods of ACP v1 as data: sender, schemas, required capability.
 
 use acp_types::schema::v1;
 
@@ -10,9 +10,9 @@ pub(super) struct ProtocolMethod {
     pub(super) name: &'static str,
     pub(super) side: Side,
     pub(super) params: SchemaCheck,
-    /// None for a notification.
+    /// The schema of the result; `None` for a notification.
     pub(super) result: Option<SchemaCheck>,
-    /// Where the other side's capabilities must say that it is there, as a JSON pointer.
+    /// JSON pointer to the capability that the other side must declare.
     pub(super) required_capability: Option<&'static str>,
 }
 
@@ -24,8 +24,8 @@ pub(super) fn find_method(name: &str) -> Option<&'static ProtocolMethod> {
     STABLE_METHODS.iter().find(|method| method.name == name)
 }
 
-/// Whether a method is none of the stable protocol and yet no mistake: of somebody else, or of a
-/// draft that is behind a capability.
+/// Returns whether a method outside of the stable protocol is legal: an extension, or a draft
+/// method behind a capability.
 pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with('_') || DRAFT_METHODS.contains(&name)
 }

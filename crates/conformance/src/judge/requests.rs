@@ -1,4 +1,4 @@
-//! The requests of one side that are not answered, and the answers that came last.
+//! The unanswered requests of one side, and its most recently answered ids.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,22 +8,22 @@ use super::bounded_map::truncate_key;
 use super::methods::ProtocolMethod;
 use crate::limits::{MAX_OPEN_REQUESTS, MAX_REMEMBERED_ANSWERS};
 
-/// A request that is not answered.
+/// An unanswered request.
 pub(super) struct OpenJsonRpcRequest {
-    /// The method as it was named, and what the protocol says of it.
+    /// The name of the method, and its definition in the protocol.
     pub(super) name: String,
     pub(super) method: Option<&'static ProtocolMethod>,
     pub(super) session: Option<String>,
-    /// What was asked, where it is permission.
+    /// The question of a permission request.
     pub(super) permission: Option<AskedPermission>,
-    /// Whether its envelope was by the rules, so that it must be answered.
+    /// Whether its envelope is valid, so that it must be answered.
     pub(super) is_valid: bool,
 }
 
-/// A question about a call.
+/// The question of a permission request.
 pub(super) struct AskedPermission {
     pub(super) call: String,
-    /// The options, and whether each allows it.
+    /// The options, and whether each one allows the call.
     pub(super) options: Vec<(String, bool)>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct RequestLog {
 }
 
 impl RequestLog {
-    /// Notes a request; returns false where there are too many to note.
+    /// Inserts a request; returns false if there are too many.
     pub(super) fn insert(&mut self, id: &Value, asked: OpenJsonRpcRequest) -> bool {
         if self.open.len() >= MAX_OPEN_REQUESTS {
             return false;
@@ -44,7 +44,7 @@ impl RequestLog {
         true
     }
 
-    /// Takes the oldest request with an id out, as its answer came.
+    /// Removes the oldest request with an id, because its response arrived.
     pub(super) fn take_answered(&mut self, id: &Value) -> Option<OpenJsonRpcRequest> {
         let id = id_text(id);
         let asked = self.open.get_mut(&id)?;
@@ -59,17 +59,17 @@ impl RequestLog {
         oldest
     }
 
-    /// The oldest request with an id.
+    /// Returns the oldest request with an id.
     pub(super) fn find_oldest(&self, id: &Value) -> Option<&OpenJsonRpcRequest> {
         self.open.get(&id_text(id))?.front()
     }
 
-    /// Whether a request with this id was answered a while ago.
+    /// Returns whether a request with this id was answered recently.
     pub(super) fn was_answered(&self, id: &Value) -> bool {
         self.answered_ids.contains(&id_text(id))
     }
 
-    /// Takes all out, in the order of their ids.
+    /// Removes all requests, ordered by id.
     pub(super) fn take_all(&mut self) -> Vec<(String, OpenJsonRpcRequest)> {
         let open = std::mem::take(&mut self.open).into_iter();
         let mut all: Vec<_> = open
@@ -80,7 +80,7 @@ impl RequestLog {
     }
 }
 
-/// An id as JSON text: `1` and `"1"` are two.
+/// Returns an id as JSON text: `1` and `"1"` differ.
 fn id_text(id: &Value) -> String {
     truncate_key(&id.to_string()).to_owned()
 }

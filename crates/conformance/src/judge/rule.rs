@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-/// What a broken rule does to a client.
+/// The effect of a broken rule on a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// It costs or confuses; nothing breaks.
+    /// The violation is costly or confusing, but nothing breaks.
     Warning,
-    /// A client may fail on it, or show what is not so.
+    /// A client may fail, or display wrong state.
     Error,
 }
 
-/// Makes the enum of a list of rules: for each its documentation, variant, severity and name.
+/// Generates the enum of a list of rules: for each its documentation, variant, severity and name.
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident = $severity:ident, $name:literal;)*) => {
-        /// A rule of ACP v1, or of the clients that there are.
+        /// A rule of ACP v1, or of existing clients.
         ///
-        /// Displayed, it is its stable name in kebab case: `call-after-end`.
+        /// Its `Display` output is the stable name in kebab case: `call-after-end`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum ConformanceRule {
@@ -30,7 +30,7 @@ macro_rules! rules {
                 &[$(Self::$rule,)*]
             }
 
-            /// Returns what breaking it does to a client.
+            /// Returns the effect of a violation on a client.
             #[must_use]
             pub fn severity(self) -> Severity {
                 match self {
@@ -54,45 +54,45 @@ rules! {
     NotUtf8 = Error, "not-utf8";
     /// A line is not JSON.
     NotJson = Error, "not-json";
-    /// A line is no JSON object; a batch is none.
+    /// A line is not a JSON object. Batches are not allowed.
     NotAMessage = Error, "not-a-message";
-    /// More bytes, levels or values than this judge takes; what it says is not judged.
+    /// A line exceeds the judge's limit of bytes, levels or values; its content is not judged.
     NotJudged = Error, "not-judged";
     /// A line of the agent is longer than 1 MiB.
     LongLine = Warning, "long-line";
-    /// An update that is streamed is longer than 60 KiB; many clients end at 64 KiB.
+    /// A streamed update is longer than 60 KiB; many clients fail at 64 KiB.
     LongUpdate = Warning, "long-update";
     /// `jsonrpc` is not `"2.0"`.
     JsonrpcVersion = Error, "jsonrpc-version";
-    /// A key that JSON-RPC does not know.
+    /// A key that JSON-RPC does not define.
     StrayKey = Error, "stray-key";
     /// An id is neither a string nor an integer.
     BadId = Error, "bad-id";
-    /// A method is no string.
+    /// A method is not a string.
     BadMethod = Error, "bad-method";
-    /// An answer has both a result and an error, or neither.
+    /// A response has both a result and an error, or neither.
     ResultOrError = Error, "result-or-error";
     /// The message of an error is empty or has several lines.
     ErrorMessage = Warning, "error-message";
-    /// A method that the protocol does not know.
+    /// A method that the protocol does not define.
     UnknownMethod = Error, "unknown-method";
     /// A method of the other side.
     WrongSide = Error, "wrong-side";
     /// A request without an id, or a notification with one.
     WrongForm = Error, "wrong-form";
-    /// An id of a request that is not answered yet.
+    /// The id of a request that is not answered yet.
     IdReused = Error, "id-reused";
-    /// An answer to what nobody asked.
+    /// A response without a request.
     UnaskedAnswer = Error, "unasked-answer";
-    /// A second answer to the same request.
+    /// A second response to the same request.
     AnsweredTwice = Error, "answered-twice";
     /// A request is not answered at the end of the transcript.
     NeverAnswered = Error, "never-answered";
     /// A field is missing or is not of its type.
     Schema = Error, "schema";
-    /// A field that the protocol's types drop in silence: unknown, or malformed.
+    /// A field that the protocol's types drop silently: unknown, or malformed.
     LostField = Error, "lost-field";
-    /// Something before `initialize` was asked, or of the agent before it was answered.
+    /// A message before the `initialize` request, or a message of the agent before its response.
     BeforeInitialize = Error, "before-initialize";
     /// A version of the protocol other than 1, which is not judged.
     ProtocolVersion = Error, "protocol-version";
@@ -100,13 +100,13 @@ rules! {
     Capability = Error, "capability";
     /// A session that was not opened.
     UnknownSession = Error, "unknown-session";
-    /// The id of a session was given before.
+    /// The id of a session was used before.
     SessionTwice = Error, "session-twice";
-    /// Something of a session after it was closed.
+    /// A message about a session after it was closed.
     AfterClose = Error, "after-close";
-    /// An update of a turn, or a question, outside of one.
+    /// An update of a turn, or a permission request, outside of a turn.
     OutsideTurn = Error, "outside-turn";
-    /// A turn that was cancelled is answered by something else than `cancelled`.
+    /// A cancelled turn is answered with a stop reason other than `cancelled`.
     NotCancelled = Error, "not-cancelled";
     /// A prompt is answered before an earlier one, or after its session was closed.
     PromptOrder = Warning, "prompt-order";
@@ -116,13 +116,13 @@ rules! {
     CallTwice = Error, "call-twice";
     /// An update of a call after its final status.
     CallAfterEnd = Error, "call-after-end";
-    /// A status that goes back.
+    /// A status that precedes the current one.
     StatusBack = Error, "status-back";
     /// A call is completed that was never in progress.
     StatusSkipped = Warning, "status-skipped";
     /// A call is not final when its turn is answered.
     CallOpenAtAnswer = Error, "call-open-at-answer";
-    /// An update that says nothing.
+    /// An update without content.
     EmptyUpdate = Warning, "empty-update";
     /// Content or locations that did not change are sent again.
     ArrayResent = Warning, "array-resent";
@@ -132,19 +132,19 @@ rules! {
     RelativePath = Error, "relative-path";
     /// A line number is 0; the first line is 1.
     LineZero = Error, "line-zero";
-    /// Permission is asked for a call that was not announced.
+    /// Permission is requested for a call that was not announced.
     PermissionUnknownCall = Error, "permission-unknown-call";
-    /// Permission is asked without an option, or with two of the same id.
+    /// Permission is requested without an option, or with two options of the same id.
     PermissionOptions = Error, "permission-options";
-    /// Two options are of one kind: a client with one key for a kind chooses one of them unseen.
+    /// Two options are of one kind: a client with one key per kind selects one of them unseen.
     PermissionKinds = Warning, "permission-kinds";
     /// An option is selected that was not offered.
     UnknownOption = Error, "unknown-option";
-    /// A mode, an option or a value of one is set or told that is not offered.
+    /// A mode, an option or an option's value is set or reported that is not offered.
     NotOffered = Error, "not-offered";
-    /// A call runs though its permission is not given, or not yet.
+    /// A call runs although its permission is rejected or still pending.
     RanUnpermitted = Error, "ran-unpermitted";
-    /// A terminal that was not opened, or was released. Clients refuse an update that shows one.
+    /// A terminal that was not opened, or was released. Clients refuse an update that shows it.
     TerminalUnknown = Error, "terminal-unknown";
     /// A terminal is opened a second time.
     TerminalTwice = Error, "terminal-twice";
@@ -154,7 +154,7 @@ rules! {
     TerminalLeft = Error, "terminal-left";
     /// An entry of a plan is empty.
     PlanEntry = Warning, "plan-entry";
-    /// A plan lacks entries of the last one that were not completed, and has nothing new.
+    /// A plan lacks unfinished entries of the last plan, and has no new entry.
     PlanPartial = Warning, "plan-partial";
 }
 

@@ -1,7 +1,7 @@
-//! Holds a value against a type of the protocol, by parsing it and looking what got lost.
+//! Schema checks: parses a value as a protocol type and reports the fields that were lost.
 //!
-//! The types of the schema crate drop unknown keys and malformed optional fields in silence, as
-//! peers do. A JSON Schema would see the same; this needs none of its weight.
+//! The types of the schema crate drop unknown keys and malformed optional fields silently, like
+//! peers do. A JSON Schema would find the same fields, but needs a validator as a dependency.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -9,19 +9,19 @@ use serde_json::{Map, Value};
 
 use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
 
-/// What holds a value against one type; `what` says in a fault what the value is.
+/// A function that checks a value against one type; `what` names the value in violations.
 pub(super) type SchemaCheck = fn(value: &Value, what: &str, faults: &mut ViolationLog);
 
-/// Lost fields of one value that are reported; one is enough to know where to look.
+/// Maximum number of lost fields that are reported per value; one is enough to find the cause.
 const MAX_REPORTED_LOST_FIELDS: usize = 3;
 
-/// Checks that a value parses, and that nothing of it is lost by that.
+/// Checks that a value parses, and that parsing loses no field.
 pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     value: &Value,
     what: &str,
     faults: &mut ViolationLog,
 ) {
-    // Where nothing is to be said, some peers say null.
+    // Some peers send null instead of an empty object.
     let empty = Value::Object(Map::new());
     let value = if value.is_null() { &empty } else { value };
     let again = match T::deserialize(value).and_then(serde_json::to_value) {
@@ -38,7 +38,7 @@ pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// Lists what is in a value and not in what a parse made of it.
+/// Lists the fields of a value that are missing after a parse.
 fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
     if lost.len() >= MAX_REPORTED_LOST_FIELDS || value == again {
         return;
@@ -70,7 +70,7 @@ fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut 
     }
 }
 
-/// Whether a serialiser leaves this out because it says what leaving it out says.
+/// Returns whether a serialiser omits this value because it is the default.
 fn is_default(key: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,

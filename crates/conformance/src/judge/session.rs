@@ -1,4 +1,4 @@
-//! One session: its turns, its calls, its terminals and its plan.
+//! One judged session: its turns, its calls, its terminals and its plan.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -11,20 +11,20 @@ use super::methods::DRAFT_UPDATES;
 use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
 use crate::limits::{MAX_JUDGED_CALLS, MAX_OPEN_REQUESTS};
 
-/// What is known of a session.
+/// The judged state of a session.
 pub(super) struct JudgedSession {
     calls: JudgedCalls,
     choices: SessionChoices,
     terminals: BoundedMap<TerminalPhase>,
     prompts: VecDeque<OpenPromptState>,
-    /// Hashes of the last plan's entries that are not completed; and of all its entries.
+    /// Hashes of the last plan: its entries that are not completed, and all its entries.
     plan: (HashSet<String>, HashSet<String>),
     phase: SessionPhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionPhase {
-    /// What it was is told again, outside of any turn.
+    /// The history is replayed, outside of any turn.
     Replaying,
     Open,
     Closed,
@@ -37,17 +37,17 @@ struct OpenPromptState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TerminalPhase {
-    /// Nothing was written there yet.
+    /// The terminal is open and has no output yet.
     Open,
     Written,
     Exited,
-    /// The client has made it and runs its command.
+    /// The client created the terminal and runs its command.
     RunByClient,
     Released,
 }
 
 impl JudgedSession {
-    /// A session that was opened, or whose past is being told.
+    /// Creates the state of a session that was opened, or whose history is replayed.
     pub(super) fn new(is_replayed: bool) -> Self {
         Self {
             calls: JudgedCalls::new(),
@@ -59,17 +59,17 @@ impl JudgedSession {
         }
     }
 
-    /// Takes the answer to `session/load` or `session/resume` in.
+    /// Judges the response to `session/load` or `session/resume`.
     pub(super) fn finish_replay(&mut self) {
         self.phase = SessionPhase::Open;
     }
 
-    /// Takes in what an answer tells of what can be chosen.
+    /// Updates the modes and options from a response.
     pub(super) fn update_choices(&mut self, result: &Value, faults: &mut ViolationLog) {
         self.choices.update_offered(result, faults);
     }
 
-    /// Takes in what the client chooses.
+    /// Judges a mode or an option that the client sets.
     pub(super) fn check_choice(&mut self, method: &str, params: &Value, faults: &mut ViolationLog) {
         match method {
             "session/set_mode" => self.choices.check_mode(&params["modeId"], faults),
@@ -77,11 +77,11 @@ impl JudgedSession {
         }
     }
 
-    /// Takes the answer to `session/close` in.
+    /// Judges the response to `session/close`.
     pub(super) fn close(&mut self, faults: &mut ViolationLog) {
         self.phase = SessionPhase::Closed;
         if !self.prompts.is_empty() {
-            faults.add(ConformanceRule::PromptOrder, "a prompt is open and its session is closed");
+            faults.add(ConformanceRule::PromptOrder, "its session is closed, but a prompt is open");
         }
         for (id, _) in
             self.terminals.iter().filter(|(_, state)| **state == TerminalPhase::RunByClient)
@@ -93,21 +93,21 @@ impl JudgedSession {
         }
     }
 
-    /// Takes a prompt in.
+    /// Records a prompt.
     pub(super) fn begin_prompt(&mut self, id: &Value) {
         if self.prompts.len() < MAX_OPEN_REQUESTS {
             self.prompts.push_back(OpenPromptState { id: id.clone(), is_cancelled: false });
         }
     }
 
-    /// Takes a `session/cancel` in, which is about every prompt that is not answered.
+    /// Records a `session/cancel`, which affects every unanswered prompt.
     pub(super) fn cancel_prompts(&mut self) {
         for prompt in &mut self.prompts {
             prompt.is_cancelled = true;
         }
     }
 
-    /// Takes the answer to a prompt in. One that was refused may overtake.
+    /// Judges the response to a prompt. The error of a refused prompt may overtake others.
     pub(super) fn finish_prompt(
         &mut self,
         id: &Value,
@@ -126,13 +126,13 @@ impl JudgedSession {
         }
         let reason = result.map_or(&Value::Null, |result| &result["stopReason"]);
         if prompt.is_cancelled && reason != "cancelled" {
-            let text = format!("a turn that was cancelled is answered {}", value_excerpt(reason));
+            let text = format!("a cancelled turn is answered {}", value_excerpt(reason));
             faults.add(ConformanceRule::NotCancelled, text);
         }
         self.calls.end_turn(faults);
     }
 
-    /// Takes a `session/update` in.
+    /// Judges a `session/update`.
     pub(super) fn judge_update(&mut self, update: &Value, faults: &mut ViolationLog) {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         match self.phase {
@@ -170,13 +170,13 @@ impl JudgedSession {
         }
     }
 
-    /// Takes a permission request in.
+    /// Judges a permission request.
     pub(super) fn judge_permission_request(&mut self, params: &Value, faults: &mut ViolationLog) {
         if self.phase == SessionPhase::Closed {
             return faults.add(ConformanceRule::AfterClose, "its session is closed");
         }
         if self.prompts.is_empty() {
-            faults.add(ConformanceRule::OutsideTurn, "a question outside of a turn");
+            faults.add(ConformanceRule::OutsideTurn, "a permission request outside of a turn");
         }
         let call = &params["toolCall"];
         self.calls.apply_update(call, UpdateCarrier::Permission, faults);
@@ -194,12 +194,12 @@ impl JudgedSession {
         }
     }
 
-    /// Takes the answer to a permission request in.
+    /// Records the reply to a permission request.
     pub(super) fn note_permission_reply(&mut self, call: &str, is_given: bool) {
         self.calls.note_permission_reply(call, is_given);
     }
 
-    /// Takes a terminal in that the client has made.
+    /// Records a terminal that the client created.
     pub(super) fn add_client_terminal(&mut self, id: &str, faults: &mut ViolationLog) {
         if self.terminals.insert(id, TerminalPhase::RunByClient).is_some() {
             let text = format!("the terminal {} was opened before", escaped_excerpt(id));
@@ -207,7 +207,7 @@ impl JudgedSession {
         }
     }
 
-    /// Takes a request about a terminal of the client in.
+    /// Judges a request about a terminal of the client.
     pub(super) fn judge_terminal_request(
         &mut self,
         method: &str,
@@ -234,12 +234,13 @@ impl JudgedSession {
         }
     }
 
-    /// Takes the events of the `_meta.terminal_*` convention in.
+    /// Judges the events of the `_meta.terminal_*` convention.
     fn judge_terminal_events(&mut self, update: &Value, faults: &mut ViolationLog) {
         let call = update["toolCallId"].as_str().unwrap_or_default();
         let id = |event: &str| update["_meta"][event]["terminal_id"].as_str();
         if let Some(id) = id("terminal_info") {
-            // Where it runs is known when the arguments of its call are whole, and told again.
+            // The working directory is known once the call's arguments are complete, and is then
+            // sent again.
             let is_update = update["sessionUpdate"] == "tool_call_update";
             let before = self.terminals.insert(id, TerminalPhase::Open);
             if before.is_some_and(|before| !is_update || before != TerminalPhase::Open) {
@@ -269,7 +270,7 @@ impl JudgedSession {
         }
     }
 
-    /// Looks at the terminals that an update shows.
+    /// Checks the terminals that an update shows.
     fn check_shown_terminals(&self, update: &Value, faults: &mut ViolationLog) {
         let shown = array_items(&update["content"]).filter_map(|item| item["terminalId"].as_str());
         for id in shown {
@@ -284,7 +285,7 @@ impl JudgedSession {
         }
     }
 
-    /// Takes a plan in, which is always told whole.
+    /// Judges a plan, which is always complete.
     fn judge_plan(&mut self, entries: &Value, faults: &mut ViolationLog) {
         let text = |entry: &Value| entry["content"].as_str().unwrap_or_default().to_owned();
         if array_items(entries).any(|entry| text(entry).trim().is_empty()) {
@@ -303,7 +304,7 @@ impl JudgedSession {
     }
 }
 
-/// Checks the path of a request.
+/// Checks a path in the parameters of a request.
 pub(super) fn check_path(params: &Value, name: &str, faults: &mut ViolationLog) {
     if let Some(path) = params[name].as_str().filter(|path| !is_absolute(path)) {
         faults.add(
@@ -313,7 +314,7 @@ pub(super) fn check_path(params: &Value, name: &str, faults: &mut ViolationLog) 
     }
 }
 
-/// Whether an update belongs to a turn. What is not stable is not judged.
+/// Returns whether an update belongs to a turn. Draft updates are not judged.
 fn belongs_to_turn(kind: &str) -> bool {
     const NOT_OF_TURN: [&str; 8] = [
         "available_commands_update",

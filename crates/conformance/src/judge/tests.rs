@@ -1,4 +1,4 @@
-//! Planted faults: a recorded transcript that breaks no rule, and every rule broken in it once.
+//! Injected faults: a recorded transcript that breaks no rule, and every rule broken in it once.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use super::ConformanceRule::{self, *};
 use super::{RuleViolation, Side, TranscriptJudge};
 use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 
-/// What `callboard` and a client said: a turn with three tools, one that is cancelled, the close.
+/// A session of `callboard`: a turn with three tools, a cancelled turn, the close.
 const RECORDED: &str = include_str!("recorded.jsonl");
 
-/// A change of the recorded transcript. Lines count from 1.
+/// An edit of the recorded transcript. Lines count from 1.
 #[derive(Clone)]
 enum TranscriptEdit {
-    /// In a line, the first text becomes the second one.
+    /// Replaces the first text by the second one, in a line.
     Replace(usize, &'static str, String),
-    /// Before a line comes another one.
+    /// Inserts a line before a line.
     Insert(usize, Vec<u8>),
-    /// A line is gone.
+    /// Removes a line.
     Remove(usize),
-    /// A line comes before another one instead.
+    /// Moves the first line to before the second one.
     Move(usize, usize),
 }
 use TranscriptEdit::{Insert, Move, Remove, Replace};
@@ -30,17 +30,17 @@ fn replace(line: usize, from: &'static str, to: &str) -> TranscriptEdit {
     Replace(line, from, to.to_owned())
 }
 
-/// A line of the agent.
+/// Inserts a line of the agent.
 fn insert_agent_line(line: usize, message: &Value) -> TranscriptEdit {
     Insert(line, json!({"dir": "out", "msg": message}).to_string().into_bytes())
 }
 
-/// A line of the client.
+/// Inserts a line of the client.
 fn insert_client_line(line: usize, message: &Value) -> TranscriptEdit {
     Insert(line, json!({"dir": "in", "msg": message}).to_string().into_bytes())
 }
 
-/// A request of the agent in the session.
+/// Inserts a request of the agent in the session.
 fn insert_agent_request(line: usize, method: &str, mut params: Value) -> TranscriptEdit {
     params["sessionId"] = json!("s1");
     insert_agent_line(
@@ -54,12 +54,12 @@ fn session_update_message(session: &str, update: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "session/update", "params": params})
 }
 
-/// An update of the session.
+/// Inserts an update of the session.
 fn insert_update(line: usize, update: &Value) -> TranscriptEdit {
     insert_agent_line(line, &session_update_message("s1", update))
 }
 
-/// A change of the first call.
+/// Inserts a change of the first call.
 fn insert_call_update(line: usize, fields: &Value) -> TranscriptEdit {
     let mut change = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t1/call_1"});
     change.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -91,7 +91,7 @@ fn apply_edits(edits: &[TranscriptEdit]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// The same lines as they were on the wire, without their directions.
+/// Returns the lines as they were sent, without their directions.
 fn without_directions(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let unwrap = |line: &Vec<u8>| match serde_json::from_slice::<Value>(line) {
         Ok(Value::Object(mut wrapped)) => match wrapped.remove("msg") {
@@ -111,7 +111,7 @@ fn judge(lines: &[Vec<u8>]) -> Vec<RuleViolation> {
     faults
 }
 
-/// A fault: its rule, the line it is found in, and what plants it.
+/// A fault: its rule, the line in which it is found, and the edits that inject it.
 type PlantedFault = (ConformanceRule, u64, Vec<TranscriptEdit>);
 
 fn line_faults() -> Vec<PlantedFault> {
@@ -228,7 +228,7 @@ fn session_faults() -> Vec<PlantedFault> {
     ]
 }
 
-/// What is planted where something is chosen: the session begins with a mode and two options.
+/// Faults of modes and options: the session begins with one mode and two options.
 fn choice_faults() -> Vec<PlantedFault> {
     let told = |edits: Vec<TranscriptEdit>| [vec![replace(4, "\"s1\"", OFFERED)], edits].concat();
     let set = |method: &str, params: Value| {
@@ -270,7 +270,7 @@ fn choice_faults() -> Vec<PlantedFault> {
     ]
 }
 
-/// An option with plain values and one with groups of them.
+/// An option with plain values and one with groups of values.
 const OFFERED: &str = r#""s1","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask"}]},"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"big","options":[{"value":"big","name":"Big"}]},{"id":"size","name":"Size","type":"select","currentValue":"a","options":[{"group":"g","name":"G","options":[{"value":"a","name":"A"}]}]}]"#;
 
 #[test]
@@ -390,7 +390,7 @@ fn every_planted_fault_is_found_by_its_rule_in_its_line() {
         for (how, lines) in
             [("with directions", lines.clone()), ("raw", without_directions(&lines))]
         {
-            // Without directions, a method is taken to come from the side that sends it.
+            // Without directions, the sender is inferred from the method.
             if rule == WrongSide && how == "raw" {
                 continue;
             }
@@ -423,7 +423,7 @@ fn a_fault_says_whose_it_is_and_of_which_call() {
     assert_eq!(client[0].side, Side::Client);
 }
 
-/// The beginning of a connection whose client has files, terminals and sessions to load.
+/// Returns the start of a connection whose client has files, terminals and sessions to load.
 fn start() -> Vec<Value> {
     let client = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
     let params = json!({"protocolVersion": 1, "clientCapabilities": client});
@@ -482,7 +482,7 @@ fn ids_of_both_sides_may_meet_and_terminals_end_with_their_release() {
     assert_eq!(broken_rules(&messages), []);
     messages.insert(14, request(3, "terminal/output", terminal));
     messages.insert(15, result(3.into(), json!({"output": "", "truncated": false})));
-    // It is shown again, which clients refuse.
+    // The terminal is shown again, which clients refuse.
     let mut again = shows.clone();
     again["content"].as_array_mut().unwrap().push(json!({"type": "terminal", "terminalId": "t"}));
     messages.insert(16, session_update_message("s1", &again));
@@ -524,7 +524,7 @@ fn nothing_that_a_transcript_holds_ends_the_judge() {
     }
 }
 
-/// The message with one of its values made null.
+/// Returns the message with one of its values replaced by null.
 fn null_at(line: &[u8], seed: usize) -> Value {
     let mut line: Value = serde_json::from_slice(line).unwrap();
     let params = &mut line["msg"]["params"];

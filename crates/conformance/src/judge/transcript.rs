@@ -1,4 +1,4 @@
-//! The judge: it takes messages one by one and says what is wrong with each.
+//! The judge of one connection: checks its messages one by one.
 
 use std::fmt;
 use std::io::{self, BufRead, Read as _};
@@ -19,19 +19,19 @@ use crate::limits::{
     MAX_AGENT_LINE_BYTES, MAX_JUDGED_OPTIONS, MAX_JUDGED_SESSIONS, MAX_STREAMED_UPDATE_BYTES,
 };
 
-/// What was said on one connection so far, as far as it is needed to judge what comes next.
+/// The state of one connection that is needed to judge its next message.
 pub struct TranscriptJudge {
     client: RequestLog,
     agent: RequestLog,
     sessions: BoundedMap<JudgedSession>,
-    /// What each side said that it can do.
+    /// The capabilities that each side declared.
     client_capabilities: Value,
     agent_capabilities: Value,
     handshake: HandshakePhase,
     faults: ViolationLog,
 }
 
-/// How far the connection has come.
+/// The progress of the handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum HandshakePhase {
     NotStarted,
@@ -42,7 +42,7 @@ enum HandshakePhase {
 type JsonObject = Map<String, Value>;
 
 impl TranscriptJudge {
-    /// Makes the transcript of a connection on which nothing was said.
+    /// Creates the judge of a connection without messages.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -56,22 +56,22 @@ impl TranscriptJudge {
         }
     }
 
-    /// Takes the next line of a file, with or without its direction; returns its faults.
+    /// Judges the next line of a file, with or without its direction; returns its violations.
     pub fn judge_line(&mut self, line: &[u8]) -> Vec<RuleViolation> {
         self.judge_bytes(None, line)
     }
 
-    /// Takes the next line of a side, as it was on the wire; returns its faults.
+    /// Judges the next line of a side, as it was sent; returns its violations.
     pub fn judge_wire_line(&mut self, side: Side, line: &[u8]) -> Vec<RuleViolation> {
         self.judge_bytes(Some(side), line)
     }
 
-    /// Takes the lines of a file, with or without their directions, and its end. `found` gets each
-    /// fault. Returns how many lines there are.
+    /// Judges the lines of a file, with or without their directions, and its end. `found` is called
+    /// with each violation. Returns the number of lines.
     ///
     /// # Errors
     ///
-    /// Whatever reading gives.
+    /// Every error of the reader.
     pub fn judge_reader(
         mut self,
         mut input: impl BufRead,
@@ -92,7 +92,7 @@ impl TranscriptJudge {
         Ok(self.faults.line)
     }
 
-    /// Counts a line that is too long to be read.
+    /// Reports a line that is too long to be read.
     fn report_long_line(&mut self) -> Vec<RuleViolation> {
         self.faults.line += 1;
         self.faults.side = Side::Agent;
@@ -100,7 +100,7 @@ impl TranscriptJudge {
         std::mem::take(&mut self.faults.violations)
     }
 
-    /// Ends the transcript: returns a fault for each request that is not answered.
+    /// Ends the transcript; returns a violation for each unanswered request.
     pub fn finish(&mut self) -> Vec<RuleViolation> {
         for asker in [Side::Client, Side::Agent] {
             self.faults.side = asker.opposite();
@@ -144,12 +144,12 @@ impl TranscriptJudge {
         };
         serde_json::from_str(text)
             .map_err(|error| {
-                self.faults.add(ConformanceRule::NotJson, escaped_excerpt(&error.to_string()))
+                self.faults.add(ConformanceRule::NotJson, escaped_excerpt(&error.to_string()));
             })
             .ok()
     }
 
-    /// Takes a message with its direction; one that is a string is the line itself.
+    /// Judges a message with its direction. A message that is a string is the raw line.
     fn judge_wrapped(&mut self, side: Side, mut wrapped: Value, bytes: usize) {
         self.faults.side = side;
         match wrapped["msg"].take() {
@@ -165,7 +165,7 @@ impl TranscriptJudge {
 
     fn judge_message(&mut self, side: Option<Side>, message: Value, bytes: usize) {
         let Value::Object(mut message) = message else {
-            return self.faults.add(ConformanceRule::NotAMessage, "the line is no JSON object");
+            return self.faults.add(ConformanceRule::NotAMessage, "the line is not a JSON object");
         };
         let found = self.faults.violations.len();
         if message.remove("jsonrpc").is_none_or(|version| version != "2.0") {
@@ -182,7 +182,7 @@ impl TranscriptJudge {
             Some(other) => {
                 self.faults.add(
                     ConformanceRule::BadMethod,
-                    format!("{} is no method", value_excerpt(&other)),
+                    format!("{} is not a method name", value_excerpt(&other)),
                 );
                 self.record_malformed_request(side, message.get("id"));
             }
@@ -201,7 +201,7 @@ impl TranscriptJudge {
         }
     }
 
-    /// Takes a request or a notification.
+    /// Judges a request or a notification.
     fn judge_call(&mut self, side: Option<Side>, name: &str, message: &JsonObject, is_sound: bool) {
         let params = message.get("params").unwrap_or(&Value::Null);
         let id = message.get("id");
@@ -210,7 +210,7 @@ impl TranscriptJudge {
             side.or_else(|| self.infer_sender(name, method, params)).unwrap_or(Side::Client);
         self.faults.side = sender;
         if id.is_some_and(|id| !is_id(id)) {
-            return self.faults.add(ConformanceRule::BadId, "an id is a string or an integer");
+            return self.faults.add(ConformanceRule::BadId, "an id must be a string or an integer");
         }
         match method {
             _ if methods::is_foreign(name) => {}
@@ -241,11 +241,11 @@ impl TranscriptJudge {
             );
         }
         if !self.requests(sender).insert(id, asked) {
-            self.faults.add(ConformanceRule::NotJudged, "too many requests that are not answered");
+            self.faults.add(ConformanceRule::NotJudged, "too many unanswered requests");
         }
     }
 
-    /// Who sends a method, where the transcript does not say.
+    /// Infers the sender of a method in a transcript without directions.
     fn infer_sender(
         &self,
         name: &str,
@@ -261,7 +261,7 @@ impl TranscriptJudge {
         Some(if only_agent { Side::Agent } else { Side::Client })
     }
 
-    /// Judges a call of a method that the protocol knows.
+    /// Judges a request or notification of a known method.
     fn judge_known_method(
         &mut self,
         sender: Side,
@@ -272,7 +272,7 @@ impl TranscriptJudge {
         let name = method.name;
         if sender != method.side && name != CANCEL_REQUEST {
             self.faults
-                .add(ConformanceRule::WrongSide, format!("{name} is of the {}", method.side));
+                .add(ConformanceRule::WrongSide, format!("{name} belongs to the {}", method.side));
         }
         if method.result.is_some() != id.is_some() {
             let text = if id.is_some() { "is a notification" } else { "is a request" };
@@ -300,7 +300,7 @@ impl TranscriptJudge {
         }
     }
 
-    /// Lets a call change what is known.
+    /// Updates the state from a request or notification.
     fn apply_call(&mut self, name: &str, id: Option<&Value>, params: &Value) {
         let faults = &mut self.faults;
         match name {
@@ -319,7 +319,7 @@ impl TranscriptJudge {
             "fs/read_text_file" | "fs/write_text_file" => {
                 check_path(params, "path", faults);
                 if params["line"] == 0 {
-                    faults.add(ConformanceRule::LineZero, "line 0: the first is 1");
+                    faults.add(ConformanceRule::LineZero, "line 0; lines count from 1");
                 }
             }
             "terminal/create" => check_path(params, "cwd", faults),
@@ -327,10 +327,10 @@ impl TranscriptJudge {
         }
         match name {
             "session/prompt" => {
-                capabilities::check_prompt(&self.agent_capabilities, params, faults)
+                capabilities::check_prompt(&self.agent_capabilities, params, faults);
             }
             "session/update" => {
-                capabilities::check_update(&self.client_capabilities, &params["update"], faults)
+                capabilities::check_update(&self.client_capabilities, &params["update"], faults);
             }
             _ => {}
         }
@@ -363,7 +363,8 @@ impl TranscriptJudge {
         }
     }
 
-    /// Takes a message that may have been a request: it may be answered, as its id can be read.
+    /// Records a message that may be a malformed request. It may be answered, because its id is
+    /// valid.
     fn record_malformed_request(&mut self, side: Option<Side>, id: Option<&Value>) {
         let Some(id) = id.filter(|id| is_id(id)) else { return };
         let (name, is_sound) = (String::new(), false);
@@ -377,7 +378,7 @@ impl TranscriptJudge {
         self.record_request(side.unwrap_or(Side::Client), id, asked);
     }
 
-    /// Takes an answer.
+    /// Judges a response.
     fn judge_response(&mut self, side: Option<Side>, message: &mut JsonObject) {
         let id = message.remove("id").unwrap_or_default();
         let (result, error) = (message.remove("result"), message.remove("error"));
@@ -385,7 +386,7 @@ impl TranscriptJudge {
         self.faults.side = asker.opposite();
         if result.is_some() == error.is_some() {
             self.faults
-                .add(ConformanceRule::ResultOrError, "an answer has either a result or an error");
+                .add(ConformanceRule::ResultOrError, "a response has either a result or an error");
             if result.is_none() && self.requests(asker).find_oldest(&id).is_none() {
                 return self.record_malformed_request(side, Some(&id));
             }
@@ -411,11 +412,12 @@ impl TranscriptJudge {
         check_schema::<v1::Error>(error, "an error", &mut self.faults);
         let message = error["message"].as_str().unwrap_or_default();
         if message.trim().is_empty() || message.contains(['\n', '\r']) {
-            self.faults.add(ConformanceRule::ErrorMessage, "an error's message is one line");
+            self.faults.add(ConformanceRule::ErrorMessage, "an error message must be one line");
         }
     }
 
-    /// An answer without a request. What was no message is answered by an error without an id.
+    /// Reports a response without a request. An error without an id is legal, because it answers a
+    /// malformed line.
     fn report_unasked_response(&mut self, asker: Side, id: &Value, is_error: bool) {
         if id.is_null() && is_error {
             return;
@@ -424,11 +426,11 @@ impl TranscriptJudge {
             true => ConformanceRule::AnsweredTwice,
             false => ConformanceRule::UnaskedAnswer,
         };
-        self.faults.add(rule, format!("an answer to {}", value_excerpt(id)));
+        self.faults.add(rule, format!("a response to {}", value_excerpt(id)));
     }
 
-    /// Who asked what is answered, where the transcript does not say. Where both may have, it is
-    /// the one whose method can have such a result.
+    /// Infers the requester of a response in a transcript without directions. If both sides match,
+    /// it is the side whose method can have such a result.
     fn infer_requester(&self, id: &Value, result: Option<&Value>) -> Side {
         let fits = |requests: &RequestLog| {
             let asked = requests.find_oldest(id)?;
@@ -447,7 +449,7 @@ impl TranscriptJudge {
         }
     }
 
-    /// Lets an answer change what is known.
+    /// Updates the state from a response.
     fn apply_response(&mut self, id: &Value, asked: &OpenJsonRpcRequest, result: Option<&Value>) {
         let faults = &mut self.faults;
         match (&*asked.name, result) {
@@ -471,7 +473,7 @@ impl TranscriptJudge {
                 session.update_choices(result.unwrap_or(&Value::Null), faults);
             }
             ("session/set_config_option", Some(result), _) => {
-                session.update_choices(result, faults)
+                session.update_choices(result, faults);
             }
             ("session/prompt", result, _) => session.finish_prompt(id, result, faults),
             ("session/close", Some(_), _) => session.close(faults),
@@ -502,7 +504,7 @@ impl TranscriptJudge {
         if self.sessions.insert(id, session).is_some() {
             self.faults.add(
                 ConformanceRule::SessionTwice,
-                format!("{} was given before", escaped_excerpt(id)),
+                format!("{} was used before", escaped_excerpt(id)),
             );
         }
     }
@@ -530,10 +532,10 @@ impl fmt::Debug for TranscriptJudge {
     }
 }
 
-/// The bytes of `{"dir":"out","msg":` and its end.
+/// The bytes of `{"dir":"out","msg":` and its closing brace.
 const WRAPPER_BYTES: usize = 20;
 
-/// The side of a line that says its direction.
+/// Returns the side of a line that contains its direction.
 fn side_of_direction(value: &Value) -> Option<Side> {
     let wrapped = value.as_object().filter(|object| object.contains_key("msg"))?;
     match wrapped.get("dir")?.as_str()? {
@@ -543,7 +545,8 @@ fn side_of_direction(value: &Value) -> Option<Side> {
     }
 }
 
-/// First and final reports of a call, and answers, may be larger than what is streamed.
+/// Returns whether a message is streamed. First and final reports of a call, and responses, may be
+/// larger.
 fn is_streamed(message: &JsonObject) -> bool {
     let update = message.get("params").map_or(&Value::Null, |params| &params["update"]);
     let is_final = matches!(update["status"].as_str(), Some("completed" | "failed"));
@@ -558,7 +561,7 @@ fn session_id(params: &Value) -> Option<&str> {
     params["sessionId"].as_str()
 }
 
-/// What is asked, where it is permission.
+/// Returns the question of a permission request.
 fn asked_permission(name: &str, params: &Value) -> Option<AskedPermission> {
     let option = |option: &Value| {
         let allows = matches!(option["kind"].as_str(), Some("allow_once" | "allow_always"));

@@ -1,4 +1,5 @@
-//! An agent that does in a turn what its prompt says, and at once what a mode says.
+//! An agent that executes the instructions of its prompts within a turn, and those of mode requests
+//! immediately.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by a panic")]
 
@@ -32,19 +33,19 @@ pub(crate) type BuilderChange = fn(ClientSessionBuilder) -> ClientSessionBuilder
 struct State {
     client: ClientCapabilities,
     session: Option<ClientSession>,
-    /// Sessions that are being closed, whose requests are answered then.
+    /// Sessions that are closing, whose close requests are answered afterwards.
     closing: Vec<JoinHandle<Result<()>>>,
     /// Requests that stay unanswered.
     kept: Vec<OpenRequest<SetSessionModeResponse>>,
 }
 
-/// How long the client has to answer.
+/// Time within which the client must answer.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// How long a turn blocks its thread.
+/// Time for which a turn blocks its thread.
 pub(crate) const BLOCKING_TURN_TIME: Duration = Duration::from_secs(3);
 
-/// How long the session waits for its turns when it is closed.
+/// Time that a closing session waits for its turns.
 const CLOSE_DEADLINE: Duration = Duration::from_millis(20);
 
 pub(crate) fn agent(change: BuilderChange) -> impl ConnectTo<Client> {
@@ -164,7 +165,7 @@ fn prompt(
     })
 }
 
-/// Says what the client holds of a file, or its error.
+/// Reports the client's text of a file, or the error.
 async fn read(turn: &Turn, requests: &ClientRequests) -> StopReason {
     say(turn, "before ");
     let read = requests.send(ReadTextFileRequest::new("s", "/file"), DEADLINE).await;
@@ -172,7 +173,7 @@ async fn read(turn: &Turn, requests: &ClientRequests) -> StopReason {
     StopReason::EndTurn
 }
 
-/// Holds a terminal of the client until the turn is cancelled.
+/// Holds a client terminal until the turn is cancelled.
 async fn hold(turn: &Turn, requests: ClientRequests) -> StopReason {
     let create = CreateTerminalRequest::new("s", "true");
     let held = requests.clone();
@@ -195,7 +196,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// A call with a terminal, as it is shown from its first report on.
+/// Announces a call that shows a terminal from its first report on.
 fn terminal(turn: &Turn) -> Option<()> {
     let (id, terminal) = (ToolCallId::new("call"), TerminalId::new("call"));
     let shown = ToolCallPatch::announce("terminal", "Run it", ToolKind::Execute);
@@ -212,7 +213,7 @@ fn terminal(turn: &Turn) -> Option<()> {
 
 async fn run(text: &str, turn: Turn) -> Result<StopReason> {
     let tool = async |name: &str, _| Ok::<_, String>(name.to_owned());
-    // Only the calls of these names are asked about.
+    // Only calls with these names need permission.
     let effects = |name: &str, _: &Value| match name {
         "tool" | "ask" => Effects::from(Effect::Unknown),
         _ => Effects::empty(),
@@ -233,7 +234,7 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
             assert!(never.recv_timeout(BLOCKING_TURN_TIME).is_err());
             Ok(StopReason::EndTurn)
         }
-        // What a turn may do by mistake: the answer is its own all the same.
+        // Mistakes that a turn may make; its request must still get its own answer.
         "end twice" => {
             turn.session.end_turn(&turn.id, CallEndReason::Turn);
             for _ in 0..100 {

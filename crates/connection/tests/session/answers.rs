@@ -1,4 +1,4 @@
-//! How requests are answered: by their turn, whatever it comes to, and in whatever order they come.
+//! How requests are answered: by their own turn, however it ends, and in any order.
 
 use acp_conformance::{AgentUnderTest, ConformanceRule, Error, PermissionReply, Side};
 use futures::{StreamExt as _, stream};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::agent::{BLOCKING_TURN_TIME, BuilderChange};
 use crate::{outcome, send_mode, start, start_with};
 
-/// Lets the agent take in what it was sent, and waits until it did.
+/// Sends a request to the agent as a barrier, and waits for its answer.
 async fn wait_until_processed(agent: &mut AgentUnderTest) -> Result<(), Error> {
     let mode = send_mode(agent, "settled").await?;
     agent.wait_for_result(&mode).await.map(drop)
@@ -134,7 +134,7 @@ async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
     Ok(())
 }
 
-/// What a client may do: send a prompt, have the agent do something, or stop something.
+/// Client actions: send a prompt, make the agent do something, or stop something.
 const STEPS: [&str; 9] =
     ["end", "wait", "ignore", "ask", "mode keep", "mode drop", "cancel", "withdraw", "close"];
 
@@ -153,7 +153,7 @@ async fn every_request_is_answered_once_in_whatever_order_they_come() {
         .await;
 }
 
-/// Does these steps as fast as the agent takes them, and closes its input.
+/// Performs these steps as fast as the agent reads them, and closes its input.
 async fn run_steps(steps: [&str; 3]) -> Result<(), Error> {
     let mut agent = start(PermissionReply::NoReply).await?;
     let mut requests = Vec::new();
@@ -172,7 +172,7 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), Error> {
             (prompt, _) => requests.push(agent.prompt("s", prompt).await?),
         }
     }
-    // A session that was dropped answers by itself; it is not closed when the connection ends.
+    // A dropped session answers its requests itself; it is not closed when the connection ends.
     if steps.contains(&"mode drop") {
         agent.wait_until(|client| requests.iter().all(|it| client.response(it).is_some())).await?;
     }
@@ -180,7 +180,8 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), Error> {
     for request in &requests {
         assert_ne!(outcome(&agent, request), "nothing", "{steps:?}: {request}");
     }
-    // Prompts behind a close, and a cancel that crosses an answer, are the client's own doing.
+    // A prompt after a close and a cancel that crosses an answer are violations by the client
+    // itself.
     let crossed = |rule| match rule {
         ConformanceRule::AfterClose | ConformanceRule::NotCancelled => true,
         ConformanceRule::PromptOrder => steps.contains(&"close"),

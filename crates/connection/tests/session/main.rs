@@ -1,4 +1,4 @@
-//! Sessions behind the fault-injecting client: each request is answered once, in its order.
+//! Sessions behind the fault-injecting client: each request is answered once and in order.
 
 mod agent;
 mod answers;
@@ -8,12 +8,12 @@ mod middleware_agent;
 use acp_conformance::{AgentUnderTest, ClientBehaviour, Error};
 use serde_json::{Value, json};
 
-/// The agent of these tests, initialized and with the session `s`.
+/// Starts the agent of these tests, initializes it and opens the session `s`.
 async fn start(behaviour: impl Into<ClientBehaviour>) -> Result<AgentUnderTest, Error> {
     start_with(behaviour, |builder| builder).await
 }
 
-/// The same, of a session that is changed before it is opened.
+/// As [`start`], with a change to the session before it is opened.
 async fn start_with(
     behaviour: impl Into<ClientBehaviour>,
     change: agent::BuilderChange,
@@ -24,12 +24,12 @@ async fn start_with(
     Ok(agent)
 }
 
-/// Has the agent do something at once, and not in a turn; returns the request's id.
+/// Makes the agent do something immediately, outside a turn; returns the request's id.
 async fn send_mode(agent: &mut AgentUnderTest, mode: &str) -> Result<Value, Error> {
     agent.send_request("session/set_mode", json!({ "sessionId": "s", "modeId": mode })).await
 }
 
-/// How a request was answered, in a word.
+/// Returns the outcome of a request as one word.
 fn outcome(agent: &AgentUnderTest, id: &Value) -> String {
     match agent.client.response(id) {
         Some(Ok(result)) => result["stopReason"].as_str().unwrap_or("done").to_owned(),

@@ -1,4 +1,4 @@
-//! The example of an agent around tools without ACP, behind the fault-injecting client.
+//! The middleware example, an agent around tools without ACP, behind the fault-injecting client.
 
 use acp_conformance::{
     AgentUnderTest, ClientBehaviour, Error, PermissionReply, ReplyTiming, Side, content_text,
@@ -12,10 +12,10 @@ use tempfile::NamedTempFile;
 #[expect(dead_code, reason = "the program's `main` serves what is judged here")]
 mod example;
 
-/// The sessions of each agent.
+/// Session ids of each agent.
 const SESSIONS: [&str; 2] = ["note1", "note2"];
 
-/// The agent with two sessions, and a note of two lines.
+/// Starts the agent with two sessions and a note of two lines.
 async fn start(
     behaviour: impl Into<ClientBehaviour>,
 ) -> Result<(AgentUnderTest, NamedTempFile), Error> {
@@ -29,7 +29,7 @@ async fn start(
     Ok((agent, note))
 }
 
-/// What each call of a session shows last.
+/// Returns the last text that each call of a session shows.
 fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
     let calls = agent.client.session(session).calls();
     let text = |call: &&ToolCall| content_text(call.content.last()?).map(str::to_owned);

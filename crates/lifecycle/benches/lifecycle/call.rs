@@ -1,4 +1,4 @@
-//! The call that is measured, and how. Shared by the benches with and without the SDK.
+//! The measured call and its harness, shared by the benches with and without the SDK.
 
 #![expect(clippy::expect_used, reason = "a bench may fail by a panic")]
 
@@ -11,21 +11,21 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// Calls of one round.
+/// Number of calls in one round.
 pub(crate) const CALLS_PER_ROUND: usize = 200;
 
-/// Rounds, unless the first argument says otherwise.
+/// Returns the number of rounds: the first argument, or 200.
 pub(crate) fn round_count() -> usize {
     std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(200)
 }
 
-/// A session, and what its client was told.
+/// A session, and the projection of the updates that were sent to its client.
 pub(crate) struct CallBench {
     session: SessionHandle,
     sent: V1Projection,
     cancel: CancellationToken,
     calls: usize,
-    /// What each call reads.
+    /// Text that each call reads.
     text: String,
 }
 
@@ -43,7 +43,7 @@ impl CallBench {
         }
     }
 
-    /// One complete call: announced, started, changed three times, ended; each step is sent.
+    /// Runs one complete call and sends each step: announce, start, three changes, end.
     fn run_call(&mut self, send: &mut impl FnMut(WireUpdate)) {
         self.calls += 1;
         let id = ToolCallId::new(format!("turn-1/toolu_{:012}", self.calls));
@@ -65,7 +65,7 @@ impl CallBench {
         self.send_all(send);
     }
 
-    /// As the driver would, were there no least time between updates.
+    /// Sends every item like the driver does, but without the minimum interval between updates.
     fn send_all(&mut self, send: &mut impl FnMut(WireUpdate)) {
         let mut is_over = false;
         while !is_over {
@@ -93,7 +93,7 @@ fn completion_patch(text: &str) -> ToolCallPatch {
     ToolCallPatch::new().raw_output(json!({"lines": 40, "bytes": text.len(), "text": text}))
 }
 
-/// What the file holds, over and over.
+/// Lines of the file that is read, repeated.
 const SOURCE_LINES: &str = concat!(
     "//! The program: reads its arguments, does what they say, and tells how that went.\n\n",
     "use std::process::ExitCode;\n\nfn main() -> ExitCode {\n",
@@ -112,13 +112,13 @@ pub(crate) fn serialised(update: &WireUpdate) -> Vec<u8> {
     serde_json::to_vec(update).expect("a message is JSON")
 }
 
-/// The CPU time that this process has taken, in nanoseconds.
+/// Returns the CPU time that this process has used, in nanoseconds.
 pub(crate) fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// The value in the middle; not a number for none.
+/// Returns the median, or NaN if there are no values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

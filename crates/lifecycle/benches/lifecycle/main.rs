@@ -1,8 +1,8 @@
 //! CPU time of whole calls, from handle to serialised `SessionUpdate`, as a multiple of the time
 //! that serialising the same messages takes alone.
 //!
-//! Prints one line of figures. The two are measured in turn, a round of each, so that whatever else the
-//! machine does slows both; the figures are the medians of all rounds.
+//! Prints one line of figures. The two are measured alternately, one round of each, so that other
+//! load on the machine slows both. The figures are the medians of all rounds.
 
 #![expect(clippy::print_stdout, reason = "the figure is the output")]
 #![expect(clippy::disallowed_methods, reason = "a session behind a handle needs a clock")]

@@ -1,4 +1,4 @@
-//! How a board takes each step.
+//! Tests of the board's steps.
 
 use super::{CallBoard, CallEnd, Secrets, Timestamp};
 use acp_types::{
@@ -73,7 +73,7 @@ fn a_paused_call_can_resume_but_not_complete() {
     board.start(&id, timestamp_at(start, 1)).unwrap();
     assert_eq!(board.pause(&id).unwrap().status, Some(Status::Paused));
     assert_eq!(board.pause(&id), None);
-    // Going on is not starting: the time of the start stays.
+    // Resuming is not starting: the start time is unchanged.
     let on = board.start(&id, timestamp_at(start, 9)).unwrap();
     assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
     board.pause(&id).unwrap();
@@ -203,11 +203,11 @@ fn parents_must_be_known_and_acyclic() {
     };
     let known = |id: &str| Some(id.to_owned());
     assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
-    // It made the child, so the child did not make it.
+    // The parent made the child, so the child cannot be its parent.
     assert_eq!(told(&parent, "d", "d"), (None, known("d"), 1));
     assert_eq!(told(&parent, "c", "c"), (None, None, 2));
     assert_eq!(told(&parent, "x", "x"), (None, None, 2));
-    // What was known stays.
+    // A known parent is kept.
     assert_eq!(told(&child, "c", "c"), (known("c"), known("c"), 0));
 }
 
@@ -240,7 +240,7 @@ fn a_call_with_dropped_content_is_not_shown_in_full() {
     let large = Content::text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
     board.update_call(&id, ToolCallPatch::new().append(large));
     assert!(!board.is_shown_in_full(&id));
-    // Set anew, it is counted anew.
+    // Replaced content is counted from zero.
     board.update_call(&id, ToolCallPatch::new().content(vec![Content::text("x")])).unwrap();
     assert!(board.is_shown_in_full(&id));
     assert!(!board.is_shown_in_full(&"unknown".into()));

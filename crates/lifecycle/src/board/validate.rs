@@ -1,5 +1,4 @@
-//! What may be told of a call: fields that mean nothing, that do not fit, or that nobody may change
-//! are left out of a patch, and counted.
+//! Validation of patches: fields that are invalid, too large or read-only are removed and counted.
 
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
 use acp_types::{CallMeta, Content, ContentPatch, OmittedCounts, ToolCallId, ToolCallPatch, diff};
@@ -9,7 +8,7 @@ use super::{BoardCall, CallBoard};
 use crate::{limits, sanitize, title};
 
 impl CallBoard {
-    /// Leaves out of a patch what may not be, or does not fit.
+    /// Removes the fields of a patch that are invalid, read-only or too large.
     pub(super) fn validate_patch(
         &mut self,
         id: &ToolCallId,
@@ -28,7 +27,7 @@ impl CallBoard {
         patch.status = None;
         let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
         meaningless += drop_if(&mut patch.name, String::is_empty);
-        // Whoever made them: what is shown of a call hides nothing.
+        // No title hides characters, regardless of its source.
         if let Some(base) = patch.title.take() {
             let (base, is_cut) = visible_truncated(&base, limits::MAX_TITLE_BYTES);
             call.losses.is_title_truncated |= is_cut;
@@ -55,10 +54,10 @@ impl CallBoard {
         Some(patch)
     }
 
-    /// Says of a call with the tool and the arguments of one that failed which one that was.
+    /// Sets `retry_of` on a call that has the tool and the arguments of a failed call.
     ///
-    /// Arguments that still arrive may be those of another call only until the next one comes; what
-    /// the tool says itself stays.
+    /// While arguments still arrive, they may equal those of a failed call until the next fragment,
+    /// so `retry_of` is cleared again. A value that the tool itself set is kept.
     fn mark_retry(&mut self, id: &ToolCallId, patch: &mut ToolCallPatch) {
         let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
         let name = patch.name.as_ref().unwrap_or(&call.report.name);
@@ -71,11 +70,12 @@ impl CallBoard {
         call.retry_of = earlier;
     }
 
-    /// Takes away what means nothing of a call's metadata, and returns how much that was.
+    /// Removes invalid fields of a call's metadata, and returns how many it removed.
     fn drop_invalid_meta(&self, id: &ToolCallId, meta: &mut CallMeta) -> u64 {
         let told = self.calls.get(id).map(|call| &call.report.meta);
         let is_known = |other: &str| *id.0 != *other && self.is_id_used(&ToolCallId::new(other));
-        // What was known once stays, though it may be forgotten since.
+        // An id that was accepted once is kept, even if its call has been dropped from the history
+        // since.
         let parent = told.and_then(|told| told.parent.clone());
         let retry_of = told.and_then(|told| told.retry_of.clone());
         let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
@@ -86,7 +86,8 @@ impl CallBoard {
             + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
     }
 
-    /// Tells in the metadata what is not shown of the call, if that is not what it tells already.
+    /// Reports in the metadata which parts of the call are not shown, if the metadata does not
+    /// report it already.
     fn report_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
         let Some(call) = self.calls.get(id) else { return };
         let losses = &call.losses;
@@ -101,7 +102,8 @@ impl CallBoard {
         }
     }
 
-    /// Whether an open call was made by another, by way of others perhaps: never in a circle.
+    /// Returns whether an open call was made by another, directly or through other calls. There is
+    /// no cycle.
     fn is_descendant(&self, id: &str, other: &ToolCallId) -> bool {
         let parent_of =
             |id: &str| self.calls.get(&ToolCallId::new(id))?.report.meta.parent.as_deref();
@@ -111,7 +113,7 @@ impl CallBoard {
 }
 
 impl BoardCall {
-    /// What is measured here, and the trace, are no tool's to change.
+    /// Restores the measured fields and the trace, which no tool may change.
     fn restore_measured_fields(&self, meta: &mut CallMeta) {
         let own = &self.report.meta;
         meta.started_at = own.started_at;
@@ -123,8 +125,8 @@ impl BoardCall {
         }
     }
 
-    /// Shortens the changes of files that no message holds, drops the items that are over the
-    /// call's bounds, and returns how many.
+    /// Shortens file changes that do not fit in a message, drops the items that exceed the call's
+    /// bounds, and returns how many were dropped.
     fn cap_content(&mut self, content: &mut ContentPatch, max: usize) -> u64 {
         let (items, had) = match content {
             ContentPatch::Set(items) => {
@@ -160,7 +162,7 @@ impl BoardCall {
     }
 }
 
-/// Takes a field away that means nothing, and returns how many that were.
+/// Removes an invalid field, and returns how many were removed (0 or 1).
 fn drop_if<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
     let had = field.is_some();
     *field = field.take().filter(|value| !is_meaningless(value));

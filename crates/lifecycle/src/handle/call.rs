@@ -21,29 +21,29 @@ use crate::permission::{
 use crate::session::{AnsweredBy, Session};
 use crate::{Effects, PermissionSubject, Verdict};
 
-/// A call that is announced and must end. Dropped without an end, it ends as `dropped`.
+/// An announced call that must end. Dropped without an end, it ends as `dropped`.
 ///
-/// Of all handles, this one alone ends the call, and once:
+/// Only this handle can end the call, and only once:
 ///
 /// ```
-/// # use acp_lifecycle::{End, OpenCall};
+/// # use acp_lifecycle::{CallEnd, OpenCall};
 /// # fn twice(call: OpenCall) {
-/// call.finish(End::completed());
+/// call.finish(CallEnd::completed());
 /// # }
 /// ```
 ///
 /// ```compile_fail,E0382
-/// # use acp_lifecycle::{End, OpenCall};
+/// # use acp_lifecycle::{CallEnd, OpenCall};
 /// # fn twice(call: OpenCall) {
-/// call.finish(End::completed());
-/// call.finish(End::completed());
+/// call.finish(CallEnd::completed());
+/// call.finish(CallEnd::completed());
 /// # }
 /// ```
 ///
 /// ```compile_fail,E0624
-/// # use acp_lifecycle::{End, OpenCall};
+/// # use acp_lifecycle::{CallEnd, OpenCall};
 /// # fn twice(call: OpenCall) {
-/// call.handle().finish(End::completed());
+/// call.handle().finish(CallEnd::completed());
 /// # }
 /// ```
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct OpenCall {
 }
 
 impl OpenCall {
-    /// Makes the handle of a call that is announced; `turn` cancels its turn, `cancel` the call alone.
+    /// Creates the handle of an announced call. `turn` cancels its turn, `cancel` the call alone.
     pub(super) fn new(
         session: SessionHandle,
         id: ToolCallId,
@@ -70,7 +70,7 @@ impl OpenCall {
         self.call.finish(end);
     }
 
-    /// Returns the span of the call's life, for events that belong to it.
+    /// Returns the span of the call, for events that belong to it.
     #[must_use]
     pub fn span(&self) -> &tracing::Span {
         &self.span
@@ -94,7 +94,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// What a tool may do to its call while it runs. After the call's end, nothing happens.
+/// A handle with which a tool updates its running call. After the call's end, it does nothing.
 #[derive(Debug, Clone)]
 pub struct CallHandle {
     session: SessionHandle,
@@ -116,14 +116,14 @@ impl CallHandle {
         &self.session
     }
 
-    /// Returns the token that says that the call is to stop.
+    /// Returns the token that is cancelled when the call should stop.
     #[must_use]
     pub fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// Returns why the call is to stop, where its token says that it is: as it ended already,
-    /// with its turn, or alone by the user.
+    /// Returns why the call was cancelled: the reason of its end if it has ended, else its turn,
+    /// the shutdown or the user. Returns `None` if its token is not cancelled.
     pub(crate) fn cancel_reason(&self) -> Option<CallEndReason> {
         if !self.cancel.is_cancelled() {
             return None;
@@ -143,7 +143,7 @@ impl CallHandle {
         self.session.update(|session, now| session.pause(&self.id, now));
     }
 
-    /// Reports that a paused call goes on.
+    /// Reports that a paused call continues.
     pub fn resume(&self) {
         self.session.update(|session, now| session.start(&self.id, now));
     }
@@ -159,43 +159,43 @@ impl CallHandle {
         self.session.update(|session, now| session.update_call(&self.id, patch, now));
     }
 
-    /// Lets the first report of a streamed call wait no longer than this from now on; see
-    /// [`Session::report_within`](crate::Session::report_within).
+    /// Limits the remaining delay of a streamed call's first report; see
+    /// [`Session::limit_first_report_delay`](crate::Session::limit_first_report_delay).
     pub fn limit_first_report_delay(&self, wait: Duration) {
         self.session.update(|session, now| session.limit_first_report_delay(&self.id, wait, now));
     }
 
-    /// Changes what the call reports beside the protocol's own fields. `change` has the session to itself,
-    /// as in [`SessionHandle::with`].
+    /// Changes the call's metadata, which it reports in addition to the protocol's own fields.
+    /// `change` must not use the session's handle, as in [`SessionHandle::update`].
     pub fn update_meta(&self, change: impl FnOnce(&mut CallMeta)) {
         self.session.update(|session, now| session.update_call_meta(&self.id, change, now));
     }
 
-    /// Adds one item to what the call shows.
+    /// Appends one item to the call's content.
     pub fn append_content(&self, content: Content) {
         self.update(ToolCallPatch::new().append(content));
     }
 
-    /// Reports where the call works now.
+    /// Sets the locations that the call works on.
     pub fn set_locations(&self, locations: Vec<Location>) {
         self.update(ToolCallPatch::new().locations(locations));
     }
 
-    /// Reports how far the call is, in its metadata and behind its title.
+    /// Reports the call's progress, in its metadata and after its title.
     pub fn report_progress(&self, progress: Progress) {
         self.session.update(|session, now| session.report_progress(&self.id, progress, now));
     }
 
-    /// Says in a few words, or no longer, what the call is doing: it follows the title until the
-    /// call ends or the client is asked for permission.
+    /// Sets or removes the subtitle: a few words on the current activity. It follows the title
+    /// until the call ends or the client is asked for permission.
     pub fn set_subtitle(&self, subtitle: Option<&str>) {
         self.session.update(|session, now| session.set_subtitle(&self.id, subtitle, now));
     }
 
-    /// Opens a terminal that the call shows, behind what it shows already, and returns its id. A call
-    /// has one: it has the id of the call. After the call's end nothing happens.
+    /// Opens a terminal, appends it to the call's content, and returns its id. A call has at most
+    /// one terminal, with the id of the call. After the call's end, nothing happens.
     ///
-    /// A client that shows terminals by `_meta` shows one that was opened behind the call's first
+    /// A client that displays terminals by `_meta` shows one that was opened after the call's first
     /// report as text (<https://github.com/zed-industries/zed/pull/39419>).
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
@@ -212,7 +212,7 @@ impl CallHandle {
         id
     }
 
-    /// Reports more of a terminal of the call: its command, its size.
+    /// Updates a terminal of the call: its command, its size.
     pub fn update_terminal(&self, id: &TerminalId, patch: TerminalPatch) {
         self.session.update(|session, now| session.update_terminal(id, patch, now));
     }
@@ -222,19 +222,19 @@ impl CallHandle {
         self.session.update(|session, now| session.append_terminal_output(id, bytes, now));
     }
 
-    /// Counts bytes of a terminal's output that are missing at this place.
+    /// Records that `bytes` bytes of a terminal's output are missing at this position.
     pub fn skip_terminal_output(&self, id: &TerminalId, bytes: u64) {
-        self.session.update(|session, now| session.add_terminal_gap(id, bytes, now));
+        self.session.update(|session, now| session.skip_terminal_output(id, bytes, now));
     }
 
     /// Ends a terminal.
     pub fn exit_terminal(&self, id: &TerminalId, exit: TerminalExit) {
-        self.session.update(|session, now| session.end_terminal(id, exit, now));
+        self.session.update(|session, now| session.exit_terminal(id, exit, now));
     }
 
-    /// Keeps something until the call has ended, however it ends, and drops it then: behind all
-    /// that is told of the call. For what the client must still know while it is told more, such
-    /// as a terminal that the call shows. It is dropped at once if the call has ended.
+    /// Keeps a value until the call has ended, for any reason, and drops it after the call's last
+    /// update. Use it for a resource that the client still needs meanwhile, such as a terminal that
+    /// the call shows. The value is dropped at once if the call has ended.
     pub fn keep_until_end(&self, thing: impl Send + 'static) {
         if let Some(open) = lock(&self.session.shared.calls).get_mut(&self.id) {
             open.kept_until_end.push(Box::new(thing));
@@ -250,7 +250,7 @@ impl CallHandle {
         starts
     }
 
-    pub(crate) fn return_to_pending(&self) {
+    pub(crate) fn undo_start(&self) {
         self.session.update(|session, now| session.undo_start(&self.id, now));
     }
 
@@ -258,13 +258,13 @@ impl CallHandle {
         self.session.update(|session, now| session.finish(&self.id, end, now));
     }
 
-    /// Judges effects by the rules and the policy of the session, as a permission of the call is.
+    /// Judges effects by the rules and the policy of the session, like a permission of the call.
     #[must_use]
     pub fn judge(&self, effects: &Effects) -> Verdict {
         self.try_judge(effects).unwrap_or(Verdict::Deny)
     }
 
-    /// Judges effects in the same way, and says what denies them.
+    /// Judges effects like [`judge`](Self::judge), and returns the reason of a denial.
     pub(crate) fn try_judge(&self, effects: &Effects) -> Result<Verdict, DenialReason> {
         let case = |session: &Session| session.policy_check(&self.id, effects);
         self.session.judge_and_apply(case, |session, _, judgement| session.decide(&judgement?))
@@ -277,8 +277,8 @@ impl CallHandle {
             .judge_and_apply(case, |session, _, judgement| session.is_still_permitted(&judgement?))
     }
 
-    /// Decides whether the call may run, and waits for the approver or the client where they are
-    /// asked. Dropping this withdraws the request.
+    /// Decides whether the call may run, and waits for the approver or the client if they are
+    /// asked. Dropping the future withdraws the request.
     pub(crate) async fn request_permission(
         &self,
         effects: &Effects,
@@ -326,7 +326,8 @@ impl CallHandle {
         answered.await.unwrap_or_else(is_withdrawn)
     }
 
-    /// Asks an approver about a request of the call; nothing of one that was withdrawn.
+    /// Asks an approver about a request of the call. Returns `None` for a request that was
+    /// withdrawn.
     async fn ask_approver(
         &self,
         approver: &Approver,

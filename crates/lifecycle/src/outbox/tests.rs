@@ -1,13 +1,13 @@
-//! What waits, what is joined, and what goes first.
+//! Tests of order, merging and deadlines.
 
 use super::{FirstReportTiming, Outbox, OutboxCounters, OutboxItem};
-use crate::ids::{ClientRequestId, PermissionId, ResponseId};
+use crate::ids::{AgentRequestId, AgentResponseId, PermissionId};
 use crate::limits::{DEFAULT_UPDATE_INTERVAL, MAX_FIRST_REPORT_WAIT, MAX_MESSAGE_CHUNK_BYTES};
 use acp_types::{MessageChunk, Role, Status, TerminalExit, TerminalPatch, ToolCallPatch};
 use pretty_assertions::assert_eq;
 use std::time::{Duration, Instant};
 
-/// Offers changes of one call in turn, then takes all of them.
+/// Offers changes of one call in order, then returns every item that is sent.
 fn sent_patches(patches: &[(ToolCallPatch, FirstReportTiming)]) -> Vec<ToolCallPatch> {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     for (patch, is_first) in patches {
@@ -44,12 +44,12 @@ fn waiting_patches_join_only_within_a_segment() {
             status_patch(Status::Completed),
         ]
     );
-    // A title that was offered before the start is told before it, though it waits alone.
+    // A title that was offered before the start is sent before it, even if it is the only change.
     assert_eq!(
         sent_patches(&[change("a"), running, done.clone()]),
         [title_patch("a"), status_patch(Status::InProgress), status_patch(Status::Completed)]
     );
-    // The last change goes with the end.
+    // The last change is merged into the end.
     assert_eq!(sent_patches(&[change("a"), done]), [status_patch(Status::Completed).title("a")]);
 }
 
@@ -84,12 +84,12 @@ fn chunk_item(role: Role, message: &str, bytes: usize) -> OutboxItem {
     OutboxItem::Chunk(MessageChunk { role, message, text })
 }
 
-/// Everything that goes at once, in order.
+/// Returns every item that is due, in order.
 fn drain_due(outbox: &mut Outbox, now: Instant) -> Vec<OutboxItem> {
     std::iter::from_fn(|| outbox.poll(now)).collect()
 }
 
-/// An outbox that has just sent an update of `c`, and holds another, which is not due yet.
+/// Returns an outbox that has just sent an update of `c` and holds a later one that is not due.
 fn outbox_with_held_report() -> (Outbox, Instant) {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     outbox.enqueue(title_item("c", "sent"), FirstReportTiming::NotFirst, now);
@@ -103,7 +103,7 @@ fn outbox_with_held_report() -> (Outbox, Instant) {
 fn the_next_deadline_is_the_earliest_due_item() {
     let (mut outbox, now) = outbox_with_held_report();
     assert_eq!(outbox.next_deadline(), Some(now + DEFAULT_UPDATE_INTERVAL));
-    // Behind it in the queue, before it in time.
+    // Later in the queue, but due earlier.
     outbox.enqueue(title_item("d", "other"), FirstReportTiming::NotFirst, now);
     assert_eq!(outbox.next_deadline(), Some(now));
     assert_eq!(drain_due(&mut outbox, now), [title_item("d", "other")]);
@@ -132,18 +132,18 @@ fn a_fence_sends_earlier_items_first_and_no_others() {
         (end(), FirstReportTiming::NotFirst),
         (OutboxItem::PermissionRequest(PermissionId(1)), FirstReportTiming::NotFirst),
         (OutboxItem::RejectionReasonRequest(PermissionId(1)), FirstReportTiming::NotFirst),
-        (OutboxItem::ClientRequest(ClientRequestId::new(1)), FirstReportTiming::NotFirst),
+        (OutboxItem::AgentRequest(AgentRequestId::new(1)), FirstReportTiming::NotFirst),
         (OutboxItem::PromptResponse("t".into()), FirstReportTiming::NotFirst),
-        (OutboxItem::ClientResponse(ResponseId::new(1)), FirstReportTiming::NotFirst),
+        (OutboxItem::AgentResponse(AgentResponseId::new(1)), FirstReportTiming::NotFirst),
     ] {
         let (mut outbox, now) = outbox_with_held_report();
         outbox.enqueue(fence.clone(), is_first, now);
         assert_eq!(drain_due(&mut outbox, now), [title_item("c", "held"), fence]);
-        // The fence is gone: the rate holds again.
+        // The fence was sent, so the rate limit applies again.
         outbox.enqueue(title_item("c", "later"), FirstReportTiming::NotFirst, now);
         assert_eq!(outbox.poll(now), None);
     }
-    // Going on is no first start: nothing is hurried.
+    // Resuming is not a first start, so nothing is sent early.
     let (mut outbox, now) = outbox_with_held_report();
     outbox.enqueue(start(), FirstReportTiming::NotFirst, now);
     assert_eq!(drain_due(&mut outbox, now), [start()]);
@@ -167,13 +167,13 @@ fn a_withdrawn_request_is_no_fence_any_more() {
     outbox.withdraw_permission(PermissionId(1));
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
     outbox.enqueue(
-        OutboxItem::ClientRequest(ClientRequestId::new(1)),
+        OutboxItem::AgentRequest(AgentRequestId::new(1)),
         FirstReportTiming::NotFirst,
         now,
     );
     outbox.withdraw_permission(PermissionId(1));
     assert_eq!(outbox.len(), 2);
-    outbox.withdraw_request(ClientRequestId::new(1));
+    outbox.withdraw_request(AgentRequestId::new(1));
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
     assert_eq!(drain_due(&mut outbox, now + DEFAULT_UPDATE_INTERVAL), [title_item("c", "held")]);
 }
@@ -230,7 +230,7 @@ fn a_patch_joins_its_own_call_past_others() {
     );
     outbox.enqueue(ended.clone(), FirstReportTiming::NotFirst, now);
     outbox.enqueue(title_item("c", "b"), FirstReportTiming::NotFirst, now);
-    // What stands before a fence does not go behind it with the end.
+    // Items before a fence are not moved behind it with the end.
     let expected = [
         pending("b"),
         title_item("d", "its own"),
@@ -266,7 +266,7 @@ fn running_is_sent_before_paused() {
         (paused.clone(), FirstReportTiming::NotFirst),
         (on.clone(), FirstReportTiming::NotFirst),
     ]);
-    // What waits behind the start wins.
+    // The value that was offered after the start takes precedence.
     assert_eq!(sent, [on.clone(), on]);
     let joined = [
         (title_patch("a"), FirstReportTiming::NotFirst),
@@ -302,7 +302,7 @@ fn a_terminal_keeps_its_rate_until_it_has_ended() {
     let due = now + DEFAULT_UPDATE_INTERVAL;
     assert_eq!(outbox.next_deadline(), Some(due));
     assert_eq!(drain_due(&mut outbox, due).len(), 1);
-    // Nothing is remembered of what has ended.
+    // No state is kept for ended calls and terminals.
     assert!(outbox.last_sent.is_empty());
 }
 
@@ -333,7 +333,7 @@ fn a_report_that_got_its_title_goes_at_once_behind_what_was_said_before_it() {
     outbox.enqueue(pending_item("b", "Edit a file"), FirstReportTiming::Held, now);
     outbox.advance_held_report(&"x".into(), now, now);
     outbox.advance_held_report(&"b".into(), now, now);
-    // The one that still waits for its title is not driven on by the other.
+    // The report that still waits for its title stays held.
     let first = [title_item("c", "held"), text, pending_item("b", "Edit a file")];
     assert_eq!(drain_due(&mut outbox, now), first);
     let soon = now + Duration::from_millis(3);

@@ -1,4 +1,4 @@
-//! What a client may choose, and what its answer means.
+//! The options of a permission request, and the interpretation of answers.
 
 use std::path::Path;
 
@@ -11,24 +11,25 @@ use crate::limits::{MAX_OPTION_SCOPE_BYTES, MAX_REJECTION_REASON_BYTES};
 use crate::rules::{ArgvPrefix, Matcher, RuleScope, describe_matcher, offerable_prefix};
 use crate::title::Titles;
 
-/// An option: what it does, and for how long that is remembered.
+/// An option: its effect, and how long it is remembered.
 struct OptionSpec {
     id: &'static str,
     kind: PermissionOptionKind,
-    /// The message that is its name.
+    /// The message id of its name.
     message_id: &'static str,
     scope: Option<RuleScope>,
 }
 
-/// The id of the option that allows a call this once.
+/// The id of the option that allows a call once.
 pub(super) const ALLOW_ONCE_ID: &str = "allow";
 
-/// The id of the option that rejects a call this once.
+/// The id of the option that rejects a call once.
 pub(super) const REJECT_ONCE_ID: &str = "reject";
 
 /// Every option, in the order in which clients show them.
 ///
-/// A rejection is remembered for the session; what must never happen is a rule to be written down.
+/// A rejection is remembered for the session at most. A permanent denial has to be written as a
+/// rule.
 const OPTION_SPECS: [OptionSpec; 5] = [
     OptionSpec {
         id: ALLOW_ONCE_ID,
@@ -62,11 +63,11 @@ const OPTION_SPECS: [OptionSpec; 5] = [
     },
 ];
 
-/// What an answer would remember.
+/// The effects that an answer would remember.
 ///
-/// That is the same effect again and nothing wider: whoever chooses a button has seen one command,
-/// not what else begins like it. Only a common command that builds, tests or looks is remembered
-/// for the project by its first words, because it is never the same twice.
+/// By default these are exactly the same effects: the user has seen one command, not every command
+/// with the same prefix. Only common commands that build, test or inspect are remembered for the
+/// project by their first words, because their arguments differ each time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RememberedEffects {
     effects: Vec<Effect>,
@@ -82,7 +83,7 @@ impl RememberedEffects {
         Self { effects, common_prefix }
     }
 
-    /// Returns what the rules of a scope would speak of.
+    /// Returns the matchers of the rules that a scope would remember.
     pub(crate) fn matchers(&self, scope: RuleScope) -> Vec<Matcher> {
         match &self.common_prefix {
             Some(prefix) if scope == RuleScope::Project => vec![Matcher::Argv(prefix.clone())],
@@ -91,8 +92,9 @@ impl RememberedEffects {
     }
 }
 
-/// Makes the options of a request. Those that remember name all of what they remember, and for
-/// how long; they are left out where that is nothing, or too long to be read on a button.
+/// Creates the options of a request. The name of an option that is remembered lists everything that
+/// it remembers, and for how long. Such an option is omitted if the list is empty or too long for a
+/// button.
 pub(crate) fn permission_options(
     memory: &RememberedEffects,
     scopes: &[RuleScope],
@@ -117,7 +119,7 @@ pub(crate) fn permission_options(
     OPTION_SPECS.iter().filter_map(option).collect()
 }
 
-/// Leaves out the options that remember something beyond the session.
+/// Removes the options that are remembered beyond the session.
 pub(crate) fn drop_stored_options(options: &mut Vec<PermissionOption>) {
     let stored =
         OPTION_SPECS.iter().filter(|choice| choice.scope.is_some_and(RuleScope::is_stored));
@@ -125,8 +127,8 @@ pub(crate) fn drop_stored_options(options: &mut Vec<PermissionOption>) {
     options.retain(|option| !stored.contains(&&*option.id));
 }
 
-/// Understands an answer. Only the option that was offered and says so allows anything: an
-/// unknown option, an error, no answer are all a no.
+/// Interprets an answer. Only an offered option that allows the call counts as permission; an
+/// unknown option, an error or no answer denies it.
 pub(crate) fn interpret_answer(
     answer: PermissionAnswer,
     offered: &[PermissionOption],
@@ -149,7 +151,8 @@ pub(crate) fn interpret_answer(
     }
 }
 
-/// Takes what a user said of a rejection: visible, at most 2 KiB; nothing of an empty text.
+/// Cleans the user's reason for a rejection: visible, at most 2 KiB. Returns `None` for an empty
+/// text.
 pub(crate) fn clean_rejection_reason(reason: impl AsRef<str>) -> Option<String> {
     let shown = visible(head(reason.as_ref().trim(), MAX_REJECTION_REASON_BYTES));
     let shown = head(&shown, MAX_REJECTION_REASON_BYTES);

@@ -1,7 +1,7 @@
-//! Command lines as words: strictly for what allows, loosely for what denies.
+//! Matching of command lines by their words: strict for rules that allow, loose for rules that
+//! deny.
 //!
-//! It knows no shell's whole grammar. What it cannot be sure of is no plain command, and so is
-//! asked about.
+//! No shell grammar is parsed completely. A command that is not certainly plain is asked about.
 
 use callboard_shell::portable_line::{self, PortableLine};
 use callboard_shell::{
@@ -13,31 +13,33 @@ use super::MatchCertainty;
 use crate::effects::Effect;
 use crate::limits::{MAX_JUDGED_COMMAND_BYTES, MAX_RULE_PATTERN_BYTES};
 
-/// The first words of commands: the program and what follows it.
+/// The first words of a command: the program and the arguments after it.
 ///
-/// A rule that allows matches *plain* commands only: words of plain ASCII, parted by spaces,
-/// quoted or not, that every POSIX shell passes on as they are, and what is joined of those by `;`,
-/// `&&`, `||`, `|` or a new line, each of which a rule has to allow. Whatever else joins commands,
-/// expands, reads a file, assigns, escapes or is longer than 4 KiB is not plain, and neither is a
-/// program named by a relative path, which is another one in another folder. Output may go to
-/// `/dev/null` and to files that the call says it writes. The rule holds in every folder. On
-/// Windows, whose shells read commands otherwise, no command is plain.
+/// A rule that allows matches only *plain* commands: ASCII words, quoted or not, that are separated
+/// by spaces and that every POSIX shell passes on unchanged. Plain commands may be joined by `;`,
+/// `&&`, `||`, `|` or a newline, and then a rule must allow each of them. A command is not plain if
+/// it uses other operators, expansions, input redirections, assignments or escapes, or if it is
+/// longer than 4 KiB. A program with a relative path is not plain either, because the path depends
+/// on the folder. Output may be redirected to `/dev/null` and to files that the call lists as
+/// written. The rule applies in every folder. On Windows, whose shells parse commands differently,
+/// no command is plain.
 ///
-/// Words that follow those of the rule have to be understood: they stand in the table of
-/// [`callboard_shell`], which knows the options of common programs that build, test and look. Any
-/// other word, and any other program, is asked about unless the rule holds all of the command. Paths
-/// among the words must not lead out of the folder that the command runs in. That a path is a link to
-/// elsewhere has to be an effect of its own, as the terminal of `acp-tools` reports it.
+/// The words after those of the rule must be known: they must occur in the table of
+/// [`callboard_shell`], which has the options of common programs that build, test and inspect. Any
+/// other word or program is asked about, unless the rule holds the whole command. Paths among the
+/// words must stay inside the folder that the command runs in. If a path is a link to another
+/// place, the call must list the target as a separate effect, as the terminal of `acp-tools` does.
 ///
-/// A rule that denies matches wherever the words stand one after the other, however they are
-/// quoted or joined with other commands, in any case and behind any path of the program. A command
-/// that holds only the first of them, or is not plain, is asked about.
+/// A rule that denies matches wherever its words occur in sequence. It ignores quotes, joined
+/// commands, letter case and the path of the program. A command that contains only the program's
+/// name, or is not plain, is asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ArgvPrefix(Vec<String>);
 
 impl ArgvPrefix {
-    /// Makes the prefix of these words; none of no words, of an empty program, or of over 1 KiB.
+    /// Creates a prefix from words. Returns `None` if there are no words, the program is empty, or
+    /// the words exceed 1 KiB.
     #[must_use]
     pub fn try_new(words: Vec<String>) -> Option<Self> {
         let bytes: usize = words.iter().map(String::len).sum();
@@ -51,12 +53,12 @@ impl ArgvPrefix {
         &self.0
     }
 
-    /// Whether a rule for it speaks of one plain command.
+    /// Returns whether a rule with this prefix allows one plain command.
     pub(super) fn allows(&self, command: &[String]) -> bool {
         command.starts_with(&self.0) && analyze_command(command, self.0.len()).is_ok()
     }
 
-    /// Returns why a rule for it does not speak of a command that begins with its words.
+    /// Returns why a rule with this prefix does not allow a command that begins with its words.
     pub(super) fn mismatch_reason(&self, command: &[String]) -> Option<AnalysisError> {
         let begins = command.starts_with(&self.0);
         begins.then(|| analyze_command(command, self.0.len()).err()).flatten()
@@ -71,7 +73,7 @@ impl TryFrom<Vec<String>> for ArgvPrefix {
     type Error = &'static str;
 
     fn try_from(words: Vec<String>) -> Result<Self, Self::Error> {
-        Self::try_new(words).ok_or("a command's first words must be some, and not over 1 KiB")
+        Self::try_new(words).ok_or("expected at least one word, and at most 1 KiB in total")
     }
 }
 
@@ -81,11 +83,11 @@ impl From<ArgvPrefix> for Vec<String> {
     }
 }
 
-/// A command line, read once for all rules.
+/// A command line, parsed once for all rules.
 #[derive(Debug)]
 pub(super) struct ParsedCommandLine {
     pub(super) portable_line: Option<PortableLine>,
-    /// None of a command that is too long to be read.
+    /// `None` if the command is too long to be parsed.
     lowercase_words: Option<Vec<String>>,
 }
 
@@ -97,15 +99,15 @@ impl ParsedCommandLine {
         Self { portable_line, lowercase_words: is_short.then(|| split_loosely(line)) }
     }
 
-    /// Whether another command's words stand in this one, one after the other, or this one is too
-    /// long to tell.
+    /// Returns whether this command contains the words of a denied one in sequence, or is too long
+    /// to be parsed.
     pub(super) fn may_contain(&self, denied: &str) -> bool {
         self.lowercase_words.is_none()
             || self.match_denied(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
-    /// Whether it may run what does not stand there: it is not plain, or joins commands of which
-    /// one runs what another may have written.
+    /// Returns whether this line may run commands that are not written in it: it is not plain, or
+    /// it joins commands of which one runs input that another may have written.
     fn may_run_other_commands(&self) -> bool {
         let is_joint = |line: &PortableLine| line.commands.len() > 1;
         let runs = |line: &PortableLine| {
@@ -130,8 +132,8 @@ impl ParsedCommandLine {
     }
 }
 
-/// Returns the first words of the one command in a line, if all commands that begin with them, and of
-/// which every word is understood, may be allowed by one button.
+/// Returns the first words of a line's only command, if one permission option may allow all known
+/// commands that begin with them.
 pub(crate) fn offerable_prefix(line: &str) -> Option<ArgvPrefix> {
     let plain = ParsedCommandLine::new(line).portable_line?;
     let [command] = &*plain.commands else { return None };
@@ -139,7 +141,8 @@ pub(crate) fn offerable_prefix(line: &str) -> Option<ArgvPrefix> {
     ArgvPrefix::try_new(command[..held].to_vec())
 }
 
-/// Whether an effect is a command that may run files of the project, by itself or what it is told.
+/// Returns whether an effect is a command that may run files of the project, itself or through its
+/// arguments.
 pub(crate) fn may_run_project_files(effect: &Effect) -> bool {
     let Effect::Run { command, .. } = effect else { return false };
     let line = ParsedCommandLine::new(command).portable_line;
@@ -148,7 +151,7 @@ pub(crate) fn may_run_project_files(effect: &Effect) -> bool {
     })
 }
 
-/// Whether a program runs what it is told or reads.
+/// Returns whether a program runs its arguments or its input as code.
 fn is_launcher_or_interpreter(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     wraps_commands(&name) || is_interpreter(&name)
@@ -160,12 +163,13 @@ fn matches_denied_words(words: &[String], denied: &[String]) -> bool {
         && pairs.all(|(word, denied)| word == denied)
 }
 
-/// Whether a word names a program, behind any path.
+/// Returns whether a word names a program, with or without a path.
 fn names_program(word: &str, program: &str) -> bool {
     word == program || word.rsplit('/').next() == Some(program)
 }
 
-/// Splits a command at everything that can part words, quotes and escapes aside, in small letters.
+/// Splits a command at every character that can separate words. Removes quotes and escapes, and
+/// lowercases.
 fn split_loosely(line: &str) -> Vec<String> {
     let bare = line.replace(['"', '\'', '\\'], "").to_ascii_lowercase();
     let parts = |letter: char| {

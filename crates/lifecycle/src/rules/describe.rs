@@ -1,4 +1,4 @@
-//! Rules in the words of people: on a permission option, in a list.
+//! Descriptions of rules, for permission options and lists.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -8,9 +8,10 @@ use crate::effects::Effect;
 use crate::title::Titles;
 
 impl Rule {
-    /// Says what it does, of what, and for how long: ``allow `cargo test` in this session``.
+    /// Describes the rule's verdict, matcher and scope, e.g. ``allow `cargo test` in this
+    /// session``.
     ///
-    /// `display` shows a path as people of the session call it.
+    /// `display` formats a path for users of the session.
     #[must_use]
     pub fn describe(&self, display: impl Fn(&Path) -> String) -> String {
         let verb = match self.verdict {
@@ -27,7 +28,7 @@ impl Rule {
 }
 
 impl RuleScope {
-    /// Says how long it lasts: "in this session".
+    /// Describes the scope, e.g. "in this session".
     #[must_use]
     pub fn description(self) -> &'static str {
         match self {
@@ -39,7 +40,7 @@ impl RuleScope {
     }
 }
 
-/// Says what a rule covers, in the language of `titles`: see [`Titles::own`].
+/// Describes the effects that a rule matches, in the language of `titles`. See [`Titles::builtin`].
 pub(crate) fn describe_matcher(
     matcher: &Matcher,
     display: &impl Fn(&Path) -> String,
@@ -70,7 +71,7 @@ pub(crate) fn describe_matcher(
     }
 }
 
-/// Says what an effect does: ``changing src/lib.rs``, `` `cargo test` in sub ``.
+/// Describes an effect, e.g. ``changing src/lib.rs`` or `` `cargo test` in sub ``.
 fn describe_effect(effect: &Effect, display: &impl Fn(&Path) -> String, titles: &Titles) -> String {
     let say = |key: &str, arguments: &[(&str, String)]| titles.render_untruncated(key, arguments);
     match effect {
@@ -90,7 +91,7 @@ fn describe_effect(effect: &Effect, display: &impl Fn(&Path) -> String, titles: 
     }
 }
 
-/// The names in English, which is read once.
+/// The English messages, parsed once.
 pub(crate) static ENGLISH_TITLES: LazyLock<Arc<Titles>> =
     LazyLock::new(|| Arc::new(Titles::builtin("en")));
 

@@ -1,4 +1,4 @@
-//! What a rule speaks of. It looks at effects and nothing else.
+//! The effects that a rule matches.
 
 use std::path::Path;
 
@@ -11,54 +11,54 @@ use super::argv::{ArgvPrefix, ParsedCommandLine};
 use super::pattern::{HostPattern, PathGlob};
 use crate::effects::{Effect, Effects};
 
-/// What a rule speaks of.
+/// The effects that a rule matches.
 ///
-/// For a rule that allows, it matches strictly: only what it surely speaks of. For one that denies
-/// or asks, generously: what it may speak of is asked about.
+/// A rule that allows matches strictly: only effects that it certainly covers. A rule that denies
+/// or asks matches loosely: effects that it may cover are asked about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Matcher {
-    /// One effect, exactly: what an answer remembers.
+    /// Exactly one effect, as remembered from an answer.
     Effect(Effect),
-    /// Everything that a tool does, by the tool's name.
+    /// All effects of a tool, by the tool's name.
     Tool(String),
-    /// Everything that tools of a kind do.
+    /// All effects of tools of a kind.
     Kind(ToolKind),
-    /// Commands that begin with these words. A line is allowed where each of its commands is.
+    /// Commands that begin with these words. A line is allowed if each of its commands is.
     Argv(ArgvPrefix),
-    /// What is done to files. It says nothing of what commands do to them.
+    /// Accesses to files. Does not cover accesses by commands.
     Path {
-        /// What is done.
+        /// The kind of access.
         access: FileAccess,
-        /// To which files.
+        /// The files.
         glob: PathGlob,
     },
-    /// Connections to a host. It says nothing of those that commands make.
+    /// Connections to a host. Does not cover connections of commands.
     Host(HostPattern),
     /// The tools of an MCP server, or one of them.
     Mcp {
         /// The server's name.
         server: String,
-        /// The tool's name; without one, all of them.
+        /// The tool's name, or `None` for all tools of the server.
         tool: Option<String>,
     },
 }
 
-/// What is done to a file.
+/// A kind of access to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FileAccess {
-    /// It is read.
+    /// Reading.
     Read,
-    /// It is made or changed. A rule that denies this denies deleting too.
+    /// Creating or changing. A rule that denies this also denies deleting.
     Write,
-    /// It is removed.
+    /// Deleting.
     Delete,
 }
 
-/// An effect, read once for all rules.
+/// An effect, parsed once for all rules.
 #[derive(Debug)]
 pub(super) struct ParsedEffect<'a> {
     effect: &'a Effect,
@@ -74,7 +74,7 @@ impl<'a> ParsedEffect<'a> {
         Self { effect, command_line }
     }
 
-    /// The line that would run, if it is plain, and where.
+    /// Returns the command line, if it is plain, and the folder that it runs in.
     pub(super) fn portable_line(&self) -> Option<(&PortableLine, &'a Path)> {
         match (self.effect, &self.command_line) {
             (Effect::Run { cwd, .. }, Some(command)) => {
@@ -84,7 +84,7 @@ impl<'a> ParsedEffect<'a> {
         }
     }
 
-    /// What is done to which file or, with `true`, to all beneath it.
+    /// Returns the access, its path, and whether it covers everything beneath the path.
     fn file_access(&self) -> Option<(FileAccess, &'a Path, bool)> {
         match self.effect {
             Effect::Read(path) => Some((FileAccess::Read, path, false)),
@@ -97,7 +97,7 @@ impl<'a> ParsedEffect<'a> {
 }
 
 impl Matcher {
-    /// Whether it speaks of a call as a whole, whatever the call does.
+    /// Returns whether the rule matches the call as a whole, regardless of its effects.
     pub(super) fn matches_call(&self, effects: &Effects) -> bool {
         match self {
             Self::Tool(name) => effects.tool() == Some(name),
@@ -106,12 +106,12 @@ impl Matcher {
         }
     }
 
-    /// Whether it speaks of an effect as a whole. Of commands in a line,
-    /// [`ArgvPrefix::allows`] tells.
+    /// Returns whether a rule that allows matches an effect. Command lines are matched by
+    /// [`ArgvPrefix::allows`].
     pub(super) fn allows(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
         match (self, seen.effect) {
             (Self::Tool(_) | Self::Kind(_), _) => {
-                // Whoever trusts a tool with the roots has not named what lies elsewhere.
+                // Allowing a tool inside the roots does not cover paths outside of them.
                 self.matches_call(effects) && !effects.is_outside(seen.effect)
             }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
@@ -132,7 +132,7 @@ impl Matcher {
         match (self, seen.effect) {
             (Self::Tool(_) | Self::Kind(_), _) => sure(self.matches_call(effects)),
             (Self::Effect(effect), other) if effect == other => MatchCertainty::Yes,
-            // It may do anything.
+            // An unknown effect may be any effect.
             (_, Effect::Unknown) => MatchCertainty::Maybe,
             (Self::Effect(effect), _) => match_related_effect(effect, seen),
             (Self::Argv(prefix), _) => seen
@@ -160,14 +160,15 @@ impl Matcher {
 }
 
 impl FileAccess {
-    /// Whether denying this denies `other` too: who may not change a file may not remove it.
+    /// Returns whether denying this access also denies `other`. Denied writing implies denied
+    /// deleting.
     fn covers(self, other: Self) -> bool {
         self == other || (self, other) == (Self::Write, Self::Delete)
     }
 }
 
-/// What is not the denied effect itself, but may come to the same: the command within another
-/// one, the file within a folder that goes or is searched. It is asked about.
+/// Matches an effect that may include the denied one: a command that contains the denied command,
+/// or a deleted or searched folder that contains the denied file. Such an effect is asked about.
 fn match_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
     let denied_command = match denied {
         Effect::Run { command, .. } => Some(command),

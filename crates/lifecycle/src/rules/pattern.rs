@@ -1,4 +1,4 @@
-//! Patterns of paths and of hosts, parsed once and compared as resolved values.
+//! Patterns of paths and hosts, parsed once and matched against resolved values.
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
@@ -10,18 +10,19 @@ use serde::{Deserialize, Serialize};
 use super::MatchCertainty;
 use crate::limits::MAX_RULE_PATTERN_BYTES;
 
-/// A glob over resolved absolute paths, such as `/project/src/**`.
+/// A glob over resolved absolute paths, e.g. `/project/src/**`.
 ///
-/// `*` and `?` match within one name, `**` any number of them; `[ab]` and `{a,b}` choose. It is
-/// compared with resolved paths, so it must not lead through a link. A folder that is searched or
-/// removed is allowed by a glob that ends in `/**` and matches it. A rule that denies ignores the
-/// case of letters, because some disks do, and asks about folders that may hold what it denies.
+/// `*` and `?` match within one path component, `**` matches any number of components, and `[ab]`
+/// and `{a,b}` match alternatives. Paths are resolved before matching, so the glob must not go
+/// through a link. Searching or deleting a folder is allowed only by a glob that matches the folder
+/// and ends in `/**`. A rule that denies ignores letter case, because some file systems do. It asks
+/// about folders that may contain a denied file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PathGlob {
     exact: GlobMatcher,
     case_insensitive: GlobMatcher,
-    /// The folders that no pattern stands in: nothing that matches lies elsewhere.
+    /// The leading path components without wildcards. Every match is beneath this path.
     literal_base: PathBuf,
 }
 
@@ -30,7 +31,8 @@ impl PathGlob {
     ///
     /// # Errors
     ///
-    /// [`PatternError`] if it is not absolute, holds `.` or `..`, is over 1 KiB, or is no glob.
+    /// Returns [`PatternError`] if the glob is not absolute, contains `.` or `..`, exceeds 1 KiB,
+    /// or is malformed.
     pub fn parse(glob: &str) -> Result<Self, PatternError> {
         let refuse = |why: &str| PatternError(format!("{}: {why}", visible(glob)));
         let path = Path::new(glob);
@@ -57,13 +59,14 @@ impl PathGlob {
         is_resolved(path) && self.exact.is_match(path)
     }
 
-    /// Whether a folder and all that lies beneath it match: only a glob that ends in `/**` says so.
+    /// Returns whether a folder and everything beneath it match. Requires a glob that ends in
+    /// `/**`.
     pub(super) fn allows_tree(&self, path: &Path) -> bool {
         let is_whole = self.exact.glob().glob().ends_with("/**");
         is_whole && self.allows(path) && self.allows(&path.join("beneath"))
     }
 
-    /// Whether something is denied that is done to a path, or to all that lies beneath it.
+    /// Returns whether an access to a path, or to everything beneath it, is denied.
     pub(super) fn denies(&self, path: &Path, is_tree: bool) -> MatchCertainty {
         if self.case_insensitive.is_match(path) {
             MatchCertainty::Yes
@@ -74,14 +77,14 @@ impl PathGlob {
         }
     }
 
-    /// Whether something that matches may lie in a folder, or the folder in something that does.
+    /// Returns whether a folder may contain a match, or may lie inside of one.
     fn may_overlap(&self, path: &Path) -> bool {
         let (base, path) = (lowercase_path(&self.literal_base), lowercase_path(path));
         base.starts_with(&path) || path.starts_with(&base)
     }
 }
 
-/// The path in small letters, for disks that ignore the case.
+/// Returns the path in lowercase, for file systems that ignore case.
 fn lowercase_path(path: &Path) -> PathBuf {
     path.to_string_lossy().to_lowercase().into()
 }
@@ -124,11 +127,11 @@ impl From<PathGlob> for String {
     }
 }
 
-/// A host, such as `example.org`, or everything beneath one: `*.example.org`.
+/// A host, e.g. `example.org`, or all of its subdomains: `*.example.org`.
 ///
-/// Labels are compared from the right, as ASCII in small letters. A name with anything else in it
-/// (a port, a user, a final dot, letters that are not ASCII) is never allowed by a rule, and asked
-/// about where one denies. `*.example.org` allows no `example.org`, but denies it.
+/// Labels are compared from the right, as lowercase ASCII. A name with a port, a user, a final dot
+/// or non-ASCII letters is never allowed by a rule, and a rule that denies asks about it.
+/// `*.example.org` does not allow `example.org` itself, but denies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HostPattern {
@@ -137,11 +140,11 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Parses a pattern of hosts.
+    /// Parses a host pattern.
     ///
     /// # Errors
     ///
-    /// [`PatternError`] if it is no name of a host, or a wildcard over numbers.
+    /// Returns [`PatternError`] if the pattern is no host name, or a wildcard for an IP address.
     pub fn parse(pattern: &str) -> Result<Self, PatternError> {
         let beneath = pattern.strip_prefix("*.");
         let name = normalized_host(beneath.unwrap_or(pattern));
@@ -153,7 +156,7 @@ impl HostPattern {
             Some(host) => Ok(Self { host, is_wildcard: beneath.is_some() }),
             None => {
                 let shown = visible(head(pattern, MAX_RULE_PATTERN_BYTES));
-                Err(PatternError(format!("{shown}: not the name of a host, nor `*.` and one")))
+                Err(PatternError(format!("{shown}: neither a host name nor `*.` and one")))
             }
         }
     }
@@ -200,7 +203,7 @@ impl From<HostPattern> for String {
     }
 }
 
-/// Returns the name of a host in small letters, if it is a plain one.
+/// Returns a host name in lowercase, if it is valid.
 fn normalized_host(name: &str) -> Option<String> {
     let is_plain = |label: &str| {
         let has_letters_only =
@@ -210,7 +213,7 @@ fn normalized_host(name: &str) -> Option<String> {
     (name.len() <= 253 && name.split('.').all(is_plain)).then(|| name.to_ascii_lowercase())
 }
 
-/// A pattern that says nothing; the text says why.
+/// A malformed pattern. The message names the cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PatternError(String);

@@ -1,25 +1,25 @@
-//! What is done about effects that no rule speaks of.
+//! Policies, which decide about effects that no rule matches.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{Verdict, is_executed_or_config_beneath};
 use crate::effects::{Effect, Effects};
 
-/// What to do about effects that no rule speaks of.
+/// The decision about effects that no rule matches.
 ///
-/// A policy sees one effect at a time; a call is allowed if each of its effects is. What the policy
-/// denies, no rule allows. To decide over a whole call, with its tool and arguments, or to wait for
-/// somebody, let the policy say [`Verdict::Ask`] and answer the request:
+/// A policy judges one effect at a time. A call is allowed if each of its effects is. No rule can
+/// allow an effect that the policy denies. To decide about a whole call with its tool and
+/// arguments, or to wait for a decision, return [`Verdict::Ask`] and answer the request with
 /// `SessionHandle::set_approver`.
 ///
-/// # How often it is called
+/// # Calls
 ///
-/// Once for each effect of a call, one method of the three, whenever the call is judged: when it is to
-/// be permitted, when an answer comes, and for each `CallHandle::judge`; where a rule decides, too.
-/// `perform` judges what a preview reads twice before it, and all of it again where a call is
-/// previewed anew. So a policy must be quick and count nothing. It is called under no lock of a
-/// `SessionHandle` and may use one; a `Session` that you lock yourself it must not use. One that panics
-/// permits nothing.
+/// One of the three methods is called once per effect whenever a call is judged, even if a rule
+/// decides: when the call requests permission, when an answer arrives, and for each
+/// `CallHandle::judge`. `execute_call` judges the reads of a preview twice before it starts, and
+/// judges again for each further preview. A policy must therefore be fast and must not count its
+/// calls. It is called without a lock of `SessionHandle` and may use one. If you lock a `Session`
+/// yourself, the policy must not use that session. A policy that panics permits nothing.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -45,24 +45,24 @@ use crate::effects::{Effect, Effects};
 /// assert_eq!(policy.judge(&Effect::Unknown), Verdict::Ask);
 /// ```
 pub trait Policy: std::fmt::Debug + Send + Sync {
-    /// Judges one effect that no rule speaks of.
+    /// Judges one effect that no rule matches.
     fn judge(&self, effect: &Effect) -> Verdict;
 
-    /// Judges one effect that no rule speaks of, on something outside of the session's roots. It
-    /// is asked about, unless the policy denies it everywhere.
+    /// Judges one effect that no rule matches, on a path outside of the session's roots. By
+    /// default, such an effect is asked about, unless the policy denies it inside the roots too.
     fn judge_outside(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }
 
-    /// Judges one effect that no rule speaks of, of a call that changes more than text: see
-    /// [`Effects::sensitive`](crate::Effects::sensitive). It is judged like any other, unless the
-    /// policy says otherwise.
+    /// Judges one effect that no rule matches, of a call that changes more than text (see
+    /// [`Effects::sensitive`](crate::Effects::sensitive)). By default, it is judged like any other
+    /// effect.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
     }
 }
 
-/// The effects of a call, with what its policy says of each.
+/// The effects of a call, each with the policy's verdict.
 #[derive(Debug)]
 pub(crate) struct PolicyVerdicts {
     effects: Effects,
@@ -88,14 +88,13 @@ impl PolicyVerdicts {
         &self.effects
     }
 
-    /// Returns each effect, and what the policy says of it.
+    /// Returns each effect with the policy's verdict.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Effect, Verdict)> {
         self.effects.iter().zip(self.verdicts.iter().copied())
     }
 }
 
-/// Reads are allowed, everything else is asked about, and so is a read outside of the roots. The
-/// policy of a new session.
+/// Allows reads inside the roots and asks about everything else. The policy of a new session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskPolicy;
 
@@ -105,16 +104,17 @@ impl Policy for AskPolicy {
     }
 }
 
-/// Reads are allowed, and so is making and changing files beneath the roots, unless other programs
-/// [obey](is_obeyed_beneath) them or the change is [sensitive](crate::Effects::sensitive). Everything
-/// else is asked about: commands, deletions, other places.
+/// Allows reads, and creating and changing files beneath the roots. Asks about files that other
+/// programs [execute or read as configuration](is_executed_or_config_beneath), about
+/// [sensitive](crate::Effects::sensitive) changes, and about everything else: commands, deletions,
+/// other paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
     roots: Vec<PathBuf>,
 }
 
 impl AcceptEditsPolicy {
-    /// Allows edits beneath these absolute, normalised paths.
+    /// Creates a policy that allows edits beneath these absolute, normalized paths.
     #[must_use]
     pub fn new(roots: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
         Self { roots: roots.into_iter().map(Into::into).collect() }
@@ -122,7 +122,7 @@ impl AcceptEditsPolicy {
 
     fn may_edit_path(&self, path: &Path) -> bool {
         let is_resolved = !path.components().any(|part| part == Component::ParentDir);
-        // Of several roots that hold it, none may see such a name on the way.
+        // If several roots contain the path, none of them may have a protected name on the way.
         let is_obeyed = |root: &PathBuf| is_executed_or_config_beneath(root, path);
         is_resolved
             && self.roots.iter().any(|root| path.starts_with(root))
@@ -144,7 +144,7 @@ impl Policy for AcceptEditsPolicy {
     }
 }
 
-/// Everything is asked about, reads too.
+/// Asks about everything, including reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AskAlwaysPolicy;
 
@@ -154,7 +154,7 @@ impl Policy for AskAlwaysPolicy {
     }
 }
 
-/// Reads are allowed inside of the roots, everything else is denied, and nobody is asked.
+/// Allows reads inside the roots and denies everything else without asking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadOnlyPolicy;
 
@@ -168,8 +168,8 @@ impl Policy for ReadOnlyPolicy {
     }
 }
 
-/// Everything inside of the roots is allowed that no rule denies. For tests, and for users who said
-/// so.
+/// Allows everything inside the roots that no rule denies. For tests, and for users who chose this
+/// mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowPolicy;
 

@@ -1,33 +1,35 @@
-//! Files that other programs run or obey, by the kinds of their names: hidden files, recipes and
-//! manifests of builds, instructions for agents, generated trees that are executed.
+//! File names that other programs execute or read as configuration: hidden files, build scripts and
+//! manifests, agent instructions, generated trees.
 
 use std::iter;
 use std::path::Path;
 
 use callboard_text::is_invisible;
 
-/// Returns whether a path leads to, or through, something that makes other programs run something
-/// or trust something, so that changing it is more than an edit. Whether it exists does not matter,
-/// and neither do case and what some file systems pass over in names. Give it the real path beneath
-/// a root: where the root lies is not in question. What only the disk tells is for the caller to
-/// add: files that are executable, and what git's configuration names.
+/// Returns whether a path leads to or through a file that makes other programs run or trust
+/// something. Changing such a file is more than an edit.
+///
+/// The file need not exist. Letter case, and characters that some file systems ignore in names, do
+/// not matter. `path` must be the real path relative to a root, because the location of the root is
+/// not checked. The caller must add what only the file system shows: executable files, and files
+/// that git's configuration names.
 #[must_use]
 pub fn is_protected(path: &Path) -> bool {
     is_protected_in_folder("", path)
 }
 
-/// Returns the same of a path beneath a root; false of any other. Where the root lies is not in
-/// question, but what is in it may have its meaning from the root's own name, as `workflows` in
-/// `.github`.
+/// Returns whether a path beneath a root is protected as by [`is_protected`]. Returns false for any
+/// other path. The location of the root is not checked. The root's name counts for the files
+/// directly in it, e.g. `workflows` in `.github`.
 #[must_use]
 pub fn is_protected_beneath(root: &Path, path: &Path) -> bool {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     path.strip_prefix(root).is_ok_and(|beneath| is_protected_in_folder(&name, beneath))
 }
 
-/// Returns whether other programs run or obey a file beneath a root because of its name: what is
-/// [protected](is_protected_beneath), and also recipes and manifests of builds, scripts that are run
-/// by a click, settings in the root itself.
+/// Returns whether other programs execute a file beneath a root, or read it as configuration,
+/// because of its name. Includes everything [protected](is_protected_beneath), and also build
+/// scripts and manifests, scripts started by a click, and settings in the root itself.
 #[must_use]
 pub fn is_executed_or_config_beneath(root: &Path, path: &Path) -> bool {
     let Ok(beneath) = path.strip_prefix(root) else { return false };
@@ -48,18 +50,18 @@ fn is_protected_in_folder(folder: &str, path: &Path) -> bool {
     leads_through || names.last().is_some_and(|name| is_agent_instructions(name))
 }
 
-/// Returns a name as the least strict file systems compare it: without case, without characters
-/// that are not shown, without dots and spaces at its end and a stream of the file behind a colon.
+/// Returns a name as the least strict file systems compare it: without case, invisible characters,
+/// trailing dots and spaces, and the stream name after a colon.
 fn fold_file_name(name: &str) -> String {
     let shown = name.chars().filter(|letter| !is_invisible(*letter));
-    // Both ways, for letters such as the sign for Kelvin.
+    // In both directions, for letters such as the Kelvin sign.
     let folded: String = shown.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
     let (folded, _) = folded.split_once(':').unwrap_or((&folded, ""));
     folded.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Whether a file or folder, and all that lies in it, is protected by its name; `folder` is the name
-/// of the folder that holds it.
+/// Returns whether the name of a file or folder protects it and everything in it. `folder` is the
+/// name of the parent folder.
 fn is_protected_tree(folder: &str, name: &str) -> bool {
     is_sensitive_dotfile(name)
         || PROTECTED_FOLDERS.contains(&name)
@@ -67,7 +69,8 @@ fn is_protected_tree(folder: &str, name: &str) -> bool {
         || PROTECTED_IN_FOLDER.contains(&(folder, name))
 }
 
-/// Whether programs obey a file by its name; `is_first` says that it lies in a root itself.
+/// Returns whether programs execute a file, or read it as configuration, by its name. `is_first`
+/// states that the file is directly in a root.
 fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
     EXECUTED_FILE_NAMES.contains(&name)
         || EXECUTED_FILE_PREFIXES.iter().any(|beginning| name.starts_with(beginning))
@@ -77,14 +80,14 @@ fn is_executed_or_config_file(name: &str, is_first: bool) -> bool {
         || is_first && is_config_file(name)
 }
 
-/// Names that begin with a dot are for programs, all but a few that none runs or trusts.
+/// Returns whether a dotfile may be run or trusted by a program. All are, except for a few.
 fn is_sensitive_dotfile(name: &str) -> bool {
     let second = name.strip_prefix('.').and_then(|rest| rest.chars().next());
     second.is_some_and(|letter| letter != '.') && !HARMLESS_DOTFILES.contains(&name)
 }
 
-/// Names that begin with a dot and only leave something out, hold a folder open, or say how text is
-/// indented; and examples of files that matter.
+/// Dotfiles that only exclude files, keep a folder, or configure indentation, and templates of
+/// configuration files.
 const HARMLESS_DOTFILES: &[&str] = &[
     ".dockerignore",
     ".editorconfig",
@@ -108,7 +111,7 @@ const HARMLESS_DOTFILES: &[&str] = &[
     ".well-known",
 ];
 
-/// Makefile, Dockerfile, Rakefile: what a program does, without an ending.
+/// Returns whether a name is a build script without an extension: Makefile, Dockerfile, Rakefile.
 fn is_build_script(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
     let is_bare = end.is_empty() && stem.len() > "file".len() && !NOT_BUILD_SCRIPTS.contains(&stem);
@@ -131,15 +134,16 @@ fn is_build_script(name: &str) -> bool {
     stem.ends_with("file") && is_bare || is_script && !SOURCE_EXTENSIONS.contains(&end) || is_task
 }
 
-/// Words that end in "file" and are no recipes.
+/// Words that end in "file" and name no build script.
 const NOT_BUILD_SCRIPTS: &[&str] =
     &["profile", "logfile", "pidfile", "lockfile", "testfile", "datafile"];
 
-/// Endings of source code: `dockerfile.rs` reads such files.
+/// Extensions of source code. `dockerfile.rs` is code that parses such files.
 const SOURCE_EXTENSIONS: &[&str] =
     &["c", "cpp", "cs", "go", "java", "js", "kt", "md", "py", "rb", "rs", "ts"];
 
-/// `vite.config.ts`, `karma.conf.js`: settings that are a program, or name one.
+/// Returns whether a name is a tool's configuration that is a program or names one:
+/// `vite.config.ts`, `karma.conf.js`.
 fn is_tool_config_file(name: &str) -> bool {
     let mut parts = name.rsplit('.');
     let (end, middle, first) = (parts.next(), parts.next(), parts.next());
@@ -166,7 +170,7 @@ fn is_tool_config_file(name: &str) -> bool {
     first.is_some() && middle.is_some_and(is_one) && end.is_some_and(is_settings)
 }
 
-/// AGENTS.md, CLAUDE.local.md: what agents do as they are told.
+/// Returns whether a name is an instruction file that agents follow: AGENTS.md, CLAUDE.local.md.
 fn is_agent_instructions(name: &str) -> bool {
     let (stem, end) = name.split_once('.').unwrap_or((name, ""));
     let is_text = end.ends_with("md") || end.ends_with("mdc");
@@ -199,7 +203,7 @@ const AGENT_INSTRUCTION_STEMS: &[&str] = &[
     "windsurf",
 ];
 
-/// A file of settings in the project's own folder: tools look for theirs there.
+/// Returns whether a name is a configuration file. Tools search the project folder for theirs.
 fn is_config_file(name: &str) -> bool {
     const CONFIG_EXTENSIONS: &[&str] = &[
         ".cfg",
@@ -221,7 +225,7 @@ fn is_config_file(name: &str) -> bool {
     CONFIG_EXTENSIONS.iter().any(|end| name.len() > end.len() && name.ends_with(end))
 }
 
-/// What only has its meaning in a folder of a certain name.
+/// Names that are protected only in a folder of a certain name.
 const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
     (".cargo", "config"),
     (".cargo", "config.toml"),
@@ -246,13 +250,13 @@ const PROTECTED_IN_FOLDER: &[(&str, &str)] = &[
     ("vendor", "bin"),
 ];
 
-/// Endings of folders that are projects of an editor.
+/// Suffixes of folders that are editor projects.
 const PROTECTED_FOLDER_SUFFIXES: &[&str] = &[".xcodeproj", ".xcworkspace"];
 
-/// Folders in a root in which a build puts what is run.
+/// Folders in a root into which builds write executed files.
 const BUILD_OUTPUT_FOLDERS: &[&str] = &["bin", "build", "obj", "target", "vendor"];
 
-/// Trees that are generated and run; and the name of `.git` on old disks.
+/// Generated trees that are executed, and the name of `.git` on old file systems.
 const PROTECTED_FOLDERS: &[&str] = &[
     "__pycache__",
     "_build",
@@ -268,7 +272,7 @@ const PROTECTED_FOLDERS: &[&str] = &[
 ];
 
 const EXECUTED_FILE_NAMES: &[&str] = &[
-    // What packages are built by, and what runs with them.
+    // Package builds, and hooks that run with them.
     "angular.json",
     "terragrunt.hcl",
     "schema.prisma",
@@ -400,7 +404,7 @@ const EXECUTED_FILE_NAMES: &[&str] = &[
     "wscript",
     "xmake.lua",
     "yarn.lock",
-    // What continuous integration, containers and clouds run.
+    // Continuous integration, containers and clouds.
     "action.yaml",
     "action.yml",
     "appveyor.yml",
@@ -473,7 +477,7 @@ const EXECUTED_FILE_SUFFIXES: &[&str] = &[
     ".targets",
     ".vbproj",
     ".vcxproj",
-    // What systems start, and what is run by a click.
+    // Files that the system runs at startup or on a click.
     ".bat",
     ".cmd",
     ".command",

@@ -1,4 +1,4 @@
-//! Where rules lie that outlive their session. It knows no file.
+//! Storage of rules that outlive their session.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,41 +7,42 @@ use std::sync::{Mutex, PoisonError};
 use super::{Rule, RuleScope};
 use crate::limits::MAX_STORED_RULES;
 
-/// Keeps the rules of projects and of the user.
+/// A store for the rules of projects and of the user.
 ///
-/// It may block; whoever has a session calls it without holding the session's state. A project is
-/// known by the path of its root. At most 1,024 rules are kept for a project, and as many for the
+/// Calls may block, so callers must not hold the session's state meanwhile. A project is identified
+/// by the path of its root. A store keeps at most 1,024 rules per project, and as many for the
 /// user.
 pub trait RuleStore: fmt::Debug + Send + Sync {
     /// Returns the rules of a project and those of the user.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if they are there and cannot be read, or must not be trusted. Then every
-    /// call is to be asked about: see [`Session::load_rules`](crate::Session::load_rules).
+    /// Returns [`RuleStoreError`] if rules exist and cannot be read or must not be trusted. Then
+    /// every call must be asked about: see [`Session::load_rules`](crate::Session::load_rules).
     fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError>;
 
-    /// Remembers and forgets rules of a project and of the user, in this order.
+    /// Applies changes to the rules of a project and of the user, in order.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if one of them could not be; the others may have been.
+    /// Returns [`RuleStoreError`] if a change could not be applied. The others may have been
+    /// applied.
     fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError>;
 
-    /// Returns the folder that holds the rules, if one does. A session whose tools reach it takes
-    /// from it what denies and asks, and nothing that allows.
+    /// Returns the folder of the rule files, if the store uses one. If a session's tools can write
+    /// to that folder, the session loads only rules that deny or ask.
     fn folder(&self) -> Option<&Path> {
         None
     }
 }
 
-/// A change of the rules that outlive their session.
+/// A change of a stored rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleChange {
-    /// A rule is to be remembered.
+    /// Add the rule.
     Add(Rule),
-    /// A rule is to be forgotten.
+    /// Remove the rule.
     Remove(Rule),
 }
 
@@ -54,18 +55,18 @@ impl RuleChange {
         }
     }
 
-    /// Makes the change in a list of rules of its scope, for those who write a store.
+    /// Applies the change to a list of rules of its scope. For implementations of a store.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the list is full.
+    /// Returns [`RuleStoreError`] if the list is full.
     pub fn apply(&self, rules: &mut Vec<Rule>) -> Result<(), RuleStoreError> {
         match self {
             Self::Remove(rule) => rules.retain(|other| other != rule),
             Self::Add(rule) if rules.contains(rule) => {}
             Self::Add(_) if rules.len() >= MAX_STORED_RULES => {
                 return Err(RuleStoreError::new(format!(
-                    "{MAX_STORED_RULES} rules are kept already"
+                    "{MAX_STORED_RULES} rules are stored already"
                 )));
             }
             Self::Add(rule) => rules.push(rule.clone()),
@@ -74,20 +75,20 @@ impl RuleChange {
     }
 }
 
-/// Why rules could not be loaded or saved, for the user to read.
+/// An error of loading or saving rules, with a message for the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuleStoreError(String);
 
 impl RuleStoreError {
-    /// Makes an error that says why and where.
+    /// Creates an error whose message names the cause and the place.
     #[must_use]
     pub fn new(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
-/// A store that lasts as long as itself, for tests.
+/// A store in memory, for tests.
 #[derive(Debug, Default)]
 pub struct MemoryRuleStore(Mutex<Vec<(Option<PathBuf>, Vec<Rule>)>>);
 

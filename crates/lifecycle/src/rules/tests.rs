@@ -1,4 +1,4 @@
-//! What rules match, and what they do not.
+//! Tests of matching: which effects each rule matches.
 
 use std::path::Path;
 
@@ -45,7 +45,8 @@ fn policy_verdicts(effects: &Effects, policy: &dyn Policy) -> PolicyVerdicts {
     PolicyVerdicts::new(effects.clone(), policy)
 }
 
-/// What one rule comes to where the policy would allow nothing, and where it would allow all.
+/// Checks the verdict on one effect. An allowing rule is checked under [`AskAlwaysPolicy`], any
+/// other rule under [`AllowPolicy`].
 fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
     let policy: &dyn Policy = if verdict == Allow { &AskAlwaysPolicy } else { &AllowPolicy };
     let effects = Effects::from(effect.clone()).for_tool("tool", ToolKind::Execute);
@@ -89,7 +90,7 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
         for (policy, expected) in policies {
             assert_eq!(Rules::default().judge(&effects, policy), expected, "{policy:?}");
             let named = judge(Matcher::Effect(effect.clone()), policy);
-            // The read inside is asked about by the policy that asks about all.
+            // The read inside the roots is asked about by the policy that asks about everything.
             let is_settled = expected == Ask && policy.judge(&inside) == Allow;
             assert_eq!(named, if is_settled { Allow } else { expected }, "{policy:?}");
         }
@@ -366,7 +367,7 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
         check(Allow, &matcher, effect.clone(), allowed);
         check(Deny, &matcher, effect, denied);
     }
-    // A denied tool is denied also where its call does nothing to the world.
+    // A denied tool is denied even if its call has no effects.
     let silent = Effects::empty().for_tool("think", ToolKind::Think);
     let denied = rules([rule(Deny, Matcher::Tool("think".to_owned()))]);
     assert_eq!(denied.judge(&silent, &AllowPolicy), Deny);
@@ -539,5 +540,5 @@ fn a_store_keeps_projects_apart_and_the_users_rules_for_all() {
     store.save(Path::new("/p"), &many).unwrap();
     let error =
         store.save(Path::new("/p"), &[RuleChange::Add(of(RuleScope::User, "more"))]).unwrap_err();
-    assert_eq!(error.to_string(), "1024 rules are kept already");
+    assert_eq!(error.to_string(), "1024 rules are stored already");
 }

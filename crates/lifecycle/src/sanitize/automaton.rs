@@ -1,38 +1,38 @@
-//! Finds many byte strings at once, in one pass: the automaton of Aho and Corasick.
+//! An Aho-Corasick automaton, which finds many byte strings in one pass.
 //!
-//! It knows nothing of secrets. Unlike the usual libraries it tells, at the end of a text, how
-//! much of it may be the beginning of a string: that is what a stream has to hold back.
+//! Unlike common libraries it also returns how many bytes at the end of a text may be the beginning
+//! of a string. A stream must hold these back.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The strings that are looked for, as a tree of their beginnings.
+/// The strings to search for, as a trie.
 pub(super) struct Automaton {
     nodes: Vec<Node>,
-    /// The nodes of the first bytes, so that text without any costs one look a byte.
+    /// The child nodes of the root by byte, so that text without a match costs one lookup per byte.
     first_byte_nodes: Box<[u32; 256]>,
 }
 
-/// A beginning of at least one string.
+/// A prefix of at least one string.
 #[derive(Clone, Copy, Default)]
 struct Node {
-    /// Its last byte.
+    /// The last byte of the prefix.
     byte: u8,
-    /// How long it is.
+    /// Length of the prefix, in bytes.
     depth: u32,
-    /// The longest string that ends here, in bytes; 0 for none.
+    /// Length of the longest string that ends here, in bytes; 0 for none.
     match_len: u32,
-    /// The longest shorter beginning that it ends with.
+    /// The node of the longest proper suffix of the prefix.
     fallback: u32,
     child: u32,
     sibling: u32,
 }
 
-/// What was found in a text.
+/// The result of a scan.
 pub(super) struct ScanResult {
-    /// Where there are strings, in order. Those that overlap are one range.
+    /// The ranges of the matches, in order. Overlapping ranges are merged.
     pub(super) found: Vec<Range<usize>>,
-    /// How many of the last bytes are, or may become, one of the strings.
+    /// Number of bytes at the end of the text that are, or may become, a match.
     pub(super) possible_match_bytes: usize,
 }
 
@@ -47,7 +47,7 @@ impl Automaton {
         automaton
     }
 
-    /// Looks for every string, overlapping ones too.
+    /// Finds all strings, including overlapping ones.
     pub(super) fn scan(&self, text: &[u8]) -> ScanResult {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.iter().enumerate() {
@@ -62,9 +62,9 @@ impl Automaton {
         ScanResult { found, possible_match_bytes: self.node(at).depth as usize }
     }
 
-    /// Looks for every string in a text that may have been cut: what stands before `…`, or before a
-    /// line that tells how much is left out, is also looked at as the beginning of a string, if it is
-    /// longer than `shown`.
+    /// Finds all strings in a text that may have been truncated. Text before `…`, or before a line
+    /// that states how much is omitted, also matches if it is a prefix of a string and longer than
+    /// `shown` bytes.
     pub(super) fn find_in_truncated(&self, text: &str, shown: usize) -> Vec<Range<usize>> {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
@@ -81,7 +81,7 @@ impl Automaton {
         found
     }
 
-    /// Returns whether any string is in a text.
+    /// Returns whether a text contains any of the strings.
     pub(super) fn contains_match(&self, text: &[u8]) -> bool {
         let mut at = ROOT;
         text.iter().any(|byte| {
@@ -133,7 +133,7 @@ impl Automaton {
         added
     }
 
-    /// Finds the fallbacks, the shortest beginnings first.
+    /// Computes the fallback nodes in breadth-first order.
     fn link_fallbacks(&mut self) {
         let mut queue = VecDeque::from([ROOT]);
         while let Some(parent) = queue.pop_front() {
@@ -158,13 +158,13 @@ impl Automaton {
     }
 }
 
-/// Whether a text begins with what stands for the rest of one that was cut.
+/// Returns whether a text begins with a mark for truncated text.
 fn is_truncation_mark(rest: &[u8]) -> bool {
     let text = rest.strip_prefix(b" ").unwrap_or(rest);
     [text, rest].iter().zip(["…", "\n[... "]).any(|(rest, cut)| rest.starts_with(cut.as_bytes()))
 }
 
-/// Adds a range that ends behind all others, and takes in those that it overlaps.
+/// Adds a range that ends after all others, and merges the ranges that it overlaps.
 fn push_merged(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end > range.start) {
         range.start = range.start.min(last.start);
@@ -172,7 +172,7 @@ fn push_merged(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     found.push(range);
 }
 
-/// The node of the empty beginning, which is also no node at all.
+/// The node of the empty prefix. Also stands for "no node".
 const ROOT: u32 = 0;
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::{ProptestConfig, any, proptest};
 
-    /// The same by looking at every place.
+    /// Scans by trying every position.
     fn naive_scan(strings: &[Vec<u8>], text: &[u8]) -> (Vec<bool>, usize) {
         let mut covered = vec![false; text.len()];
         for string in strings {

@@ -1,4 +1,4 @@
-//! What has the shape of a secret in a text: passwords in URLs, and credentials of HTTP.
+//! Detection of credentials by their shape: passwords in URLs, and HTTP credentials.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,14 +7,14 @@ use memchr::{memchr2_iter, memmem};
 
 use super::automaton::ScanResult;
 
-/// Returns where, in order and without overlap.
+/// Returns the ranges of credentials in a text, in order and without overlap.
 ///
-/// - In `scheme://user:password@host`, the user and the password; also a user alone of 20 bytes
-///   or more, which is a token.
-/// - After `Authorization` and `:` or `=`, the credentials behind the scheme, of 6 bytes or more.
-/// - After `Bearer`, a token of 16 bytes or more with a digit in it.
+/// - In `scheme://user:password@host`, the user and the password. A user without a password is a
+///   token if it has 20 bytes or more.
+/// - After `Authorization` and `:` or `=`, the credentials after the scheme, from 6 bytes.
+/// - After `Bearer`, a token from 16 bytes with at least one digit.
 pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
-    // Most texts are short and have none of the letters without which there is no shape.
+    // Most texts are short and lack the letters that every shape contains.
     if !text.bytes().any(|byte| matches!(byte, b'@' | b'b' | b'B' | b'z' | b'Z')) {
         return Vec::new();
     }
@@ -32,14 +32,14 @@ pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Looks for the same in a part of a stream, which may not be text, and tells how many of the last
-/// bytes may turn out to be before or in credentials: 4 KiB of the last line at most.
+/// Scans a part of a stream, which need not be valid UTF-8. Also returns how many bytes at the end
+/// may precede or belong to credentials: at most 4 KiB of the last line.
 pub(super) fn scan_credentials(text: &[u8]) -> ScanResult {
     let none = ScanResult { found: Vec::new(), possible_match_bytes: 0 };
     if !may_hold_credentials(text) {
         return none;
     }
-    // Byte for byte the same, as far as shapes go.
+    // Keeps the positions of all bytes. Shapes do not depend on non-ASCII letters.
     let ascii = text.iter().map(|byte| if byte.is_ascii() { *byte } else { b'x' }).collect();
     let Ok(text) = String::from_utf8(ascii) else { return none };
     ScanResult {
@@ -48,20 +48,19 @@ pub(super) fn scan_credentials(text: &[u8]) -> ScanResult {
     }
 }
 
-/// Whether there is a word in it that all shapes begin with: in small letters, capitals, or with one
-/// capital.
+/// Returns whether a text contains a keyword of any shape, in lowercase, in capitals or
+/// capitalized.
 fn may_hold_credentials(text: &[u8]) -> bool {
     let has = |finder: &memmem::Finder<'_>| finder.find(text).is_some();
     has(&URL_SCHEME_END) || KEYWORD_FINDERS.iter().any(has)
 }
 
-/// Returns how many of the last bytes of a text may be credentials, or stand before them, which is
-/// known when more has come.
+/// Returns how many bytes at the end of a text may be unfinished credentials, or precede them.
 fn unfinished_credential_bytes(text: &str) -> usize {
     let line = text.rfind('\n').map_or(0, |at| at + 1);
     let line = &text[line.max(text.len().saturating_sub(MAX_UNFINISHED_BYTES))..];
     let is_word = |letter: char| !letter.is_whitespace() && !"\"'`<>\\,;".contains(letter);
-    // Words that something ends, and whether another one begins.
+    // Whether `rest` holds more than `words` complete words, or exactly as many and a separator.
     let is_over = |rest: &str, words: usize| {
         let rest = rest.trim_start_matches(|letter| !is_word(letter));
         let ended = rest.split(|letter| !is_word(letter)).filter(|word| !word.is_empty()).count();
@@ -126,8 +125,8 @@ fn bearer_tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns where a word ends, in any case. `word` is lower case, and its letter at `rare` is the one
-/// that texts hold least: it is looked for.
+/// Returns the ends of all occurrences of a word, ignoring case. `word` is lowercase, and `rare` is
+/// the index of its rarest letter, which is searched for.
 fn word_ends<'a>(
     text: &'a str,
     word: &'static str,
@@ -141,28 +140,28 @@ fn word_ends<'a>(
     })
 }
 
-/// What may be credentials: everything up to a space or a quote.
+/// Returns the beginning of a text that may be credentials: everything up to a space or a quote.
 fn leading_token(text: &str) -> &str {
     let end = text.find(|letter: char| letter.is_whitespace() || "\"'`<>\\,;".contains(letter));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Finds what stands behind the scheme of a URL.
+/// Finds the separator after the scheme of a URL.
 static URL_SCHEME_END: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("://"));
 
 static KEYWORD_FINDERS: LazyLock<[memmem::Finder<'_>; 4]> =
     LazyLock::new(|| ["uthoriz", "UTHORIZ", "earer", "EARER"].map(memmem::Finder::new));
 
-/// Bytes of a line in which credentials are waited for.
+/// Maximum bytes of a line that are held back for unfinished credentials.
 const MAX_UNFINISHED_BYTES: usize = 4096;
 
-/// Bytes from which on the user of a URL without a password is a token.
+/// Minimum bytes of a user without a password in a URL to count as a token.
 const MIN_URL_TOKEN_BYTES: usize = 20;
 
-/// Bytes from which on the value of an `Authorization` header is one, and not prose.
+/// Minimum bytes of the value of an `Authorization` header. A shorter one is taken for prose.
 const MIN_HEADER_CREDENTIAL_BYTES: usize = 6;
 
-/// Bytes from which on what stands behind `Bearer` is a token, and not prose.
+/// Minimum bytes of a token after `Bearer`. A shorter one is taken for prose.
 const MIN_BEARER_TOKEN_BYTES: usize = 16;
 
 #[cfg(test)]

@@ -1,28 +1,28 @@
-//! The forms in which a secret appears: as it is, escaped, or encoded.
+//! The forms in which a secret may appear: plain, escaped or encoded.
 
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD as STANDARD_NO_PAD;
 
-/// Returns a secret in every form that is looked for:
+/// Returns every form of a secret to search for:
 ///
-/// - as it is, and with the line ends that a terminal makes of its own;
-/// - escaped inside JSON and inside Rust's debug output, once and twice;
-/// - percent-encoded as in a URL, in upper and lower case, and as in a form;
-/// - in Base64 of both alphabets, alone or anywhere inside of a longer text that was encoded.
+/// - plain, also with the line ends that a terminal writes;
+/// - escaped as in JSON and in Rust's debug output, once and twice;
+/// - percent-encoded as in a URL, with upper and lower case digits, and as in a form;
+/// - in Base64 of both alphabets, alone or anywhere inside of a longer encoded text.
 pub(super) fn encoded_forms(secret: &str) -> BTreeSet<String> {
     let mut forms = BTreeSet::from([secret.to_owned()]);
     if secret.contains('\n') {
         forms.insert(secret.replace("\r\n", "\n").replace('\n', "\r\n"));
     }
-    // Twice, because JSON lies in strings of JSON, and is logged.
+    // Twice, because JSON is nested in JSON strings and then logged.
     let once = escaped_forms(secret);
     forms.extend(once.iter().flat_map(|once| escaped_forms(once)));
     forms.extend(once);
     forms.insert(percent_encode(secret, "-._~", |byte| format!("%{byte:02X}")));
     forms.insert(percent_encode(secret, "-._~", |byte| format!("%{byte:02x}")));
-    // What browsers leave alone, and what they make of forms.
+    // The character sets that browsers leave unescaped in URLs and in forms.
     forms.insert(percent_encode(secret, "-._~!*'()", |byte| format!("%{byte:02X}")));
     forms.insert(percent_encode(secret, "*-._", |byte| match byte {
         b' ' => "+".to_owned(),
@@ -49,8 +49,8 @@ fn percent_encode(secret: &str, kept: &str, encode: impl Fn(u8) -> String) -> St
     encoded.collect()
 }
 
-/// The letters of Base64 that a secret alone decides when `shift` bytes of something else stand
-/// before it in its group of three.
+/// Returns the Base64 letters that depend only on the secret, if `shift` other bytes precede it in
+/// its group of three.
 fn base64_fragment(secret: &[u8], shift: usize) -> String {
     let letters = STANDARD_NO_PAD.encode([&[0; 2][..shift], secret].concat());
     letters[(shift * 8).div_ceil(6)..(shift + secret.len()) * 8 / 6].to_owned()
@@ -71,7 +71,7 @@ mod tests {
             "pa%20ss%22w%2F%C3%BC~%3F%0A",
             "pa%20ss%22w%2f%c3%bc~%3f%0a",
             "pa+ss%22w%2F%C3%BC%7E%3F%0A",
-            // Of the whole, and of what stands behind one and behind two bytes.
+            // Aligned to a group of three bytes, then after one and after two other bytes.
             "cGEgc3Midy/DvH4/C",
             "cGEgc3Midy_DvH4_C",
             "BhIHNzIncvw7x+Pw",

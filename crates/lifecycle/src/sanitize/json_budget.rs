@@ -1,18 +1,18 @@
-//! Fits a raw value into a budget of bytes, as JSON of the same shape.
+//! Truncation of JSON values to a budget of bytes.
 
 use acp_types::json;
 use serde_json::{Map, Value};
 
 use crate::limits::MAX_RAW_DEPTH;
 
-/// Fits a raw value into `max` serialised bytes, and returns how many are left out.
+/// Truncates a value to `max` serialized bytes, and returns the number of omitted bytes.
 ///
-/// What is small stays whole; what is large shares the room that is left. A string keeps its
-/// beginning, an array its first items, an object the fields that fit, and each says at its end
-/// how much more there was: `… 7 more bytes`, an item `… 7 more items`, a field `…`. Whatever is
-/// kept keeps its type. Arrays and objects deeper than 32 are empty. `max` is at least 64.
+/// Small parts stay complete, and large parts share the remaining budget. A string keeps its
+/// beginning, an array its first items, and an object the fields that fit. Each states at its end
+/// how much is omitted: `… 7 more bytes`, an item `… 7 more items`, or a field `…`. All kept parts
+/// keep their type. Arrays and objects deeper than 32 levels become empty. `max` is at least 64.
 ///
-/// The time is linear in the size of the value, times the depth of what has to be cut.
+/// The time is linear in the size of the value, times the depth of the truncated parts.
 #[must_use]
 pub fn truncate_json(value: Value, max: usize) -> (Value, u64) {
     let max = max.max(MIN_VALUE_BYTES);
@@ -50,7 +50,7 @@ fn truncate_array(items: Vec<Value>, max: usize, depth: usize) -> Vec<Value> {
     let count = items.len();
     let lens = items.iter().map(|item| (0, json::value_len(item)));
     let mut shares = divide_budget(lens, max).into_iter();
-    // The indices of what is kept must not move.
+    // Items are dropped only from the end, so that indices stay valid.
     let kept = items.into_iter().map_while(|item| Some((item, shares.next()??)));
     let kept = kept.map(|(item, share)| truncate_value(item, share, depth - 1));
     let mut kept: Vec<_> = kept.collect();
@@ -78,13 +78,13 @@ fn truncate_object(mut fields: Map<String, Value>, max: usize, depth: usize) -> 
     kept
 }
 
-/// Divides the room inside of brackets among parts, given by what they cost in any case and by
-/// their own length: those that need little get it, the others get equal shares. A part for which
-/// there is no room has none.
+/// Divides the budget of an array or object among its parts, each given by its fixed cost and its
+/// own length. Small parts get what they need, and the others get equal shares. A part that does
+/// not fit gets `None`.
 fn divide_budget(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<Option<usize>> {
-    // A part takes two bytes at least, so there are never more.
+    // Each part takes at least two bytes, so no more than `max` parts fit.
     let lens: Vec<_> = lens.take(max).collect();
-    // Two brackets, and no comma before the first.
+    // Two brackets, minus the comma before the first part.
     let mut room = max.saturating_sub(1);
     let least = |(cost, len): (usize, usize)| cost + ",".len() + len.min(MIN_VALUE_BYTES);
     if lens.iter().copied().map(least).sum::<usize>() > room {
@@ -96,7 +96,7 @@ fn divide_budget(lens: impl Iterator<Item = (usize, usize)>, max: usize) -> Vec<
         is_kept
     };
     let kept: Vec<_> = lens.iter().map(fits).collect();
-    // What is left beyond the least goes to the shortest first.
+    // Distributes the budget beyond the minimum, smallest parts first.
     let beyond = |len: usize| len - len.min(MIN_VALUE_BYTES);
     let large = |(is_kept, (_, len)): (&bool, &(usize, usize))| is_kept.then(|| beyond(*len));
     let mut wanted: Vec<_> =
@@ -134,10 +134,10 @@ fn omission_note(count: usize, what: &str) -> String {
     format!("{OMISSION_MARK} {count} more {what}")
 }
 
-/// How a part begins that says what is left out; also the key of such a field.
+/// Marks an omission. Also the key of an object's omission field.
 const OMISSION_MARK: &str = "…";
 
-/// The bytes in which any value can be shown, cut if it must be.
+/// Minimum bytes per value, enough to show any value, truncated if necessary.
 const MIN_VALUE_BYTES: usize = 64;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Keys of objects that say that their value is a secret.
+//! Detection of object keys whose values are secrets.
 
-/// Returns whether a key says so by whole words of it, in any style: `api_key`, `apiKey`,
-/// `X-API-Key`, but neither `tokenizer` nor `max_tokens`.
+/// Returns whether a key names a secret. Matches whole words in any naming style: `api_key`,
+/// `apiKey`, `X-API-Key`, but neither `tokenizer` nor `max_tokens`.
 pub(super) fn is_secret_key(key: &str) -> bool {
     let is = |word: &str, listed: &[&str]| listed.iter().any(|w| word.eq_ignore_ascii_case(w));
     let mut before = "";
@@ -37,11 +37,11 @@ const SECRET_WORDS: &[&str] = &[
     "token",
 ];
 
-/// Words before `key` that make it one that locks.
+/// Words that make a following `key` the name of a secret.
 const WORDS_BEFORE_KEY: &[&str] =
     &["access", "account", "api", "deploy", "encryption", "master", "private", "signing", "ssh"];
 
-/// Splits at whatever is no letter or digit, and where small letters turn to capitals.
+/// Splits a key at non-alphanumeric characters and at changes from lower to upper case.
 fn split_words(key: &str) -> impl Iterator<Item = &str> {
     key.split(|letter: char| !letter.is_alphanumeric()).flat_map(|part| {
         let mut rest = part;
@@ -53,7 +53,7 @@ fn split_words(key: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns where the first word of some letters ends.
+/// Returns the length of the first word, in bytes.
 fn first_word_len(letters: &str) -> usize {
     if letters.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
         return letters.len();

@@ -1,4 +1,4 @@
-//! The secrets that are known: values that must never be shown.
+//! Known secrets, which must never be shown.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_
 
 /// Values that must never be shown: keys, tokens, passwords. Cheap to clone.
 ///
-/// A value is found exactly, alone or inside of anything, and also as it looks in JSON, in Rust's
-/// debug output, in a URL or a form, and in Base64. Its beginning is found where a text was
-/// cut: before `…`, and before a line `[... n bytes left out ...]`. Nothing else is found: not its
-/// other parts, not its hash. Escape sequences of a terminal in its midst do not hide it.
+/// A value is found in its exact form anywhere in a text. It is also found as escaped in JSON or in
+/// Rust's debug output, as encoded in a URL or a form, and in Base64. Escape sequences of a
+/// terminal inside of it do not hide it. Its beginning is found where a text was truncated: before
+/// `…`, and before a line `[... n bytes left out ...]`. Other parts and hashes of it are not found.
 ///
 /// ```
 /// use acp_lifecycle::Secrets;
@@ -27,17 +27,17 @@ use crate::limits::{MAX_SECRETS, MAX_SECRETS_BYTES, MAX_SHOWN_SECRET_BYTES, MIN_
 #[derive(Clone, Default)]
 pub struct Secrets {
     automaton: Option<Arc<Automaton>>,
-    /// All of them, also those that are left out.
+    /// All values, including omitted ones.
     values: Arc<[String]>,
     omitted: usize,
 }
 
 impl Secrets {
-    /// Takes values without the white space around them.
+    /// Creates a set of secrets. White space around values is removed.
     ///
-    /// A value under 8 bytes is no secret, or `1` and `true` would be; neither is a part of the
-    /// marker that is shown instead. Of the others at most 256 and 32 KiB are taken, the shortest
-    /// first; [`left_out`](Self::left_out) counts the rest.
+    /// Values under 8 bytes are ignored, because `1` or `true` might be one. Parts of the redaction
+    /// marker are ignored too. At most 256 other values of 32 KiB in total are used, the shortest
+    /// first; [`omitted`](Self::omitted) counts the rest.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let long = |value: &String| {
@@ -58,27 +58,28 @@ impl Secrets {
         Self { automaton, omitted: values.len() - taken, values: values.into() }
     }
 
-    /// Returns these and further ones, taken as [`new`](Self::new) takes them.
+    /// Returns these and further secrets, with the limits of [`new`](Self::new).
     #[must_use]
     pub fn with_values(&self, values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let values = values.into_iter().map(|value| value.as_ref().to_owned());
         Self::new(self.values.iter().cloned().chain(values))
     }
 
-    /// Returns whether no secret is known.
+    /// Returns whether there are no secrets to search for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.automaton.is_none()
     }
 
-    /// Returns how many values were over the bounds, and so are not looked for.
+    /// Returns the number of values that exceed the limits and are not searched for.
     #[must_use]
     pub fn omitted(&self) -> usize {
         self.omitted
     }
 
-    /// Returns a text without known secrets, passwords in URLs, and what follows `Authorization`
-    /// or `Bearer`. For what does not go through a session: logs, errors of the protocol.
+    /// Returns a text without known secrets, passwords in URLs, and credentials after
+    /// `Authorization` or `Bearer`. For text that does not pass through a session, e.g. logs and
+    /// protocol errors.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match Redactor::new(self).redacted_text(text) {
@@ -87,12 +88,12 @@ impl Secrets {
         }
     }
 
-    /// Returns whether a known secret is in a text.
+    /// Returns whether a text contains a known secret.
     pub(super) fn contains_secret(&self, text: &[u8]) -> bool {
         self.automaton.as_ref().is_some_and(|known| known.contains_match(text))
     }
 
-    /// Looks for known secrets in a text, and for the beginnings of those that were cut.
+    /// Finds known secrets in a text, and the beginnings of truncated ones.
     pub(super) fn find_in_truncated(&self, text: &str) -> Vec<Range<usize>> {
         let found = self
             .automaton

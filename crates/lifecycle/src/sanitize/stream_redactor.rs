@@ -1,37 +1,35 @@
-//! Finds known secrets, and credentials by their shape, in what comes in pieces: a terminal's
-//! output, a message.
+//! Redaction of streams that arrive in pieces: a terminal's output, a message.
 
 use super::{REDACTION_MARKER, Secrets, credentials, strip_escapes};
 use crate::limits::{MAX_SHOWN_SECRET_BYTES, STREAM_CONTEXT_BYTES};
 
-/// What has come of a stream and is not decided yet.
+/// The undecided end of a stream.
 ///
-/// Only bytes that may be the beginning of a secret, or stand right before credentials, are held
-/// back, until the next piece tells, or until [`flush`](Self::flush). There is no clock here: the last
-/// bytes of a prompt that waits for its user come late if, and only if, a secret may begin with them.
-/// A secret with escape sequences of a terminal in its midst is found, too; one with any other
-/// character in its midst is not. Of credentials over 4 KiB that come in pieces, the rest is not
-/// found.
+/// Bytes are held back only if they may be the beginning of a secret, or directly precede
+/// credentials. They are released when the next piece decides, or by [`flush`](Self::flush). There
+/// is no timeout: the last bytes of a prompt that waits for input are delayed if a secret may begin
+/// with them. Secrets are found across escape sequences of a terminal, but not across any other
+/// character. If credentials exceed 4 KiB and arrive in pieces, the rest of them is not found.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
-    /// The last bytes: a few that were shown, and those that are held back.
+    /// The last bytes of the stream: a few shown ones, then the held-back ones.
     buffer: Vec<u8>,
-    /// How many of them were shown, or a marker for them.
+    /// Number of buffered bytes that were shown, or replaced by a marker.
     shown_bytes: usize,
-    /// Whether the last of those was a marker.
+    /// Whether the shown bytes end with a marker.
     ends_with_marker: bool,
-    /// How many of the last bytes may be the beginning of a known secret.
+    /// Number of bytes at the end that may be the beginning of a known secret.
     possible_secret_bytes: usize,
 }
 
 impl StreamRedactor {
-    /// Returns what can be shown now that `bytes` have come.
+    /// Adds bytes, and returns the text that can be shown now.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.buffer);
         text.extend_from_slice(bytes);
         let scan = strip_escapes::scan_without_escapes(&text, |text| secrets.scan(text));
         let shaped = strip_escapes::scan_without_escapes(&text, credentials::scan_credentials);
-        // Up to here it is decided.
+        // Bytes before `end` are decided.
         let end = text.len() - scan.possible_match_bytes.max(shaped.possible_match_bytes);
         let (mut out, mut at) = (Vec::with_capacity(bytes.len()), self.shown_bytes);
         for secret in strip_escapes::merge_ranges(scan.found, shaped.found) {
@@ -46,7 +44,7 @@ impl StreamRedactor {
             at = secret.end;
         }
         if at > end {
-            // Nothing is held back that was not shown, if by a marker.
+            // A match reaches beyond `end`, so a marker already covers all bytes.
             self.ends_with_marker |= at > self.shown_bytes;
         } else {
             out.extend_from_slice(&text[at..end]);
@@ -60,11 +58,11 @@ impl StreamRedactor {
         out
     }
 
-    /// Returns what is held back, because nothing may come any more.
+    /// Returns the held-back bytes, because the stream may have ended.
     ///
-    /// Of what may be the beginning of a known secret, up to 3 bytes are shown; more are hidden like
-    /// the whole. Credentials that do not have their shape yet are shown. If more comes all the same,
-    /// and it was a secret, the rest of it is hidden.
+    /// Up to 3 bytes that may begin a known secret are shown. More are redacted like the whole
+    /// secret. Credentials that are not complete enough to be detected are shown. If the stream
+    /// continues and the bytes were a secret, the rest of it is redacted.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
         let known = self.buffer.len() - self.possible_secret_bytes.min(self.buffer.len());
         let plain = &self.buffer[self.shown_bytes..known.max(self.shown_bytes)];
@@ -74,7 +72,7 @@ impl StreamRedactor {
         }
         let rest = &self.buffer[known.max(self.shown_bytes)..];
         if rest.is_empty() {
-            // All is shown.
+            // Everything is shown already.
         } else if self.possible_secret_bytes <= MAX_SHOWN_SECRET_BYTES {
             self.ends_with_marker = false;
             out.extend_from_slice(rest);
@@ -82,7 +80,7 @@ impl StreamRedactor {
             if !std::mem::replace(&mut self.ends_with_marker, true) {
                 out.extend_from_slice(REDACTION_MARKER.as_bytes());
             }
-            // Colours end where they were meant to.
+            // Keeps escape sequences, so that colors end where intended.
             out.extend_from_slice(&strip_escapes::only_escapes(rest));
         }
         self.shown_bytes = self.buffer.len();
@@ -99,7 +97,7 @@ mod tests {
 
     const KNOWN: [&str; 4] = ["abababab", "ababababcc", "bccabababa", "secret-of-ada"];
 
-    /// Pushes pieces, with a flush for each `|`, and joins what is shown.
+    /// Pushes pieces, flushes at each `|`, and joins the shown text.
     fn redact_pieces(pieces: &[&str]) -> String {
         let (secrets, mut stream) = (Secrets::new(KNOWN), StreamRedactor::default());
         let shown = pieces.iter().map(|piece| match *piece {
@@ -119,7 +117,7 @@ mod tests {
             (&["my secret-o", "f-ada", "!"], "my [redacted]!"),
             (&["secret-of-adasecret-of-ada"], "[redacted][redacted]"),
             (&["secret-of-ad", "secret-of-ada"], "secret-of-ad[redacted]"),
-            // Of two that overlap, both are hidden, wherever the pieces end.
+            // Both of two overlapping secrets are redacted, regardless of where the pieces end.
             (&["abababab", "c", "c", "."], "[redacted]."),
             (&["abababab", "c", "d"], "[redacted]cd"),
             (&["abababab", "ccabab", "aba."], "[redacted]."),
@@ -143,7 +141,7 @@ mod tests {
             (&["bear", "er 0123456", "789abcdef", "01 y"], "bearer [redacted] y"),
             (&["bearer of news\n"], "bearer of news\n"),
             (&["postgres://ada:", "pw@db/x"], "postgres://[redacted]@db/x"),
-            // Also within a sequence, as the target of a link.
+            // Also inside of a sequence, as the target of a link.
             (&["\u{1b}]8;;x:secret-of-ada\u{1b}\\."], "\u{1b}]8;;x:[redacted]\u{1b}\\."),
             (&["see http://localhost:3000", "|"], "see http://localhost:3000"),
             (&["see http://localhost:3000/", "a ."], "see http://localhost:3000/a ."),

@@ -1,7 +1,5 @@
-//! What of a terminal's output or a message is seen: its bytes without escape sequences.
-//!
-//! Those are the sequences that begin with ESC. Other control characters count as seen, and so does
-//! a sequence that has no end after 256 bytes.
+//! Removal of terminal escape sequences, which begin with ESC. Other control characters are kept,
+//! and so is a sequence without an end within 256 bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,8 +9,7 @@ use crate::limits::MAX_ESCAPE_BYTES;
 
 const ESC: u8 = 0x1b;
 
-/// Scans a text as it is and as if it had no escape sequences, and returns where in the text itself
-/// that is.
+/// Scans a text with and without its escape sequences. Returns positions in the original text.
 pub(super) fn scan_without_escapes(text: &[u8], scan: impl Fn(&[u8]) -> ScanResult) -> ScanResult {
     let whole = scan(text);
     let StrippedText { bytes, positions: Some(places), unfinished_escape_bytes: open } =
@@ -23,7 +20,7 @@ pub(super) fn scan_without_escapes(text: &[u8], scan: impl Fn(&[u8]) -> ScanResu
     let ScanResult { found, possible_match_bytes: of_bytes } = scan(&bytes);
     let place = |at: usize| places.get(at).copied().unwrap_or(text.len() - open);
     let begin = place(bytes.len() - of_bytes);
-    // Without a secret before it, nothing has to wait for the end of a sequence.
+    // Without a possible secret, an unfinished escape sequence is not held back.
     let of_text = if of_bytes > 0 { text.len() - begin } else { 0 };
     ScanResult {
         found: merge_ranges(whole.found, map_to_source(found, &places)),
@@ -31,8 +28,7 @@ pub(super) fn scan_without_escapes(text: &[u8], scan: impl Fn(&[u8]) -> ScanResu
     }
 }
 
-/// Finds something in a text as it is and as if it had no escape sequences, and returns where in the
-/// text itself that is.
+/// Searches a text with and without its escape sequences. Returns ranges in the original text.
 pub(super) fn find_without_escapes(
     text: &str,
     find: impl Fn(&str) -> Vec<Range<usize>>,
@@ -45,13 +41,13 @@ pub(super) fn find_without_escapes(
     merge_ranges(whole, map_to_source(find(seen), &places))
 }
 
-/// Returns where the ranges of what is seen stand in the text.
+/// Maps ranges of the stripped text to ranges of the original text.
 fn map_to_source(found: Vec<Range<usize>>, places: &[usize]) -> Vec<Range<usize>> {
     let outer = |range: Range<usize>| places[range.start]..places[range.end - 1] + 1;
     found.into_iter().filter(|range| !range.is_empty()).map(outer).collect()
 }
 
-/// Joins two lists of ranges in their order; those that overlap are one.
+/// Merges two lists of ranges in order. Overlapping ranges are joined.
 pub(super) fn merge_ranges(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> Vec<Range<usize>> {
     if other.is_empty() {
         return one;
@@ -69,7 +65,7 @@ pub(super) fn merge_ranges(one: Vec<Range<usize>>, other: Vec<Range<usize>>) -> 
     joined
 }
 
-/// Returns the escape sequences of a text, without what is seen.
+/// Returns only the escape sequences of a text.
 pub(super) fn only_escapes(text: &[u8]) -> Vec<u8> {
     let Some(places) = strip_escapes(text).positions else { return Vec::new() };
     let mut places = places.into_iter().peekable();
@@ -77,12 +73,12 @@ pub(super) fn only_escapes(text: &[u8]) -> Vec<u8> {
     text.iter().enumerate().filter_map(is_hidden).collect()
 }
 
-/// The bytes of a text that are seen.
+/// A text without its escape sequences.
 struct StrippedText<'a> {
     bytes: Cow<'a, [u8]>,
-    /// Where each of them stands; none where all are seen.
+    /// The original position of each byte. `None` if nothing was stripped.
     positions: Option<Vec<usize>>,
-    /// Bytes at the end that are the beginning of a sequence.
+    /// Number of bytes at the end that begin an unfinished escape sequence.
     unfinished_escape_bytes: usize,
 }
 
@@ -103,7 +99,7 @@ fn strip_escapes(text: &[u8]) -> StrippedText<'_> {
                     continue;
                 }
                 None if text.len() - at < MAX_ESCAPE_BYTES => break,
-                // No terminal would take it for one either.
+                // Too long for a sequence. Terminals would not accept it either.
                 None => {}
             }
         }
@@ -118,14 +114,14 @@ fn strip_escapes(text: &[u8]) -> StrippedText<'_> {
     }
 }
 
-/// Returns the length of the escape sequence that a text begins with (ECMA-48), if it has ended.
+/// Returns the length of the escape sequence (ECMA-48) at the start of a text, if it is complete.
 fn escape_len(text: &[u8]) -> Option<usize> {
     let end_of = |ends: &dyn Fn(&[u8]) -> Option<usize>| {
         (2..text.len()).find_map(|at| ends(&text[at..]).map(|length| at + length))
     };
     match text.get(1)? {
         b'[' => end_of(&|rest| (0x40..=0x7e).contains(&rest[0]).then_some(1)),
-        // Ended by BEL or ESC \\.
+        // Terminated by BEL or ESC \\.
         b']' | b'P' | b'^' | b'_' | b'X' => end_of(&|rest| match rest {
             [0x07, ..] => Some(1),
             [ESC, b'\\', ..] => Some(2),
@@ -133,7 +129,7 @@ fn escape_len(text: &[u8]) -> Option<usize> {
         }),
         0x20..=0x2f => end_of(&|rest| (0x30..=0x7e).contains(&rest[0]).then_some(1)),
         byte if byte.is_ascii() => Some(2),
-        // A character of several bytes begins.
+        // The first byte of a multi-byte character.
         _ => Some(1),
     }
 }

@@ -1,4 +1,4 @@
-//! The part of a session that decides what may run: rules, questions, answers.
+//! The permissions of a session: rules, permission requests, answers.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -27,25 +27,25 @@ use crate::rules::{
 };
 use crate::title::Titles;
 
-/// What a session knows of permissions.
+/// The permission state of a session.
 #[derive(Debug)]
 pub(super) struct SessionPermissions {
     rules: Rules,
     policy: Arc<dyn Policy>,
-    /// How long an answer may be remembered.
+    /// Scopes in which an answer may be remembered.
     scopes: Vec<RuleScope>,
-    /// Changes of stored rules that are to be saved.
+    /// Changes of stored rules that must be saved.
     unsaved_changes: VecDeque<RuleChange>,
     /// Whether the client can be asked why it rejected a call.
     asks_rejection_reason: bool,
-    /// The names of options, and notes.
+    /// The names of permission options, and notes.
     titles: Arc<Titles>,
     requests: HashMap<PermissionId, PermissionRequest>,
     last_request: u64,
-    /// Files that were changed without asking a person since one last permitted a command in the
-    /// knowledge of them. At most 256 are named; the last one stands for more.
+    /// Files changed without asking a person, since a person last permitted a command whose request
+    /// named these files. At most 256 are kept, so a full set stands for 256 or more.
     unreviewed_files: BTreeSet<PathBuf>,
-    /// How many such changes there were, ever.
+    /// Total number of such changes.
     unreviewed_changes: u64,
 }
 
@@ -69,22 +69,22 @@ impl Default for SessionPermissions {
 /// A permission request that waits for its answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PermissionRequest {
-    /// The call it is about.
+    /// The call that needs permission.
     pub call: ToolCallId,
-    /// What the client may choose.
+    /// The options that the client may select.
     pub options: Vec<PermissionOption>,
     stage: RequestStage,
     effects: Effects,
-    /// What an answer that is remembered speaks of: just what the options name.
+    /// The effects that a remembered answer covers: exactly those that the options name.
     memory: RememberedEffects,
     subject: PermissionSubject,
     asked_at: Instant,
     unreviewed_files: Vec<PathBuf>,
-    /// How many files had been changed without a question when it was made.
+    /// Total number of unreviewed changes when the request was created.
     unreviewed_changes: u64,
 }
 
-/// What the client is asked.
+/// The question to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestStage {
     Permission,
@@ -92,38 +92,38 @@ enum RequestStage {
 }
 
 impl PermissionRequest {
-    /// Returns what the call would do, and which tool of which kind would.
+    /// Returns the effects of the call, with its tool and kind.
     #[must_use]
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
-    /// Returns what it would do it with: the whole arguments, and the folder.
+    /// Returns the subject of the request, with the complete arguments and the folder.
     #[must_use]
     pub fn subject(&self) -> &PermissionSubject {
         &self.subject
     }
 
     /// Returns the files that a command of the call may run and that were changed without asking a
-    /// person: at most 256, of which the call shows some.
+    /// person. At most 256, of which the call shows some.
     #[must_use]
     pub fn unreviewed_files(&self) -> &[PathBuf] {
         &self.unreviewed_files
     }
 }
 
-/// Who answers a request.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnsweredBy {
-    /// A person, by the client.
+    /// A person, through the client.
     Client,
-    /// A program of the embedder's: no person saw what it allows, and its rules are not saved.
+    /// A program of the embedder. No person saw what it allows, and its rules are not saved.
     #[cfg(feature = "tokio")]
     Approver,
 }
 
-/// What a policy is to judge, taken out of the session: the policy is foreign code, which is
-/// called under no lock.
+/// The input of a policy, copied out of the session. The policy is foreign code and is called
+/// without a lock.
 #[derive(Debug)]
 pub(crate) struct PolicyCheck {
     effects: Effects,
@@ -131,7 +131,7 @@ pub(crate) struct PolicyCheck {
 }
 
 impl PolicyCheck {
-    /// Returns the policy that is to judge.
+    /// Returns the policy to call.
     #[cfg(feature = "tokio")]
     pub(crate) fn policy(&self) -> Arc<dyn Policy> {
         self.policy.clone()
@@ -144,27 +144,26 @@ impl PolicyCheck {
 }
 
 impl SessionPermissions {
-    /// Returns how many requests came to an end.
+    /// Returns the total number of ended requests.
     #[cfg(feature = "tokio")]
     pub(super) fn ended_requests(&self) -> u64 {
         self.last_request - self.requests.len() as u64
     }
 
-    /// Returns whether the client is asked about a call.
+    /// Returns whether a permission request for the call waits.
     pub(super) fn awaits_permission(&self, id: &ToolCallId) -> bool {
         self.requests.values().any(|request| request.call == *id)
     }
 
-    /// Writes a note in the language of the session.
+    /// Formats a note in the language of the session.
     fn sentence(&self, key: &str, texts: &[(&str, String)]) -> String {
         self.titles.sentence(key, texts, &[])
     }
 }
 
 impl Session {
-    /// Writes permission options and notes about permissions in the language of a locale, such as
-    /// `de`, from now on; in English where there are none in its language, at first, and
-    /// without the feature `titles`.
+    /// Sets the language of permission options and notes from a locale, e.g. `de`. They are in
+    /// English by default, if the locale has no catalogue, and without the feature `titles`.
     pub fn set_locale(&mut self, locale: &str) {
         self.permissions.titles = Arc::new(Titles::builtin(locale));
     }
@@ -175,47 +174,49 @@ impl Session {
         self.permissions.titles.clone()
     }
 
-    /// Sets the policy, which judges effects without a rule. Returns what was set before: dropping
-    /// it may run code of its own, for which a lock around the session should be free.
+    /// Sets the policy, which judges effects that no rule matches. Returns the previous policy.
+    /// Dropping that may run foreign code, so callers should drop it after releasing a lock around
+    /// the session.
     pub fn set_policy(&mut self, policy: Arc<dyn Policy>) -> Arc<dyn Policy> {
         std::mem::replace(&mut self.permissions.policy, policy)
     }
 
-    /// Asks the client why it rejected a call, where it did not say: an [`Item::Reason`] follows,
-    /// and the call waits for [`Session::explain`]. For clients that can show a form.
+    /// Requests a reason from the client when it rejects a call without one. An
+    /// [`OutboxItem::RejectionReasonRequest`] follows, and the call waits for
+    /// [`Session::explain_rejection`]. For clients that can show a form.
     pub fn ask_rejection_reasons(&mut self) {
         self.permissions.asks_rejection_reason = true;
     }
 
-    /// Takes in the rules of the session's project and of the user, as a
-    /// [`RuleStore`](crate::RuleStore) gave them.
+    /// Loads the rules of the session's project and of the user, as returned by a
+    /// [`RuleStore`](crate::RuleStore).
     ///
-    /// Rules that could not be read may deny anything: then everything is asked about that is not
-    /// denied, and nothing is remembered.
+    /// Rules that could not be loaded may deny anything. In that case everything that is not denied
+    /// is asked about, and no answer is remembered.
     pub fn load_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
         let all_hold = loaded.and_then(|rules| {
             let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add(rule));
-            all_hold.then_some(()).ok_or_else(|| RuleStoreError::new("there are too many rules"))
+            all_hold.then_some(()).ok_or_else(|| RuleStoreError::new("too many rules"))
         });
         if let Err(error) = all_hold {
             self.permissions.rules.set_load_error(error.to_string());
         }
     }
 
-    /// Lets answers be remembered for the project: for sessions whose
-    /// [rule changes](Self::take_rule_changes) are saved.
+    /// Offers to remember answers for the project. For sessions whose [rule
+    /// changes](Self::take_rule_changes) are saved.
     pub fn offer_project_rules(&mut self) {
         self.permissions.scopes = vec![RuleScope::Session, RuleScope::Project];
     }
 
-    /// Returns the rules that hold in the session.
+    /// Returns the rules of the session.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.permissions.rules
     }
 
-    /// Adds a rule of any scope. Returns whether it holds now. One of a project or of the user is
-    /// to be saved: see [`Session::take_rule_changes`].
+    /// Adds a rule of any scope. Returns whether it applies now. Rules of a project or of the user
+    /// must be saved: see [`Session::take_rule_changes`].
     pub fn add_rule(&mut self, rule: Rule) -> bool {
         let holds = self.permissions.rules.add(rule.clone());
         if holds {
@@ -224,8 +225,8 @@ impl Session {
         holds
     }
 
-    /// Forgets a rule. Returns whether it was remembered. One of a project or of the user is to be
-    /// forgotten by the store too: see [`Session::take_rule_changes`].
+    /// Removes a rule. Returns whether it existed. Rules of a project or of the user must be
+    /// removed from the store as well: see [`Session::take_rule_changes`].
     pub fn revoke_rule(&mut self, rule: &Rule) -> bool {
         let was_there = self.permissions.rules.revoke(rule);
         if was_there {
@@ -234,13 +235,15 @@ impl Session {
         was_there
     }
 
-    /// Takes the changes of rules that outlive the session, for whoever saves them in a
-    /// [`RuleStore`](crate::RuleStore). At most 1,024 wait; a rule beyond holds in the session.
+    /// Takes the pending changes of rules that outlive the session. The caller saves them in a
+    /// [`RuleStore`](crate::RuleStore). At most 1,024 changes wait. A further rule applies to the
+    /// session only.
     pub fn take_rule_changes(&mut self) -> Vec<RuleChange> {
         self.permissions.unsaved_changes.drain(..).collect()
     }
 
-    /// Notes that a change could not be saved: a rule that was added holds in this session only.
+    /// Reverts the scope of a change that could not be saved: an added rule applies to this session
+    /// only.
     pub fn keep_unsaved_for_session(&mut self, change: RuleChange) {
         if let RuleChange::Add(rule) = change
             && self.permissions.rules.revoke(&rule)
@@ -249,9 +252,9 @@ impl Session {
         }
     }
 
-    /// Decides whether a call may run: by rules and policy, else by asking the client.
+    /// Decides whether a call may run: by rules and policy, or else by asking the client.
     ///
-    /// `is_whole` says that the request shows everything that will run; if it does not, the
+    /// `is_whole` states that the request shows everything that will run. If it is false, the
     /// answer cannot be remembered.
     pub fn permit(
         &mut self,
@@ -272,14 +275,14 @@ impl Session {
         permit
     }
 
-    /// Offers a request that waits to the client.
+    /// Enqueues a waiting request for the client.
     pub(crate) fn ask_client(&mut self, id: PermissionId, now: Timestamp) {
         if self.permissions.requests.contains_key(&id) {
             self.enqueue(OutboxItem::PermissionRequest(id), FirstReportTiming::NotFirst, now);
         }
     }
 
-    /// Returns what the policy is to judge of an open call.
+    /// Returns the policy check for the effects of an open call.
     pub(crate) fn policy_check(
         &self,
         id: &ToolCallId,
@@ -290,13 +293,13 @@ impl Session {
         Ok(PolicyCheck { effects, policy: self.permissions.policy.clone() })
     }
 
-    /// Whether a policy is still that of the session.
+    /// Returns whether a policy is still the session's policy.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_current_policy(&self, policy: &Arc<dyn Policy>) -> bool {
         Arc::ptr_eq(&self.permissions.policy, policy)
     }
 
-    /// Returns what the policy is to judge of a request that waits.
+    /// Returns the policy check for a waiting request.
     pub(crate) fn policy_check_of_request(
         &self,
         id: PermissionId,
@@ -308,8 +311,8 @@ impl Session {
         })
     }
 
-    /// Decides as [`Session::permit`] does, and makes the request that is to be answered where
-    /// neither rules nor policy do.
+    /// Decides as [`Session::permit`] does. If neither rules nor policy decide, creates the request
+    /// but does not enqueue it.
     pub(crate) fn prepare_request(
         &mut self,
         id: &ToolCallId,
@@ -373,7 +376,7 @@ impl Session {
         PermitDecision::AwaitingAnswer(request_id)
     }
 
-    /// Adds a note for people to a call that is asked about.
+    /// Adds a note for the user to a call that waits for permission.
     fn append_notice(&mut self, id: &ToolCallId, text: &str, now: Timestamp) {
         let note = self.board.add_note(id, text);
         self.enqueue_call(id, note, FirstReportTiming::NotFirst, now);
@@ -385,8 +388,8 @@ impl Session {
         self.permissions.requests.get(&id)
     }
 
-    /// Returns a request as an approver gets it, who can have nothing remembered beyond the session:
-    /// nobody would save it.
+    /// Returns a request as the approver receives it. Options that outlive the session are left
+    /// out, because an approver's rules are not saved.
     #[cfg(feature = "tokio")]
     pub(crate) fn approver_request(&self, id: PermissionId) -> Option<PermissionRequest> {
         let mut request = self.permission_request(id)?.clone();
@@ -394,8 +397,8 @@ impl Session {
         Some(request)
     }
 
-    /// Takes the client's answer. Nothing for a request that was withdrawn or answered before, and
-    /// for one whose reason is asked for now.
+    /// Applies the client's answer. Returns `None` if the request was withdrawn or answered before,
+    /// or if a reason is requested now.
     pub fn answer_permission(
         &mut self,
         id: PermissionId,
@@ -405,7 +408,7 @@ impl Session {
         self.resolve_request(id, answer, AnsweredBy::Client, judgement)
     }
 
-    /// Takes the answer of the client or the approver, with what the policy says of the request by now.
+    /// Applies the answer of the client or the approver, with the policy's current verdicts.
     pub(crate) fn resolve_request(
         &mut self,
         id: PermissionId,
@@ -414,7 +417,7 @@ impl Session {
         judgement: Result<PolicyVerdicts, DenialReason>,
     ) -> Option<PermissionOutcome> {
         let mut request = self.take_request(id, RequestStage::Permission)?;
-        // An answer that came before its question: the question is void.
+        // If the answer arrives before the request was sent, the request is not sent any more.
         self.outbox.withdraw_permission(id);
         let is_by_client = by == AnsweredBy::Client;
         if !is_by_client {
@@ -455,7 +458,7 @@ impl Session {
         })
     }
 
-    /// Does what an answer says that allows a call, unless that holds no more.
+    /// Applies an answer that allows a call, unless the call is denied or outdated meanwhile.
     fn resolve_allowed(
         &mut self,
         request: PermissionRequest,
@@ -465,7 +468,7 @@ impl Session {
     ) -> PermissionOutcome {
         let is_current = request.unreviewed_changes == self.permissions.unreviewed_changes;
         match judgement.and_then(|judgement| self.is_still_permitted(&judgement)) {
-            // What was denied since it was asked about stays denied.
+            // A denial since the request takes precedence over the answer.
             Err(denial) => return PermissionOutcome::Denied(denial),
             Ok(false) if !is_current => return PermissionOutcome::Outdated,
             Ok(_) => {}
@@ -482,8 +485,8 @@ impl Session {
         PermissionOutcome::Granted(Grant::new(request.subject))
     }
 
-    /// Takes what the client said of a rejection, if it said anything. Nothing for a request whose
-    /// reason is not asked for.
+    /// Applies the client's reason for a rejection, if it gave one. Returns `None` if no reason was
+    /// requested.
     pub fn explain_rejection(
         &mut self,
         id: PermissionId,
@@ -496,7 +499,7 @@ impl Session {
         })
     }
 
-    /// Takes a request back; a later answer to it does nothing.
+    /// Withdraws a request. A later answer has no effect.
     pub fn withdraw_permission(&mut self, id: PermissionId) {
         if self.permissions.requests.remove(&id).is_some() {
             self.outbox.withdraw_permission(id);
@@ -508,7 +511,7 @@ impl Session {
         permission::permission_options(memory, scopes, |path| self.display_path(path), titles)
     }
 
-    /// Takes the requests of a call back.
+    /// Withdraws the requests of a call.
     pub(super) fn withdraw_call_requests(&mut self, id: &ToolCallId) {
         let requests = self.permissions.requests.iter();
         let of_call = requests.filter(|(_, request)| request.call == *id);
@@ -517,12 +520,12 @@ impl Session {
         ids.into_iter().for_each(|id| self.withdraw_permission(id));
     }
 
-    /// Forgets what holds until the end of the turn.
+    /// Removes the rules that apply until the end of the turn.
     pub(super) fn end_turn_rules(&mut self) {
         self.permissions.rules.remove_scope(RuleScope::Turn);
     }
 
-    /// Decides over a call; what is denied comes with what denies it.
+    /// Returns the verdict on a call, or the reason for a denial.
     pub(crate) fn decide(&self, judgement: &PolicyVerdicts) -> Result<Verdict, DenialReason> {
         match self.permissions.rules.verdict_for(judgement) {
             Verdict::Deny if Rules::default().verdict_for(judgement) == Verdict::Deny => {
@@ -534,8 +537,8 @@ impl Session {
         }
     }
 
-    /// Whether a call that was permitted before needs no further question; what is denied since then
-    /// stays denied.
+    /// Returns whether a previously permitted call may run without another request. A call that is
+    /// denied by now stays denied.
     pub(crate) fn is_still_permitted(
         &self,
         judgement: &PolicyVerdicts,
@@ -544,8 +547,8 @@ impl Session {
         Ok(!self.may_run_unreviewed_files(judgement))
     }
 
-    /// Whether a call runs, if not by the policy's leave, a command that may run files of the project
-    /// while there are some that were changed without asking a person.
+    /// Returns whether a call runs a command that may execute project files, while some were
+    /// changed without asking a person. False if the policy alone allows the call.
     fn may_run_unreviewed_files(&self, judgement: &PolicyVerdicts) -> bool {
         !self.permissions.unreviewed_files.is_empty()
             && judgement.effects().iter().any(may_run_project_files)
@@ -616,7 +619,7 @@ impl Session {
     }
 }
 
-/// Says why the words of a command are not understood, as the end of a sentence.
+/// Returns why the words of a command are not known, as the end of a sentence.
 fn analysis_error_text(why: &AnalysisError, titles: &Titles) -> String {
     let sentence = |key, texts: &[(&str, &String)]| {
         let texts: Vec<_> = texts.iter().map(|(name, text)| (*name, (*text).clone())).collect();

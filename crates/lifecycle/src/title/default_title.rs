@@ -1,4 +1,4 @@
-//! A title for a call of a tool that brings none: what it was called with.
+//! The default title of a call whose tool sets none: its name and arguments.
 
 use callboard_text::{visible, visible_truncated};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::markdown::code_span_if_needed;
 use crate::limits::{MAX_DEFAULT_TITLE_BYTES, MAX_DEFAULT_TITLE_VALUE_BYTES};
 
-/// Returns the name of a tool and its arguments in one visible line: `search query: "x", limit: 5`.
+/// Formats a tool name and its arguments as one visible line, e.g. `search query: "x", limit: 5`.
 ///
-/// A value is cut after 256 bytes, all of it after 1 KiB, which an `…` says. What Markdown may
-/// interpret stands in a code span.
+/// Each value is truncated after 256 bytes, and the title after about 1 KiB; `…` marks both. Text
+/// with Markdown characters is put in a code span.
 #[must_use]
 pub fn default_title(name: &str, args: &Value) -> String {
     let mut title = code_span_if_needed(&visible(name));

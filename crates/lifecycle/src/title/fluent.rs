@@ -1,4 +1,4 @@
-//! Fluent messages, and which of several catalogues suit a locale.
+//! Fluent messages, and the choice of catalogues for a locale.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use unic_langid::LanguageIdentifier;
 
 use super::{MessageArgument, Titles};
 
-/// In the order in which a message is looked for.
+/// The catalogues, in lookup order. They are parsed when the first message is formatted.
 pub(super) struct Messages(LazyLock<Bundles, Box<dyn FnOnce() -> Bundles + Send>>);
 
 type Bundles = Vec<FluentBundle<FluentResource>>;
@@ -26,7 +26,7 @@ impl Messages {
         Self(LazyLock::new(Box::new(|| bundles)))
     }
 
-    /// Writes the first message of `key` that needs nothing which is not there.
+    /// Formats the first message of `key` whose arguments and references are all available.
     pub(super) fn format(&self, key: &str, values: &[(String, MessageArgument)]) -> Option<String> {
         let value = |value: &MessageArgument| match value {
             MessageArgument::Text(text) => FluentValue::from(text.clone()),
@@ -56,46 +56,47 @@ impl fmt::Debug for Messages {
     }
 }
 
-/// Why a catalogue of messages cannot be used. A fault of the program that brought it.
+/// An invalid message catalogue, which is a bug of the program that supplies it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TitlesError {
     /// The locale is no BCP 47 language tag.
-    #[error("{0} is no language tag")]
+    #[error("{0} is not a language tag")]
     Locale(String),
-    /// The messages are no valid Fluent, or a key is there twice.
-    #[error("the messages are not valid: {0}")]
+    /// The messages are no valid Fluent, or a key is defined twice.
+    #[error("invalid messages: {0}")]
     Messages(String),
 }
 
 impl Titles {
-    /// Reads the messages of `locale` (<https://projectfluent.org/fluent/guide/>).
+    /// Parses the messages of `locale` (<https://projectfluent.org/fluent/guide/>).
     ///
     /// # Errors
     ///
-    /// [`TitlesError`] if the locale or the messages are malformed.
+    /// Returns [`TitlesError`] if the locale or the messages are malformed.
     pub fn parse(locale: &str, messages: &str) -> Result<Self, TitlesError> {
         Self::negotiate(&[(locale, messages)], locale)
     }
 
-    /// Reads of several catalogues, pairs of a locale and its messages, those that suit a locale
-    /// (see [`wanted`](super::wanted)), and as the last resort those of the locale of the first.
+    /// Parses the catalogues that match a locale, and that of the first locale as the last
+    /// fallback. Catalogues are pairs of a locale and its messages. For the locale, see
+    /// [`preferred_locale`](super::preferred_locale).
     ///
-    /// A message that one lacks, or cannot write with the arguments it gets, is taken from the
-    /// next. So a catalogue may be partial, and a locale that there is none of, or that is none
-    /// at all, gets the first. Several catalogues of one locale are looked through in their order.
+    /// If a catalogue lacks a message, or cannot format it with the given arguments, the next
+    /// catalogue is used. A catalogue may therefore be partial, and an unknown or malformed locale
+    /// gets the first catalogue. Several catalogues of one locale are searched in order.
     ///
     /// # Errors
     ///
-    /// [`TitlesError`] if the locale of a catalogue, or the messages of one that suits, are
-    /// malformed.
+    /// Returns [`TitlesError`] if the locale of any catalogue, or the messages of a matching one,
+    /// are malformed.
     pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
         Ok(Self { messages: Messages::parsed(negotiate_bundles(catalogues, locale)?) })
     }
 
-    /// Does as [`negotiate`](Self::negotiate) with catalogues that are part of the program, which are
-    /// parsed when the first message is used. If one is malformed, each message is shown by its key and
-    /// arguments: parse them with [`negotiate`](Self::negotiate) in a test.
+    /// Selects catalogues like [`negotiate`](Self::negotiate), but parses them when the first title is
+    /// rendered. For catalogues that are part of the program: if one is malformed, titles show the key
+    /// and the arguments, so a test should check the catalogues with `negotiate`.
     #[must_use]
     pub fn from_static(
         catalogues: &'static [(&'static str, &'static str)],
@@ -132,8 +133,8 @@ fn negotiate_bundles(catalogues: &[(&str, &str)], locale: &str) -> Result<Bundle
     Ok(bundles)
 }
 
-/// Reads a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`, whose codeset and
-/// modifier say nothing about words). None for `C`, and for what is neither.
+/// Parses a language tag (`de-AT`) or a POSIX locale (`de_AT.UTF-8@euro`), whose codeset and
+/// modifier are ignored. Returns `None` for `C` and for malformed locales.
 fn parse_locale(locale: &str) -> Option<LanguageIdentifier> {
     let tag = locale.split(['.', '@']).next().unwrap_or_default();
     tag.trim().parse().ok()
@@ -146,7 +147,7 @@ fn parse_bundle(
     let resource = FluentResource::try_new(messages.to_owned())
         .map_err(|(_, errors)| TitlesError::Messages(format!("{errors:?}")))?;
     let mut bundle = FluentBundle::new_concurrent(vec![language]);
-    // Isolation marks are invisible characters; clients would show them as boxes.
+    // Clients would show the invisible isolation marks as boxes.
     bundle.set_use_isolating(false);
     bundle.add_resource(resource).map_err(|errors| TitlesError::Messages(format!("{errors:?}")))?;
     Ok(bundle)

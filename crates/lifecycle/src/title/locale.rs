@@ -1,14 +1,16 @@
-//! Which locale is wanted: as it is configured, else as the environment says. It reads neither.
+//! The preferred locale, from the configuration or the environment.
 
-/// Returns the locale that titles are wanted in: `configured`, else the first of `LC_ALL`,
-/// `LC_MESSAGES` and `LANG` that is not empty, as POSIX orders them
+/// Returns the preferred locale of titles: `configured`, or else the first of `LC_ALL`,
+/// `LC_MESSAGES` and `LANG` that is not empty, in the order of POSIX
 /// (<https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html#tag_08_02>).
 /// `variable` returns the value of an environment variable.
 ///
 /// ```
 /// let variable = |name: &str| (name == "LANG").then(|| "de_DE.UTF-8".to_owned());
-/// assert_eq!(acp_lifecycle::title::wanted(None, variable), Some("de_DE.UTF-8".to_owned()));
-/// assert_eq!(acp_lifecycle::title::wanted(Some("en"), variable), Some("en".to_owned()));
+/// let locale = acp_lifecycle::title::preferred_locale(None, variable);
+/// assert_eq!(locale, Some("de_DE.UTF-8".to_owned()));
+/// let locale = acp_lifecycle::title::preferred_locale(Some("en"), variable);
+/// assert_eq!(locale, Some("en".to_owned()));
 /// ```
 #[must_use]
 pub fn preferred_locale(
@@ -39,7 +41,7 @@ mod tests {
                 "LC_ALL" => Some(all.to_owned()),
                 "LC_MESSAGES" => Some(messages.to_owned()),
                 "LANG" => Some(lang.to_owned()),
-                _ => panic!("nobody asked for {name}"),
+                _ => panic!("unexpected variable {name}"),
             };
             assert_eq!(preferred_locale(configured, variable).as_deref(), expected);
         }

@@ -1,19 +1,19 @@
-//! Text of others in a line that some clients read as Markdown (<https://spec.commonmark.org>) and
-//! most show as it is.
+//! Escaping of text for clients that render a line as Markdown (<https://spec.commonmark.org>) and
+//! for those that show it unchanged.
 
-/// Returns a text as it is, or in a code span if Markdown would interpret a character of it.
+/// Returns a text unchanged, or in a code span if Markdown would interpret one of its characters.
 #[must_use]
 pub fn code_span_if_needed(text: &str) -> String {
     if needs_code_span(text) { code_span(text) } else { text.to_owned() }
 }
 
-/// Whether a text, anywhere in a line, holds something that Markdown interprets.
+/// Returns whether a text contains Markdown syntax, at any position of a line.
 pub(super) fn needs_code_span(text: &str) -> bool {
-    // No known dialect gives a meaning to these in the middle of a line; to others, some do.
+    // No known dialect interprets these characters within a line. Some dialects interpret others.
     let is_plain = |byte: u8| !byte.is_ascii_punctuation() || b"/.,:;'\"()?%=+-".contains(&byte);
-    // What becomes a link by itself.
+    // Text that is autolinked.
     let links = ["://", "www."];
-    // What begins a list, a line or a heading where it begins a line.
+    // Characters that begin a list, a rule or a heading at the start of a line.
     let begins_block = |byte: u8| b"-+=".contains(&byte) || byte.is_ascii_digit();
     !text.bytes().all(is_plain)
         || links.iter().any(|link| text.to_ascii_lowercase().contains(link))
@@ -21,14 +21,14 @@ pub(super) fn needs_code_span(text: &str) -> bool {
         || text.bytes().next().is_some_and(begins_block) && text.contains(['-', '+', '=', '.', ')'])
 }
 
-/// Returns a text in a code span whose fence is longer than any run of backticks in it.
+/// Returns a text in a code span whose fence is longer than any run of backticks in the text.
 pub(super) fn code_span(text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
     let runs = text.split(|letter| letter != '`').map(str::len);
     let fence = "`".repeat(runs.max().unwrap_or_default() + 1);
-    // One blank on either side is not part of what stands between fences, unless all are blanks.
+    // Markdown strips one space from each side of a code span, unless it is all spaces.
     let is_padded = text.starts_with('`')
         || text.ends_with('`')
         || text.starts_with(' ') && text.ends_with(' ') && !text.trim().is_empty();
@@ -47,10 +47,10 @@ mod tests {
 
     use crate::title::Titles;
 
-    /// What a client shows that reads a line as Markdown.
+    /// Returns the text that a client shows which renders a line as Markdown.
     fn shown(line: &str) -> Result<String, String> {
         let mut text = String::new();
-        // Smart quotes change no meaning.
+        // Smart quotes do not change the meaning.
         for event in Parser::new_ext(line, Options::all() - Options::ENABLE_SMART_PUNCTUATION) {
             match event {
                 Event::Text(part) | Event::Code(part) => text.push_str(&part),
@@ -112,7 +112,7 @@ mod tests {
                 let seen = seen.unwrap();
                 let seen = seen.strip_prefix(before.trim_end()).unwrap_or(&seen);
                 let inner = seen.strip_suffix(behind).unwrap_or(seen);
-                // Blanks at the end of a line are nothing in Markdown.
+                // Markdown ignores spaces at the end of a line.
                 prop_assert_eq!(inner.trim(), text.trim(), "{}", title);
             }
         }

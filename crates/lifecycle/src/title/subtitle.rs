@@ -1,14 +1,14 @@
-//! The part of a title that changes while a call runs: how far it is, in no language.
+//! The subtitle, which follows a title while its call runs and shows its progress.
 
 use acp_types::Progress;
 use callboard_text::{head, visible_truncated};
 
 use crate::limits::MAX_SUBTITLE_BYTES;
 
-/// What stands between a title and what it is followed by while the call runs.
+/// The separator between a title and its subtitle.
 pub const SUBTITLE_SEPARATOR: &str = " · ";
 
-/// Joins a title and what follows it.
+/// Joins a title and its subtitle.
 pub(crate) fn with_subtitle(base: &str, subtitle: Option<&str>) -> String {
     match subtitle {
         Some(subtitle) => format!("{base}{SUBTITLE_SEPARATOR}{subtitle}"),
@@ -16,7 +16,7 @@ pub(crate) fn with_subtitle(base: &str, subtitle: Option<&str>) -> String {
     }
 }
 
-/// Makes one short visible line of a text; nothing of a blank one.
+/// Converts a text to one short visible line. Returns `None` for blank text.
 pub(crate) fn subtitle_line(words: &str) -> Option<String> {
     let mut line = String::new();
     for word in words.split_whitespace() {
@@ -31,8 +31,8 @@ pub(crate) fn subtitle_line(words: &str) -> Option<String> {
     (!line.is_empty()).then(|| visible_truncated(&line, MAX_SUBTITLE_BYTES).0)
 }
 
-/// Shows how far a call is: `3/10` where that many steps are counted, percent of anything else,
-/// what is done where the whole is not known, and then the tool's own words.
+/// Formats the progress of a call: `3/10` for a small number of steps, otherwise a percentage, or
+/// the current value if the total is unknown. The tool's message follows.
 pub(crate) fn progress_text(progress: &Progress) -> String {
     let done = progress.current.max(0.0) + 0.0;
     let is_step = |number: f64| number.fract() == 0.0 && number <= MAX_COUNTED_STEPS;
@@ -48,7 +48,7 @@ pub(crate) fn progress_text(progress: &Progress) -> String {
     if count.is_empty() { message.to_owned() } else { format!("{count} {message}") }
 }
 
-/// The most steps that are counted; above, percent say more.
+/// Largest step count that is shown as such. Above it, a percentage is shown.
 const MAX_COUNTED_STEPS: f64 = 9_999.0;
 
 #[cfg(test)]

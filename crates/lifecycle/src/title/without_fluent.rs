@@ -1,8 +1,8 @@
-//! Messages of one line, `key = text with { $name }`, where Fluent is left out.
+//! Single-line messages, `key = text with { $name }`, for builds without Fluent.
 
 use super::MessageArgument;
 
-/// The lines, as they are written.
+/// The catalogue, unparsed.
 #[derive(Debug, Default)]
 pub(super) struct Messages(&'static str);
 
@@ -11,7 +11,7 @@ impl Messages {
         Self(lines)
     }
 
-    /// Writes the message of `key`, if it needs nothing that is not there.
+    /// Formats the message of `key`, if all its arguments are available.
     pub(super) fn format(&self, key: &str, values: &[(String, MessageArgument)]) -> Option<String> {
         let mut parts = self.message(key)?.split("{ $");
         let mut text = parts.next()?.to_owned();

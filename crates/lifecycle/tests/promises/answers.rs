@@ -1,8 +1,9 @@
-//! Answers to requests that are no prompts: their place in the order, and what they leave alone.
+//! Answers to requests other than prompts: their place in the order, and their independence of
+//! turns.
 
 use std::time::{Instant, SystemTime};
 
-use acp_lifecycle::{OutboxItem, ResponseId, Session, Timestamp};
+use acp_lifecycle::{AgentResponseId, OutboxItem, Session, Timestamp};
 use acp_types::{SessionState, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
@@ -22,14 +23,14 @@ fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_n
     );
     session.send_state(mode("a"), now);
     while session.poll(now.monotonic).is_some() {}
-    // Within the interval in which this mode would have to wait.
+    // Within the interval for which this mode update is delayed.
     session.send_state(mode("b"), now);
     assert_eq!(session.poll(now.monotonic), None);
-    session.respond(ResponseId::new(1), now);
+    session.respond(AgentResponseId::new(1), now);
     session.send_state(mode("c"), now);
     let mut next = || session.poll(now.monotonic);
     assert_eq!(next(), Some(OutboxItem::State(mode("b"))));
-    assert_eq!(next(), Some(OutboxItem::ClientResponse(ResponseId::new(1))));
+    assert_eq!(next(), Some(OutboxItem::AgentResponse(AgentResponseId::new(1))));
     assert_eq!(next(), None, "a later mode waits for its time");
     assert!(session.board().tool_call(&"c".into()).is_some(), "its turn goes on");
 }

@@ -1,5 +1,5 @@
-//! G4 over random endings: whatever happens to the task of a call, the call ends once, in time,
-//! and says why.
+//! G4 over random endings: whatever happens to the task of a call, the call ends once, in time, and
+//! with a reason.
 
 use std::cell::Cell;
 
@@ -14,13 +14,13 @@ use tokio::task::JoinHandle;
 
 use crate::performing::{Act, Client, Stage, pass};
 
-/// What a call does, and what is done to its task after some time.
+/// Behaviour of a call, and the fate of its task after some time.
 #[derive(Debug, Clone, Copy)]
 struct Fate {
     act: Act,
-    /// It is never performed: its handle is dropped.
+    /// Whether the call's handle is dropped instead of being executed.
     is_dropped: bool,
-    /// Its task is aborted then.
+    /// Delay in seconds after which its task is aborted.
     aborted_after: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
         due.for_each(|(_, task)| task.abort());
         pass(1).await;
     }
-    // A call that nobody waits for does not wait for the end of its turn.
+    // A call without a waiting task does not wait for the end of its turn.
     for (number, fate) in fates.iter().enumerate() {
         let seen = stage.seen.lock().unwrap();
         let status = seen.tool_call(&format!("c{number}")).map(|call| call.status);
@@ -78,7 +78,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
             assert!(is_over.contains(&status), "{fate:?}: {status:?}");
         }
     }
-    // The turn ends; the longest grace is over soon after.
+    // After the end of the turn, the longest grace period expires soon.
     stage.status().await;
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
     let seen = stage.seen.lock().unwrap();
@@ -91,8 +91,8 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     }
 }
 
-/// A fifth of what `PROPTEST_CASES` says, because each of them starts a runtime. The macro `proptest!`
-/// would put the whole number back.
+/// Uses a fifth of `PROPTEST_CASES`, because each case starts a runtime. The macro `proptest!`
+/// would restore the full number.
 fn config() -> ProptestConfig {
     ProptestConfig {
         cases: (ProptestConfig::default().cases / 5).max(192),
@@ -119,6 +119,6 @@ fn g4_every_call_ends_with_a_reason() {
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    // Those that failed once are run again beside them.
+    // Recorded failures are run again in addition.
     assert!((cases..cases + 100).contains(&lives.get()), "{} lives for {cases}", lives.get());
 }

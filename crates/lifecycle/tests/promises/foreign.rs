@@ -1,5 +1,5 @@
-//! Code of an embedder that panics, wherever the life of a call leads into it: the call ends as
-//! failed, once, in time, and says what failed.
+//! Panics in an embedder's code, at every point where the lifecycle of a call runs it: the call
+//! ends as failed, once, in time, and reports which code failed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::performing::{Act, Client, Stage};
 
-/// Where an executor panics.
+/// Point at which an executor panics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum At {
     MakingPreview,
@@ -34,7 +34,7 @@ impl Breaks {
     }
 }
 
-/// A plan that nobody drops without a panic, if it is to be so.
+/// A plan that panics when it is dropped if the flag is set.
 struct Plan(bool);
 
 impl Drop for Plan {
@@ -92,7 +92,7 @@ async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
     }
 }
 
-/// Asks about everything, and panics instead from some question on.
+/// A policy that asks about everything, and panics from a given question on.
 #[derive(Debug)]
 struct Fickle {
     left: AtomicUsize,
@@ -141,7 +141,7 @@ async fn a_sink_that_panics_keeps_nobody_waiting() {
     );
 }
 
-/// A result that cannot be shown.
+/// A result whose serialization panics.
 struct Unshown;
 
 impl Serialize for Unshown {

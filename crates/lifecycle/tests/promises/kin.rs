@@ -1,4 +1,4 @@
-//! Calls that are cancelled alone, calls that other calls made, and calls told by somebody else.
+//! Calls that are cancelled individually, calls with parents, and calls reported by another agent.
 
 use std::time::{Instant, SystemTime};
 
@@ -62,7 +62,7 @@ async fn what_a_call_made_ends_before_it() {
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
-/// What another agent says of one of three calls.
+/// A report of another agent about one of three calls.
 type Told = (u8, Option<Status>, Option<u8>);
 
 fn told() -> impl Strategy<Value = Told> {
@@ -73,7 +73,7 @@ fn told() -> impl Strategy<Value = Told> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is told in whatever order, the client sees legal lives.
+    /// Reports in any order must result in legal lifecycles at the client.
     #[test]
     fn what_is_told_out_of_order_is_shown_in_order(all in vec(told(), 0..24)) {
         let mut now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
@@ -131,7 +131,7 @@ fn a_call_told_as_completed_at_once_has_run() {
     }
 }
 
-/// The ids of calls in the order of the final reports that a client gets.
+/// Returns the ids of calls in the order of their final reports.
 fn ends(session: &mut Session, now: Timestamp) -> Vec<String> {
     let ended = std::iter::from_fn(|| session.poll(now.monotonic)).filter_map(|item| match item {
         OutboxItem::ToolCall(id, patch) => patch.status?.is_final().then(|| id.to_string()),
@@ -146,7 +146,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
     for made_by_one in [false, true] {
         let mut session = Session::new("/p");
         session.announce(&"root".into(), &"t".into(), ToolCallPatch::new(), now);
-        // Neither by the instant nor by the name.
+        // The order depends neither on the instant nor on the name.
         let ids: Vec<_> = (0..99).map(|number| format!("c{}", number * 37 % 99)).collect();
         for id in &ids {
             let mut patch = ToolCallPatch::new();
@@ -162,7 +162,7 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
     }
 }
 
-/// A call made by a call made by a call: no depth of them may use up the stack.
+/// Deeply nested calls: no depth may exhaust the stack.
 #[test]
 fn a_long_line_of_calls_ends_the_last_first() {
     const DEPTH: usize = 2_000;
@@ -175,7 +175,7 @@ fn a_long_line_of_calls_ends_the_last_first() {
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
             session.announce(&format!("c{number}").into(), &"t".into(), patch, now);
         }
-        // It would close a circle, which only a walk through all of them finds.
+        // This would create a cycle, which only a walk through all ancestors detects.
         let last = Some(format!("c{}", DEPTH - 1));
         session.update_call_meta(&"c0".into(), |meta| meta.parent = last, now);
         session.finish(&"c0".into(), CallEnd::completed(), now);
@@ -200,7 +200,7 @@ fn no_call_that_has_ended_says_how_far_it_is() {
         let far = Progress::new(77.0).with_total(100.0).with_message("x".to_owned());
         session.report_progress(&id, far.clone(), now);
         assert_eq!(session.board().tool_call(&id).unwrap().meta.progress.as_ref(), Some(&far));
-        // The tool's own last words do not bring it back.
+        // The final patch of the tool does not restore it.
         let meta = CallMeta { progress: Some(far), ..CallMeta::default() };
         session.finish(&id, end.with_patch(ToolCallPatch::new().meta(meta)), now);
         let ended = session.board().history().get(&id).unwrap();

@@ -1,4 +1,4 @@
-//! The longest lines: those that hold a whole call.
+//! The longest lines: those that contain a whole call.
 
 use std::time::{Instant, SystemTime};
 
@@ -7,21 +7,21 @@ use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{Content, ToolCallPatch, ToolKind};
 use serde_json::json;
 
-/// Bytes that a client takes of a line that is not streamed.
+/// Maximum size in bytes of a line that is not streamed.
 const LINE: usize = 1024 * 1024;
 
-/// Bytes of a title.
+/// Maximum size of a title in bytes.
 const MAX_TITLE_BYTES: usize = 12 * 1024;
 
-/// Bytes of the content of a call.
+/// Maximum size of a call's content in bytes.
 const MAX_CONTENT_BYTES: usize = 768 * 1024;
 
-/// Bytes of a raw value.
+/// Maximum size of a raw value in bytes.
 const MAX_RAW_BYTES: usize = 64 * 1024;
 
 #[test]
 fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
-    // A quote takes two bytes as JSON, a control character six.
+    // A quote takes two bytes in JSON, a control character six.
     for letter in ["x", "\"", "\u{1}", "\u{e9}"] {
         let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");

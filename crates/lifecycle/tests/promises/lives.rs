@@ -1,7 +1,8 @@
-//! G1, G2, G3, G5, G6, G7 and G8 over random lives of a session: calls, turns, output, requests and
-//! their answers, against clients of every pace, v1 with text, v1 with terminals and draft v2.
+//! G1, G2, G3, G5, G6, G7 and G8 over random lifecycles of a session: calls, turns, output,
+//! requests and their answers, with clients of every pace: v1 with text, v1 with terminals, and
+//! draft v2.
 //!
-//! `PROPTEST_CASES` says how many lives a test, `PROPTEST_RNG_SEED` which.
+//! `PROPTEST_CASES` sets the number of lifecycles per test, `PROPTEST_RNG_SEED` the seed.
 
 mod clients;
 mod event;
@@ -63,7 +64,7 @@ proptest! {
     }
 }
 
-/// A held report whose fence was taken back is released in front of the changes of its call.
+/// A held report whose fence was withdrawn is released before the changes of its call.
 #[test]
 fn a_held_report_comes_before_the_changes_of_its_call() {
     let events = vec![
@@ -88,7 +89,7 @@ fn lives_that_once_broke_a_promise() {
             Event::Start(1),
             Event::Append(1, ""),
         ],
-        // No call descends from itself, and who made it ends after it.
+        // A call is never its own ancestor, and a parent ends after its children.
         vec![
             Event::Announce(1),
             Event::Announce(2),

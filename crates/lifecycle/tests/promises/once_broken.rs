@@ -1,4 +1,4 @@
-//! What once broke a promise, one test each.
+//! Regression tests, one for each guarantee that was violated by a bug.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
@@ -40,7 +40,7 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
         session.announce(&id, &"t".into(), patch, now);
         session.start(&id, now);
         session.append_terminal_output(&terminal, b"x", now);
-        session.end_terminal(&terminal, TerminalExit::default(), now);
+        session.exit_terminal(&terminal, TerminalExit::default(), now);
         session.finish(&id, CallEnd::completed(), now);
         while session.poll(now.monotonic).is_some() {}
     }
@@ -103,7 +103,7 @@ async fn the_end_of_a_call_stops_what_works_for_it() {
     assert!(second.is_cancelled() && !cancel.is_cancelled());
 }
 
-/// Previews when it is told to, and notes when it runs.
+/// A tool whose preview waits for a signal, and which records that it ran.
 struct Late {
     go: Arc<Notify>,
     ran: Arc<Mutex<bool>>,

@@ -1,5 +1,5 @@
-//! A call whose preview holds no more when it runs: previewed again, and asked about again unless it
-//! would do just what was permitted.
+//! A call whose preview is outdated when it runs: the preview is repeated, and so is the question,
+//! unless the effect is exactly the permitted one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// How often a call is previewed before it runs.
+/// Maximum number of previews of a call before it runs.
 const MAX_PREVIEWS: u32 = 3;
 
-/// What a tool finds: its bytes and the file that it would change, if it is there.
+/// Preview result of the tool: its bytes and the file that it would change, if that exists.
 type Find = Option<(&'static [u8], &'static str)>;
 
-/// A tool that finds this in one preview after the other, and can run with the last of it only.
+/// A tool whose consecutive previews give these results, and which can run only with the last one.
 struct Chases {
     finds: VecDeque<Find>,
     runs: Arc<Mutex<u32>>,
@@ -72,7 +72,7 @@ impl Policy for Denies {
     }
 }
 
-/// A client that gives one answer after the other, and what it sees.
+/// A client that gives these answers in order and records what it receives.
 struct Client {
     session: SessionHandle,
     answers: VecDeque<&'static str>,
@@ -152,7 +152,7 @@ async fn what_would_do_something_else_by_now_is_asked_about_again() {
     for (second, asked) in [
         ((&b"a"[..], "/p/f"), 1),
         ((b"b", "/p/f"), 2),
-        // It leads to another file.
+        // The call would change another file.
         ((b"a", "/p/g"), 2),
     ] {
         let lived = live(&[Some((b"a", "/p/f")), Some(second)], ["allow", "allow"]).await;

@@ -16,7 +16,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// What the tool of a test does.
+/// Behaviour of the test tool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Act {
     Succeed,
@@ -27,7 +27,7 @@ pub(crate) enum Act {
     StopOnCancel,
 }
 
-/// What the client of a test does when it is asked.
+/// Behaviour of the test client when it receives a permission request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Client {
     Answers(&'static str),
@@ -35,7 +35,7 @@ pub(crate) enum Client {
     Errs,
     IsSilent,
     IsGone,
-    /// What sends to it does.
+    /// Panics whenever an item is delivered.
     Panics,
 }
 
@@ -121,7 +121,7 @@ impl OutboxSink for Wire {
     }
 }
 
-/// A session with its client, and a call that is announced.
+/// A session with its client and an announced call.
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
     pub(crate) seen: Arc<Mutex<V1Observer>>,
@@ -173,7 +173,7 @@ impl Stage {
         seen.tool_call("c").map(|call| call.status)
     }
 
-    /// Returns the first request that the client was asked.
+    /// Returns the first permission request that the client received.
     pub(crate) fn asked(&self) -> PermissionId {
         self.asked.lock().unwrap()[0]
     }
@@ -183,7 +183,7 @@ impl Stage {
     }
 }
 
-/// Lets paused time go on once every other task waits.
+/// Advances paused time once every other task is idle.
 pub(crate) async fn pass(seconds: u64) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(Duration::from_secs(seconds), nothing).await);
@@ -267,7 +267,7 @@ async fn cancel_while_permission_is_pending_ends_the_call_before_it_ran() {
     let ended = task.await.unwrap();
     assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::Turn)));
     assert!(ended.ends_turn && !stage.has_run());
-    // The answer comes too late, and nothing runs.
+    // The answer is too late, and nothing runs.
     let id = stage.asked.lock().unwrap()[0];
     stage.session.answer_permission(
         id,
@@ -305,7 +305,7 @@ async fn a_call_that_nobody_waits_for_ends() {
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 
-/// Notes, when it is dropped, whether its call has ended.
+/// Records on drop whether its call has ended.
 struct Kept(CallHandle, Arc<Mutex<Vec<bool>>>);
 
 impl Drop for Kept {

@@ -1,5 +1,5 @@
-//! Foreign code that comes back to the session whose step it is a part of: nothing waits for itself,
-//! and what comes between the steps of an answer takes nothing from it.
+//! Foreign code that calls back into the session whose step runs it: nothing deadlocks, and
+//! reentrant steps do not interfere with the steps of an answer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::performing::{Act, Client, Stage, pass};
 
-/// Does what must not wait for itself; if it does, its thread is left behind.
+/// Runs code that must not deadlock; if it does, its thread is leaked.
 fn in_time<F: Future<Output = ()>>(act: impl FnOnce() -> F + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {
@@ -47,7 +47,7 @@ async fn a_step_that_panics_still_stops_the_calls_that_it_ended() {
     assert!(open.handle().cancel_token().is_cancelled());
 }
 
-/// Uses the session in each way that takes one of its locks.
+/// Uses the session in each way that acquires one of its locks.
 fn uses(session: &SessionHandle) {
     session.update(|_, _| ());
     assert!(!session.cancel_call(&"none".into()));
@@ -61,7 +61,7 @@ fn first_request() -> PermissionId {
     asked(&mut session)
 }
 
-/// Asks about a call, and returns the request.
+/// Requests permission for a call, and returns the request's id.
 fn asked(session: &mut Session) -> PermissionId {
     let now =
         acp_lifecycle::Timestamp { monotonic: std::time::Instant::now(), wall: SystemTime::now() };
@@ -123,7 +123,7 @@ fn a_policy_may_use_the_session() {
     });
 }
 
-/// Wakes by a closure.
+/// A waker that runs a closure.
 struct Wakes<F>(F);
 
 impl<F: Fn() + Send + Sync + 'static> Wake for Wakes<F> {
@@ -132,7 +132,7 @@ impl<F: Fn() + Send + Sync + 'static> Wake for Wakes<F> {
     }
 }
 
-/// Hands over everything that is due, and returns the request that is among it.
+/// Delivers everything that is due, and returns the id of the permission request in it.
 fn taken(session: &SessionHandle) -> PermissionId {
     let items = session.update(|session, now| {
         std::iter::from_fn(|| session.poll(now.monotonic)).collect::<Vec<_>>()
@@ -148,7 +148,7 @@ fn taken(session: &SessionHandle) -> PermissionId {
 fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
     in_time(async || {
         for is_answered in [true, false] {
-            // Its tool alone: no driver.
+            // Only the tool's future runs, without a driver.
             let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
             let patch = ToolCallPatch::new().title("Do it");
             let open = session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new());
@@ -171,7 +171,7 @@ fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
     });
 }
 
-/// Takes everything.
+/// A sink that accepts everything.
 struct Sinks;
 
 impl OutboxSink for Sinks {
@@ -188,7 +188,7 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
             let patch = ToolCallPatch::new().title("Do it");
             session.announce(&id.to_owned().into(), &"t".into(), patch, &CancellationToken::new())
         };
-        // The waker of the driver ends another call.
+        // The driver's waker ends another call.
         let other = Mutex::new(None);
         let other = Arc::new(other);
         let ends = other.clone();
@@ -215,7 +215,7 @@ async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
         |session, now, _| session.end_turn(&"t".into(), CallEndReason::Turn, now),
         |session, now, _| session.finish(&"c".into(), CallEnd::completed(), now),
         |session, _, request| {
-            drop(session.answer_permission(request, PermissionAnswer::allow_once()))
+            drop(session.answer_permission(request, PermissionAnswer::allow_once()));
         },
     ];
     for step in steps {
@@ -229,7 +229,7 @@ async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
     }
 }
 
-/// Lets everything run, and puts another policy in its place when it judges.
+/// A policy that allows everything, and replaces itself with another policy while it judges.
 #[derive(Debug)]
 struct Replaces(SessionHandle, Next);
 

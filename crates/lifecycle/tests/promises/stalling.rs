@@ -1,4 +1,5 @@
-//! A client that takes nothing: items wait and join, producers wait, the end sends the rest.
+//! A client that receives nothing: items are queued and merged, producers wait, and the end flushes
+//! the rest.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::performing::pass;
 
-/// A client that takes something only while its gate is open.
+/// A client that receives items only while its gate is open.
 struct Gated {
     is_open: watch::Receiver<bool>,
     taken: Arc<Mutex<Vec<OutboxItem>>>,
@@ -67,7 +68,7 @@ async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
     };
     assert_eq!(texts(&taken), ["abc"]);
 
-    // What still waits when the driver is stopped is sent, room or not.
+    // Items that are queued when the driver is stopped are sent regardless of capacity.
     gate.send(false).unwrap();
     say(&session, "d");
     stop.cancel();

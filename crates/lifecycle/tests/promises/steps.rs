@@ -1,4 +1,4 @@
-//! How a session takes single steps: turns, traces, the close, what it shows.
+//! Single steps of a session: turns, traces, closing, content limits.
 
 use std::time::{Instant, SystemTime};
 
@@ -9,10 +9,10 @@ use acp_types::{
 };
 use pretty_assertions::assert_eq;
 
-/// Open turns whose trace is passed on.
+/// Maximum number of open turns with a trace.
 const MAX_TRACED_TURNS: usize = 64;
 
-/// Answered turns that are remembered.
+/// Maximum number of answered turns that are remembered.
 const MAX_ENDED_TURNS: usize = 64;
 
 fn now() -> Timestamp {
@@ -30,7 +30,7 @@ fn trace(number: usize) -> TraceContext {
 #[test]
 fn as_many_open_turns_as_are_promised_have_a_trace() {
     let (mut session, now) = (Session::new("/p"), now());
-    // Those without one take no place.
+    // Turns without a trace context occupy no slot.
     for number in 0..MAX_TRACED_TURNS {
         session.set_turn_trace(&format!("none{number}").into(), TraceContext::default());
     }
@@ -46,7 +46,7 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     assert_eq!(told(&mut session, "a", 0), trace(0));
     assert_eq!(told(&mut session, "b", last), trace(last));
     assert_eq!(told(&mut session, "c", last + 1), TraceContext::default());
-    // A turn that is over makes room.
+    // An ended turn frees its slot.
     session.end_turn(&"0".into(), CallEndReason::Turn, now);
     session.set_turn_trace(&"again".into(), trace(7));
     assert!(session.announce(&"d".into(), &"again".into(), announcement(), now));

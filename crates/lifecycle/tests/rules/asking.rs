@@ -1,4 +1,4 @@
-//! What a session asks, what an answer leaves behind, and what becomes of a rejection.
+//! Permission requests of a session, the rules that answers add, and the handling of rejections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use acp_lifecycle::{
 use acp_types::{CallEndReason, Content, ContentBlock, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
-/// Changes of stored rules that wait to be saved.
+/// Maximum number of changes of stored rules that wait to be saved.
 const MAX_UNSAVED_RULE_CHANGES: usize = 1024;
 
-/// A session in which calls are asked about.
+/// A session in which permission is requested for calls.
 struct Stage {
     session: Session,
     now: Timestamp,
@@ -72,7 +72,7 @@ impl Stage {
         self.session.answer_permission(number, selected(option, None))
     }
 
-    /// Takes everything that waits to be sent.
+    /// Takes all items from the outbox.
     fn sent(&mut self) -> Vec<OutboxItem> {
         let now = self.now.monotonic;
         std::iter::from_fn(|| self.session.poll(now)).collect()
@@ -118,7 +118,7 @@ fn an_option_says_what_is_remembered_and_for_how_long() {
         "Always reject `cargo\\ntest` in this session",
     ];
     assert_eq!(stage.options(number), expected);
-    // Nothing is offered for the project where nobody saves it.
+    // No project option is offered if rules cannot be saved.
     let mut stage = Stage::new();
     let number = stage.asked(&run("ls"));
     assert!(!stage.options(number).iter().any(|option| option.ends_with("in this project")));
@@ -179,7 +179,7 @@ fn what_is_remembered_is_what_the_option_said() {
         stage.select(number, option).expect("it is answered");
         assert_eq!(stage.rules(), remembered, "{option}");
     }
-    // Where reads are asked about, they are named and remembered too.
+    // Where reads need permission, the options name and remember them too.
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AskAlwaysPolicy));
     let number = stage.asked(&Effects::from(Effect::Read("/p/r".into())));
@@ -210,7 +210,7 @@ fn where_nothing_may_be_remembered_it_holds_once() {
             panic!("{effects:?} is asked about")
         };
         assert_eq!(stage.options(number), once, "{effects:?}");
-        // What was not offered is no answer.
+        // An option that was not offered is not a valid answer.
         let outcome = stage.select(number, "allow_always");
         assert!(matches!(&outcome, Some(PermissionOutcome::Unanswered(_))), "{outcome:?}");
         assert!(stage.rules().iter().all(|rule| rule.starts_with("ask about")));
@@ -236,7 +236,7 @@ fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not()
     assert!(stage.session.revoke_rule(&added) && !stage.session.revoke_rule(&added));
     assert_eq!(stage.session.take_rule_changes(), [RuleChange::Remove(added.clone())]);
     assert!(matches!(stage.permit(&run("b")), PermitDecision::AwaitingAnswer(_)));
-    // What could not be saved is told as what it is.
+    // Rules that could not be saved are listed as session rules.
     assert!(stage.session.add_rule(added.clone()));
     stage.session.keep_unsaved_for_session(RuleChange::Add(added));
     assert_eq!(stage.rules(), ["allow `a` in this session", "allow `b` in this session"]);
@@ -264,7 +264,7 @@ fn stored_rules_hold_and_deny_wins() {
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     let mut stage = Stage::with_store(Ok(vec![allowed, of(RuleScope::User, Verdict::Deny)]));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(DenialReason::Rule)));
-    // More rules than can hold: what is left out may deny anything.
+    // Beyond the maximum number of rules, an omitted one could deny anything.
     let many = (0..5000).map(|n| Rule {
         scope: RuleScope::User,
         matcher: Matcher::Tool(n.to_string()),
@@ -301,7 +301,7 @@ fn a_rejection_without_a_reason_is_asked_about_once() {
     stage.sent();
     assert!(stage.select(number, "reject").is_none());
     assert_eq!(stage.sent(), [OutboxItem::RejectionReasonRequest(number)]);
-    // A second answer to the first question means nothing now.
+    // A second answer to the first request has no effect.
     assert!(stage.select(number, "allow").is_none());
     assert_eq!(stage.sent(), []);
     let said = stage.session.explain_rejection(number, Some(" Not\nnow\u{202e}. "));
@@ -392,7 +392,7 @@ fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session()
     assert_eq!(changes.last().unwrap().rule(), &rule(MAX_UNSAVED_RULE_CHANGES - 1));
 }
 
-/// What a call shows beside its title.
+/// Returns the content that a call shows besides its title.
 fn notes(stage: &Stage) -> String {
     let id = ToolCallId::new(format!("c{}", stage.calls));
     let report = stage.session.board().tool_call(&id).expect("it is open");
@@ -417,7 +417,7 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     }
     let edit = Effects::from(write("/p/scripts/check.sh"));
     assert!(matches!(stage.permit(&edit), PermitDecision::Granted(_)));
-    // It reads what lies there, and runs nothing of it.
+    // The command reads the files there and runs none of them.
     assert!(matches!(stage.permit(&run("git status")), PermitDecision::Granted(_)));
     let number = stage.asked(&run("sh scripts/check.sh"));
     assert!(
@@ -429,9 +429,9 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     assert!(matches!(stage.select(number, "reject"), Some(PermissionOutcome::Rejected { .. })));
     let number = stage.asked(&run("cargo test -q"));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
-    // Whoever permitted that knew of the change.
+    // The change was known when that was permitted.
     assert!(matches!(stage.permit(&run("sh scripts/check.sh")), PermitDecision::Granted(_)));
-    // What a person sees is no change unseen.
+    // A change that the user was shown is not an unseen one.
     stage.session.set_policy(Arc::new(AskPolicy));
     let number = stage.asked(&edit);
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
@@ -443,7 +443,7 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
     let mut stage = Stage::new();
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let mut number = stage.asked(&run("make"));
-    // The first time the question does not name the file yet, the second time it was changed once more.
+    // The first request does not yet name the file; before the second, the file was changed again.
     for _ in 0..2 {
         assert!(matches!(
             stage.permit(&Effects::from(write("/p/a.rs"))),
@@ -458,11 +458,11 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
             [Path::new("/p/a.rs")]
         );
     }
-    // What runs no file is none the worse.
+    // A command that runs no file is not affected.
     let reads = stage.asked(&run("git status"));
     assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), PermitDecision::Granted(_)));
     assert!(matches!(stage.select(reads, "allow"), Some(PermissionOutcome::Granted(_))));
-    // A file that no question named is not forgotten with those that were named.
+    // A file that no request named is not cleared together with those that were named.
     stage.session.set_policy(Arc::new(AllowPolicy));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
@@ -484,7 +484,7 @@ fn a_note_shows_no_secret() {
     assert!(notes(&stage).contains("`--[redacted]` is not a word"), "{}", notes(&stage));
 }
 
-/// Asks about everything, and counts how often it is called.
+/// A policy that asks about everything, and counts its calls.
 #[derive(Debug, Default)]
 struct Counts(AtomicUsize);
 
@@ -506,7 +506,7 @@ fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
     assert_eq!(count(), 2);
     stage.select(number, "allow_always");
     assert_eq!(count(), 2);
-    // By a rule, which is looked at besides.
+    // Allowed by a rule, which is checked in addition to the policy.
     assert!(matches!(stage.permit(&call), PermitDecision::Granted(_)));
     assert_eq!(count(), 2);
     let rule = stage.session.rules().iter().next().cloned().unwrap();

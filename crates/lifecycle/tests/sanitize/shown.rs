@@ -1,4 +1,5 @@
-//! What is shown of a call that has secrets, field by field, and what is not touched.
+//! The shown fields of a call that contain secrets, field by field, and the fields that stay
+//! unchanged.
 
 use std::time::{Instant, SystemTime};
 
@@ -15,7 +16,7 @@ use acp_types::{
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-/// Locations that a call may have.
+/// Maximum number of locations of a call.
 const MAX_LOCATIONS: usize = 20;
 
 /// Bytes of a command that a title holds.
@@ -23,7 +24,7 @@ const MAX_TITLE_COMMAND_BYTES: usize = 4 * 1024;
 
 const SECRET: &str = "12345678";
 
-/// A session with one call, of which nothing is told yet.
+/// Returns a session with one announced call that has no content yet.
 fn announced() -> (Session, Timestamp) {
     let mut session = Session::new("/p");
     session.set_secrets(Secrets::new([SECRET]));
@@ -76,7 +77,7 @@ fn long_arguments_are_cut_and_tell_how_much_is_left_out() {
     assert_eq!(meta.dropped.unwrap().raw_bytes, left_out as u64);
 }
 
-/// So many places in files.
+/// Returns `count` locations.
 fn places(count: usize) -> Vec<Location> {
     (0..count).map(|index| Location::try_new(format!("/p/{index}")).unwrap()).collect()
 }
@@ -95,7 +96,7 @@ fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
     }
 }
 
-/// The kinds of the options, and the text of the last item that the call shows then.
+/// Returns the kinds of the permission options, and the last content item that the call then shows.
 fn asked(
     tell: impl FnOnce(&mut Session, Timestamp),
 ) -> (Vec<PermissionOptionKind>, Option<Content>) {
@@ -187,11 +188,11 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
     session.set_secrets(Secrets::new([SECRET, "later-secret"]));
     session.append_terminal_output(&"c".into(), b"5678 later-", now);
     session.append_terminal_output(&"c".into(), b"secret", now);
-    // What was held back comes first, also when nothing is looked for any more.
+    // Held-back bytes are sent first, even when no secrets are searched for any more.
     session.append_terminal_output(&"c".into(), b" 1234", now);
     session.set_secrets(Secrets::default());
     session.append_terminal_output(&"c".into(), b"5678", now);
-    session.end_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
+    session.exit_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
     let output = session.board().terminal(&"c".into()).unwrap().output.to_bytes();
     let output = String::from_utf8_lossy(&output);
     assert_eq!(output, "later-secret [redacted] [redacted] 12345678");
@@ -204,9 +205,9 @@ fn half_a_secret_before_a_gap_is_hidden() {
         let (mut session, now) = announced();
         session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
         session.append_terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
-        session.add_terminal_gap(&"c".into(), 70, now);
+        session.skip_terminal_output(&"c".into(), 70, now);
         session.append_terminal_output(&"c".into(), SECRET.as_bytes(), now);
-        session.end_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
+        session.exit_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
         let output = &session.board().terminal(&"c".into()).unwrap().output;
         let expected = format!("{shown}\n[… 70 bytes left out …]\n[redacted]");
         assert_eq!(String::from_utf8_lossy(&output.to_bytes()), expected);

@@ -1,4 +1,4 @@
-//! Everything that three clients of a session are told, line by line.
+//! Every line that three clients of a session receive.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ impl Clients {
         self.lines.push(serde_json::to_string(message).expect("a message is JSON"));
     }
 
-    /// What was sent in pieces, put together.
+    /// Returns the streamed texts, each joined from its chunks.
     pub(crate) fn streams(&self, terminal: &str) -> Vec<String> {
         let meta = self.meta.1.terminal(terminal).map(|terminal| terminal.output.clone());
         let v2 = self.v2.1.terminal(terminal);

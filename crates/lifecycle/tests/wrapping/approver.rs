@@ -1,4 +1,4 @@
-//! Permission by somebody else than the client.
+//! Permission decided by an approver other than the client.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         ),
     ] {
         let stage = Stage::new(None);
-        // It would be asked why, had it rejected.
+        // A rejection would be followed by a question for its reason.
         stage.session.update(|session, _| session.ask_rejection_reasons());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sees, given) = (seen.clone(), answer.clone());
@@ -104,7 +104,7 @@ async fn an_approver_is_not_asked_about_what_a_rule_decides_and_overrides_no_den
     };
     let session = stage.session.clone();
     stage.session.set_approver(move |_, _| {
-        // Denied while somebody thinks about it.
+        // A rule denies the call while the approver decides.
         session.update(|session, _| session.add_rule(rule(Verdict::Deny)));
         async { Some(PermissionAnswer::allow_once()) }
     });
@@ -131,7 +131,7 @@ async fn a_call_that_is_cancelled_waits_for_no_approver() {
     assert_eq!(meta.reason, Some(CallEndReason::Turn));
 }
 
-/// What `write` and `run` do.
+/// Returns the effects of `write` and `run`.
 fn acts(name: &str, args: &Value) -> Effects {
     let word = args["of"].as_str().unwrap_or_default();
     match name {
@@ -140,10 +140,10 @@ fn acts(name: &str, args: &Value) -> Effects {
     }
 }
 
-/// What was unseen at each question, and what was shown.
+/// For each permission request: the unseen files, and the shown content.
 type Asked = Arc<Mutex<Vec<(Vec<PathBuf>, String)>>>;
 
-/// A session in which edits need no question and `sh x.sh` is allowed by a rule.
+/// A session in which edits need no permission and a rule allows `sh x.sh`.
 struct Scripts {
     stage: Stage,
     tools: ToolMiddleware,
@@ -167,7 +167,7 @@ impl Scripts {
         self
     }
 
-    /// Makes a call that runs.
+    /// Executes a call that runs.
     async fn call(&mut self, name: &str, of: &str) {
         self.calls += 1;
         let (id, args) = (self.calls.to_string(), json!({ "of": of }));
@@ -175,7 +175,7 @@ impl Scripts {
         assert_eq!(done, Ok("done".to_owned()), "{name} {of}");
     }
 
-    /// Has each request answered in turn, and returns what was unseen then, and what was shown.
+    /// Answers the requests in order, and returns the unseen files and the shown content of each.
     fn approve(&self, answers: impl Into<VecDeque<Option<PermissionAnswer>>>) -> Asked {
         let (asked, answers) = (Asked::default(), Mutex::new(answers.into()));
         let sees = asked.clone();
@@ -216,7 +216,7 @@ async fn an_approver_is_told_what_changed_unseen_and_stands_for_no_person() {
         scripts.call("run", "sh x.sh").await;
         assert_eq!(*asked.lock().unwrap(), vec![shown.clone(); count]);
     }
-    // A person knows of it by now.
+    // The change was shown to a person.
     assert_eq!(scripts.asked_client(), 1);
     scripts.call("run", "sh x.sh").await;
     assert_eq!((asked.lock().unwrap().len(), scripts.asked_client()), (3, 1));
@@ -234,7 +234,7 @@ async fn what_an_approver_lets_change_was_seen_by_nobody() {
     assert_eq!(scripts.asked_client(), 1);
 }
 
-/// Changes a file without a question.
+/// Changes a file without a permission request.
 fn edit(session: &SessionHandle) {
     session.update(|session, now| {
         let id = "edit".into();
@@ -263,7 +263,7 @@ async fn files_that_change_while_an_approver_thinks_are_named_to_it_before_anyth
     assert_eq!(*asked.lock().unwrap(), [vec![], vec![PathBuf::from("/p/a.rs")]]);
 }
 
-/// Runs `make`, where the first run finds that it does not hold any more, and a file is changed.
+/// Runs `make`; the first run finds its preview outdated, and a file is changed.
 struct Makes(bool);
 
 impl CallExecutor for Makes {
@@ -324,7 +324,7 @@ async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Permission)));
     assert_eq!(*offered.lock().unwrap(), ["allow", "allow_always", "reject", "reject_always"]);
     assert!(scripts.stage.session.update(|session, _| session.take_rule_changes()).is_empty());
-    // The client may still have one kept: the code that takes its answer saves it.
+    // The client may still remember a rule: the code that handles its answer saves it.
     scripts.call("run", "cargo test").await;
     assert_eq!(scripts.stage.seen.lock().unwrap().asked[0].options.len(), 5);
 }

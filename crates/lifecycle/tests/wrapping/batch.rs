@@ -1,4 +1,4 @@
-//! Several calls of one reply, and what is shown of a call before it is permitted.
+//! Several calls of one reply, and the content that a call shows before it is permitted.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, pass};
 
-/// Bytes of the content of a call.
+/// Maximum size of a call's content in bytes.
 const MAX_CONTENT_BYTES: usize = 768 * 1024;
 
-/// When calls began and ended.
+/// The starts and ends of calls, in order.
 type Log = Arc<Mutex<Vec<String>>>;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>>;
 
-/// A tool that notes when it begins and ends, and takes 10 ms.
+/// Returns a tool that logs its start and end, and runs for 10 ms.
 fn logged<'a>(log: &'a Log) -> impl Fn(&'a str, Value) -> Running<'a> + Send + Sync + 'a {
     move |name, args| {
         Box::pin(async move {
@@ -148,7 +148,7 @@ async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_no
         let tools = tools(&stage).previews(move |_, _| {
             let mut count = previews.lock().unwrap();
             *count += 1;
-            // The first look of each attempt, and the second before it runs.
+            // Each attempt is previewed once before the permission request and once before it runs.
             let shown = if *count / 2 < changes { *count } else { 0 };
             async move { Ok(change(&shown.to_string())) }
         });
@@ -186,10 +186,10 @@ async fn the_reads_of_a_preview_are_judged_before_it_looks() {
     assert!(ended.is_err() && !*looked.lock().unwrap());
 }
 
-/// What else is said of effects.
+/// An additional property of effects.
 type Mark = fn(Effects) -> Effects;
 
-/// Allows what is asked about only where it is sensitive or outside.
+/// A policy that asks only about sensitive effects and those outside the project.
 #[derive(Debug)]
 struct AsksAboutMore;
 
@@ -314,7 +314,7 @@ async fn calls_of_unknown_effect_run_alone() {
     let is_first = Mutex::new(true);
     let tools = tools(&stage).effects(move |name, args| match name {
         "connect" => Effect::Connect("example.org".to_owned()).into(),
-        // When it is asked what it touches.
+        // Panics when its effects are requested.
         "odd" => {
             let was_first = std::mem::take(&mut *is_first.lock().unwrap());
             assert!(!was_first, "a planted panic");

@@ -1,4 +1,4 @@
-//! Every way in which a wrapped call can end.
+//! Every possible end of a wrapped call.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, pass};
 
-/// A tool that knows nothing of calls.
+/// A tool without any code for calls.
 async fn tool(name: &str, args: Value) -> Result<Value, String> {
     match name {
         "fail" => Err(format!("no luck with {args}")),
@@ -83,7 +83,7 @@ async fn a_long_result_is_cut_for_the_client_alone() {
     let long = "x".repeat(100_000);
     let made = async |_: &str, _: Value| Ok::<_, String>(long.clone());
     let tools = tools(&stage);
-    // An async closure borrows; what is asked for is a closure that gives a future.
+    // An async closure borrows its arguments; the required type is a closure that returns a future.
     let result = tools
         .call(&"t".into(), "a", "x", json!({}), &stage.cancel, |name, args| {
             Box::pin(made(name, args))

@@ -1,4 +1,4 @@
-//! The example of a foreign loop, as it stands in the folder of examples.
+//! The example of a foreign loop, included from the examples folder.
 
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The span of a call, as a subscriber hears of it.
+//! The span of a call, as a subscriber records it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::stage::Stage;
 
-/// Bytes of a tool's name.
+/// Maximum size of a tool's name in bytes.
 const MAX_TOOL_NAME_BYTES: usize = 256;
 
-/// What is known of one span.
+/// Recorded data of one span.
 #[derive(Debug, Default)]
 struct Told {
     name: String,
@@ -40,8 +40,8 @@ impl Visit for Told {
 
 type Fields = BTreeMap<String, String>;
 
-/// A subscriber that notes every span, what is said of fields that were left out, and the other
-/// events for who looks for faults.
+/// A subscriber that records every span, the warnings about omitted fields, and the other events
+/// for debugging.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<Told>>>, Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<Fields>>>);
 

@@ -1,4 +1,4 @@
-//! Calls in a spawned task, whose future must be `Send` and live as long as it wants.
+//! Calls in a spawned task, whose future must be `Send` and `'static`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::stage::Stage;
 
-/// The tools of an agent, which are found by their names.
+/// The tools of an agent, found by name.
 struct Tools(Vec<String>);
 
 impl Tools {
@@ -18,7 +18,7 @@ impl Tools {
         Ok(format!("{found} of {args}"))
     }
 
-    /// A loop whose calls have names that the reply of a model owns.
+    /// A loop whose calls borrow their names from a model's reply.
     async fn turn(self: Arc<Self>, session: SessionHandle) -> Vec<Result<String, String>> {
         let (cancel, tools) = (CancellationToken::new(), ToolMiddleware::new(session));
         let tools = tools.effects(|_, _| Effects::empty());

@@ -1,4 +1,5 @@
-//! A session with a client that answers as told, and the observer that judges what it is sent.
+//! A session with a client that answers as configured, and an observer that validates what it
+//! receives.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,7 @@ use acp_types::{CallEndReason, CallMeta, ToolCallReport};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// What the client has been sent.
+/// Everything that the client has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) observer: V1Observer,
@@ -22,7 +23,7 @@ pub(crate) struct Seen {
     pub(crate) ids: Vec<PermissionId>,
 }
 
-/// One session and its client.
+/// A session and its client.
 pub(crate) struct Stage {
     pub(crate) session: SessionHandle,
     pub(crate) cancel: CancellationToken,
@@ -30,8 +31,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Opens a session whose client chooses this option whenever it is asked; without one, it
-    /// never answers.
+    /// Opens a session whose client selects this option for every permission request; without one,
+    /// it never answers.
     pub(crate) fn new(option: Option<&'static str>) -> Self {
         let session = SessionHandle::new(Session::new("/p"), SystemTime::now);
         let seen = Arc::<Mutex<Seen>>::default();
@@ -53,7 +54,7 @@ impl Stage {
         ended.expect("it has ended")
     }
 
-    /// Ends the turn and returns what the client holds of a call, which broke no rule.
+    /// Ends the turn and returns the client's state of a call, asserting that no rule was violated.
     pub(crate) async fn shown(&self, id: &str) -> (Value, CallMeta) {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9_000).await;
@@ -66,7 +67,7 @@ impl Stage {
     }
 }
 
-/// Lets paused time go on once every other task waits.
+/// Advances paused time once every other task is idle.
 pub(crate) async fn pass(millis: u64) {
     let nothing = std::future::pending::<()>();
     drop(tokio::time::timeout(Duration::from_millis(millis), nothing).await);

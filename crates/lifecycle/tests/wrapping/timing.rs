@@ -1,4 +1,4 @@
-//! Times and sums: right for every way to end.
+//! Durations and totals are correct for every way to end.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::stage::{Stage, pass};
 
-/// Takes 30 ms, whatever comes of it.
+/// Runs for 30 ms, whatever the result.
 async fn tool(name: &str, _: Value) -> Result<(), String> {
     pass(30).await;
     match name {
@@ -28,7 +28,7 @@ async fn tool(name: &str, _: Value) -> Result<(), String> {
     }
 }
 
-/// Plays one call; the client is silent for 20 ms, and the turn is cancelled after 60 ms.
+/// Runs one call; the client answers after 20 ms, and the turn is cancelled after 60 ms.
 async fn play(option: Option<&'static str>, name: &str) -> Stage {
     let stage = Stage::new(None);
     let tools = ToolMiddleware::new(stage.session.clone()).timeout(Duration::from_millis(35));
@@ -72,7 +72,7 @@ async fn every_ended_call_tells_how_long_it_waited_and_ran() {
     }
 }
 
-/// An executor that never gets further than its preview.
+/// An executor that fails in its preview.
 struct Unfit;
 
 impl CallExecutor for Unfit {
@@ -165,7 +165,7 @@ async fn a_turns_trace_is_told_with_every_call_from_its_first_report_on() {
     for (key, value) in &meta {
         assert_eq!(&call["_meta"][key], value);
     }
-    // Another turn's calls have no part in it.
+    // Calls of another turn are not counted.
     let turn = "u".into();
     let call = tools.call(&turn, "a", "x", json!({}), &stage.cancel, tool);
     assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
@@ -192,9 +192,9 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
     assert_eq!(usage.tools[0].1.reasons, [(CallEndReason::Error, 1)].into());
     let UpdateCounts { offered, joined, sent, dropped } = usage.updates;
     assert_eq!((offered, dropped), (joined + sent, 0));
-    // Three calls: announced, asked, started, ended.
+    // Three calls, each announced, asked, started and ended.
     assert_eq!(sent, 12);
-    // What comes after the end of its call is dropped.
+    // Updates after the end of a call are dropped.
     stage.session.update(|session, now| {
         session.update_call(&"t/work".into(), ToolCallPatch::new().title("late"), now);
     });
@@ -215,7 +215,7 @@ async fn what_is_told_of_a_call_after_its_end_is_counted_and_sent_to_nobody() {
     pass(1_000).await;
     let before = stage.session.usage().updates;
     let call = late.lock().unwrap().take().unwrap();
-    // Here no call is this task's.
+    // Outside of a call's task, there is no current call.
     acp_lifecycle::report_progress(2.0, None, "late");
     call.report_progress(Progress::new(2.0));
     call.set_subtitle(Some("late"));

@@ -1,39 +1,37 @@
-//! The commands of the `direct` model, and how a prompt is read as calls of tools.
-//!
-//! Pure: text in, calls out. Knows neither which tools a session has nor what came of a call.
+//! The commands of the `direct` model, and the parser that turns a prompt into tool calls.
 
 use std::{iter::Enumerate, str::Lines};
 
 use serde_json::{Map, Value, json};
 
-/// The most calls one prompt can make.
+/// Maximum number of calls in one prompt.
 const MAX_CALLS: usize = 256;
 
 pub(super) const UNDO: &str = "undo";
 
-/// A command: all that the parser, the help and the lists of clients know of it.
+/// A command, as used by the parser, the help and the command lists of clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DirectCommand {
-    /// The word it begins with.
+    /// Word with which the command begins.
     pub(super) name: &'static str,
-    /// What follows the name; empty if nothing does.
+    /// Arguments after the name; empty if there are none.
     pub(super) hint: &'static str,
-    /// What it does, in one phrase.
+    /// Description in one phrase.
     pub(super) description: &'static str,
-    /// A prompt that uses it.
+    /// A prompt that uses the command.
     pub(super) example: &'static str,
-    /// The tool it calls, if it is always the same one.
+    /// Tool that the command calls, if it is always the same one.
     pub(super) tool: Option<&'static str>,
-    /// `None` is the help.
+    /// Parser of the arguments; `None` for the help.
     parse: Option<ParseArgumentsFn>,
 }
 
-/// Reads the rest of the command's line, and the lines after it that belong to it.
+/// Parses the rest of the command's line, and the lines after it that belong to the command.
 type ParseArgumentsFn = fn(&str, &mut FollowingLines<'_>) -> Result<ToolUse, String>;
 
 type FollowingLines<'a> = Enumerate<Lines<'a>>;
 
-/// Every command, in the order the help lists them.
+/// All commands, in the order of the help.
 pub(super) const COMMANDS: &[DirectCommand] = &[
     DirectCommand {
         name: "read",
@@ -78,7 +76,7 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
     DirectCommand {
         name: "edit",
         hint: "PATH, then the lines <<<, old…, ===, new…, >>>",
-        description: "replace lines of a file; no new lines at all delete the old ones",
+        description: "replace lines of a file; without new lines, delete the old ones",
         example: "edit notes.txt\n<<<\ncolour\n===\ncolor\n>>>",
         tool: Some("edit_file"),
         parse: Some(parse_edit),
@@ -110,7 +108,7 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
     DirectCommand {
         name: "undo",
         hint: "",
-        description: "take the last change back, where the session can",
+        description: "undo the last change, if the session supports it",
         example: "undo",
         tool: Some(UNDO),
         parse: Some(parse_undo),
@@ -134,27 +132,27 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
 ];
 
 impl DirectCommand {
-    /// The command in full: its name and what follows it.
+    /// Returns the command's syntax: its name and its arguments.
     pub(super) fn usage(&self) -> String {
         format!("{} {}", self.name, self.hint).trim_end().to_owned()
     }
 }
 
-/// What a prompt asks for.
+/// The meaning of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParsedPrompt {
-    /// These calls, in this order; never none.
+    /// Calls in this order; never empty.
     Calls(Vec<ToolUse>),
-    /// The help: the prompt is empty, or one of its lines says so.
+    /// The help: the prompt is empty, or one of its lines is `help`.
     Help,
 }
 
-/// A tool and the arguments it is to be called with.
+/// A tool and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ToolUse {
-    /// The tool's name.
+    /// Name of the tool.
     pub(super) tool: String,
-    /// A JSON object.
+    /// Arguments, a JSON object.
     pub(super) arguments: String,
 }
 
@@ -164,31 +162,31 @@ impl ToolUse {
     }
 }
 
-/// Why a prompt makes no call. The text is Markdown, for the user.
+/// The reason why a prompt makes no call. The text is Markdown, for the user.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PromptError {
-    /// A line begins with no command. Answered with the help.
+    /// A line does not begin with a command. The reply includes the help.
     #[error("Line {line} is not a command of the `direct` model. Nothing was run.")]
     Unknown {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// A line begins with a command and goes on wrong.
+    /// A line begins with a command, but the rest of it is invalid.
     #[error(
-        "Line {line}: {message}. The form is `{}`, for example:\n\n```\n{}\n```\n\n\
+        "Line {line}: {message}. The syntax is `{}`, for example:\n\n```\n{}\n```\n\n\
          Nothing was run. `help` shows every command, and how to connect another model.",
         command.usage(),
         command.example
     )]
     Syntax {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// The command it begins with.
+        /// Command with which the line begins.
         command: &'static DirectCommand,
-        /// What is wrong.
+        /// Reason, without the line number.
         message: String,
     },
-    /// There are more than [`MAX_CALLS`] commands. Send them in several prompts.
+    /// The prompt holds more than [`MAX_CALLS`] commands. Send them in several prompts.
     #[error("A prompt can make at most {MAX_CALLS} calls. Nothing was run.")]
     TooMany,
 }
@@ -199,12 +197,14 @@ impl PromptError {
     }
 }
 
-/// Reads a prompt as commands, one a line; `/` may stand before a command, empty lines are skipped.
+/// Parses a prompt with one command per line. A command may be preceded by `/`; empty lines are
+/// skipped.
 ///
-/// Lines end with `\n` or `\r\n`; texts that are passed on have `\n`.
+/// Lines end with `\n` or `\r\n`; texts that are passed to tools have `\n`.
 ///
 /// # Errors
-/// The first line that is no command or a wrong one: a prompt is understood whole or not at all.
+/// Returns the first line that is not a valid command. A prompt is accepted as a whole or not at
+/// all.
 pub(super) fn parse(prompt: &str) -> Result<ParsedPrompt, PromptError> {
     let mut lines = prompt.lines().enumerate();
     let mut calls = Vec::new();
@@ -246,7 +246,7 @@ fn parse_read(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String>
     let mut arguments = json!({ "path": single_path(path)? });
     if let Some(range) = range {
         let (from, limit) =
-            parse_range(range).ok_or_else(|| format!("`{range}` is no range of lines"))?;
+            parse_range(range).ok_or_else(|| format!("`{range}` is not a range of lines"))?;
         arguments["offset"] = from.into();
         if let Some(limit) = limit {
             arguments["limit"] = limit.into();
@@ -260,7 +260,8 @@ fn looks_like_range(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_of_range)
 }
 
-/// `FROM` or `FROM-TO`, both from 1 and included, as the first line and the count of lines.
+/// Parses `FROM` or `FROM-TO`, both 1-based and inclusive, into the first line and the number of
+/// lines.
 fn parse_range(text: &str) -> Option<(u64, Option<u64>)> {
     let Some((from, to)) = text.split_once('-') else {
         return text.parse().ok().filter(|from| *from > 0).map(|from| (from, None));
@@ -279,7 +280,7 @@ fn parse_search(tool: &str, rest: &str) -> Result<ToolUse, String> {
         [] => return Err("a pattern is missing".to_owned()),
         [pattern] => json!({ "pattern": pattern }),
         [pattern, path] => json!({ "pattern": pattern, "path": path }),
-        _ => return Err("too many words; put one that holds spaces in quotes".to_owned()),
+        _ => return Err("too many words; quote a word that contains spaces".to_owned()),
     };
     Ok(ToolUse::new(tool, &arguments))
 }
@@ -291,8 +292,9 @@ fn parse_text_argument(tool: &str, argument: &str, rest: &str) -> Result<ToolUse
     Ok(ToolUse::new(tool, &json!({ argument: rest })))
 }
 
-/// Both texts are whole lines without the last line's break, which so stays in the file. No new
-/// line at all takes the old lines away with their breaks; one empty new line leaves it there.
+/// The old and the new text are whole lines without the last line break, which therefore stays in
+/// the file. Without any new line, the old lines are removed with their line breaks. One empty new
+/// line leaves the line break in place.
 fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let path = single_path(rest)?;
     expect_block_start(lines)?;
@@ -300,7 +302,7 @@ fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, Str
     let new = read_block_until(lines, ">>>")?;
     let mut old_text = old.join("\n");
     if old_text.is_empty() {
-        return Err("there is no old text to replace".to_owned());
+        return Err("the old text is empty".to_owned());
     }
     if new.is_empty() {
         old_text.push('\n');
@@ -309,7 +311,7 @@ fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, Str
     Ok(ToolUse::new("edit_file", &arguments))
 }
 
-/// The content ends with a line break, unless there is none at all.
+/// The content ends with a line break, unless it is empty.
 fn parse_write(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let path = single_path(rest)?;
     expect_block_start(lines)?;
@@ -318,11 +320,11 @@ fn parse_write(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, St
     Ok(ToolUse::new("write_file", &json!({ "path": path, "content": content })))
 }
 
-/// `;` parts the entries; without any, the plan becomes empty.
+/// Entries are separated by `;`. No entries clear the plan.
 fn parse_todo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let entries = rest.split(';').map(str::trim).filter(|entry| !entry.is_empty());
     let todos: Vec<Value> = entries
-        .map(|entry| todo_entry(entry).ok_or_else(|| format!("`{entry}` is no entry")))
+        .map(|entry| todo_entry(entry).ok_or_else(|| format!("`{entry}` is not an entry")))
         .collect::<Result<_, _>>()?;
     Ok(ToolUse::new("todo_write", &json!({ "todos": todos })))
 }
@@ -343,18 +345,18 @@ fn todo_entry(entry: &str) -> Option<Value> {
 fn parse_undo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     match rest {
         "" => Ok(ToolUse::new(UNDO, &json!({}))),
-        _ => Err("nothing can follow".to_owned()),
+        _ => Err("it takes no arguments".to_owned()),
     }
 }
 
-/// The arguments go through as they are written, checked to be an object.
+/// The arguments are passed on unchanged after a check that they are a JSON object.
 fn parse_tool_call(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let (tool, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, "{}"));
     if tool.is_empty() {
         return Err("the tool's name is missing".to_owned());
     }
     serde_json::from_str::<Map<String, Value>>(arguments)
-        .map_err(|error| format!("the arguments are no JSON object ({error})"))?;
+        .map_err(|error| format!("the arguments are not a JSON object ({error})"))?;
     Ok(ToolUse { tool: tool.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
@@ -362,11 +364,12 @@ fn single_path(text: &str) -> Result<&str, String> {
     match split_words(text)?[..] {
         [] => Err("a path is missing".to_owned()),
         [path] => Ok(path),
-        _ => Err("too many words; put a path that holds spaces in quotes".to_owned()),
+        _ => Err("too many words; quote a path that contains spaces".to_owned()),
     }
 }
 
-/// A word that begins with `'` or `"` goes to the next such quote; a backslash means itself.
+/// Splits a text into words. A word that begins with `'` or `"` extends to the next such quote;
+/// backslashes have no special meaning.
 fn split_words(text: &str) -> Result<Vec<&str>, String> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -389,11 +392,11 @@ fn split_words(text: &str) -> Result<Vec<&str>, String> {
 fn expect_block_start(lines: &mut FollowingLines<'_>) -> Result<(), String> {
     match lines.next() {
         Some((_, line)) if line.trim_end() == "<<<" => Ok(()),
-        _ => Err("the line after it must be `<<<`".to_owned()),
+        _ => Err("the next line must be `<<<`".to_owned()),
     }
 }
 
-/// The lines before `end`. A line `<<<` or `>>>` inside means that `end` was forgotten.
+/// Reads the lines before `end`. A line `<<<` or `>>>` among them means that `end` is missing.
 fn read_block_until<'a>(lines: &mut FollowingLines<'a>, end: &str) -> Result<Vec<&'a str>, String> {
     let mut section = Vec::new();
     for (_, line) in lines {

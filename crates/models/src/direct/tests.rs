@@ -1,11 +1,11 @@
-//! Whole turns.
+//! Whole turns of the `direct` model.
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
 use super::*;
 
-/// A session as the agent keeps it, answering each call with the next of `results`.
+/// A session as the agent stores it. Each call is answered with the next item of `results`.
 #[derive(Default)]
 struct FakeSession {
     request: ModelRequest,
@@ -17,7 +17,7 @@ impl FakeSession {
         Self { results, ..Self::default() }
     }
 
-    /// Plays a turn; returns the calls as `id name arguments`, and the text.
+    /// Runs a turn; returns the calls as `id name arguments`, and the text.
     async fn prompt(&mut self, prompt: &str) -> (Vec<String>, String) {
         let mut shown = Vec::new();
         Arc::make_mut(&mut self.request.messages).push(ChatMessage::user(prompt).into());
@@ -55,7 +55,7 @@ impl FakeSession {
     }
 }
 
-/// What a well-formed reply said, called and ended with.
+/// Checks that a reply is well-formed; returns its text, its calls and its stop reason.
 async fn collect_reply(mut reply: ReplyStream) -> (String, Vec<ModelToolCall>, ModelStopReason) {
     let (mut said, mut calls, mut stop) = (String::new(), Vec::<ModelToolCall>::new(), None);
     while let Some(event) = reply.next().await {

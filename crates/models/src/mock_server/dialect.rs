@@ -1,4 +1,4 @@
-//! The dialects: which one a request speaks, and a reply told in it.
+//! The five dialects: selection by path, and encoding of replies.
 
 mod anthropic;
 mod chat;
@@ -17,7 +17,7 @@ use gemini::GeminiEncoder;
 use ollama::OllamaEncoder;
 use responses::ResponsesEncoder;
 
-/// A form of HTTP in which models are asked.
+/// An HTTP API of a model provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// OpenAI's chat completions, which most servers speak.
@@ -33,11 +33,11 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 5] =
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
-    /// Tells the dialect of a request for a reply by its path; the query does not count.
+    /// Returns the dialect of a request for a reply by its path, ignoring the query.
     pub(super) fn from_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = |end: &str| path.ends_with(end);
@@ -51,7 +51,7 @@ impl Dialect {
         }
     }
 
-    /// Returns what stands behind the authority in the base URL that clients of this dialect take.
+    /// Returns the path of the base URL that clients of this dialect expect.
     pub(super) fn base_path(self) -> &'static str {
         match self {
             Self::OpenAiChat | Self::OpenAiResponses => "/v1",
@@ -66,7 +66,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the body of an answer with this status.
+    /// Returns the body of an error response with this status.
     pub(super) fn error_body(self, status: u16, message: &str) -> Value {
         match self {
             Self::OpenAiChat | Self::OpenAiResponses => {
@@ -78,7 +78,7 @@ impl Dialect {
         }
     }
 
-    /// Tells a reply to the `nth` request, counted from 0.
+    /// Encodes the reply to request number `nth`, counted from 0.
     pub(super) fn encode_reply(self, reply: &MockReply, nth: usize) -> Vec<BodyPiece> {
         let mut out = BodyWriter::default();
         match self {
@@ -92,7 +92,7 @@ impl Dialect {
     }
 }
 
-/// A piece of a body, or what happens at that point.
+/// A part of a response body, or an action at that point of it.
 #[derive(Debug, PartialEq)]
 pub(super) enum BodyPiece {
     Bytes(Vec<u8>),
@@ -101,34 +101,34 @@ pub(super) enum BodyPiece {
     Hang,
 }
 
-/// The body so far.
+/// The response body encoded so far.
 #[derive(Debug, Default)]
 struct BodyWriter(Vec<BodyPiece>);
 
 impl BodyWriter {
-    /// An event of a stream of server-sent events.
+    /// Appends a server-sent event.
     fn push_sse_data(&mut self, data: &Value) {
         self.0.push(BodyPiece::Bytes(format!("data: {data}\n\n").into_bytes()));
     }
 
-    /// An event with a name, which its data repeats as `type`.
+    /// Appends a server-sent event with a name. The name is the `type` of the data.
     fn push_sse_event(&mut self, data: &Value) {
         let name = data["type"].as_str().unwrap_or_default();
         self.0.push(BodyPiece::Bytes(format!("event: {name}\ndata: {data}\n\n").into_bytes()));
     }
 
-    /// What comes before a fragment of a call.
+    /// Appends the pause before a fragment of a call.
     fn push_fragment_pause(&mut self, call: &MockToolCall) {
         self.0.extend(call.pause_ms.map(|ms| BodyPiece::Pause(Duration::from_millis(ms))));
     }
 
-    /// A line of JSON.
+    /// Appends a line of JSON.
     fn push_json_line(&mut self, line: &Value) {
         self.0.push(BodyPiece::Bytes(format!("{line}\n").into_bytes()));
     }
 }
 
-/// A dialect while it tells a reply.
+/// An encoder of a reply in one dialect.
 trait ReplyEncoder {
     fn begin(&mut self, _: &mut BodyWriter) {}
     fn text(&mut self, text: &str, out: &mut BodyWriter);
@@ -158,7 +158,7 @@ fn encode_steps(voice: &mut impl ReplyEncoder, reply: &MockReply, out: &mut Body
     }
 }
 
-/// Cuts the arguments of a call, between characters.
+/// Splits the arguments of a call into fragments, between characters.
 fn argument_fragments(call: &MockToolCall) -> Vec<String> {
     let text = call.arguments_text();
     let bytes = call.chunk.unwrap_or(usize::MAX).max(1);
@@ -173,7 +173,7 @@ fn argument_fragments(call: &MockToolCall) -> Vec<String> {
     fragments
 }
 
-/// The arguments as a value, for a dialect that has no text there.
+/// Returns the arguments as a JSON value, for dialects that do not send them as text.
 fn arguments_value(call: &MockToolCall) -> Value {
     match &call.args {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| call.args.clone()),
@@ -181,7 +181,7 @@ fn arguments_value(call: &MockToolCall) -> Value {
     }
 }
 
-/// The tokens of a reply that tells none, where a dialect must tell some.
+/// Returns the usage of a reply, or zeros for a dialect in which the usage is mandatory.
 fn usage_or_default(reply: &MockReply) -> MockUsage {
     reply.usage.unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a server needs that also has to break it: requests in, chunks out.
+//! A minimal HTTP/1.1 server side that can also violate the protocol on purpose.
 
 use std::io;
 
@@ -8,12 +8,12 @@ use tokio::time::sleep;
 use super::dialect::BodyPiece;
 use super::limits::{MAX_BODY_BYTES, MAX_HEAD_BYTES, READ_BUFFER_BYTES};
 
-/// A request, whatever it asks for.
+/// An HTTP request of any kind.
 #[derive(Debug)]
 pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) path: String,
-    /// The headers in order, their names in lower case.
+    /// Headers in order, with names in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
@@ -24,7 +24,7 @@ impl HttpRequest {
     }
 }
 
-/// What a client sends, and what of it is not read yet.
+/// A reader of requests, with a buffer for bytes that are not parsed yet.
 pub(super) struct RequestReader<R> {
     stream: R,
     buffer: Vec<u8>,
@@ -35,7 +35,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// Reads a request; none if there is no other.
+    /// Reads the next request. Returns `None` if the connection ends before it.
     pub(super) async fn read_request(&mut self) -> io::Result<Option<HttpRequest>> {
         let end = loop {
             if let Some(at) = find_bytes(&self.buffer, b"\r\n\r\n") {
@@ -53,7 +53,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         let length = request.header("content-length").map(str::parse::<usize>);
         request.body = match length {
             Some(Ok(length)) => self.take_bytes(length).await?,
-            Some(Err(_)) => return Err(invalid_data("the length of the body is no number")),
+            Some(Err(_)) => return Err(invalid_data("content-length is not a number")),
             None if request.header("transfer-encoding").is_some() => {
                 self.read_chunked_body().await?
             }
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         Ok(Some(request))
     }
 
-    /// Waits until the client is gone. What it sends meanwhile is kept.
+    /// Waits until the client disconnects. Bytes received meanwhile stay in the buffer.
     pub(super) async fn wait_closed(&mut self) {
         while self.buffer.len() <= MAX_HEAD_BYTES {
             if matches!(self.fill_buffer().await, Ok(0) | Err(_)) {
@@ -119,7 +119,7 @@ fn parse_head(head: &str) -> io::Result<HttpRequest> {
     let mut lines = head.lines();
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else {
-        return Err(invalid_data("this is no request"));
+        return Err(invalid_data("this is not a request"));
     };
     let headers = lines.filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
@@ -135,12 +135,12 @@ fn invalid_data(why: &(impl ToString + ?Sized)) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
 
-/// What goes back to the client.
+/// A writer of responses.
 pub(super) struct ResponseWriter<W> {
     stream: W,
-    /// What is not sent yet: up to a pause, or as much as one write takes.
+    /// Bytes that are not sent yet: up to the next pause, or one buffer full.
     buffer: Vec<u8>,
-    /// Bytes of one write, if they are to be small.
+    /// Maximum size of one write in bytes, if writes should be small.
     pub(super) write_bytes: Option<usize>,
 }
 
@@ -149,7 +149,7 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         Self { stream, buffer: Vec::new(), write_bytes: None }
     }
 
-    /// Writes an answer that is known whole.
+    /// Writes a response with a known length.
     pub(super) async fn write_whole(
         &mut self,
         status: u16,
@@ -161,7 +161,7 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         self.flush().await
     }
 
-    /// Writes a body piece by piece; returns whether the connection can go on.
+    /// Writes a chunked body piece by piece. Returns whether the connection can be reused.
     pub(super) async fn write_pieces(
         &mut self,
         status: u16,

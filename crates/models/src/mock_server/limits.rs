@@ -1,16 +1,16 @@
-//! Every bound of the scripted server.
+//! Limits of the scripted server.
 
-/// Bytes of the headers of a request ; longer ones end the connection.
+/// Maximum size of a request's headers in bytes. Longer headers close the connection.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
 
-/// Bytes of the body of a request.
+/// Maximum size of a request body in bytes.
 pub(crate) const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// Bytes asked of one `read`.
+/// Buffer space reserved for each `read`, in bytes.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Requests that are kept.
+/// Maximum number of recorded requests.
 pub(crate) const MAX_RECORDED_REQUESTS: usize = 100_000;
 
-/// Bytes of their bodies that are kept; later bodies are dropped.
+/// Maximum total size of recorded bodies in bytes. Later bodies are dropped.
 pub(crate) const MAX_RECORDED_BODY_BYTES: usize = 64 << 20;

@@ -1,21 +1,21 @@
-//! What the server is to say, in no dialect yet.
+//! The script of the server: responses that do not depend on a dialect.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What one request is answered with.
+/// A response to one request.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockResponse {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// Headers beside those of the dialect, which they replace.
+    /// Additional headers, which replace those of the dialect.
     pub headers: BTreeMap<String, String>,
-    /// Milliseconds before the first byte.
+    /// Delay before the first byte in milliseconds.
     pub after_ms: u64,
-    /// What follows the headers.
+    /// Body of the response.
     pub body: MockBody,
 }
 
@@ -25,7 +25,7 @@ impl Default for MockResponse {
     }
 }
 
-/// What follows the headers of an answer.
+/// The body of a response.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MockBody {
@@ -33,47 +33,47 @@ pub enum MockBody {
     Reply(MockReply),
     /// An error object of the dialect with this message.
     Error(String),
-    /// These bytes.
+    /// Arbitrary bytes.
     Raw(Vec<u8>),
-    /// Nothing at all, not even headers: the connection is closed.
+    /// No response at all, not even headers: the connection is closed.
     Nothing,
 }
 
 impl MockResponse {
-    /// Answers with a status and the dialect's error object.
+    /// Creates a response with a status and the dialect's error object.
     #[must_use]
     pub fn error(status: u16, message: &str) -> Self {
         Self { status, body: MockBody::Error(message.to_owned()), ..Self::default() }
     }
 
-    /// Answers with bytes of a content type.
+    /// Creates a response with bytes and a content type.
     #[must_use]
     pub fn raw(content_type: &str, bytes: impl Into<Vec<u8>>) -> Self {
         let body = MockBody::Raw(bytes.into());
         Self { body, ..Self::default() }.header("content-type", content_type)
     }
 
-    /// Sends the client to another address, with the status 307.
+    /// Redirects the client to another address with status 307.
     #[must_use]
     pub fn redirect(location: &str) -> Self {
         let moved = Self { status: 307, body: MockBody::Raw(Vec::new()), ..Self::default() };
         moved.header("location", location)
     }
 
-    /// Closes the connection instead of an answer.
+    /// Closes the connection without a response.
     #[must_use]
     pub fn hang_up() -> Self {
         Self::default()
     }
 
-    /// Sends a header, by its name in lower case.
+    /// Sets a header. The name must be in lower case.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Waits before the first byte.
+    /// Sets the delay before the first byte.
     #[must_use]
     pub fn after_ms(mut self, milliseconds: u64) -> Self {
         self.after_ms = milliseconds;
@@ -87,90 +87,92 @@ impl From<MockReply> for MockResponse {
     }
 }
 
-/// One reply of the model: what it says in turn, and how that ends.
+/// A reply of the model: its steps, and how it ends.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockReply {
-    /// What is said, in order; each step is at least one event of the stream.
+    /// Steps in order. Each is at least one event of the stream.
     pub steps: Vec<MockReplyStep>,
-    /// What is told of tokens, if anything.
+    /// Reported token counts, if any.
     pub usage: Option<MockUsage>,
-    /// How it ends; without it, [`Stop::ToolCalls`] if there was a call, else [`Stop::EndTurn`].
+    /// Stop reason. Defaults to [`MockStopReason::ToolCalls`] if there was a call, else to
+    /// [`MockStopReason::EndTurn`].
     pub stop: Option<MockStopReason>,
-    /// Leaves out what marks the end of a stream behind the reason (`[DONE]`, `message_stop`).
+    /// Omits the marker after the stop reason that ends a stream (`[DONE]`, `message_stop`).
     pub without_marker: bool,
-    /// Leaves out the position of each call (OpenAI's chat: `index`).
+    /// Omits the position of each call (`index` in OpenAI's chat completions).
     pub without_index: bool,
-    /// Sends the bytes in writes of this size, which need not fit to characters or lines.
+    /// Size of each write in bytes. Writes may split characters and lines.
     pub write_bytes: Option<usize>,
 }
 
-/// A piece of a reply.
+/// A step of a reply.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MockReplyStep {
     /// Text for the user.
     Text(String),
-    /// What the model thinks.
+    /// The model's thinking.
     Thought(String),
-    /// A call of a tool.
+    /// A tool call.
     Call(MockToolCall),
-    /// Nothing, for so many milliseconds; what was said before it is on its way.
+    /// A pause in milliseconds. Everything before it is sent first.
     PauseMs(u64),
-    /// The dialect's error inside of a stream, and the end of it.
+    /// The dialect's error event, which ends the stream.
     Error(String),
-    /// These bytes, as they are.
+    /// Arbitrary bytes, sent unchanged.
     Raw(Vec<u8>),
-    /// The connection is closed in the middle of the body.
+    /// Closes the connection in the middle of the body.
     Cut,
-    /// Nothing more comes, and the connection stays open.
+    /// Sends nothing more and keeps the connection open.
     Hang,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockToolCall {
-    /// Its id; without one, none is sent (Gemini and Ollama never send one).
+    /// Id of the call. Without one, none is sent (Gemini and Ollama never send ids).
     #[serde(default)]
     pub id: Option<String>,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments: a JSON string is the text that is sent, anything else is sent as JSON.
-    /// Gemini and Ollama have no text there, and send the string.
+    /// Arguments. A JSON string is sent as the text of the arguments, any other value is
+    /// serialized. Gemini and Ollama have no text there: they send the parsed string, or the string
+    /// itself if it is not JSON.
     pub args: Value,
-    /// Bytes of one fragment of the arguments, cut between characters; without it, one fragment
-    /// is all. Gemini and Ollama send arguments whole.
+    /// Size of one fragment of the arguments in bytes, rounded up to a character. Without it, the
+    /// arguments are one fragment. Gemini and Ollama always send arguments whole.
     #[serde(default)]
     pub chunk: Option<usize>,
-    /// Milliseconds before each fragment.
+    /// Delay before each fragment in milliseconds.
     #[serde(default)]
     pub pause_ms: Option<u64>,
 }
 
 impl MockToolCall {
-    /// Calls a tool, with the id `call_` and its name.
+    /// Creates a call with the id `call_` followed by the name.
     #[must_use]
     pub fn new(name: &str, args: &Value) -> Self {
         let id = Some(format!("call_{name}"));
         Self { id, name: name.to_owned(), args: args.clone(), chunk: None, pause_ms: None }
     }
 
-    /// Gives it another id, or none.
+    /// Sets or removes the id.
     #[must_use]
     pub fn id(mut self, id: Option<&str>) -> Self {
         self.id = id.map(str::to_owned);
         self
     }
 
-    /// Sends its arguments in fragments of so many bytes.
+    /// Sends the arguments in fragments of this many bytes.
     #[must_use]
     pub fn chunk(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
         self
     }
 
-    /// Waits before each fragment.
+    /// Sets the delay before each fragment.
     #[must_use]
     pub fn pause_ms(mut self, milliseconds: u64) -> Self {
         self.pause_ms = Some(milliseconds);
@@ -185,38 +187,38 @@ impl MockToolCall {
     }
 }
 
-/// How a reply ends.
+/// The reason with which a reply ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MockStopReason {
-    /// All is said.
+    /// The model finished its reply.
     EndTurn,
-    /// The results of calls are waited for.
+    /// The model waits for the results of its calls.
     ToolCalls,
-    /// The reply is as long as it may be.
+    /// The reply reached its maximum length.
     MaxTokens,
-    /// A filter of the provider took the rest away.
+    /// A filter of the provider removed the rest.
     Filter,
-    /// It does not: the stream is over without a reason.
+    /// No reason: the stream ends without one.
     Nothing,
 }
 
-/// The tokens of a request and its reply.
+/// The token counts of a request and its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockUsage {
-    /// Of the request, those from a cache among them.
+    /// Tokens of the request, including cached ones.
     pub input: u64,
-    /// Of the request, from a cache.
+    /// Tokens of the request that were read from a cache.
     pub cached: u64,
-    /// Of the reply, thoughts among them.
+    /// Tokens of the reply, including thinking.
     pub output: u64,
-    /// Of the reply, thought.
+    /// Tokens of the reply that were spent on thinking.
     pub thought: u64,
 }
 
 impl MockReply {
-    /// Says nothing and ends.
+    /// Creates a reply without steps.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -229,53 +231,53 @@ impl MockReply {
         self
     }
 
-    /// Says a piece of text.
+    /// Adds a piece of text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.step(MockReplyStep::Text(text.to_owned()))
     }
 
-    /// Thinks.
+    /// Adds a piece of thinking.
     #[must_use]
     pub fn thought(self, text: &str) -> Self {
         self.step(MockReplyStep::Thought(text.to_owned()))
     }
 
-    /// Calls a tool.
+    /// Adds a tool call.
     #[must_use]
     pub fn call(self, call: MockToolCall) -> Self {
         self.step(MockReplyStep::Call(call))
     }
 
-    /// Ends in this way.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop(mut self, stop: MockStopReason) -> Self {
         self.stop = Some(stop);
         self
     }
 
-    /// Tells of tokens.
+    /// Sets the reported token counts.
     #[must_use]
     pub fn usage(mut self, usage: MockUsage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Leaves the marker of the end out.
+    /// Omits the marker that ends the stream.
     #[must_use]
     pub fn without_marker(mut self) -> Self {
         self.without_marker = true;
         self
     }
 
-    /// Leaves the positions of calls out.
+    /// Omits the positions of calls.
     #[must_use]
     pub fn without_index(mut self) -> Self {
         self.without_index = true;
         self
     }
 
-    /// Sends the bytes in writes of this size.
+    /// Sets the size of each write in bytes.
     #[must_use]
     pub fn write_bytes(mut self, bytes: usize) -> Self {
         self.write_bytes = Some(bytes);

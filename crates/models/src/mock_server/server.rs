@@ -1,4 +1,4 @@
-//! The server: takes connections, answers by its script, and keeps what it was asked.
+//! The server: accepts connections, responds by its script, and records requests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use super::http::{HttpRequest, RequestReader, ResponseWriter};
 use super::limits::{MAX_RECORDED_BODY_BYTES, MAX_RECORDED_REQUESTS};
 use super::script::{MockBody, MockReply, MockResponse};
 
-/// A running server of models on loopback. It ends when this is dropped.
+/// A running model server on loopback. Dropping it stops the server.
 pub struct ModelServer {
     address: SocketAddr,
     scheme: &'static str,
@@ -28,53 +28,53 @@ pub struct ModelServer {
     accepting: JoinHandle<()>,
 }
 
-/// A request that the server was asked.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
-    /// The dialect, of a request for a reply; none of any other.
+    /// Dialect of a request for a reply; `None` for any other request.
     pub dialect: Option<Dialect>,
-    /// `GET`, `POST`.
+    /// HTTP method, e.g. `POST`.
     pub method: String,
-    /// The path with its query.
+    /// Path with its query.
     pub path: String,
-    /// The headers in order, their names in lower case.
+    /// Headers in order, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body; empty where more bytes are kept already than the server keeps.
+    /// Body; empty if it exceeds the total size of the bodies that the server records.
     pub body: Arc<[u8]>,
-    /// Which connection it came on, counted from 0.
+    /// Number of the connection, counted from 0.
     pub connection: usize,
-    /// When its headers and its body were there.
+    /// Time at which the headers and the body had been received.
     pub received_at: Instant,
-    /// What became of its answer.
+    /// State of the response.
     pub outcome: ResponseOutcome,
 }
 
-/// What became of an answer.
+/// The state of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseOutcome {
-    /// It is being told.
+    /// The response is being sent.
     Pending,
-    /// Its last byte went out then.
+    /// The last byte was sent at this time.
     Sent(Instant),
-    /// The client was gone before that, which was noticed then.
+    /// The client disconnected before that, which was noticed at this time.
     Disconnected(Instant),
 }
 
 impl RecordedRequest {
-    /// Returns a header by its name in lower case.
+    /// Returns a header. The name must be in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// Returns the body as JSON; `null` if it is none.
+    /// Returns the body as JSON, or `null` if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// What carries a connection's bytes.
+/// The byte stream of a connection, plain or with TLS.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
@@ -83,21 +83,21 @@ type AcceptFn =
     Box<dyn Fn(TcpStream) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> + Send + Sync>;
 
 impl ModelServer {
-    /// Starts a server that gives each request for a reply the next answer. When all are given, a
-    /// reply says so.
+    /// Starts a server that answers each request for a reply with the next response. When all are
+    /// used, replies say that the script is used up.
     ///
     /// # Errors
-    /// If there is no port to listen on.
+    /// Returns an error if no port can be bound.
     pub async fn start(answers: impl IntoIterator<Item = MockResponse>) -> io::Result<Self> {
         let mut answers: VecDeque<_> = answers.into_iter().collect();
         let used_up = || MockReply::new().text("The script is used up.").into();
         Self::start_with(move |_| answers.pop_front().unwrap_or_else(used_up)).await
     }
 
-    /// Starts a server that makes its answers as it is asked.
+    /// Starts a server that computes each response from the request.
     ///
     /// # Errors
-    /// If there is no port to listen on.
+    /// Returns an error if no port can be bound.
     pub async fn start_with(
         answer: impl FnMut(&RecordedRequest) -> MockResponse + Send + 'static,
     ) -> io::Result<Self> {
@@ -107,11 +107,11 @@ impl ModelServer {
         Self::start_listening("http", Box::new(plain), Box::new(answer)).await
     }
 
-    /// Starts a server whose connections go through `accept` first: a handshake of TLS. Where that
-    /// fails, the connection is closed. Its URLs begin with `https` and name `localhost`.
+    /// Starts a server that passes each connection to `accept` first, for a TLS handshake. If that
+    /// fails, the connection is closed. The URLs begin with `https` and name `localhost`.
     ///
     /// # Errors
-    /// If there is no port to listen on.
+    /// Returns an error if no port can be bound.
     pub async fn start_with_tls<F, S>(
         accept: impl Fn(TcpStream) -> F + Send + Sync + 'static,
         answer: impl FnMut(&RecordedRequest) -> MockResponse + Send + 'static,
@@ -141,26 +141,26 @@ impl ModelServer {
         Ok(Self { address, scheme, shared, accepting })
     }
 
-    /// Returns where it listens.
+    /// Returns the address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the base URL that clients of a dialect take, without a slash at its end.
+    /// Returns the base URL for clients of a dialect, without a trailing slash.
     #[must_use]
     pub fn base_url(&self, dialect: Dialect) -> String {
         let host = if self.scheme == "https" { "localhost" } else { "127.0.0.1" };
         format!("{}://{host}:{}{}", self.scheme, self.address.port(), dialect.base_path())
     }
 
-    /// Returns all that it was asked, in order; requests for replies and others.
+    /// Returns all requests in order, whether for replies or not.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.asked.borrow().clone()
     }
 
-    /// Looks at all that it was asked, without a copy of it.
+    /// Passes all requests to `look`, without copying them.
     pub fn with_requests<T>(&self, look: impl FnOnce(&[RecordedRequest]) -> T) -> T {
         look(&self.shared.asked.borrow())
     }
@@ -172,8 +172,8 @@ impl ModelServer {
         asked.iter().filter(|asked| asked.dialect.is_some()).cloned().collect()
     }
 
-    /// Waits until what it was asked, and what became of that, is what the caller waits for. There
-    /// is no deadline; returns whether it came before the server's end.
+    /// Waits until `has` returns true for the requests and their outcomes. There is no timeout.
+    /// Returns false if the server stops before that.
     pub async fn wait_until(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
         self.shared.asked.subscribe().wait_for(|asked| has(asked)).await.is_ok()
     }
@@ -202,19 +202,19 @@ struct ServerState {
     accept: AcceptFn,
 }
 
-/// Takes connections until it is aborted; those that are open end with it.
+/// Accepts connections until it is aborted, which also ends the open connections.
 async fn accept_connections(listener: TcpListener, shared: Arc<ServerState>) {
     let mut open = JoinSet::new();
     for connection in 0.. {
         let Ok((stream, _)) = listener.accept().await else { return };
-        // Small writes are to arrive as they are made.
+        // Without this, the system could merge small writes.
         stream.set_nodelay(true).ok();
         open.spawn(serve_connection(stream, Arc::clone(&shared), connection));
         while open.try_join_next().is_some() {}
     }
 }
 
-/// Serves a connection to its end. An error is the client's, and ends it.
+/// Serves a connection until it ends. Errors are the client's, and close the connection.
 async fn serve_connection(
     stream: TcpStream,
     shared: Arc<ServerState>,
@@ -244,7 +244,7 @@ async fn serve_connection(
     Ok(())
 }
 
-/// Answers a request; returns whether the connection goes on.
+/// Responds to a request. Returns whether the connection can be reused.
 async fn write_response<W: AsyncWrite + Unpin>(
     output: &mut ResponseWriter<W>,
     shared: &ServerState,
@@ -258,7 +258,7 @@ async fn write_response<W: AsyncWrite + Unpin>(
         return Ok(true);
     };
     let MockResponse { status, mut headers, after_ms, body } = shared.respond(asked);
-    // A timer of no time takes a whole tick of the runtime's clock.
+    // A sleep of zero would still take a tick of the runtime's clock.
     if after_ms > 0 {
         sleep(Duration::from_millis(after_ms)).await;
     }
@@ -282,7 +282,7 @@ async fn write_response<W: AsyncWrite + Unpin>(
     Ok(true)
 }
 
-/// What is said of the models that there are: there is one, named `scripted`.
+/// Returns the list of models, which holds one named `scripted`.
 fn model_list_response(asked: &RecordedRequest) -> (u16, Value) {
     let path = asked.path.split('?').next().unwrap_or_default();
     let listed = match path {
@@ -303,7 +303,7 @@ fn model_list_response(asked: &RecordedRequest) -> (u16, Value) {
 }
 
 impl ServerState {
-    /// Keeps a request; returns its place among all.
+    /// Records a request. Returns its number among all requests, and the request.
     fn record_request(&self, request: HttpRequest, connection: usize) -> (usize, RecordedRequest) {
         let HttpRequest { method, path, headers, body } = request;
         let dialect = Dialect::from_path(&path).filter(|_| method == "POST");

@@ -1,4 +1,4 @@
-//! Tests of the scripted server, by a plain client.
+//! Tests of the scripted server with a plain HTTP client.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{
     ModelServer, ResponseOutcome,
 };
 
-/// A path on which a dialect is spoken.
+/// Returns a path that selects the dialect.
 fn path(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiChat => "/chat/completions",
@@ -24,13 +24,13 @@ async fn send_request(server: &ModelServer, dialect: Dialect) -> reqwest::Respon
     client.build().unwrap().post(url).body("{\"model\":\"scripted\"}").send().await.unwrap()
 }
 
-/// The JSON of all events or lines of a body.
+/// Parses the JSON of all events or lines of a body.
 fn events(body: &str) -> Vec<Value> {
     let lines = body.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
     lines.filter(|line| line.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// Joins the texts at a place of all events.
+/// Joins the texts at a JSON pointer of all events.
 fn joined(events: &[Value], place: &str) -> String {
     events.iter().filter_map(|event| event.pointer(place)?.as_str()).collect()
 }
@@ -84,7 +84,7 @@ async fn a_reply_is_told_in_every_dialect() {
         let answer = send_request(&server, dialect).await;
         assert_eq!(answer.status(), 200);
         let events = events(&answer.text().await.unwrap());
-        // Gemini has thoughts in the place of text.
+        // Gemini sends thoughts in the same field as text.
         let thoughts = if dialect == Dialect::Gemini { "Hm." } else { "" };
         assert_eq!(joined(&events, text), format!("{thoughts}It is."), "{dialect:?}");
         assert_eq!(joined(&events, thought).is_empty(), thought == "/no", "{dialect:?}");

@@ -1,10 +1,11 @@
-//! The beginning of a request that the request before it had told already, as it was written then.
+//! The cached JSON of the messages with which a session's next request begins again.
 //!
-//! Each request tells the whole session again, and the model library shapes each of its messages
-//! anew: a session's requests would cost more with each message before them. What the library writes
-//! of a message depends on no other one, as long as a reply stands between them; so once a message
-//! is followed by a reply and by a further request, its JSON is kept, the library is told one short
-//! message in the place of all those that are kept, and what was kept is put where that stands.
+//! Each request contains the whole session, and the model library encodes every message again, so
+//! the cost of a request would grow with the length of the session. The encoding of a message does
+//! not depend on other messages, as long as a reply is between them. Once a message is followed by
+//! a reply and by a further request, its JSON is therefore cached. The library receives one short
+//! placeholder message instead of all cached messages, and the cached JSON replaces the placeholder
+//! in the encoded body.
 
 use std::{
     borrow::Cow,
@@ -18,35 +19,37 @@ use serde_json::value::RawValue;
 
 use crate::{ChatMessage, ModelRequest, ToolSpec};
 
-/// What a dialect calls its messages.
+/// Names of the message list in the dialects.
 const MESSAGE_FIELDS: [&str; 3] = ["messages", "input", "contents"];
 
-/// What one session told one model so far.
+/// The cached messages of one session with one model.
 #[derive(Debug)]
 pub(super) struct CachedPrefix {
     system: Weak<str>,
     tools: Weak<[ToolSpec]>,
-    /// The messages of the last request. While they are known here, no others get their addresses.
+    /// Messages of the last request. As long as these weak pointers exist, no other message can
+    /// have the same address.
     messages: Vec<Weak<ChatMessage>>,
-    /// How many elements of JSON they were.
+    /// Number of JSON elements of those messages.
     elements: usize,
     encoded: EncodedMessages,
 }
 
-/// What is told again as it was written.
+/// Messages whose JSON is reused.
 #[derive(Debug, Default)]
 struct EncodedMessages {
-    /// How many messages that are.
+    /// Number of messages.
     messages: usize,
-    /// The elements of JSON, the system prompt among them where that is one, each behind a comma.
+    /// JSON elements, each preceded by a comma. The system prompt is one of them where the dialect
+    /// has it in the list.
     json: Vec<u8>,
     elements: usize,
-    /// The ids of their calls.
+    /// Ids of the calls in these messages.
     ids: HashSet<CallId>,
 }
 
 impl CachedPrefix {
-    /// Nothing is known yet of the session of a request.
+    /// Creates an empty cache for the session of a request.
     pub(super) fn new(request: &ModelRequest) -> Self {
         Self {
             system: Arc::downgrade(&request.system),
@@ -57,12 +60,12 @@ impl CachedPrefix {
         }
     }
 
-    /// Tells whether somebody still has the session's first message.
+    /// Returns whether the session's first message still exists outside of the cache.
     pub(super) fn is_alive(&self) -> bool {
         self.messages.first().is_some_and(|first| first.strong_count() > 0)
     }
 
-    /// Whether a request begins with what is kept.
+    /// Returns whether a request begins with the cached messages.
     pub(super) fn matches(&self, request: &ModelRequest) -> bool {
         ptr::eq(self.system.as_ptr(), Arc::as_ptr(&request.system))
             && ptr::eq(self.tools.as_ptr(), Arc::as_ptr(&request.tools))
@@ -70,18 +73,18 @@ impl CachedPrefix {
             && (self.encoded.messages == 0 || is_encoded_reply(request, self.encoded.messages))
     }
 
-    /// Names the session.
+    /// Returns the key of the session: the address of its first message.
     pub(super) fn session_address(&self) -> Option<usize> {
         Some(self.messages.first()?.as_ptr().addr())
     }
 
-    /// The addresses of the messages that are kept.
+    /// Returns the addresses of the cached messages.
     pub(super) fn cached_addresses(&self) -> impl Iterator<Item = usize> {
         self.messages[..self.encoded.messages].iter().map(|message| message.as_ptr().addr())
     }
 
-    /// How many messages of a request need not be told the next time: those of the request before
-    /// it, if a reply follows them.
+    /// Returns the number of messages that the next request need not encode: those of the previous
+    /// request, if a reply follows them.
     fn next_cached_len(&self, request: &ModelRequest) -> Option<usize> {
         let next = self.messages.len();
         (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
@@ -96,8 +99,8 @@ fn starts_with_messages(messages: &[Arc<ChatMessage>], with: &[Weak<ChatMessage>
     messages.len() >= with.len() && messages.iter().zip(with).all(is_same)
 }
 
-/// Whether a reply is in a place, and one that the library tells: what stands on both sides of one
-/// that it leaves out becomes one message.
+/// Returns whether the message at `place` is a reply that the library encodes. If it leaves a reply
+/// out, it merges the messages before and after it into one.
 fn is_encoded_reply(request: &ModelRequest, place: usize) -> bool {
     match request.messages.get(place).map(|message| &**message) {
         Some(ChatMessage::Assistant { text, calls, .. }) => {
@@ -107,19 +110,19 @@ fn is_encoded_reply(request: &ModelRequest, place: usize) -> bool {
     }
 }
 
-/// A request on its way: what is known of its session until it is written.
+/// The state of a request between its encoding by the library and the completion of its body.
 #[derive(Debug)]
 pub(super) struct PendingBody {
     prefix: CachedPrefix,
     messages: Vec<Weak<ChatMessage>>,
-    /// What stands for all that is kept; `None` where nothing is.
+    /// Placeholder for all cached messages; `None` if there are none.
     placeholder: Option<String>,
-    /// How many messages need not be told again, and the ids of their calls.
+    /// Number of messages that need not be encoded again, and the ids of their calls.
     next_cached: Option<(usize, HashSet<CallId>)>,
 }
 
 impl PendingBody {
-    /// `mark` stands for what is kept.
+    /// Creates the state; `mark` is the placeholder for the cached messages.
     pub(super) fn new(prefix: CachedPrefix, request: &ModelRequest, mark: String) -> Self {
         let next_cached = prefix.next_cached_len(request).map(|next| (next, HashSet::new()));
         let placeholder = (prefix.encoded.messages > 0).then_some(mark);
@@ -127,22 +130,23 @@ impl PendingBody {
         Self { prefix, messages, placeholder, next_cached }
     }
 
-    /// What the library is told in the place of the messages that are kept.
+    /// Returns the text that the library receives instead of the cached messages.
     pub(super) fn placeholder(&self) -> Option<&str> {
         self.placeholder.as_deref()
     }
 
-    /// How many messages are kept.
+    /// Returns the number of cached messages.
     pub(super) fn cached_len(&self) -> usize {
         self.prefix.encoded.messages
     }
 
-    /// Whether a call that is kept has this id.
+    /// Returns whether a cached call has this id.
     pub(super) fn is_id_taken(&self, id: &CallId) -> bool {
         self.prefix.encoded.ids.contains(id)
     }
 
-    /// Learns the ids of a reply's calls. One that the library chose depends on those before it.
+    /// Records the ids of a reply's calls. An id that the library chose depends on the calls before
+    /// it, so the messages must not be cached then.
     pub(super) fn record_call_ids(&mut self, place: usize, ids: &[CallId]) {
         let Some((next, learnt)) = &mut self.next_cached else { return };
         if place >= *next {
@@ -155,8 +159,9 @@ impl PendingBody {
         }
     }
 
-    /// Puts what is kept into a request that the library wrote, and `fill` fills the marks of texts
-    /// in. Returns it whole, and what is known now; `None` if the request has another form.
+    /// Inserts the cached messages into a request that the library encoded, and expands the
+    /// placeholders of texts with `fill`. Returns the complete body and the updated cache, or
+    /// `None` if the request has an unexpected form.
     pub(super) fn encode_body(
         self,
         body: &str,
@@ -165,7 +170,7 @@ impl PendingBody {
         let Self { prefix: mut beginning, messages, placeholder: mark, next_cached: next } = self;
         let (array, elements) = find_messages(body)?;
         let told = match mark {
-            // It stands for all before it, too.
+            // The placeholder also replaces everything before it.
             Some(mark) => {
                 let at = elements.iter().position(|element| element.get().contains(&*mark))?;
                 &elements[at + 1..]
@@ -190,7 +195,7 @@ impl PendingBody {
         let first = whole.len();
         whole.extend_from_slice(&kept.json);
         rest.iter().for_each(|element| push_element(element, &mut whole, &fill));
-        // The comma before the first element.
+        // Replaces the comma before the first element.
         *whole.get_mut(first)? = b'[';
         whole.push(b']');
         fill(&body[start + array.get().len()..], &mut whole);
@@ -204,7 +209,7 @@ fn push_element(element: &RawValue, to: &mut Vec<u8>, fill: impl Fn(&str, &mut V
     fill(element.get(), to);
 }
 
-/// Finds the messages of a request, whole and one by one.
+/// Finds the list of messages in a request, as a whole and as elements.
 fn find_messages(body: &str) -> Option<(&RawValue, Vec<&RawValue>)> {
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(body).ok()?;
     let array = MESSAGE_FIELDS.iter().find_map(|name| fields.get(*name))?;
@@ -240,7 +245,7 @@ mod tests {
         ModelRequest { messages: Arc::new(all.messages[..count].to_vec()), ..all.clone() }
     }
 
-    /// What the library would write of what it is told, and what that is written as.
+    /// Returns the number of cached messages, and the complete body.
     fn written_request(memory: &EncodeCache, request: &ModelRequest) -> (usize, String) {
         let telling = memory.begin_request(request);
         let kept = telling.cached_len();

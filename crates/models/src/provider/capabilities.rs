@@ -1,4 +1,4 @@
-//! What is known of a model by its name, from the model library's catalogue.
+//! Capabilities of models by name, from the model library's catalogue.
 
 use rig_core::{
     catalog::{Catalog, ModelSpec},
@@ -11,8 +11,8 @@ use serde_json::json;
 use super::{Provider, ProviderSettings};
 use crate::{Effort, ModelCapabilities};
 
-/// Finds a model among those of a vendor, else, for a server that serves others' models, among
-/// those of the vendor that its name begins with.
+/// Finds a model in the catalogue of a vendor. For servers with models of several vendors, falls
+/// back to the vendor with which the name begins.
 pub(super) fn find_spec(settings: &ProviderSettings, vendor: &str) -> Option<&'static ModelSpec> {
     let catalog = Catalog::builtin();
     let of = |vendor: &str, model: &str| catalog.find(ProviderId::catalog(vendor)?, model);
@@ -22,7 +22,7 @@ pub(super) fn find_spec(settings: &ProviderSettings, vendor: &str) -> Option<&'s
     })
 }
 
-/// Says what a model takes. One that nobody knows is taken to see images and to hear nothing.
+/// Returns the capabilities of a model. An unknown model is assumed to accept images but no audio.
 pub(super) fn model_capabilities(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,
@@ -45,20 +45,21 @@ pub(super) fn model_capabilities(
     }
 }
 
-/// Tokens of context that a local Ollama is asked for where nobody says how many: enough to work
-/// in, and not the whole that a model may have, which no memory may hold.
+/// Context size in tokens requested from a local Ollama when none is configured. Enough to work in;
+/// a model's full context may not fit into memory.
 const OLLAMA_CONTEXT_TOKENS: u64 = 16_384;
 
 fn is_cloud_model(settings: &ProviderSettings) -> bool {
     settings.model.ends_with("-cloud") || settings.model.ends_with(":cloud")
 }
 
-/// Tells whether a model thinks at all.
+/// Returns whether a model supports thinking.
 pub(super) fn supports_thinking(settings: &ProviderSettings, spec: Option<&ModelSpec>) -> bool {
     spec.map_or_else(|| is_thinking_family(settings), |spec| spec.reasoning.supported)
 }
 
-/// Says how much to think to a server that the library does not know, in OpenAI's words.
+/// Returns the thinking effort as a request option in OpenAI's terms, for servers that the library
+/// does not know.
 pub(super) fn effort_param(
     provider: Provider,
     reasoning: &Reasoning,
@@ -76,7 +77,8 @@ pub(super) fn effort_param(
 
 const THINKING_EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 
-/// Models that came after the catalogue: those of these families can all be told.
+/// Returns whether a model newer than the catalogue belongs to a family whose thinking effort can
+/// be set.
 fn is_thinking_family(settings: &ProviderSettings) -> bool {
     let families: &[&str] = match settings.provider {
         Provider::Anthropic => &["claude-"],
@@ -87,7 +89,7 @@ fn is_thinking_family(settings: &ProviderSettings) -> bool {
     families.iter().any(|family| settings.model.starts_with(family))
 }
 
-/// Says how to tell a model how much to think: the first way that it takes, if any.
+/// Returns the first setting for a thinking effort that the model supports, if any.
 pub(super) fn reasoning_option(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,

@@ -1,4 +1,4 @@
-//! From settings to a model, and one reply of it.
+//! Creates a model from settings, and streams its replies.
 
 use std::{
     collections::VecDeque,
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{Model, ModelCapabilities, ModelEvent, ModelRequest, ReplyStream, tool_emulation};
 
-/// Makes a model of its settings. Costs next to nothing: no file is read and no connection made
-/// before the first reply. All models share the HTTP clients of the process.
+/// Creates a model from its settings. This is cheap: files are read and connections are opened only
+/// for the first reply. All models share the HTTP clients of the process.
 #[must_use]
 pub fn connect(settings: ProviderSettings) -> Arc<dyn Model> {
     let name: Arc<str> = settings.provider.model_spec(&settings.model).into();
@@ -34,13 +34,13 @@ struct RemoteModel(Arc<RemoteModelState>);
 #[derive(Debug)]
 struct RemoteModelState {
     name: Arc<str>,
-    /// Names it and its server for [`Replay`](crate::Replay).
+    /// Name of the model and its server, for [`ProviderReplay`](crate::ProviderReplay).
     origin: Arc<str>,
     settings: ProviderSettings,
     resolved: OnceLock<ResolvedModel>,
 }
 
-/// What the first use makes, and the catalogue is read for.
+/// The parts of a model that are created at its first use, including the lookup in the catalogue.
 #[derive(Debug)]
 struct ResolvedModel {
     dialect: DialectClient,
@@ -103,10 +103,11 @@ impl RemoteModelState {
     }
 }
 
-/// One reply while it comes.
+/// A reply that is being received.
 struct ReplyReader {
     inner: Arc<RemoteModelState>,
-    /// What its marks stand for is known as long as somebody holds what they are of.
+    /// Keeps the messages alive: the cache drops the texts of placeholders when their owner is
+    /// dropped.
     _request: ModelRequest,
     reply: Option<CompletionStream>,
     decoder: StreamDecoder,
@@ -122,7 +123,7 @@ impl ReplyReader {
             let reply = self.reply.as_mut()?;
             match reply.next().await {
                 Some(Ok(Item::Event(event))) => {
-                    self.pending.extend(self.decoder.decode_event(event))
+                    self.pending.extend(self.decoder.decode_event(event));
                 }
                 Some(Ok(Item::Unknown(_))) => {}
                 Some(Err(error)) => {

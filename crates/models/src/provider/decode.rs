@@ -1,6 +1,4 @@
-//! A reply as the model library tells it, turned into the events of a [`Model`](crate::Model).
-//!
-//! Pure: it knows no dialect and no connection.
+//! Conversion of the model library's stream events into the events of a [`Model`](crate::Model).
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -13,15 +11,15 @@ use rig_core::{
 use super::{ApiKey, errors, replay};
 use crate::{ModelError, ModelEvent, ModelStopReason, TokenUsage};
 
-/// Hears one reply.
+/// A decoder of one reply.
 #[derive(Debug, Default)]
 pub(super) struct StreamDecoder {
-    /// The position of each call in the reply; its place here tells its id.
+    /// Positions of the calls in the reply. The index in this list determines the id of a call.
     calls: Vec<usize>,
 }
 
 impl StreamDecoder {
-    /// Hears the next piece.
+    /// Decodes the next event of the library.
     pub(super) fn decode_event(&mut self, event: StreamEvent) -> Option<ModelEvent> {
         match event {
             StreamEvent::Start { part, kind: PartKind::ToolCall, name } => {
@@ -46,7 +44,8 @@ impl StreamDecoder {
         Some(replay::call_id(place))
     }
 
-    /// Hears the end: what is to be told again, what was used, and why it ended.
+    /// Returns the last events of a reply: replay data, token usage, and the stop reason or an
+    /// error.
     pub(super) fn finish(
         &self,
         reply: &CompletionResponse,
@@ -79,15 +78,16 @@ fn usage(reply: &CompletionResponse) -> ModelEvent {
 
 fn dollars_to_micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6).round();
-    // A cast from a float saturates.
+    // Casting a float to an integer saturates.
     (micros.is_finite() && micros >= 0.0).then_some(micros as u64)
 }
 
-/// Words in the reasons of filters.
+/// Words that occur in stop reasons of filters.
 const FILTER_REASONS: [&str; 8] =
     ["refusal", "safety", "filter", "blocklist", "prohibited", "recitation", "spii", "sensitive"];
 
-/// Words in the reasons of failures of the provider, or of calls that it could not read.
+/// Words that occur in stop reasons of provider failures, or of calls that the provider could not
+/// parse.
 const FAILURE_REASONS: [&str; 6] =
     ["malformed", "unexpected_tool", "error", "insufficient_system", "failed", "cancelled"];
 
@@ -105,7 +105,7 @@ fn stop_reason(reply: &CompletionResponse) -> Result<ModelStopReason, ModelError
     }
 }
 
-/// Judges a reason that is a provider's own.
+/// Classifies a stop reason that is specific to a provider.
 fn classify_other_reason(
     reason: &str,
     told: Option<&str>,
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn no_reason_holds_the_key() {
         let key = ApiKey::new("sk-test-secret");
-        // Also one that the bound of the text would cut.
+        // Includes a key at the position where the text is truncated.
         let long = format!("{}sk-test-secret", "a".repeat(limits::MAX_ERROR_TEXT_BYTES - 5));
         for (reason, told) in [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
             .into_iter()

@@ -1,6 +1,6 @@
-//! Which dialect a provider, or the server at an address, speaks.
+//! Selection of the dialect for a provider or a server address.
 //!
-//! No key goes in: [`Http`] adds it to each request.
+//! The library's clients have no key; [`HttpSender`] adds it to each request.
 
 use rig_core::{
     DynModel,
@@ -21,17 +21,17 @@ use url::Url;
 
 use super::{Provider, ProviderSettings, cached_prefix::PendingBody, http::HttpSender};
 
-/// A dialect at an address.
+/// A client of the library for one dialect and address.
 #[derive(Debug)]
 pub(super) struct DialectClient {
     client: RigClient,
-    /// The way to it.
+    /// Sender of its requests.
     pub(super) http: HttpSender,
-    /// The vendor, as the catalogue of models names it.
+    /// Vendor, as the catalogue of models names it.
     pub(super) vendor: &'static str,
-    /// True for a server that speaks OpenAI's dialects and that the library does not know.
+    /// Whether this is a server with an OpenAI dialect that the library does not know.
     pub(super) is_compatible: bool,
-    /// True where requests can say which of them begin alike.
+    /// Whether requests can carry a key for the provider's prompt cache.
     pub(super) takes_cache_key: bool,
 }
 
@@ -45,7 +45,7 @@ enum RigClient {
 }
 
 impl DialectClient {
-    /// Chooses the dialect. Reads nothing and connects to nothing.
+    /// Selects the dialect, without reading or connecting to anything.
     pub(super) fn from_settings(settings: &ProviderSettings) -> Self {
         let way = HttpSender::new(settings);
         let http = way.clone();
@@ -92,7 +92,7 @@ impl DialectClient {
         }
     }
 
-    /// Makes a model of this dialect, for one request.
+    /// Creates a model of this dialect for one request.
     pub(super) fn model_for_request(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl DialectClient {
         }
     }
 
-    /// Asks for the models that are there.
+    /// Requests the list of available models.
     pub(super) async fn list_models(&self) -> Result<ModelList, ProviderError> {
         match &self.client {
             RigClient::Anthropic(client) => client.list_models().await,
@@ -125,22 +125,23 @@ impl DialectClient {
     }
 }
 
-/// Tokens of a reply of a model that the library does not know, where the dialect wants a number.
+/// Maximum number of reply tokens for models that the library does not know, where the dialect
+/// requires a number.
 const DEFAULT_REPLY_TOKENS: u64 = 8_192;
 
-/// Chooses among the dialects of Anthropic's by the host, if it is one that the library knows.
+/// Selects the Anthropic-compatible dialect by host, if the library knows it.
 fn anthropic_config(base_url: Option<&str>) -> AnthropicConfig {
     let Some(url) = base_url else { return AnthropicConfig::new("") };
     let dialect = anthropic::wire::all().find(|dialect| is_same_host(url, dialect.base_url));
     AnthropicConfig::with_key(dialect.unwrap_or(&anthropic::ANTHROPIC), "").with_base_url(url)
 }
 
-/// Chooses among the dialects of OpenAI's likewise.
+/// Selects the OpenAI-compatible dialect by host, if the library knows it.
 fn openai_config(base_url: Option<&str>) -> OpenAIConfig {
     let Some(url) = base_url else { return OpenAIConfig::new("") };
     match wire::all().find(|dialect| is_same_host(url, dialect.base_url)) {
         Some(dialect) => {
-            // Some dialects have the version in their paths.
+            // The paths of some dialects include the version.
             let has_version = dialect.quirks.completion_path.starts_with("/v1/");
             let url = if has_version { url.trim_end_matches("/v1") } else { url };
             OpenAIConfig::with_key(dialect, "").with_base_url(url)
@@ -151,13 +152,13 @@ fn openai_config(base_url: Option<&str>) -> OpenAIConfig {
     }
 }
 
-/// Tells whether two addresses have one host. What is local says nothing about who it is.
+/// Returns whether two URLs have the same host. `localhost` does not identify a provider.
 fn is_same_host(url: &str, other: &str) -> bool {
     let host = |url: &str| Some(Url::parse(url).ok()?.host_str()?.to_owned());
     host(url).is_some_and(|name| name != "localhost" && host(other) == Some(name))
 }
 
-/// Completes an address that is a host alone: every server has its dialect below `/v1`.
+/// Appends `/v1` to a URL without a path; every such server has its dialect there.
 fn with_version_path(url: &str) -> String {
     match Url::parse(url) {
         Ok(parsed) if parsed.path() == "/" => format!("{url}/v1"),
@@ -165,7 +166,8 @@ fn with_version_path(url: &str) -> String {
     }
 }
 
-/// A server that the library does not know: llama.cpp, vLLM, LM Studio and many more.
+/// The dialect of a server that the library does not know: llama.cpp, vLLM, LM Studio and many
+/// more.
 const COMPATIBLE_DIALECT: wire::Dialect =
     wire::Dialect::gateway("compatible", "", "").with_quirks(compatible_quirks());
 

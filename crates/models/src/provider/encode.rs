@@ -1,6 +1,4 @@
-//! A request in the model library's form.
-//!
-//! Pure: it knows no connection; what differs between dialects is the library's work.
+//! Conversion of a request into the model library's form.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -20,8 +18,8 @@ use super::{
 };
 use crate::{ChatMessage, ContentPart, ModelCapabilities, ModelRequest, ModelToolCall, ToolResult};
 
-/// Puts a request of the model at `origin` into the library's form, with marks for long texts and
-/// one for all that is kept of the session's beginning.
+/// Encodes a request for the model at `origin` in the library's form. Long texts and the cached
+/// messages of the session are replaced by placeholders.
 pub(super) fn encode_request(
     request: &ModelRequest,
     origin: &str,
@@ -61,9 +59,9 @@ struct RequestEncoder<'a> {
     memory: &'a EncodeCache,
     pending_body: PendingBody,
     encoded: Vec<RigMessage>,
-    /// The ids of the last reply's calls: ours, and those the provider is told.
+    /// Ids of the last reply's calls: the session's and the provider's.
     ids: Vec<(&'a str, CallId)>,
-    /// The ids that the provider is told of all calls so far, but those that are kept.
+    /// Provider ids of all calls so far, except the cached ones.
     taken: HashSet<CallId>,
 }
 
@@ -126,12 +124,13 @@ impl<'a> RequestEncoder<'a> {
             }
         };
         media.unwrap_or_else(|| {
-            let note = format!("[{what} was here, of a kind that this model does not take.]");
+            let note = format!("[{what} was here. This model does not accept it.]");
             UserContent::Text(Text::new(note))
         })
     }
 
-    /// Tells a result. The library tells no call without a name, and so no result of it.
+    /// Encodes a tool result. The library cannot encode calls without a name, so their results are
+    /// left out.
     fn encode_result(
         &self,
         result: &ToolResult,
@@ -142,10 +141,11 @@ impl<'a> RequestEncoder<'a> {
             Some((_, call)) => call.clone(),
             None => CallId::from_wire(&*result.call_id),
         };
-        // Providers refuse empty text.
+        // Providers reject empty text.
         let text = if result.text.trim().is_empty() { "(nothing)" } else { &result.text };
         let mut content = vec![ToolResultContent::Text(Text::new(marked(text)))];
-        // Where a dialect takes no image in a result, the library puts it behind the results.
+        // Where a dialect does not accept images in results, the library appends them after the
+        // results.
         content.extend(result.parts.iter().filter_map(
             |part| match self.encode_part(part, marked) {
                 UserContent::Text(text) => Some(ToolResultContent::Text(text)),
@@ -182,8 +182,8 @@ fn user_message(mut content: Vec<UserContent>) -> RigMessage {
     RigMessage::User { content }
 }
 
-/// Whether ids that are kept are those of earlier calls, too. The library would tell them apart, but
-/// looks for a free one from the first again for each call: that many calls would take its square.
+/// Returns whether any stored id was used by an earlier call. The library could make ids unique,
+/// but its search starts over for each call, which takes quadratic time.
 fn repeats_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
         StoredReply::Ids(ids) => ids.iter().any(is_taken),
@@ -191,10 +191,10 @@ fn repeats_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     }
 }
 
-/// A reply: as its provider gave it, where that is kept, else from what was heard. Then its
-/// thoughts are left out, because providers take no others than those they signed; and calls whose
-/// ids are not known or repeat earlier ones are named by their place in the session, because some
-/// models repeat theirs and some providers refuse that.
+/// Encodes a reply: as its provider returned it, if that is stored, else from its events. In the
+/// second case thoughts are left out, because providers accept only thoughts that they signed.
+/// Calls whose ids are unknown or repeated get ids from their position in the session, because some
+/// models reuse ids and some providers reject that.
 fn assistant_message(
     index: usize,
     kept: Option<StoredReply>,
@@ -207,7 +207,7 @@ fn assistant_message(
             let ids = turn.tool_calls().map(|call| call.id.clone()).collect();
             return (turn, ids);
         }
-        // One that the library chose depends on the calls before it.
+        // An id that the library chose depends on the calls before it.
         Some(StoredReply::Ids(ids)) if !ids.iter().any(CallId::is_local) => ids,
         _ => (0..calls.len())
             .map(|place| CallId::from_wire(format!("c{index:06}{place:02}")))
@@ -216,7 +216,8 @@ fn assistant_message(
     let text = (!text.trim().is_empty()).then(|| AssistantContent::Text(Text::new(marked(text))));
     let calls = calls.iter().zip(&ids).filter_map(|(call, id)| {
         let name = ToolName::new(call.name.clone()).ok()?;
-        // Some dialects write arguments as JSON in a string, so that a mark would stand too deep.
+        // Arguments get no placeholder: some dialects send them as JSON inside a string, where it
+        // would need to be escaped twice.
         let function = ToolFunction::parse(name, &call.arguments);
         Some(AssistantContent::ToolCall(ToolCall::new(id.clone(), function)))
     });
@@ -257,7 +258,7 @@ mod tests {
         ChatMessage::ToolResults(ids.iter().map(result).collect())
     }
 
-    /// The ids of calls and of results, in order.
+    /// Returns the ids of calls and of results, in order.
     fn ids(told: &[RigMessage]) -> Vec<String> {
         let of = |message: &RigMessage| -> Vec<String> {
             match message {

@@ -1,13 +1,13 @@
-//! What a provider is told of a session's messages, kept from one request to the next.
+//! A cache of encoded messages that is reused between the requests of a session.
 //!
-//! Each request tells the whole session again. The model library copies every text several times
-//! on its way into a request and escapes it for JSON each time; long texts would make a request
-//! slower with each message before it. So the library is given a short mark in the place of a long
-//! text, which no text of a session can hold by accident or intent, because it is chosen when the
-//! process starts. [`Memory::fill`] puts the text, escaped once, where the mark stands in the
-//! finished request. The schemas of tools, which are the same all the time, are given as marks too:
-//! each dialect passes them on as they are. What a session's requests begin with is kept as it was
-//! written: [`Beginning`].
+//! Each request contains the whole session. The model library copies every text several times while
+//! it builds a request, and escapes it for JSON each time, so long texts would make every later
+//! request slower. Therefore the library receives a short placeholder instead of a long text. No
+//! text of a session can contain a placeholder by accident or intent, because its prefix is chosen
+//! at random when the cache is created. [`EncodeCache::expand_placeholders`] replaces each
+//! placeholder in the encoded request by the text, which is escaped only once. The schemas of
+//! tools, which rarely change, are placeholders too: each dialect passes them on unchanged. The
+//! messages with which a session's requests begin are cached as a whole: [`CachedPrefix`].
 
 use std::{
     collections::HashMap,
@@ -28,49 +28,50 @@ use super::{
 };
 use crate::{ChatMessage, ModelRequest, ToolSpec, limits};
 
-/// A reply as the provider is told it, and the ids of its calls, in order.
+/// A reply in the library's form, and the provider ids of its calls, in order.
 pub(super) type EncodedReply = (AssistantMessage, Vec<CallId>);
 
-/// What is known of the messages, system prompts and tools that sessions told one model. Their
-/// owner is the session: what nobody holds any more is forgotten.
+/// The cached messages, system prompts and tools that sessions sent to one model. The session owns
+/// them: an entry is evicted once its message, prompt or tool list is dropped.
 #[derive(Debug)]
 pub(super) struct EncodeCache {
-    /// What each mark begins with.
+    /// Prefix of all placeholders.
     prefix: String,
-    /// Whether beginnings are kept.
+    /// Whether whole message prefixes are cached.
     caches_prefixes: bool,
     state: Mutex<CacheState>,
 }
 
 #[derive(Debug, Default)]
 struct CacheState {
-    /// By the address of what they are of.
+    /// Entries by the address of their owner.
     entries: HashMap<usize, CacheEntry>,
     texts: HashMap<u64, CachedText>,
-    /// By the address of a session's first message.
+    /// Cached prefixes by the address of the session's first message.
     prefixes: HashMap<usize, CachedPrefix>,
-    /// The mark of the next text.
+    /// Number of the next placeholder.
     next: u64,
 }
 
-/// What stands for a mark in a request.
+/// The replacement for a placeholder.
 #[derive(Debug)]
 enum CachedText {
-    /// What a string of JSON holds between its quotes.
+    /// Content of a JSON string, escaped, without its quotes.
     Text(Box<str>),
-    /// A value, in the place of the whole string.
+    /// JSON value that replaces the whole string.
     Json(Box<str>),
 }
 
 #[derive(Debug)]
 struct CacheEntry {
     owner: CacheOwner,
-    /// The marks of its long texts, in their order.
+    /// Placeholders of the owner's long texts, in order.
     placeholders: Vec<u64>,
     encoded: EncodedForm,
 }
 
-/// Whose texts are kept. While it is here, nothing else gets its address.
+/// The owner of cached texts. As long as this weak pointer exists, nothing else can have its
+/// address.
 #[derive(Clone, Debug)]
 enum CacheOwner {
     Message(Weak<ChatMessage>),
@@ -97,32 +98,32 @@ impl CacheOwner {
     }
 }
 
-/// What was made in the library's form.
+/// The encoded form of an owner.
 #[derive(Debug, Default)]
 enum EncodedForm {
     #[default]
     Nothing,
-    /// A reply, and its place in the session.
+    /// A reply, and its position in the session.
     Reply(usize, EncodedReply),
     Tools(Vec<ToolDefinition>),
 }
 
-/// What closes a mark. JSON leaves it, and all of a mark, as it is.
+/// End of a placeholder. JSON does not escape this or any other character of a placeholder.
 const PLACEHOLDER_END: char = ';';
 
 impl EncodeCache {
-    /// Nothing is known yet of what is told to a provider.
+    /// Creates an empty cache.
     pub(super) fn new(provider: Provider) -> Self {
-        // Its keys are random; that is all that is wanted of it.
+        // `RandomState` is used only as a source of random numbers.
         let random = RandomState::new();
         let prefix = format!("callboard-{:016x}{:016x}-", random.hash_one(0), random.hash_one(1));
-        // The library numbers the items of this dialect by their places.
+        // The library numbers the items of this dialect by position.
         let caches_prefixes = provider != Provider::OpenAiResponses;
         Self { prefix, caches_prefixes, state: Mutex::default() }
     }
 
-    /// Returns what the library is to be given for a text of a message: the text itself, or a mark.
-    /// `index` counts the long texts of this message.
+    /// Returns the text of a message, or a placeholder if it is long. `index` counts the long texts
+    /// of this message.
     pub(super) fn text_or_placeholder(
         &self,
         of: &Arc<ChatMessage>,
@@ -132,7 +133,7 @@ impl EncodeCache {
         self.placeholder_for(&CacheOwner::Message(Arc::downgrade(of)), index, text)
     }
 
-    /// Returns the same for a system prompt.
+    /// Returns the text of a system prompt, or a placeholder if it is long.
     pub(super) fn system_or_placeholder(&self, text: &Arc<str>) -> String {
         self.placeholder_for(&CacheOwner::System(Arc::downgrade(text)), &mut 0, text)
     }
@@ -146,7 +147,7 @@ impl EncodeCache {
             Some(mark) => *mark,
             None => {
                 let json = Value::from(text).to_string();
-                // Without its quotes: the library writes those around the mark.
+                // Without the quotes, which the library writes around the placeholder.
                 known.add_text(of, CachedText::Text(json[1..json.len() - 1].into()))
             }
         };
@@ -158,7 +159,7 @@ impl EncodeCache {
         format!("{}{mark}{PLACEHOLDER_END}", self.prefix)
     }
 
-    /// Returns a reply in the library's form; makes it the first time.
+    /// Returns a reply in the library's form, encoded with `make` the first time.
     pub(super) fn reply_or_encode(
         &self,
         of: &Arc<ChatMessage>,
@@ -176,8 +177,8 @@ impl EncodeCache {
         turn
     }
 
-    /// Returns tools in the library's form, with marks for their schemas; makes them the first
-    /// time.
+    /// Returns tools in the library's form, with placeholders for their schemas. They are encoded
+    /// only once.
     pub(super) fn tools_or_encode(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
         let of = CacheOwner::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
@@ -197,7 +198,7 @@ impl EncodeCache {
         made
     }
 
-    /// Takes what is known of the session of a request, for as long as it is on its way.
+    /// Takes the cached prefix of a request's session until the request has been encoded.
     pub(super) fn begin_request(&self, request: &ModelRequest) -> PendingBody {
         let mut known = self.lock_state();
         let first = request.messages.first();
@@ -208,8 +209,8 @@ impl EncodeCache {
         PendingBody::new(begun.unwrap_or_else(|| CachedPrefix::new(request)), request, mark)
     }
 
-    /// Writes a request that the library made of a session: with the texts where their marks stand,
-    /// and with what was kept of it before. Returns `None` if it is not what was begun.
+    /// Completes the body of a request that the library encoded: inserts the cached messages and
+    /// expands the placeholders. Returns `None` if the body does not match the pending request.
     pub(super) fn encode_body(&self, telling: PendingBody, body: &Bytes) -> Option<Bytes> {
         if !self.caches_prefixes {
             return Some(self.expand_placeholders(body.clone()));
@@ -217,13 +218,13 @@ impl EncodeCache {
         let mut known = self.lock_state();
         let fill = |text: &str, to: &mut Vec<u8>| self.expand_into(&known, text, to);
         let (whole, beginning) = telling.encode_body(str::from_utf8(body).ok()?, fill)?;
-        // Their texts are among what is kept.
+        // The prefix now includes the texts of these messages.
         beginning.cached_addresses().for_each(|message| known.evict_message(message));
         known.prefixes.insert(beginning.session_address()?, beginning);
         Some(Bytes::from(whole))
     }
 
-    /// Forgets what nobody holds any more.
+    /// Evicts all entries whose owner was dropped.
     pub(super) fn evict_dropped(&self) {
         let mut known = self.lock_state();
         known.prefixes.retain(|_, beginning| beginning.is_alive());
@@ -237,7 +238,7 @@ impl EncodeCache {
         });
     }
 
-    /// Puts the texts where their marks stand in a request's body.
+    /// Replaces the placeholders in a request body by their texts.
     pub(super) fn expand_placeholders(&self, body: Bytes) -> Bytes {
         let Ok(text) = str::from_utf8(&body) else { return body };
         let mut filled = Vec::with_capacity(text.len());
@@ -273,7 +274,7 @@ impl EncodeCache {
 }
 
 impl CacheState {
-    /// Returns what is known of something.
+    /// Returns the entry of an owner, and creates it if needed.
     fn entry(&mut self, of: &CacheOwner) -> &mut CacheEntry {
         let new = || CacheEntry {
             owner: of.clone(),
@@ -283,7 +284,7 @@ impl CacheState {
         self.entries.entry(of.address()).or_insert_with(new)
     }
 
-    /// Drops what was made of a message.
+    /// Evicts the entry of a message.
     fn evict_message(&mut self, address: usize) {
         let Some(entry) = self.entries.remove(&address) else { return };
         entry.placeholders.iter().for_each(|mark| drop(self.texts.remove(mark)));

@@ -1,16 +1,14 @@
-//! Settings from the usual variables of the environment.
-//!
-//! Pure: the environment comes in from outside.
+//! Settings from the usual environment variables of each provider.
 
 use std::collections::BTreeMap;
 
 use super::{ApiKey, Provider, ProviderSettings, ToolCalling};
 
-/// A provider needs a key, and nobody gave one.
+/// The provider needs a key, but none is set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` needs a key: set {}", provider.name(), variable_names(*provider))]
 pub struct MissingKey {
-    /// The provider.
+    /// Provider without a key.
     pub provider: Provider,
 }
 
@@ -19,7 +17,7 @@ fn variable_names(provider: Provider) -> String {
 }
 
 impl Provider {
-    /// Names the variables that may hold the key, the first one that is set counts.
+    /// Returns the names of the variables for the key. The first one that is set is used.
     #[must_use]
     pub fn key_variables(self) -> &'static [&'static str] {
         match self {
@@ -30,7 +28,7 @@ impl Provider {
         }
     }
 
-    /// Names the variables that may hold the address, the first one that is set counts.
+    /// Returns the names of the variables for the base URL. The first one that is set is used.
     #[must_use]
     pub fn url_variables(self) -> &'static [&'static str] {
         match self {
@@ -41,8 +39,8 @@ impl Provider {
         }
     }
 
-    /// Tells whether the provider can be reached without a key: at its own address none but Ollama
-    /// can, at another one each may.
+    /// Returns whether the provider requires a key. At their own addresses all providers except
+    /// Ollama do; other servers may not.
     #[must_use]
     pub fn needs_key(self, base_url: Option<&str>) -> bool {
         self != Self::Ollama && base_url.is_none()
@@ -50,7 +48,7 @@ impl Provider {
 }
 
 impl ProviderSettings {
-    /// Returns the settings of a model that nobody has said more about.
+    /// Creates the settings of a model with the defaults of its provider.
     #[must_use]
     pub fn new(provider: Provider, model: impl Into<String>) -> Self {
         Self {
@@ -64,12 +62,11 @@ impl ProviderSettings {
         }
     }
 
-    /// Reads the key and the address of a provider from an environment:
-    /// [`Provider::key_variables`], [`Provider::url_variables`]. Variables that are empty count as
-    /// not set.
+    /// Reads the key and the base URL of a provider from environment variables:
+    /// [`Provider::key_variables`], [`Provider::url_variables`]. Empty variables count as not set.
     ///
     /// # Errors
-    /// [`MissingKey`] if the provider [needs](Provider::needs_key) one and there is none.
+    /// [`MissingKey`] if the provider [needs](Provider::needs_key) a key and none is set.
     pub fn from_env(
         provider: Provider,
         model: &str,
@@ -92,16 +89,16 @@ impl ProviderSettings {
     }
 }
 
-/// The port of Ollama, where its address names neither port nor scheme.
+/// Port of Ollama if its address has neither a port nor a scheme.
 const OLLAMA_PORT: &str = "11434";
 
-/// Reads an address as Ollama reads `OLLAMA_HOST`: each part may be left out, and what a server
-/// listens on everywhere is reached on loopback.
+/// Parses an address as Ollama parses `OLLAMA_HOST`: each part is optional, and a wildcard address
+/// is replaced by loopback.
 pub(super) fn ollama_url(host: &str) -> String {
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (rest, path) = rest.split_once('/').map_or((rest, ""), |(rest, path)| (rest, path));
     let (name, port) = match rest.rsplit_once(':') {
-        // The colons of an IPv6 address stand in brackets.
+        // The colons of an IPv6 address are inside brackets.
         Some((name, port)) if !port.contains(']') => (name, port),
         _ => (rest, ""),
     };
@@ -126,7 +123,7 @@ mod tests {
     use super::*;
 
     type Env<'a> = &'a [(&'a str, &'a str)];
-    /// The address and the key, or a part of the error.
+    /// The base URL and the key, or a part of the error.
     type Expected = Result<(Option<&'static str>, Option<&'static str>), &'static str>;
 
     fn settings_from(provider: Provider, env: Env<'_>) -> Result<ProviderSettings, String> {

@@ -1,6 +1,4 @@
-//! What went wrong, told from a provider's error: what is worth doing, and words for the user.
-//!
-//! Knows the codes and phrases of the dialects and of common servers. Nothing here is sent.
+//! Classification of provider errors, with messages for the user.
 
 use std::{
     error::Error as _,
@@ -18,10 +16,10 @@ use serde_json::Value;
 use super::ApiKey;
 use crate::{ModelError, ModelErrorKind, limits};
 
-/// What a stream that ends before its end came to.
+/// Message for a stream that ends early.
 pub(super) const CUT_OFF: &str = "the reply was cut off";
 
-/// Why a request came to no answer, in words for the user.
+/// The reason why a request got no response, with a message for the user.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{text}")]
 pub(super) struct RequestFailure {
@@ -35,17 +33,17 @@ impl RequestFailure {
     }
 }
 
-/// Tells a request's error. No message holds the key.
+/// Converts an error of a request. The message never contains the key.
 pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -> ModelError {
     let error = match error {
         ProviderError::Http(error) => from_http_error(error),
         ProviderError::Truncated => transient_error(CUT_OFF),
         ProviderError::Json(error) => {
-            transient_error(format!("the server sent what is not in its own format: {error}"))
+            transient_error(format!("the server sent an invalid response: {error}"))
         }
         ProviderError::Request(_) | ProviderError::UnsupportedOption(_) => {
             let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-            other_error(format!("the request cannot be made: {cause}"))
+            other_error(format!("cannot create the request: {cause}"))
         }
         _ => match error.provider_response() {
             Some(response) => from_response(response),
@@ -55,7 +53,8 @@ pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -
     redacted(error, key)
 }
 
-/// Makes an error fit to be shown: without the key, which must not be cut before it is found.
+/// Prepares an error for display. The key is redacted before the text is truncated, so that no part
+/// of it remains.
 pub(super) fn redacted(mut error: ModelError, key: Option<&ApiKey>) -> ModelError {
     if let Some(key) = key {
         error.message = error.message.replace(key.expose(), "[key]");
@@ -64,7 +63,8 @@ pub(super) fn redacted(mut error: ModelError, key: Option<&ApiKey>) -> ModelErro
     error
 }
 
-/// Tells a failure that a provider reports in words, inside a reply; it is not fit to be shown yet.
+/// Classifies a failure that a provider reports as text inside a reply. The result must still be
+/// redacted.
 pub(super) fn from_text(text: &str) -> ModelError {
     ModelError::new(classify(None, text), text)
 }
@@ -97,12 +97,12 @@ fn from_http_error(error: &http_client::Error) -> ModelError {
 fn from_response(response: &ProviderResponseError) -> ModelError {
     let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
     let status = response.status.map(|status| status.as_u16()).filter(|status| *status >= 300);
-    // Gateways put the status of the one behind them into the error.
+    // Gateways put the status of the server behind them into the error.
     let status = status.or_else(|| gateway_status(&body));
     let message = match find_message(&body) {
         Some(text) => text,
         None if response.body.trim_start().starts_with('<') => {
-            "the server answered with a page: is the address right?".to_owned()
+            "the server responded with an HTML page: is the address right?".to_owned()
         }
         None if response.body.trim().is_empty() => default_message(status),
         None => response.body.clone(),
@@ -121,7 +121,7 @@ fn from_response(response: &ProviderResponseError) -> ModelError {
 fn default_message(status: Option<u16>) -> String {
     match status {
         Some(300..=399) => "the server sends elsewhere: is the address right?".to_owned(),
-        Some(404) => "the server knows no such address: is it right?".to_owned(),
+        Some(404) => "the server did not find this path: is the address right?".to_owned(),
         _ => "the server gave no reason".to_owned(),
     }
 }
@@ -132,7 +132,7 @@ fn gateway_status(body: &Value) -> Option<u16> {
     u16::try_from(code).ok().filter(|code| (300..600).contains(code))
 }
 
-/// Finds the sentence in an error's JSON, wherever a dialect puts it.
+/// Returns the error message from the JSON of any dialect.
 fn find_message(body: &Value) -> Option<String> {
     let body = if let Value::Array(items) = body { items.first()? } else { body };
     let paths = ["/error/message", "/message", "/error", "/detail", "/response/error/message"];
@@ -140,7 +140,7 @@ fn find_message(body: &Value) -> Option<String> {
     (!text.trim().is_empty()).then(|| text.to_owned())
 }
 
-/// Phrases, in lower case, of requests that are too long: by their codes, or their sentences.
+/// Phrases in lower case that mark requests as too long: error codes, or parts of messages.
 const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "context_length_exceeded",           // OpenAI and many others
     "maximum context length",            // OpenAI, DeepSeek, OpenRouter, vLLM
@@ -165,7 +165,7 @@ const CONTEXT_TOO_LONG_PHRASES: [&str; 21] = [
     "tokens exceed",                     // gateways
 ];
 
-/// Phrases, in lower case, of keys that are missing, wrong, or not allowed to do this.
+/// Phrases in lower case that mark keys as missing, invalid or not permitted.
 const AUTH_PHRASES: [&str; 6] = [
     "invalid_api_key",
     "api key not valid",
@@ -175,7 +175,7 @@ const AUTH_PHRASES: [&str; 6] = [
     "incorrect api key",
 ];
 
-/// Phrases, in lower case, of accounts that are used up: another attempt changes nothing.
+/// Phrases in lower case that mark accounts without credit. A retry would fail as well.
 const QUOTA_PHRASES: [&str; 4] = [
     "insufficient_quota",
     "billing_hard_limit",
@@ -183,7 +183,7 @@ const QUOTA_PHRASES: [&str; 4] = [
     "insufficient balance",
 ];
 
-/// Phrases, in lower case, of failures that pass, in errors that come without a status.
+/// Phrases in lower case that mark transient failures, for errors without a status.
 const TRANSIENT_PHRASES: [&str; 14] = [
     "overloaded",
     "rate_limit",
@@ -217,8 +217,8 @@ fn classify(status: Option<u16>, text: &str) -> ModelErrorKind {
     }
 }
 
-/// Reads how long to wait: from the headers, or where Gemini says it. A date is taken by the clock
-/// of the server, where that tells its time.
+/// Returns the time to wait before a retry: from the headers, or from Gemini's error details. A
+/// date is compared with the server's clock if the response has a `Date` header.
 /// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>)
 fn retry_after(headers: Option<&HeaderMap>, body: &Value, now: SystemTime) -> Option<Duration> {
     let header = |name: &str| headers?.get(name)?.to_str().ok().map(str::trim);
@@ -244,8 +244,8 @@ fn gemini_retry_delay(body: &Value) -> Option<f64> {
     delay.strip_suffix('s')?.parse().ok()
 }
 
-/// Makes a server's text fit to be shown: one line, bounded, without control characters; hidden ones
-/// are escapes.
+/// Prepares a server's text for display: one line, bounded, without control characters. Invisible
+/// characters are escaped.
 pub(super) fn single_line(text: &str) -> String {
     let blank = |character: char| if character.is_control() { ' ' } else { character };
     let text: String = text.chars().map(blank).collect();
@@ -352,7 +352,7 @@ mod tests {
             ("", "the server gave no reason".to_owned()),
             (
                 "<!doctype html>",
-                "the server answered with a page: is the address right?".to_owned(),
+                "the server responded with an HTML page: is the address right?".to_owned(),
             ),
             (&long, format!("{}…", "a".repeat(500))),
         ] {
@@ -376,7 +376,7 @@ mod tests {
                 "",
                 Some(2_000),
             ),
-            // Past: at once, which is no pause of the provider's.
+            // A date in the past means no wait.
             (vec![("retry-after", DATE), ("date", "Sat, 01 Jan 2000 00:00:00 GMT")], "", Some(0)),
             (vec![("retry-after", "Fri, 31 Dec 1999")], gemini, Some(37_500)),
             (vec![], gemini, Some(37_500)),

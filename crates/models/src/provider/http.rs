@@ -1,6 +1,6 @@
-//! The way to a provider: requests of the model library, sent by the process's HTTP client.
+//! Sends the model library's requests with the process's HTTP client.
 //!
-//! Knows no dialect. It alone holds the key: what the library builds carries none.
+//! Only this module holds the key; the requests that the library builds have none.
 
 pub(super) mod client;
 mod drain;
@@ -30,12 +30,12 @@ use super::{
 };
 use crate::{ModelErrorKind, limits};
 
-/// Sends requests to one provider. Cheap to make and to clone: nothing of HTTP or TLS exists
-/// before the first request.
+/// Sends requests to one provider. Cheap to create and to clone: HTTP and TLS are set up for the
+/// first request.
 #[derive(Clone, Debug)]
 pub(super) struct HttpSender {
     endpoint: Arc<Endpoint>,
-    /// What the one request is of that goes this way, if it is one of a session.
+    /// State of the one request that this sender is for, if it belongs to a session.
     pending_body: Arc<Mutex<Option<PendingBody>>>,
 }
 
@@ -55,17 +55,18 @@ impl HttpSender {
         Self { endpoint, pending_body: Arc::default() }
     }
 
-    /// Returns the same way for one request of a session.
+    /// Returns a sender for one request of a session.
     pub(super) fn for_request(&self, telling: PendingBody) -> Self {
         Self { endpoint: self.endpoint.clone(), pending_body: Arc::new(Mutex::new(Some(telling))) }
     }
 
-    /// Returns what is put into requests where its marks stand.
+    /// Returns the cache that holds the texts of placeholders.
     pub(super) fn cache(&self) -> &EncodeCache {
         &self.endpoint.cache
     }
 
-    /// Sends a request and waits for its headers. An answer that is no success is an error.
+    /// Sends a request and waits for the response headers. A response without a success status is
+    /// an error.
     async fn send_request(
         &self,
         request: Request<Bytes>,
@@ -78,7 +79,7 @@ impl HttpSender {
         let answer = timeout(limits::RESPONSE_HEADERS_TIMEOUT, client.execute(request)).await;
         let answer = answer.map_err(|_elapsed| {
             let seconds = limits::RESPONSE_HEADERS_TIMEOUT.as_secs();
-            let text = format!("{host} did not begin to answer within {seconds} s");
+            let text = format!("{host} did not start to respond within {seconds} s");
             Error::instance(RequestFailure::new(ModelErrorKind::IdleTimeout, text))
         })?;
         let response = answer.map_err(|error| {
@@ -102,7 +103,8 @@ impl HttpSender {
         Err(Error::non_success_with_details(status, headers, body))
     }
 
-    /// Takes keys out of the address, where some dialects put them, and names the host.
+    /// Builds the HTTP request and returns it with its host. Removes the key from the URL, where
+    /// some dialects put it.
     fn build_request(
         &self,
         request: Request<Bytes>,
@@ -111,7 +113,7 @@ impl HttpSender {
         let body = self.complete_body(body)?;
         let url = parts.uri.to_string();
         let invalid =
-            |_| RequestFailure::new(ModelErrorKind::Other, "the provider's address is no URL");
+            |_| RequestFailure::new(ModelErrorKind::Other, "the provider's address is not a URL");
         let mut url = reqwest::Url::parse(&url).map_err(invalid)?;
         if self.endpoint.provider == Provider::Gemini {
             let kept: Vec<(String, String)> =
@@ -126,7 +128,7 @@ impl HttpSender {
         Ok((request, host))
     }
 
-    /// Puts what is kept and what is long where its marks stand.
+    /// Inserts the cached messages, and expands the placeholders.
     fn complete_body(&self, body: Bytes) -> Result<Bytes, RequestFailure> {
         let memory = &self.endpoint.cache;
         let telling = self.pending_body.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -135,17 +137,17 @@ impl HttpSender {
         match memory.encode_body(telling, &body) {
             Some(whole) => Ok(whole),
             None if needs_it => {
-                // The next attempt tells all anew.
+                // The retry encodes all messages again.
                 Err(RequestFailure::new(
                     ModelErrorKind::Transient,
-                    "the request could not be written",
+                    "the request could not be encoded",
                 ))
             }
             None => Ok(memory.expand_placeholders(body)),
         }
     }
 
-    /// Puts the key, marked as secret, where this provider wants it.
+    /// Adds the key, marked as sensitive, to the header that this provider expects.
     fn authorize(&self, headers: &mut HeaderMap) -> Result<(), RequestFailure> {
         headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         let (name, prefix) = match self.endpoint.provider {
@@ -159,10 +161,7 @@ impl HttpSender {
         if let Some(key) = &self.endpoint.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()));
             let mut value = value.map_err(|_invalid| {
-                RequestFailure::new(
-                    ModelErrorKind::Auth,
-                    "the key holds characters that no key has",
-                )
+                RequestFailure::new(ModelErrorKind::Auth, "the key contains invalid characters")
             })?;
             value.set_sensitive(true);
             headers.insert(name, value);
@@ -195,7 +194,7 @@ impl HttpClientExt for HttpSender {
         }
     }
 
-    /// No request of a model is one.
+    /// Model requests are never multipart.
     fn send_multipart<U>(
         &self,
         _: Request<MultipartForm>,
@@ -204,7 +203,7 @@ impl HttpClientExt for HttpSender {
         U: From<Bytes> + Send + 'static,
     {
         let error =
-            RequestFailure::new(ModelErrorKind::Other, "a request in several parts cannot be sent");
+            RequestFailure::new(ModelErrorKind::Other, "multipart requests are not supported");
         std::future::ready(Err(Error::instance(error)))
     }
 
@@ -222,11 +221,11 @@ impl HttpClientExt for HttpSender {
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
             if media_type(&headers, &CONTENT_TYPE) == "text/html" {
-                // For a stream of lines of JSON the library does not look.
+                // For streams of JSON lines, the library does not check the content type.
                 return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
             }
             if wants_events && media_type(&headers, &CONTENT_TYPE) == "application/json" {
-                // A server that streams nothing, or says at once what is wrong.
+                // The server does not stream, or reports an error.
                 let body =
                     read_body(response, limits::MAX_RESPONSE_BODY_BYTES, OverLimit::Fail).await?;
                 headers.insert(CONTENT_TYPE, events);
@@ -260,13 +259,13 @@ fn build_response<B>((status, headers): (StatusCode, HeaderMap), body: B) -> Res
     response
 }
 
-/// The media type that a header names, without its parameters.
+/// Returns the media type from a header, without its parameters.
 fn media_type<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
     let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
 
-/// A JSON document as a stream of one event. Line breaks in JSON are nothing but white space.
+/// Converts a JSON document into a stream with one event. Line breaks in JSON are only white space.
 fn json_as_sse_event(json: &[u8]) -> Bytes {
     let mut event = b"data: ".to_vec();
     event.extend(json.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
@@ -274,7 +273,7 @@ fn json_as_sse_event(json: &[u8]) -> Bytes {
     Bytes::from(event)
 }
 
-/// What becomes of a body that is longer than wanted.
+/// The behaviour for a body over the size limit.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum OverLimit {
     Truncate,
@@ -294,14 +293,14 @@ pub(super) async fn read_body(
             if at_limit == OverLimit::Truncate {
                 break;
             }
-            let text = format!("the answer is longer than {limit} bytes");
+            let text = format!("the response exceeds {limit} bytes");
             return Err(Error::instance(RequestFailure::new(ModelErrorKind::Other, text)));
         }
     }
     Ok(body)
 }
 
-/// What the causes of an error say, from the outermost to the innermost, without any address.
+/// Returns the innermost cause of an error, without any address.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut causes: Vec<String> = Vec::new();
     let mut next = error.source();
@@ -310,11 +309,11 @@ fn root_cause(error: &reqwest::Error) -> String {
         next = cause.source();
     }
     causes.dedup();
-    // The outer ones only say that there was an error.
-    causes.pop().map_or_else(|| "no cause is known".to_owned(), |cause| errors::single_line(&cause))
+    // The outer causes only state that an error occurred.
+    causes.pop().map_or_else(|| "unknown cause".to_owned(), |cause| errors::single_line(&cause))
 }
 
-/// Whether nothing listens where a request was to go.
+/// Returns whether the connection was refused, i.e. no server listens there.
 fn is_connection_refused(error: &reqwest::Error) -> bool {
     let mut next = error.source();
     while let Some(cause) = next {
@@ -327,14 +326,14 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-/// Says that no server runs at an address of this machine, and which one was expected there.
+/// Returns the error for a local address without a server. It names the server expected there.
 fn server_not_running(host: &str, provider: Provider, port: Option<u16>) -> RequestFailure {
     let server = expected_server(provider, port);
     let text = format!("nothing listens at {host}: is {server} running?");
     RequestFailure::new(ModelErrorKind::Unreachable, text)
 }
 
-/// Names the server that is expected at an address of this machine.
+/// Returns the name of the server that is expected at a local address.
 fn expected_server(provider: Provider, port: Option<u16>) -> &'static str {
     match (provider, port) {
         (Provider::Ollama, _) | (_, Some(11434)) => "Ollama",
@@ -344,13 +343,14 @@ fn expected_server(provider: Provider, port: Option<u16>) -> &'static str {
     }
 }
 
-/// Says why a request got no answer. Everything but a certificate may be better the next time.
+/// Returns the error for a request without a response. It is transient, except for errors of
+/// certificates.
 fn send_failure(error: &reqwest::Error, host: &str) -> RequestFailure {
     let cause = root_cause(error);
     if cause.contains("certificate") || cause.contains("UnknownIssuer") {
         let text = format!(
-            "the certificate of {host} is not trusted: {cause}. If it is meant to be, name a file \
-             with its authority's certificate (PEM) as `ca_file` in the configuration"
+            "the certificate of {host} is not trusted: {cause}. To trust it, set `ca_file` in the \
+             configuration to a file with its authority's certificate (PEM)"
         );
         return RequestFailure::new(ModelErrorKind::Other, text);
     }
@@ -362,13 +362,13 @@ fn send_failure(error: &reqwest::Error, host: &str) -> RequestFailure {
     } else if error.is_connect() || error.is_timeout() {
         format!("cannot connect to {host}: {cause}")
     } else {
-        format!("the connection to {host} broke: {cause}")
+        format!("the connection to {host} failed: {cause}")
     };
     RequestFailure::new(ModelErrorKind::Transient, text)
 }
 
 fn stream_too_long() -> Error {
-    let text = format!("the reply is over {} MiB", limits::MAX_STREAM_BYTES >> 20);
+    let text = format!("the reply exceeds {} MiB", limits::MAX_STREAM_BYTES >> 20);
     Error::instance(RequestFailure::new(ModelErrorKind::Other, text))
 }
 

@@ -1,7 +1,7 @@
-//! Model servers on this machine, found by what they say of themselves.
+//! Model servers on this machine, identified by their responses.
 //!
-//! Nothing is asked before somebody calls [`LocalServers::all`], which asks only the addresses it is
-//! given, by default the usual ports on loopback.
+//! Only [`LocalServers::probe`] sends requests, and only to the given addresses. The defaults are
+//! the usual ports on loopback.
 
 use futures::join;
 use serde_json::Value;
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::limits;
 
-/// Where local servers may be.
+/// Addresses at which local servers may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalServers {
-    /// An address of Ollama.
+    /// Base URL of Ollama.
     pub ollama: String,
-    /// An address of llama.cpp's server.
+    /// Base URL of llama.cpp's server.
     pub llama_cpp: String,
-    /// An address of LM Studio.
+    /// Base URL of LM Studio.
     pub lm_studio: String,
 }
 
@@ -37,8 +37,8 @@ impl Default for LocalServers {
 }
 
 impl LocalServers {
-    /// Asks all places at once and returns those, in the order of the fields, that say what they are
-    /// and have a model. Takes at most 0.6 s.
+    /// Probes all addresses at once. Returns the servers that identify themselves and have a model,
+    /// in the order of the fields. Takes at most 0.6 s.
     pub async fn probe(&self) -> Vec<ProviderSettings> {
         let (ollama, llama_cpp, lm_studio) = join!(
             probe_ollama(&self.ollama),
@@ -50,7 +50,7 @@ impl LocalServers {
     }
 }
 
-/// Ollama tells its version. A model that is in its memory comes before one on its disk.
+/// Probes Ollama, which reports its version. A loaded model is preferred to one on disk.
 async fn probe_ollama(base: &str) -> Option<ProviderSettings> {
     get_json(base, "/api/version").await?.get("version")?.as_str()?;
     let (loaded, stored) = join!(get_json(base, "/api/ps"), get_json(base, "/api/tags"));
@@ -64,7 +64,7 @@ async fn probe_ollama(base: &str) -> Option<ProviderSettings> {
     })
 }
 
-/// llama.cpp tells who owns its one model.
+/// Probes llama.cpp, which reports an owner for its only model.
 async fn probe_llama_cpp(base: &str) -> Option<ProviderSettings> {
     let (models, properties) = join!(get_json(base, "/v1/models"), get_json(base, "/props"));
     let models = models?;
@@ -78,7 +78,7 @@ async fn probe_llama_cpp(base: &str) -> Option<ProviderSettings> {
     })
 }
 
-/// LM Studio tells which of its models is loaded, under a path that is its own.
+/// Probes LM Studio, which reports the loaded model at a path that only it has.
 async fn probe_lm_studio(base: &str) -> Option<ProviderSettings> {
     let models = get_json(base, "/api/v0/models").await?;
     let speaks = |model: &&Value| matches!(model["type"].as_str(), Some("llm" | "vlm"));
@@ -114,7 +114,7 @@ mod tests {
         response_text("200 OK", "content-type: application/json", &body.to_string())
     }
 
-    /// An address where nobody is.
+    /// Returns an address on which no server listens.
     async fn unused_address() -> String {
         serve_responses(Vec::new()).await.0
     }
@@ -125,7 +125,7 @@ mod tests {
         let loaded =
             json_response(&json!({ "models": [{ "name": "qwen3:4b", "context_length": 8192 }] }));
         let models = json_response(&json!({ "data": [{ "id": "smol", "owned_by": "llamacpp" }] }));
-        // The two questions come in any order; each answer fits both.
+        // The two requests arrive in any order; each response fits both.
         let both = [models.clone(), models];
         let lm_studio = json_response(&json!({ "data": [
             { "id": "embedder", "type": "embeddings", "state": "loaded" },

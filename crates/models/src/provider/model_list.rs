@@ -1,4 +1,4 @@
-//! The models that a provider offers.
+//! The list of models that a provider offers.
 
 use callboard_text::visible;
 use tokio::time::timeout;
@@ -10,20 +10,20 @@ use crate::{ModelError, limits};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedModel {
-    /// What [`Settings::model`] takes.
+    /// Name for [`ProviderSettings::model`].
     pub name: String,
-    /// What the provider calls it for people, where that differs from its name.
+    /// Display name, if it differs from the name.
     pub title: Option<String>,
-    /// Tokens that a request and its reply may have together, if the provider says so.
+    /// Maximum number of tokens of a request and its reply together, if the provider reports it.
     pub context_tokens: Option<u64>,
 }
 
-/// Asks a provider which models it offers, in its own order: at most 1,000,
-/// within 20 s. Names with control or hidden characters are left out. The settings' own model does
-/// not matter. Must be called inside a tokio runtime.
+/// Requests the list of a provider's models, in the provider's order: at most 1,000, within 20 s.
+/// Names with control or invisible characters are left out. The model in `settings` is ignored.
+/// Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// Those of a reply.
+/// The same errors as those of a reply.
 pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>, ModelError> {
     let dialect = DialectClient::from_settings(settings);
     let list = match timeout(limits::MODEL_LIST_TIMEOUT, dialect.list_models()).await {
@@ -49,8 +49,8 @@ pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>
     Ok(models.collect())
 }
 
-/// Whether a model's name can be shown as it is. One that hides or draws something is no model's:
-/// it would reach terminals and the menus of clients.
+/// Returns whether a model's name is safe to display. It reaches terminals and the menus of
+/// clients, so names with control or invisible characters are rejected.
 pub(super) fn is_displayable_name(name: &str) -> bool {
     visible(name) == name
 }

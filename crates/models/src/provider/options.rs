@@ -1,5 +1,4 @@
-//! What a dialect is told beside the messages: in the library's terms where it has some, else in
-//! its own.
+//! Request options besides the messages, in the library's form or as parameters of the dialect.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -9,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{Provider, ProviderSettings, capabilities, dialect::DialectClient};
 use crate::{Effort, ModelCapabilities, ModelRequest};
 
-/// Sets on `told` how much to think, which form a reply must have, and what makes the dialect work
-/// as an agent needs it.
+/// Sets the thinking effort, the format of the reply, and the parameters of the dialect on the
+/// library's request.
 pub(super) fn set_options(
     told: &mut CompletionRequest,
     request: &ModelRequest,
@@ -31,11 +30,11 @@ pub(super) fn set_options(
     let thinks = capabilities::supports_thinking(settings, known);
     match settings.provider {
         Provider::Ollama => {
-            // Ollama cuts what is over its own, small, default without a word.
+            // By default Ollama silently truncates requests to a small context.
             params.insert("num_ctx".to_owned(), json!(traits.context_tokens));
         }
         Provider::OpenAiResponses => {
-            // Everything is told again each time, so that nothing has to be kept there.
+            // Each request contains the whole session, so the provider need not store it.
             params.insert("store".to_owned(), json!(false));
             if thinks {
                 params.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
@@ -59,8 +58,8 @@ pub(super) fn set_options(
     told.additional_params = (!params.is_empty()).then(|| params.into());
 }
 
-/// Holds a reply to a schema as it is. The library would make each property a required one where
-/// it can, and a model that must write what it need not writes something wrong.
+/// Returns the parameter that constrains a reply to a schema. The library's own conversion would
+/// make optional properties required where it can, and a model then invents values for them.
 fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Value)> {
     Some(match provider {
         Provider::OpenAi => {
@@ -78,8 +77,8 @@ fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Val
     })
 }
 
-/// Names what a session's requests begin with alike, so that they reach the machine that has it in
-/// its cache.
+/// Returns a key for the common prefix of a session's requests, so that the provider routes them to
+/// a machine with a warm cache.
 fn cache_key(system: &str) -> String {
     let mut hasher = DefaultHasher::new();
     system.hash(&mut hasher);

@@ -1,7 +1,7 @@
-//! What a provider gave with a reply and is told again with it: signed thoughts, ids of items.
+//! Provider data of a reply that must be sent back with it: signed thoughts, ids of items.
 //!
-//! It is told again only to the model that gave it, at the same server, and only with the very calls
-//! that it was given with. Of most replies, that is no more than the ids of the calls.
+//! It is sent only to the model that created it, at the same server, and only with the same calls.
+//! For most replies it consists of the ids of the calls.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{ModelToolCall, ProviderReplay};
 
-/// Names the call in a place of its reply.
+/// Returns the id of the call at a position of its reply.
 pub(super) fn call_id(place: usize) -> String {
     format!("call_{}", place + 1)
 }
 
-/// Names a model at a server: no other one is told what it gave. An address may hold what nobody is
-/// to read, so it is hashed.
+/// Returns a name for a model at a server; replay data is never sent to another one. The URL may
+/// contain secrets, so it is hashed.
 pub(super) fn origin(model: &str, base_url: Option<&str>) -> Arc<str> {
     let Some(url) = base_url else { return model.into() };
     let hash = Sha256::digest(url.trim_end_matches('/'));
@@ -29,17 +29,17 @@ pub(super) fn origin(model: &str, base_url: Option<&str>) -> Arc<str> {
     format!("{model} at {hash}").into()
 }
 
-/// What is kept of a reply.
+/// The stored data of a reply.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StoredReply {
-    /// The ids of its calls, in order: all else was heard.
+    /// Ids of the calls, in order; everything else is in the events.
     Ids(Vec<CallId>),
-    /// The reply as the provider gave it.
+    /// The reply in the provider's form.
     Turn(AssistantMessage),
 }
 
-/// Keeps what is needed of a reply that came to its end.
+/// Returns the data to store of a complete reply.
 pub(super) fn replay_of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<ProviderReplay> {
     let Message::Assistant(mut turn) = reply.message()? else { return None };
     if turn.stop.as_ref().is_some_and(StopReason::is_failure) {
@@ -52,7 +52,7 @@ pub(super) fn replay_of(reply: &CompletionResponse, origin: &Arc<str>) -> Option
     }
     let is_heard = |block: &AssistantContent| match block {
         AssistantContent::Text(_) | AssistantContent::ToolCall(_) => native_item(block).is_none(),
-        // Thoughts without a signature are told to nobody.
+        // Thoughts without a signature are never sent back.
         AssistantContent::Reasoning(_) => native_item(block).is_none(),
         _ => false,
     };
@@ -68,7 +68,7 @@ pub(super) fn replay_of(reply: &CompletionResponse, origin: &Arc<str>) -> Option
     Some(ProviderReplay { origin: origin.clone(), items: serde_json::to_value(kept).ok()? })
 }
 
-/// Finds what was kept of a reply with these calls.
+/// Restores the data of a reply if it matches these calls.
 pub(super) fn restore(
     replay: &ProviderReplay,
     origin: &str,
@@ -88,7 +88,7 @@ pub(super) fn restore(
     is_same.then_some(kept)
 }
 
-/// The provider's own form of a block.
+/// Returns the provider's own form of a block.
 fn native_item(block: &AssistantContent) -> Option<&Value> {
     let native = match block {
         AssistantContent::Text(text) => &text.native,
@@ -100,7 +100,7 @@ fn native_item(block: &AssistantContent) -> Option<&Value> {
     native.as_ref().map(|native| &native.item)
 }
 
-/// Keys that say no more than was heard, in the calls and texts of all dialects.
+/// Keys whose values are also in the events, in the calls and texts of all dialects.
 const STREAMED_KEYS: [&str; 11] = [
     "type",
     "index",
@@ -115,7 +115,7 @@ const STREAMED_KEYS: [&str; 11] = [
     "citations",
 ];
 
-/// Tells whether a block holds nothing but what was heard of it.
+/// Returns whether a block holds only data that is also in the events.
 fn has_only_streamed_keys(item: &Value) -> bool {
     let Value::Object(item) = item else { return false };
     item.iter().all(|(key, value)| match (&**key, value) {

@@ -1,4 +1,4 @@
-//! A responder on loopback that sends what a test says, for the tests of providers.
+//! A loopback server with fixed responses, for the tests of providers.
 
 use std::sync::Arc;
 
@@ -14,8 +14,7 @@ use tokio_rustls::{
     rustls::{ServerConfig, pki_types::PrivateKeyDer},
 };
 
-/// Answers one connection after the other, each with what is written for it, and returns what it
-/// was sent.
+/// Serves one connection per response, in order. Returns the requests that were received.
 pub(super) async fn serve_responses(
     answers: Vec<String>,
 ) -> (String, JoinHandle<Vec<ReceivedRequest>>) {
@@ -32,8 +31,8 @@ pub(super) async fn serve_responses(
     (url, asked)
 }
 
-/// Gives each connection the same answer over TLS, with a certificate that an authority of its own
-/// has signed. Returns its address and the authority's certificate in PEM.
+/// Serves the same response over TLS to every connection, with a certificate of a new authority.
+/// Returns the base URL, and the authority's certificate in PEM.
 pub(super) async fn serve_over_tls(answer: String) -> (String, String) {
     let authority = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -54,7 +53,7 @@ pub(super) async fn serve_over_tls(answer: String) -> (String, String) {
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not trust us goes away.
+            // A client that does not trust the certificate disconnects.
             if let Ok(stream) = acceptor.accept(stream).await {
                 serve_connection(stream, &answer).await;
             }
@@ -63,7 +62,8 @@ pub(super) async fn serve_over_tls(answer: String) -> (String, String) {
     (url, pem)
 }
 
-/// Reads one request and answers it; `None` if the client goes away before it is whole.
+/// Reads one request and responds to it. Returns `None` if the client disconnects before the
+/// request is complete.
 async fn serve_connection(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     answer: &str,

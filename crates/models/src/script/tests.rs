@@ -1,4 +1,4 @@
-//! Scripts played and scripts refused.
+//! Valid and malformed scripts.
 
 use futures::FutureExt as _;
 use pretty_assertions::assert_eq;
@@ -9,7 +9,7 @@ fn script(text: &str) -> ScriptModel {
     ScriptModel::parse(text.as_bytes(), "script:test".to_owned()).unwrap()
 }
 
-/// The events of the reply to request `index`, one short word each.
+/// Returns the events of the reply to request `index`, one short word each.
 async fn played_events(script: &ScriptModel, index: usize) -> Vec<String> {
     let show = |event| match event {
         ModelEvent::Text(text) => format!("text {text}"),

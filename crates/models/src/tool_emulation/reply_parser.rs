@@ -1,4 +1,4 @@
-//! A reply in the form, read as it is written. Knows nothing of requests and of the schema.
+//! Incremental parser for replies in the emulated tool-call format.
 
 use std::mem;
 
@@ -7,30 +7,30 @@ use serde_json::Value;
 use super::super::{ModelEvent, ModelStopReason, ModelToolCall};
 use crate::limits::{MAX_ARGUMENT_BYTES, MAX_FORM_DETECTION_BYTES};
 
-/// Turns what a model writes into text and calls.
+/// Converts a streamed reply into text and calls.
 pub(super) struct ReplyParser {
-    /// The id of the call, if there is one.
+    /// Id of the call, if there is one.
     id: String,
     state: ReplyState,
     has_called: bool,
 }
 
 enum ReplyState {
-    /// What was written so far tells neither text nor a tool.
+    /// Neither `text` nor `tool` has been received yet.
     Undecided(String),
-    /// It does not tell at its beginning; it is read when it is whole.
+    /// The form is unknown after the limit. The reply is parsed when it is complete.
     Buffered(String),
-    /// It is not in the form.
+    /// The reply is not in the format.
     PlainText,
-    /// In the string of `text`; the rest may end within an escape.
+    /// Inside the string of `text`. The buffer may end within an escape sequence.
     Text(String),
-    /// In the object of `arguments`.
+    /// Inside the object of `arguments`.
     Arguments(ObjectNesting),
-    /// All is read; what follows does not count.
+    /// The object is complete. Anything after it is ignored.
     Done,
 }
 
-/// Where in a JSON object a text stands.
+/// A position inside a JSON object.
 #[derive(Default)]
 struct ObjectNesting {
     depth: usize,
@@ -43,12 +43,12 @@ impl ReplyParser {
         Self { id, state: ReplyState::Undecided(String::new()), has_called: false }
     }
 
-    /// Turns what the model says into what it means.
+    /// Converts an event of the model.
     pub(super) fn parse_event(&mut self, event: ModelEvent) -> Vec<ModelEvent> {
         let mut events = Vec::new();
         match event {
             ModelEvent::Text(text) => self.push_text(&text, &mut events),
-            // Of items that are not told again in this form.
+            // Replay data refers to items that are not sent back in this format.
             ModelEvent::Replay(_) => {}
             ModelEvent::Stop(stop) => {
                 let is_whole =
@@ -94,7 +94,7 @@ impl ReplyParser {
         }
     }
 
-    /// Looks whether what was written tells what it will be.
+    /// Detects the form of the reply from the text received so far.
     fn detect_form(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Undecided(seen) = &self.state else { return };
         let started = seen.trim_start();
@@ -114,13 +114,13 @@ impl ReplyParser {
             self.state = ReplyState::Arguments(ObjectNesting::default());
             self.push_text(&rest, events);
         } else if seen.len() > MAX_FORM_DETECTION_BYTES {
-            // To look again with each piece would take ever longer.
+            // Searching again with each piece would take quadratic time.
             self.state = ReplyState::Buffered(seen.clone());
             self.flush_if_too_long(events);
         }
     }
 
-    /// Takes what is too long for a call as text, of which nothing is left out.
+    /// Passes a reply that is too long for a call on as text, without losing any of it.
     fn flush_if_too_long(&mut self, events: &mut Vec<ModelEvent>) {
         if let ReplyState::Buffered(seen) = &mut self.state
             && seen.len() > MAX_ARGUMENT_BYTES
@@ -144,7 +144,7 @@ impl ReplyParser {
         }
     }
 
-    /// Says as much of the string of `text` as is there.
+    /// Emits the complete characters of the string of `text`.
     fn flush_text(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Text(rest) = &mut self.state else { return };
         let (whole, is_end) = complete_chars_len(rest);
@@ -158,20 +158,20 @@ impl ReplyParser {
         }
     }
 
-    /// Takes what is left at the end of the reply.
+    /// Handles the buffered rest at the end of the reply.
     fn finish(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
         match mem::replace(&mut self.state, ReplyState::Done) {
             ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
-                self.parse_buffered(seen, is_whole, events)
+                self.parse_buffered(seen, is_whole, events);
             }
-            // What was broken off within it is told by the session, as of any model.
+            // The session reports incomplete arguments to the model, as for any other model.
             ReplyState::Arguments(_) => events.push(ModelEvent::CallEnd { id: self.id.clone() }),
             ReplyState::Text(rest) if !rest.is_empty() => events.push(ModelEvent::Text(rest)),
             ReplyState::Text(_) | ReplyState::PlainText | ReplyState::Done => {}
         }
     }
 
-    /// Takes a reply whose fields stand in another order, or that is not in the form.
+    /// Parses a complete reply whose fields are in another order, or which is not in the format.
     fn parse_buffered(&mut self, seen: String, is_whole: bool, events: &mut Vec<ModelEvent>) {
         let said: Value = serde_json::from_str(&seen).unwrap_or_default();
         if let Some(name) = said["tool"].as_str().filter(|_| is_whole) {
@@ -191,7 +191,7 @@ impl ReplyParser {
 }
 
 impl ObjectNesting {
-    /// Returns where the object ends in the next text, if it does.
+    /// Returns the position after the end of the object, if it is in this text.
     fn find_end(&mut self, text: &str) -> Option<usize> {
         for (at, byte) in text.bytes().enumerate() {
             match byte {
@@ -213,12 +213,12 @@ impl ObjectNesting {
     }
 }
 
-/// Returns what stands behind some tokens that may have white space before them.
+/// Returns the text after a sequence of tokens, which may be preceded by white space.
 fn strip_tokens<'a>(text: &'a str, tokens: &[&str]) -> Option<&'a str> {
     tokens.iter().try_fold(text, |text, token| text.trim_start().strip_prefix(token))
 }
 
-/// Reads a string that is whole; returns it and what stands behind it.
+/// Parses a complete string. Returns it and the text after it.
 fn parse_string(text: &str) -> Option<(String, &str)> {
     let rest = text.trim_start().strip_prefix('"')?;
     let (whole, is_end) = complete_chars_len(rest);
@@ -226,8 +226,8 @@ fn parse_string(text: &str) -> Option<(String, &str)> {
     is_end.then_some((read, rest.get(whole + 1..)?))
 }
 
-/// How many bytes of the inside of a JSON string hold whole characters, and whether its end stands
-/// behind them.
+/// Returns the length in bytes of the complete characters inside a JSON string, and whether its
+/// closing quote follows them.
 fn complete_chars_len(text: &str) -> (usize, bool) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -244,7 +244,8 @@ fn complete_chars_len(text: &str) -> (usize, bool) {
     }
 }
 
-/// The bytes of an escape, the two halves of a pair together; none if it is not whole.
+/// Returns the length of an escape sequence in bytes, including the second half of a surrogate
+/// pair. Returns `None` if it is incomplete.
 fn escape_len(bytes: &[u8]) -> Option<usize> {
     const HIGH: [u8; 4] = *b"89ab";
     match bytes.get(1)? {

@@ -1,4 +1,4 @@
-//! Tests of the form by a model that says what it is given.
+//! Tests of the format, with a model that has fixed replies.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::{ModelEvent, ModelStopReason, ProviderReplay};
 use super::*;
 
-/// Says pieces of text, and keeps what it was asked.
+/// A model that replies with pieces of text and records the requests.
 #[derive(Debug)]
 struct ScriptedReplyModel {
     pieces: Vec<String>,
@@ -48,7 +48,7 @@ async fn collect_events(model: &Arc<ScriptedReplyModel>) -> Vec<ModelEvent> {
     emulate_tools(Arc::clone(model) as Arc<dyn Model>).reply(request).collect().await
 }
 
-/// What a reply comes to: its text, its calls, its end.
+/// Returns the text, the calls and the stop reason of a reply.
 fn summarize(events: &[ModelEvent]) -> (String, Vec<(String, String)>, ModelStopReason) {
     let (mut text, mut calls, mut ended) = (String::new(), Vec::new(), 0);
     let mut stop = None;
@@ -57,7 +57,7 @@ fn summarize(events: &[ModelEvent]) -> (String, Vec<(String, String)>, ModelStop
             ModelEvent::Text(more) => text.push_str(more),
             ModelEvent::CallStart { name, .. } => calls.push((name.clone(), String::new())),
             ModelEvent::CallArguments { fragment, .. } => {
-                calls.last_mut().unwrap().1.push_str(fragment)
+                calls.last_mut().unwrap().1.push_str(fragment);
             }
             ModelEvent::CallEnd { .. } => ended += 1,
             ModelEvent::Stop(end) => stop = Some(*end),
@@ -93,11 +93,11 @@ async fn a_reply_means_the_same_however_it_is_cut() {
         ),
         (r#"{"tool": "edit"}"#, "", call(""), ModelStopReason::ToolCalls),
         (r#"{"tool": "edit", "arguments": [1]}"#, "", call("[1]"), ModelStopReason::ToolCalls),
-        // Not in the form.
+        // Not in the format.
         ("Hello {there}", "Hello {there}", vec![], ModelStopReason::EndTurn),
         (r#"{"answer": 42}"#, r#"{"answer": 42}"#, vec![], ModelStopReason::EndTurn),
         ("", "", vec![], ModelStopReason::EndTurn),
-        // Broken off.
+        // Interrupted.
         (
             r#"{"tool": "edit", "arguments": {"a": "#,
             "",

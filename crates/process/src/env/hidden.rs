@@ -1,4 +1,4 @@
-//! What others can see of this process's environment: that is as the system has it.
+//! Hides nothing: this system has no way to hide variables of a process.
 
 pub(crate) fn hide_variables(_stays: impl Fn(&[u8]) -> bool) -> bool {
     false

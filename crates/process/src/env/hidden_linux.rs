@@ -1,8 +1,8 @@
-//! What the system shows others of this process's environment and memory.
+//! Hides variables in `/proc/PID/environ` and the memory of this process from others.
 //!
-//! Knows nothing of which variables are secret. The kernel shows the part of a process's memory
-//! that held its environment when it began. So what is to be hidden moves elsewhere in memory, and
-//! zeros stay behind; the process itself has all of it as before.
+//! The kernel shows the part of a process's memory that held its environment when it started.
+//! Hidden variables are therefore copied elsewhere in memory and overwritten with zeros there. The
+//! process itself keeps all of them.
 
 use std::ffi::{CStr, c_char};
 use std::fs::File;
@@ -11,10 +11,10 @@ use std::ops::Range;
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// Hides all variables but those whose names stay. Returns whether it could be done: not once there
-/// are several threads, who may be reading them.
+/// Hides all variables except those for whose names `stays` returns true. Returns whether it
+/// succeeded: not once there are several threads, which may be reading them.
 pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
-    // Longer than the line can be, which one read returns: this is done at every start.
+    // Longer than the line can be, so that one read is enough: this runs at every start.
     let mut stat = [0; 2048];
     let read = File::open("/proc/self/stat").and_then(|mut file| file.read(&mut stat));
     let stat = String::from_utf8_lossy(&stat[..read.unwrap_or_default()]);
@@ -22,20 +22,20 @@ pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
         return false;
     };
     relocate_variables(&block, stays);
-    // From now on only root can look into it, and it leaves no core dump.
+    // From now on only root can read the memory, and a crash leaves no core dump.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct EnvironBlock {
     threads: u32,
-    /// The addresses of what is shown.
+    /// The addresses that the kernel shows.
     addresses: Range<usize>,
 }
 
 impl EnvironBlock {
-    /// Reads the one line of `/proc/self/stat`: the numbers behind the name, which is in
-    /// parentheses and may hold anything.
+    /// Parses the one line of `/proc/self/stat`: the numbers after the name, which is in
+    /// parentheses and may contain any character.
     fn parse(stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
@@ -50,7 +50,7 @@ fn relocate_variables(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;
     }
-    // SAFETY: this is the only thread, so nobody else reads or changes the list.
+    // SAFETY: this is the only thread, so no other one reads or changes the list.
     let mut entry = unsafe { environ };
     // SAFETY: there is no list, or it ends with a null pointer.
     while let Some(place) = unsafe { entry.as_mut() }.filter(|place| !place.is_null()) {
@@ -63,8 +63,8 @@ fn relocate_variables(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
                 let bytes = shown.count_bytes();
                 // Never freed: it is the environment from now on.
                 *place = shown.to_owned().into_raw();
-                // SAFETY: the string was so long, the process's own stack can be written, and
-                // nothing points there any more.
+                // SAFETY: the string had this length, the process's own stack is writable, and no
+                // pointer to it remains.
                 unsafe { text.write_bytes(0, bytes) };
             }
         }

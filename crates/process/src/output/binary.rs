@@ -1,14 +1,14 @@
-//! Tells output that is no text by its first bytes. Pure.
+//! Detects binary output by its first bytes.
 
 use infer::MatcherType;
 
-/// So few characters that no text has may be in a text all the same.
+/// Number of non-text characters that a text may contain.
 const MAX_ODD_CHARS: usize = 8;
 
-/// Says what an output looks like whose first bytes are `start`, unless it is text.
+/// Describes binary output that begins with `start`; `None` for text.
 ///
-/// Text has few bytes that are not UTF-8 and few control characters but those of a terminal. It
-/// may have NUL characters between its words, as lists of files do that are made for programs.
+/// Text has few bytes that are not UTF-8 and few control characters except those of a terminal. It
+/// may have NUL characters between its words, as in lists of files written for programs.
 pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
     let nul = start.iter().filter(|byte| **byte == 0).count();
     let odd: usize = start
@@ -24,17 +24,17 @@ pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
     (!is_text).then(looks_like)
 }
 
-/// How many characters no text has.
+/// Counts the characters that do not occur in text.
 fn count_odd_chars(text: &str) -> usize {
     let is_odd =
         |letter: &char| letter.is_control() && !"\0\x07\x08\t\n\x0c\r\x1b".contains(*letter);
     text.chars().filter(is_odd).count()
 }
 
-/// What is no text, and nothing else that is known.
+/// Name of a kind that is neither text nor recognized.
 const UNKNOWN_KIND: &str = "unknown kind";
 
-/// Names what a file holds by its first bytes if that is not text in UTF-8 or the like.
+/// Names the kind of a file by its first bytes, unless it is text in UTF-8 or a similar encoding.
 pub fn binary_kind(start: &[u8]) -> Option<String> {
     if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
         return Some("UTF-16 text".to_owned());
@@ -75,7 +75,7 @@ mod tests {
             (b"text\n", None),
             (b"\x1b[31mred\x1b[0m \x07\x08\r\n", None),
             ("äöü€😀".as_bytes(), None),
-            // Latin-1, a cut character, a few odd bytes.
+            // Latin-1, a truncated character, a few control characters.
             (b"Gr\xfc\xdfe aus M\xfcnchen, und zwar viele, sehr viele davon", None),
             (b"text \xe2\x82", None),
             (b"\x01\x02", None),

@@ -1,7 +1,8 @@
-//! Bytes on their way from the thread that reads a terminal to whoever shows them.
+//! Bytes between the thread that reads a command's output and the task that shows them.
 //!
-//! Where they are recorded too, showing them may lose some, and the command waits for nobody who
-//! looks. Where they are not, all arrive. In both cases the command waits while nobody takes them.
+//! If the output is also recorded, the display may skip some, and the command does not wait for a
+//! slow display. Otherwise all bytes arrive. In both cases the command waits if the receiver stops
+//! receiving.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,8 +18,8 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// Makes the two ends. What is recorded is shown by its beginning and its end where it comes
-/// faster than [`SHOWN_BYTES`] in [`SHOWN_INTERVAL`], with a count of the rest between them.
+/// Creates both ends. Recorded output that exceeds [`MAX_LIVE_OUTPUT_BYTES`] per
+/// [`LIVE_OUTPUT_INTERVAL`] is shown by its beginning and end, with a count of the omitted bytes.
 pub(crate) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     let shared = Arc::new(Shared {
         state: Mutex::new(State::new(recording.is_some())),
@@ -29,24 +30,24 @@ pub(crate) fn channel(recording: Option<Arc<Recording>>) -> (Sender, Receiver) {
     (Sender(Arc::clone(&shared)), Receiver { shared, due: None })
 }
 
-/// The end of the thread that reads.
+/// The end of the reading thread.
 #[derive(Debug)]
 pub(crate) struct Sender(Arc<Shared>);
 
-/// The end of whoever shows.
+/// The end of the task that shows the output.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     shared: Arc<Shared>,
-    /// When the next bytes may be taken.
+    /// Time from which the next bytes may be received.
     due: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// There is room again, or nobody takes anything any more.
+    /// Signals free space, or that the receiver is closed.
     room: Condvar,
-    /// There is something to take, or nothing will come any more.
+    /// Signals that bytes are available, or that the sender is closed.
     filled: Notify,
     recording: Option<Arc<Recording>>,
 }
@@ -54,9 +55,9 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     buffered: HeadTail,
-    /// Somebody waits for bytes.
+    /// Whether the receiver waits for bytes.
     is_receiver_waiting: bool,
-    /// When somebody took some.
+    /// Time of the last receive.
     last_taken_at: Option<Instant>,
     is_sender_closed: bool,
     is_receiver_closed: bool,
@@ -75,14 +76,14 @@ impl State {
     }
 }
 
-/// What waits to be taken: all of it, or its beginning and its end.
+/// Returns a buffer for unreceived bytes: all of them, or their beginning and their end.
 fn new_buffer(is_recorded: bool) -> HeadTail {
     HeadTail::new(if is_recorded { MAX_LIVE_OUTPUT_BYTES } else { usize::MAX })
 }
 
 impl Shared {
-    /// Whether the command has to wait. It does not for whoever has just taken something, and has to
-    /// show it before taking more.
+    /// Whether the command has to wait. It does not while the receiver still shows a chunk that it
+    /// just received.
     fn is_full(&self, state: &State) -> bool {
         let is_busy =
             || state.last_taken_at.is_some_and(|taken| taken.elapsed() < LIVE_OUTPUT_INTERVAL);
@@ -95,8 +96,8 @@ impl Shared {
 }
 
 impl Sender {
-    /// Records and passes on what was read, as soon as there is room. Tells whether there is
-    /// anybody to take it.
+    /// Records and sends bytes, and blocks while the buffer is full. Returns whether there is still
+    /// a receiver.
     pub(crate) fn send(&self, bytes: &[u8]) -> bool {
         let Self(shared) = self;
         if let Some(recording) = &shared.recording {
@@ -123,8 +124,8 @@ impl Drop for Sender {
 }
 
 impl Receiver {
-    /// Takes what has come, once something has; nothing, when nothing will come any more. Bytes
-    /// that are recorded come at intervals, the first of them at once. Loses nothing when dropped.
+    /// Receives the buffered bytes once there are some; `None` after the end. Recorded bytes arrive
+    /// at intervals, the first ones at once. Cancel safe.
     pub(crate) async fn recv(&mut self) -> Option<OutputChunk> {
         loop {
             let is_empty = {
@@ -155,7 +156,7 @@ impl Receiver {
             };
             let filled = self.shared.filled.notified();
             match self.due {
-                // Woken early only by the end.
+                // Only the end wakes it early.
                 Some(due) if !is_empty => drop(timeout_at(due, filled).await),
                 _ => filled.await,
             }
@@ -170,7 +171,7 @@ impl Drop for Receiver {
     }
 }
 
-/// What was taken: its beginning, how much is lost behind it, and its end.
+/// Received bytes: their beginning, the number of omitted bytes, and their end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutputChunk {
     head: Vec<u8>,
@@ -191,12 +192,12 @@ impl OutputChunk {
         Self { head, omitted_bytes, tail }
     }
 
-    /// How many bytes it has.
+    /// Number of bytes it holds.
     pub(crate) fn len(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// Passes it on in its pieces.
+    /// Passes each piece to `to`, in order.
     pub(crate) fn for_each_piece(&self, mut to: impl FnMut(OutputPiece<'_>)) {
         to(OutputPiece::Bytes(&self.head));
         if self.omitted_bytes > 0 {

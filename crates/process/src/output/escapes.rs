@@ -1,8 +1,6 @@
-//! Lets through what draws, of what a program writes to a terminal, and nothing that acts beyond
-//! the picture: it may be shown in a terminal that belongs to somebody else.
+//! Filters terminal output for display in another terminal: drawing passes, side effects do not.
 //!
-//! Pure, and the same however the stream is cut into chunks. It knows nothing of text for those
-//! who have no terminal.
+//! The result is the same however the stream is split into chunks.
 
 use std::fmt;
 use std::io::Write as _;
@@ -14,22 +12,24 @@ use vte::{Params, Parser, Perform};
 use super::complete_utf8_len;
 use crate::limits::MAX_LINK_BYTES;
 
-/// A stream of a terminal's output, less what acts beyond the picture.
+/// A filter for a stream of terminal output that removes everything with an effect beyond drawing.
 ///
-/// What passes: text, `\b`, `\t`, `\r` and `\n`, colours, movements of the cursor, erasing,
-/// scrolling, the other screen, the cursor's shape, line drawing, and links to `http` and `https`.
-/// It is written anew from what was understood, so no terminal can read it otherwise.
+/// Allowed: text, `\b`, `\t`, `\r` and `\n`, colours, cursor movements, erasing, scrolling, the
+/// alternate screen, the cursor's shape, line drawing, and links to `http` and `https`. Each
+/// sequence is written anew from its parsed form, so no terminal can interpret it differently.
 ///
-/// What does not: the clipboard, titles, notifications, links to anything else, everything that
-/// the terminal would answer, strings to the device (DCS, APC, PM, SOS), modes that change what
-/// keys, paste or mouse send, resets, printing, bells, characters that hide or reorder others (but
-/// not what joins the parts of an emoji). Bytes that are no text become U+FFFD, or
-/// nothing. A sequence ends with its line, so one that is never finished hides no more than that.
+/// Removed: the clipboard, titles, notifications, links to anything else, every sequence that the
+/// terminal would answer, device strings (DCS, APC, PM, SOS), modes that change the bytes sent by
+/// keys, paste or mouse, resets, printing, bells, and characters that hide or reorder others
+/// (except those that join the parts of an emoji). Bytes that are not text become U+FFFD, or
+/// nothing. A sequence ends with its line, so that an unfinished one hides at most the rest of the
+/// line.
 ///
 /// ```
-/// use callboard_process::escapes::Filter;
-/// let mut filter = Filter::default();
-/// let shown = [&b"\x1b[1mhi\x1b]52;c;"[..], b"cm0gLXJm\x07!\x1b[0m"].map(|chunk| filter.push(chunk));
+/// use callboard_process::escapes::EscapeFilter;
+/// let mut filter = EscapeFilter::default();
+/// let chunks = [&b"\x1b[1mhi\x1b]52;c;"[..], b"cm0gLXJm\x07!\x1b[0m"];
+/// let shown = chunks.map(|chunk| filter.push(chunk));
 /// assert_eq!(shown.concat(), b"\x1b[1mhi!\x1b[0m");
 /// ```
 #[derive(Default)]
@@ -38,8 +38,8 @@ pub struct EscapeFilter {
 }
 
 impl EscapeFilter {
-    /// Takes the next bytes, and returns what may be shown now. What is not whole yet waits for
-    /// the rest of it, at most 2 KiB of it.
+    /// Appends the next bytes and returns the output that may be shown now. Incomplete sequences
+    /// are buffered until the rest arrives, at most 2 KiB.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut passing = FilteredOutput { out: Vec::with_capacity(bytes.len()) };
@@ -54,24 +54,25 @@ impl fmt::Debug for EscapeFilter {
     }
 }
 
-/// Reads sequences from chunks that are cut anywhere.
+/// Parses escape sequences from chunks of any size.
 #[derive(Default)]
 pub(super) struct EscapeParser {
     parser: Parser,
-    /// The beginning of a character. The parser loses letters behind one that it gets in parts.
+    /// The beginning of a character. The parser loses letters after a character that it receives in
+    /// parts.
     partial_char: Vec<u8>,
 }
 
 impl EscapeParser {
-    /// Reads on. The end of a line ends what it is in the midst of.
+    /// Parses the next chunk. The end of a line ends an unfinished sequence.
     pub(super) fn parse_chunk(&mut self, performer: &mut impl Perform, bytes: &[u8]) {
         let joined = [mem::take(&mut self.partial_char).as_slice(), bytes].concat();
         let (joined, torn) = joined.split_at(complete_utf8_len(&joined));
         torn.clone_into(&mut self.partial_char);
         for line in joined.split_inclusive(|byte| *byte == b'\n') {
             let mut text = line.strip_suffix(b"\n").unwrap_or(line);
-            // The parser looks for the next escape anew behind each byte that is no text, so what
-            // it gets at once has to be short.
+            // The parser searches for the next escape again after each invalid byte, so its input
+            // has to be short.
             while text.len() > MAX_PARSER_CHUNK_BYTES {
                 let (part, rest) =
                     text.split_at(complete_utf8_len(&text[..MAX_PARSER_CHUNK_BYTES]));
@@ -86,18 +87,18 @@ impl EscapeParser {
         }
     }
 
-    /// Cancels what is not whole; half a character is read as one that is broken.
+    /// Cancels an incomplete sequence; an incomplete character is parsed as invalid.
     pub(super) fn finish(mut self, performer: &mut impl Perform) {
         self.parser.advance(performer, &self.partial_char);
         self.parser.advance(performer, b"\x18");
     }
 }
 
-/// Bytes that the parser gets at once.
+/// Maximum bytes passed to the parser at once.
 const MAX_PARSER_CHUNK_BYTES: usize = 512;
 
-/// Modes of the terminal that concern the picture only: wrapping, the cursor, the other screen,
-/// updates that are shown at once.
+/// Terminal modes that affect drawing only: wrapping, the cursor, the alternate screen,
+/// synchronized updates.
 const MODES: [u16; 8] = [7, 12, 25, 47, 1047, 1048, 1049, 2026];
 
 struct FilteredOutput {
@@ -138,9 +139,9 @@ impl Perform for FilteredOutput {
         }
         let all: Vec<_> = params.iter().collect();
         match (intermediates, end) {
-            // Down by lines; with more parameters, it is about the mouse.
+            // Scrolls down; with more parameters, it is a mouse sequence.
             (b"", 'T') if all.len() > 1 => {}
-            // Movements, erasing, inserting, scrolling, repeating, tabs, colours, what is kept.
+            // Movements, erasing, inserting, scrolling, repeating, tabs, colours, the saved cursor.
             (
                 b"",
                 '@'
@@ -173,11 +174,11 @@ impl Perform for FilteredOutput {
     fn esc_dispatch(&mut self, intermediates: &[u8], ignore: bool, end: u8) {
         match (intermediates, end) {
             _ if ignore => {}
-            // The cursor is kept and put back, goes down, to the next line, up; a tab is set.
+            // Save and restore the cursor, index, next line, reverse index; set a tab.
             (b"", b'7' | b'8' | b'D' | b'E' | b'M' | b'H') => {
                 self.write(format_args!("\x1b{}", char::from(end)));
             }
-            // Letters, or the parts of frames.
+            // Letters, or line drawing.
             (b"(" | b")", b'0' | b'A' | b'B') => {
                 let set = char::from(intermediates[0]);
                 self.write(format_args!("\x1b{set}{}", char::from(end)));
@@ -189,7 +190,7 @@ impl Perform for FilteredOutput {
     fn osc_dispatch(&mut self, params: &[&[u8]], _: bool) {
         let [b"8", attributes, address @ ..] = params else { return };
         let address = address.join(&b';');
-        // What is cut has all of the room that there is for parameters, or for bytes.
+        // A truncated link uses all the space for parameters, or for bytes.
         let is_cut =
             params.len() == MAX_OSC_PARAMS || attributes.len() + address.len() > MAX_LINK_BYTES;
         if !is_cut && (address.is_empty() || is_web(&address)) {
@@ -200,7 +201,7 @@ impl Perform for FilteredOutput {
     }
 }
 
-/// How many parameters of a string the parser tells apart.
+/// Maximum number of parameters of a string that the parser separates.
 const MAX_OSC_PARAMS: usize = 16;
 
 fn is_web(address: &[u8]) -> bool {
@@ -210,13 +211,13 @@ fn is_web(address: &[u8]) -> bool {
     (begins(b"http://") || begins(b"https://")) && address.iter().all(u8::is_ascii_graphic)
 }
 
-/// The attribute by which the parts of one link know each other, if it is a plain one.
+/// Returns the attribute that joins the parts of one link, if it has only plain characters.
 fn link_id(attributes: &[u8]) -> &[u8] {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.=".contains(byte);
     if attributes.starts_with(b"id=") && attributes.iter().all(is_plain) { attributes } else { b"" }
 }
 
-/// Returns whether a hidden character is an honest part of others: of an emoji, for example.
+/// Returns whether a hidden character is a legitimate part of others, e.g. of an emoji.
 pub(super) fn is_emoji_joiner(letter: char) -> bool {
     matches!(letter, '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }

@@ -1,7 +1,4 @@
-//! Keeps what a command writes, as it comes: how much it was, its beginning and its end, and the
-//! whole of it in a file once it is long.
-//!
-//! It knows nothing of processes, and of where the file is.
+//! Records the output of a command: its size, its beginning and its end, and a long one in a file.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -18,49 +15,50 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// What a command writes, as it comes. The thread that reads the command writes the file, so
-/// nobody who shows the output waits for the disk, and the command waits for nobody who shows it.
+/// The recorded output of a command. The thread that reads the command writes the file, so that the
+/// task which shows the output never waits for the disk, and the command never waits for the
+/// display.
 ///
-/// In memory are its first and its last 512 KiB. The file is made when there are more than
-/// [`COMMAND_OUTPUT_BYTES`], as many as a model is told: shorter ones are told whole.
+/// The first and the last 512 KiB are kept in memory. The file is created once there are more than
+/// [`MAX_MODEL_OUTPUT_BYTES`]; shorter outputs are sent to the model in full.
 pub struct Recording {
     state: Mutex<State>,
 }
 
 struct State {
     head_tail: HeadTail,
-    /// Bytes that the file may have.
+    /// Maximum number of output bytes in the file.
     max_file_bytes: u64,
     storage: OutputStorage,
 }
 
 type Open = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send>;
 
-/// Where the whole output is.
+/// Location of the whole output.
 enum OutputStorage {
-    /// In memory; this makes the file.
+    /// In memory; the function opens the file.
     Memory(Open),
-    /// In a file, as far as it could be written.
+    /// In a file, up to the first error.
     File { file: File, path: PathBuf, trouble: Option<io::Error> },
-    /// Nowhere: there is no place for files, or none could be made.
+    /// Not stored: there is no folder for files, or the file could not be created.
     Unavailable(Option<io::Error>),
 }
 
-/// What a command wrote.
+/// The output of a command.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordedOutput {
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// How many ends of lines were among them.
+    /// Number of line ends.
     pub lines: u64,
-    /// The beginning and the end of it as text.
+    /// The beginning and the end of the output as text.
     pub excerpt: OutputExcerpt,
-    /// What it looks like, if it is no text.
+    /// Kind of the output, if it is binary.
     pub binary: Option<String>,
     /// The file with all of it, if it was long.
     pub file: Option<RecordedFile>,
-    /// Why there is no file, or not all of the output in it.
+    /// Reason why there is no file, or why it is incomplete.
     pub file_error: Option<String>,
 }
 
@@ -68,40 +66,41 @@ pub struct RecordedOutput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedFile {
-    /// Its absolute path.
+    /// Absolute path.
     pub path: PathBuf,
-    /// How many bytes of the output are in it: the first ones.
+    /// Number of output bytes in the file, counted from the start.
     pub bytes: u64,
 }
 
-/// How far an output was reported.
+/// Position up to which an output was reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OutputPosition {
-    /// All of it up to the last end of a line: the line behind that is reported again, when there is
-    /// more of it. So what is written in pieces (a progress bar, a character) is read as a whole.
+    /// Offset after the last reported line end: an unfinished line is reported again when more of
+    /// it arrives. Text that is written in pieces (a progress bar, a character) is therefore read
+    /// as a whole.
     bytes: u64,
     lines: u64,
-    /// How many bytes there were.
+    /// Number of bytes recorded at the last report.
     total_bytes: u64,
 }
 
 /// The part of an output that was not reported yet.
 #[derive(Debug, Clone)]
 pub struct NewOutput {
-    /// How many bytes are new.
+    /// Number of new bytes.
     pub bytes: u64,
-    /// Their beginning and their end as text, from the start of the line.
+    /// Their beginning and end as text, from the start of the line.
     pub excerpt: OutputExcerpt,
-    /// What the output looks like, if it is no text.
+    /// Kind of the output, if it is binary.
     pub binary: Option<String>,
     /// The file with all of the output, if it is long.
     pub file: Option<RecordedFile>,
 }
 
 impl Recording {
-    /// Records an output. `open` makes the file, when it is needed, and names its path; nothing,
-    /// where there is no place for files. The file gets the first `room` bytes and, if there are
-    /// more, a line that says so.
+    /// Creates a recording. `open` creates the file when it is needed and returns it with its path;
+    /// it returns `None` if there is no folder for files. The file receives the first `room` bytes
+    /// and, if there are more, a line that counts the rest.
     pub fn new(
         room: u64,
         open: impl FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send + 'static,
@@ -116,14 +115,14 @@ impl Recording {
         }
     }
 
-    /// Takes the next bytes. Blocks on the disk.
+    /// Appends the next bytes. Blocks on the disk.
     pub fn push(&self, bytes: &[u8]) {
         let mut state = lock(&self.state);
         state.write(bytes);
         state.head_tail.push(bytes);
     }
 
-    /// Ends the file, and tells what there is. What comes later is counted the next time.
+    /// Closes the file and returns the recorded output.
     pub fn finish(&self) -> RecordedOutput {
         let mut state = lock(&self.state);
         let place = std::mem::replace(&mut state.storage, OutputStorage::Unavailable(None));
@@ -135,7 +134,7 @@ impl Recording {
         )
     }
 
-    /// Returns what there is so far. The recording goes on.
+    /// Returns the output recorded so far. The recording continues.
     pub fn snapshot(&self) -> RecordedOutput {
         let (kept, (file, trouble)) = {
             let state = &mut *lock(&self.state);
@@ -144,14 +143,14 @@ impl Recording {
         RecordedOutput::from_head_tail(&kept, file, trouble)
     }
 
-    /// Returns what there is behind a mark, and moves the mark there.
+    /// Returns the output after a position, and advances the position.
     pub fn take_new(&self, mark: &mut OutputPosition) -> NewOutput {
         let (part, binary, file, seen, lines) = {
             let State { head_tail: kept, storage: place, .. } = &mut *lock(&self.state);
             let part = kept.since(mark.bytes, mark.lines);
             (part, sniff_binary(kept), place.file_status().0, kept.total(), kept.lines())
         };
-        // Writers do not wait while text is made of it.
+        // Writers do not wait while the text is rendered.
         let excerpt = part.excerpt(MAX_MODEL_OUTPUT_BYTES);
         let fresh = NewOutput { bytes: seen - mark.total_bytes, excerpt, binary, file };
         let open = Some(part.open_line_bytes()).filter(|bytes| *bytes <= MAX_REPEATED_LINE_BYTES);
@@ -161,7 +160,8 @@ impl Recording {
 }
 
 impl State {
-    /// Writes what has room to the file. To be called before the bytes are kept.
+    /// Writes bytes to the file, up to its limit. Must be called before they are added to
+    /// `head_tail`.
     fn write(&mut self, bytes: &[u8]) {
         let total = self.head_tail.total();
         if total + bytes.len() as u64 <= MAX_MODEL_OUTPUT_BYTES as u64 {
@@ -169,7 +169,7 @@ impl State {
         }
         self.storage = match std::mem::replace(&mut self.storage, OutputStorage::Unavailable(None))
         {
-            // What came before is still kept whole.
+            // All earlier bytes are still in memory.
             OutputStorage::Memory(open) => {
                 OutputStorage::open(open).append(self.head_tail.head(), self.max_file_bytes)
             }
@@ -188,7 +188,7 @@ impl OutputStorage {
         }
     }
 
-    /// Appends as many bytes as there is room for, unless something failed before.
+    /// Appends at most `room` bytes, unless an earlier write failed.
     fn append(mut self, bytes: &[u8], room: u64) -> Self {
         if let Self::File { file, trouble: trouble @ None, .. } = &mut self {
             let room = usize::try_from(room).unwrap_or(usize::MAX);
@@ -197,13 +197,13 @@ impl OutputStorage {
         self
     }
 
-    /// Ends the file, with a line for what had no room.
+    /// Closes the file, after a line that counts the bytes beyond the limit.
     fn finish(self, total: u64, room: u64) -> (Option<RecordedFile>, Option<io::Error>) {
         match self {
             Self::Memory(_) => (None, None),
             Self::Unavailable(trouble) => (None, trouble),
             Self::File { mut file, path, mut trouble } => {
-                // All but the last write was whole.
+                // All writes except the last were complete.
                 let bytes = file.stream_position().unwrap_or(0);
                 if trouble.is_none() && total > room {
                     trouble = file.write_all(truncation_note(total - room).as_bytes()).err();
@@ -213,7 +213,7 @@ impl OutputStorage {
         }
     }
 
-    /// The file so far, and what went wrong with it.
+    /// Returns the file so far and its error.
     fn file_status(&mut self) -> (Option<RecordedFile>, Option<String>) {
         let (file, trouble) = match self {
             Self::Memory(_) => (None, None),
@@ -227,7 +227,7 @@ impl OutputStorage {
     }
 }
 
-/// Tells at the end of a file what is not in it.
+/// Returns the line at the end of a file that counts the omitted bytes.
 fn truncation_note(bytes: u64) -> String {
     let what = if bytes == 1 { "byte has" } else { "bytes have" };
     format!("\n[... {bytes} {what} no room here]\n")
@@ -249,7 +249,7 @@ impl RecordedOutput {
         }
     }
 
-    /// Tells a model of the output: what it is, where all of it is, and the text.
+    /// Formats the output for a model: its kind, the path of its file, and the text.
     #[must_use]
     pub fn for_model(&self) -> String {
         let mut told = String::new();
@@ -286,7 +286,7 @@ impl RecordedOutput {
     }
 }
 
-/// Says how many characters were taken out because of what they do to others.
+/// Formats the number of removed characters that hide or reorder others.
 pub fn hidden_chars_note(count: u64) -> String {
     match count {
         1 => "1 character that hides or reorders others is left out".to_owned(),
@@ -294,7 +294,7 @@ pub fn hidden_chars_note(count: u64) -> String {
     }
 }
 
-/// What an output looks like, if it is no text.
+/// Returns the kind of an output, if it is binary.
 fn sniff_binary(kept: &HeadTail) -> Option<String> {
     binary::describe_binary(&kept.head()[..kept.head().len().min(SNIFF_BYTES)])
 }

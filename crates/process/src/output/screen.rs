@@ -1,7 +1,6 @@
-//! What a terminal would have left to read: the lines of a program that draws some of them again
-//! and again, each in its last state.
+//! A virtual terminal that returns the final text of lines that a program redraws.
 //!
-//! Pure. It has no width, because a line is a line however long it is, and no colours.
+//! It has no width, because a line is a line however long it is, and no colours.
 
 use std::collections::VecDeque;
 
@@ -11,14 +10,14 @@ use vte::{Params, Perform};
 use super::escapes::{EscapeParser, is_emoji_joiner};
 use crate::limits::{SCREEN_COLS, SCREEN_ROWS};
 
-/// A text, and how many characters that hide or reorder others were in it.
+/// A text, and the number of removed characters that hide or reorder others.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ScreenText {
     pub(super) text: String,
     pub(super) hidden_chars: u64,
 }
 
-/// Reads what a terminal would show at the end.
+/// Returns the text that a terminal would show at the end.
 pub(super) fn render(raw: &[u8]) -> ScreenText {
     let (mut reader, mut screen) = (EscapeParser::default(), Screen::default());
     reader.parse_chunk(&mut screen, raw);
@@ -28,10 +27,10 @@ pub(super) fn render(raw: &[u8]) -> ScreenText {
 
 #[derive(Default)]
 struct Screen {
-    /// Lines that have left the screen and change no more.
+    /// Lines that have left the screen and are final.
     scrolled_off: String,
     page: ScreenPage,
-    /// What is shown again when the program leaves the other screen.
+    /// The page to restore when the program leaves the alternate screen.
     main_page: Option<ScreenPage>,
     saved_cursor: (usize, usize),
     hidden_chars: u64,
@@ -43,12 +42,12 @@ struct ScreenPage {
     lines: VecDeque<Vec<char>>,
     row: usize,
     col: usize,
-    /// The next character starts the line over.
+    /// Whether the next character replaces the line.
     restarts_line: bool,
 }
 
 impl ScreenPage {
-    /// The line of the cursor, which may be below what was written yet.
+    /// Returns the line of the cursor, which may be below the last written line.
     fn line(&mut self) -> &mut Vec<char> {
         if self.lines.len() <= self.row {
             self.lines.resize_with(self.row + 1, Vec::new);
@@ -77,8 +76,8 @@ impl ScreenPage {
         self.restarts_line = false;
     }
 
-    /// Erases from the cursor to the end of its line (0), to there from the beginning (1), or all
-    /// of it.
+    /// Erases from the cursor to the end of its line (0), from the beginning to the cursor (1), or
+    /// the whole line.
     fn erase_line(&mut self, how: usize) {
         let col = self.col;
         let line = self.line();
@@ -92,7 +91,8 @@ impl ScreenPage {
         }
     }
 
-    /// Takes characters out at the cursor; those behind them move up, as far as the screen goes.
+    /// Deletes characters at the cursor and moves the following ones left, within the screen's
+    /// width.
     fn delete(&mut self, count: usize) {
         let col = self.col;
         let line = self.line();
@@ -116,7 +116,7 @@ impl ScreenPage {
         }
     }
 
-    /// Writes the lines for good: what follows begins a new one.
+    /// Appends the lines as final; the next text begins a new line.
     fn append_lines_to(&self, text: &mut String) {
         self.append_to(text);
         if !text.is_empty() && !text.ends_with('\n') {
@@ -151,8 +151,8 @@ impl Screen {
         self.page.line();
     }
 
-    /// Begins an empty page. What is on this one is read nevertheless: a program that clears the
-    /// screen to begin anew does not mean to take back what it said.
+    /// Starts an empty page and keeps the text of this one: a program that clears the screen does
+    /// not retract its earlier output.
     fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
         if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
@@ -160,7 +160,7 @@ impl Screen {
         }
     }
 
-    /// Shows the other screen, which programs use that take all of it, or the first one again.
+    /// Switches to the alternate screen of full-screen programs, or back.
     fn switch_screen(&mut self, is_other: bool) {
         match (is_other, self.main_page.is_some()) {
             (true, false) => self.main_page = Some(std::mem::take(&mut self.page)),
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn lines_that_are_drawn_again_are_read_in_their_last_state() {
         for (raw, expected) in [
-            // Several bars at once, each on a line of its own.
+            // Several bars at once, each on a separate line.
             ("a 1\nb 1\n\x1b[2A\x1b[2Ka 2\n\x1b[2Kb 2\n", "a 2\nb 2\n"),
             ("a 1\nb 1\x1b[1A\ra 2\x1b[1B\rb 2\n", "a 2\nb 2\n"),
             ("a\nb\nc\x1b[2F\x1b[Jd\n", "d\n"),
@@ -258,11 +258,11 @@ mod tests {
             ("abcd\x1b[2D\x1b[1K\x1b[3DX", "X  d"),
             ("a\x1b[3Cb", "a   b"),
             ("one\x1b[3;3Htwo", "one\n\n  two"),
-            // A screen that is cleared was read nevertheless; the other screen was not.
+            // A cleared screen keeps its text; the alternate screen does not.
             ("before\n\x1b[2J\x1b[Hafter", "before\nafter"),
             ("before\n\x1b[?1049hmenu\n\x1b[?1049lafter", "before\nafter"),
             ("before\n\x1b[?1049hmenu", "before\nmenu"),
-            // No further than the screen goes.
+            // Within the screen only.
             ("a\x1b[99A\x1b[Gb", "b"),
         ] {
             assert_eq!(render(raw.as_bytes()).text, expected, "{raw:?}");
@@ -283,7 +283,7 @@ mod tests {
         for (raw, text, hidden) in [
             ("a\u{202e}b\u{2066}c\u{200b}", "abc", 3),
             ("rm\u{e0041}\u{e0042}", "rm", 2),
-            // Honest ones are not counted.
+            // Legitimate ones are not counted.
             ("✔\u{fe0f} 👩\u{200d}🔬\u{feff}", "✔ 👩🔬", 0),
             ("é\u{a0}\u{3000}ß", "é\u{a0}\u{3000}ß", 0),
         ] {
@@ -296,7 +296,7 @@ mod tests {
     fn movements_cost_no_more_than_a_screen() {
         let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
         assert!(render(far.as_bytes()).text.len() < 1_000 * 300);
-        // Nor in a line of any length; each of these would take minutes.
+        // Nor in a very long line; each of these would take minutes.
         for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
             let long = "x".repeat(500_000) + &again.repeat(50_000);
             assert!(render(long.as_bytes()).text.len() > 400_000);

@@ -1,7 +1,6 @@
-//! Makes text of what a program wrote to a terminal, and keeps it short.
+//! Converts terminal output to text and shortens it.
 //!
-//! Pure. Knows nothing of processes; the raw bytes are for those who have a terminal to show them
-//! in, this is for those who read: the model, titles, logs.
+//! The raw bytes are for clients with a terminal; the text is for the model, titles and logs.
 
 use std::collections::VecDeque;
 
@@ -11,18 +10,18 @@ use memchr::memchr_iter;
 use super::screen::{self, ScreenText};
 use super::{complete_utf8_len, is_continuation};
 
-/// What a terminal would have left to read: no escape sequences, no control characters but the
-/// line break and the tab, of lines drawn several times the last state, `\n` at the ends of lines,
-/// no characters that hide or reorder others, and U+FFFD for what is not UTF-8.
+/// Returns the text that a terminal would show at the end: no escape sequences, no control
+/// characters except line break and tab, redrawn lines in their last state, `\n` as the line end,
+/// no characters that hide or reorder others, and U+FFFD for invalid UTF-8.
 ///
-/// A line that starts over (`\r`) is replaced as a whole, even by a shorter one, which is what
-/// progress bars mean. The cursor moves among the last 40 lines; what a program shows on the
-/// terminal's other screen is gone when it leaves that. A screen that is cleared was read.
+/// A line that starts over (`\r`) is replaced as a whole, even by a shorter one, which is the
+/// intent of progress bars. The cursor moves among the last 40 lines. Text on the alternate screen
+/// is discarded when the program leaves it; text of a cleared screen is kept.
 ///
 /// ```
-/// use callboard_process::text::plain;
-/// assert_eq!(plain(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
-/// assert_eq!(plain(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
+/// use callboard_process::text::plain_text;
+/// assert_eq!(plain_text(b"10%\r50%\r\x1b[32m100%\x1b[0m done\r\n"), "100% done\n");
+/// assert_eq!(plain_text(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
 /// ```
 pub fn plain_text(raw: &[u8]) -> String {
     screen::render(raw).text
@@ -43,32 +42,32 @@ pub fn plain_text(raw: &[u8]) -> String {
 pub struct HeadTail {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// The most that `head` and `tail` each may hold.
+    /// Maximum length of `head` and of `tail`.
     half: usize,
     total: u64,
     lines: u64,
 }
 
-/// A part of an output as [plain] text.
+/// A part of an output as [plain text](plain_text).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputExcerpt {
-    /// The text, with a line that tells what is left out of its middle.
+    /// The text, with a line in the middle that counts the omitted part.
     pub text: String,
-    /// How many bytes are left out.
+    /// Number of omitted bytes.
     pub left_out_bytes: u64,
-    /// How many ends of lines are among them.
+    /// Number of omitted line ends.
     pub left_out_lines: u64,
-    /// How many characters that hide or reorder others were taken out of the rest.
+    /// Number of characters removed from the rest because they hide or reorder others.
     pub hidden_chars: u64,
 }
 
 impl HeadTail {
-    /// Keeps up to `limit` bytes: one half of it from the beginning, the other from the end.
+    /// Keeps up to `limit` bytes: half of them from the beginning, half from the end.
     pub fn new(limit: usize) -> Self {
         Self { head: Vec::new(), tail: VecDeque::new(), half: limit / 2, total: 0, lines: 0 }
     }
 
-    /// Takes the next bytes of the output.
+    /// Appends the next bytes of the output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         self.lines += count_line_ends(bytes);
@@ -81,32 +80,33 @@ impl HeadTail {
         self.tail.extend(rest);
     }
 
-    /// How many bytes are kept.
+    /// Returns the number of kept bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// How many bytes the output had, kept or not.
+    /// Returns the number of bytes of the output, kept or not.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many ends of lines (`\n`) it had, kept or not.
+    /// Returns the number of line ends (`\n`), kept or not.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The first bytes: as many as one half of the limit.
+    /// Returns the first bytes, up to half of the limit.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// The last bytes that are not in the head, in two pieces.
+    /// Returns the last bytes that are not in the head, in two pieces.
     pub fn tail(&self) -> (&[u8], &[u8]) {
         self.tail.as_slices()
     }
 
-    /// The output behind its first `bytes`, which have so many ends of lines: what is kept of it.
+    /// Returns the kept part of the output after its first `bytes`, which contain `lines` line
+    /// ends.
     pub(super) fn since(&self, bytes: u64, lines: u64) -> Self {
         let behind = |start: u64, len: usize| {
             usize::try_from(bytes.saturating_sub(start)).unwrap_or(usize::MAX).min(len)
@@ -122,7 +122,7 @@ impl HeadTail {
         }
     }
 
-    /// How many of the last bytes belong to a line that has no end yet, as far as they are kept.
+    /// Returns the length of an unfinished last line, as far as it is kept.
     pub(super) fn open_line_bytes(&self) -> u64 {
         let is_whole = self.total == self.kept_bytes() as u64;
         let head = if is_whole { self.head.as_slice() } else { &[] };
@@ -130,21 +130,22 @@ impl HeadTail {
         kept.take_while(|byte| **byte != b'\n').count() as u64
     }
 
-    /// The output as [plain] text of at most `limit` bytes, and a line that says how many were
-    /// left out of its middle, if any were.
+    /// Returns the output as [plain text](plain_text) of at most `limit` bytes, with a line that
+    /// counts the bytes omitted from its middle, if any.
     pub fn to_text(&self, limit: usize) -> String {
         self.excerpt(limit).text
     }
 
-    /// The output as [plain] text of at most `limit` bytes, and what is not in it.
+    /// Returns the output as [plain text](plain_text) of at most `limit` bytes, with the size of
+    /// the omitted part.
     pub fn excerpt(&self, limit: usize) -> OutputExcerpt {
         let mut tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.total == self.kept_bytes() as u64 {
             let all = screen::render(&[self.head.as_slice(), &tail].concat());
             return truncate_to_excerpt(all, limit);
         }
-        // Half a character, line or sequence at the gap is left out too, rather than shown as
-        // broken ones.
+        // Incomplete characters, lines and sequences at the gap are omitted too, rather than shown
+        // broken.
         tail.drain(..ragged_prefix_len(&tail));
         let head = &self.head[..complete_utf8_len(&self.head)];
         let gap = Gap {
@@ -155,19 +156,19 @@ impl HeadTail {
     }
 }
 
-/// What is left out.
+/// Size of the omitted part.
 struct Gap {
     bytes: u64,
     lines: u64,
 }
 
 /// Shortens a text to its beginning and its end, at most `limit` bytes of it, with a line between
-/// them that says how many are missing. Characters stay whole.
+/// them that counts the omitted bytes. Characters stay whole.
 ///
 /// ```
-/// use callboard_process::text::head_tail;
-/// assert_eq!(head_tail("all of it", 9), "all of it");
-/// assert_eq!(head_tail("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
+/// use callboard_process::text::truncate_middle;
+/// assert_eq!(truncate_middle("all of it", 9), "all of it");
+/// assert_eq!(truncate_middle("0123456789", 4), "01\n[... 6 bytes left out ...]\n89");
 /// ```
 pub fn truncate_middle(text: &str, limit: usize) -> String {
     truncate_to_excerpt(ScreenText { text: text.to_owned(), hidden_chars: 0 }, limit).text
@@ -188,7 +189,7 @@ fn truncate_to_excerpt(all: ScreenText, limit: usize) -> OutputExcerpt {
     excerpt(first, &gap, last, all.hidden_chars)
 }
 
-/// Joins two texts to one of at most `limit` bytes, with what is missing between them.
+/// Joins two texts to one of at most `limit` bytes, with the gap's size between them.
 fn join(head: &ScreenText, gap: Gap, tail: &ScreenText, limit: usize) -> OutputExcerpt {
     let (first, last) =
         (callboard_text::head(&head.text, limit / 2), tail_from_line_start(&tail.text, limit / 2));
@@ -200,8 +201,8 @@ fn join(head: &ScreenText, gap: Gap, tail: &ScreenText, limit: usize) -> OutputE
     excerpt(first, &gap, last, head.hidden_chars + tail.hidden_chars)
 }
 
-/// The last bytes of a text, from the beginning of a line if one is near: what was cut of a line may
-/// be half of what is to be hidden.
+/// Returns the last bytes of a text, from a line start if one is near: a truncated line may contain
+/// part of text that has to be hidden.
 fn tail_from_line_start(text: &str, limit: usize) -> &str {
     let last = callboard_text::tail(text, limit);
     if last.len() == text.len() { last } else { &last[ragged_prefix_len(last.as_bytes())..] }
@@ -221,8 +222,8 @@ fn count_line_ends(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// How many bytes behind a gap are better left out: to the end of the line that was cut, unless
-/// that is far, else to the beginning of a character.
+/// Returns how many bytes after a gap to omit: to the end of the truncated line if it is near, else
+/// to the next character.
 pub(super) fn ragged_prefix_len(tail: &[u8]) -> usize {
     let near = &tail[..tail.len() / 8];
     match near.iter().position(|byte| *byte == b'\n') {
@@ -245,7 +246,7 @@ mod tests {
             ("two\r\nlines\r\n", "two\nlines\n"),
             ("two\nlines", "two\nlines"),
             ("a\tb", "a\tb"),
-            // Lines drawn several times.
+            // Redrawn lines.
             ("10%\r50%\r100%", "100%"),
             ("10%\r50%\r100%\r\n", "100%\n"),
             ("kept\n10%\r100%\nafter", "kept\n100%\nafter"),
@@ -293,7 +294,7 @@ mod tests {
         }
     }
 
-    /// The parser would be quadratic in them.
+    /// The parser would take quadratic time on them.
     #[test]
     fn a_flood_of_bytes_that_are_no_text_takes_its_time_but_no_more() {
         let text = plain_text(&vec![0xff; 1 << 20]);

@@ -1,6 +1,4 @@
-//! What is typed at the terminal of a command while it runs, and whether the command waits for it.
-//!
-//! Knows nothing of who types it, and of what is done about a command that waits.
+//! Input to the terminal of a running command, and detection of a command that waits for it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,7 +11,7 @@ use crate::limits::{INPUT_WRITE_TIMEOUT, SILENCE_BEFORE_INPUT_CHECK};
 use crate::lock::lock;
 use crate::tree::{ProcessTree, TerminalWriter};
 
-/// The way to the terminal of a command, as long as that runs. Clones lead to the same one.
+/// A handle to the terminal of a running command. Clones share the same terminal.
 #[derive(Debug, Clone)]
 pub struct CommandInput(watch::Sender<Option<Arc<AttachedTerminal>>>);
 
@@ -30,8 +28,9 @@ impl Default for CommandInput {
 }
 
 impl CommandInput {
-    /// Types a text: what ends a line is the Enter key. Returns how many bytes the terminal took,
-    /// which may be fewer where nobody reads them. Blocks, for 1 s at most.
+    /// Writes text as keyboard input; a line end is the Enter key. Returns how many bytes the
+    /// terminal accepted, which may be fewer if the command does not read them. Blocks for at most
+    /// 1 s.
     ///
     /// # Errors
     /// If the command does not run, or has no terminal any more.
@@ -40,8 +39,8 @@ impl CommandInput {
         line.terminal_writer.write_within(text.replace('\n', "\r").as_bytes(), INPUT_WRITE_TIMEOUT)
     }
 
-    /// Returns whether a process of the command waits for something to be typed; false where that
-    /// cannot be known. Blocks for some milliseconds.
+    /// Returns whether a process of the command waits for terminal input; false where this cannot
+    /// be detected. Blocks for some milliseconds.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         let line = self.0.borrow().clone();
@@ -63,14 +62,14 @@ impl CommandInput {
         line.as_ref().map(|line| Arc::clone(&line.silence))
     }
 
-    /// Leads to a command until what is returned is dropped.
+    /// Attaches the terminal of a command until the returned guard is dropped.
     pub(super) fn connect(&self, keys: TerminalWriter, silence: Arc<SilenceTimer>) -> DetachOnDrop {
         self.0.send_replace(Some(Arc::new(AttachedTerminal { terminal_writer: keys, silence })));
         DetachOnDrop(self.clone())
     }
 }
 
-/// A command that can be typed at.
+/// A guard that detaches the terminal of a command.
 pub(super) struct DetachOnDrop(CommandInput);
 
 impl Drop for DetachOnDrop {
@@ -79,11 +78,11 @@ impl Drop for DetachOnDrop {
     }
 }
 
-/// How long a command has been silent, and why.
+/// The time since a command's last output, and a check for its reason.
 #[derive(Debug)]
 pub(super) struct SilenceTimer {
     tree: Arc<ProcessTree>,
-    /// When it wrote something.
+    /// Time of the last output.
     last_output: Mutex<Instant>,
 }
 
@@ -92,12 +91,13 @@ impl SilenceTimer {
         Self { tree, last_output: Mutex::new(Instant::now()) }
     }
 
-    /// Notes that it wrote something.
+    /// Restarts the timer after output.
     pub(super) fn restart(&self) {
         *lock(&self.last_output) = Instant::now();
     }
 
-    /// Whether a process waits for something to be typed, however long. Takes some milliseconds.
+    /// Returns whether a process waits for input, however long it has been silent. Takes some
+    /// milliseconds.
     pub(super) fn is_input_awaited(&self) -> bool {
         self.tree.waits_for_input()
     }

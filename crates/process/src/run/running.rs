@@ -1,6 +1,5 @@
-//! Opens a pipe or a terminal, starts a shell with it, and owns both until the last process is gone.
-//!
-//! Knows nothing of timeouts, cancelling or what the output is for.
+//! Opens a pipe or a terminal, starts a shell in it, and owns both until the last process has
+//! exited.
 
 use std::error::Error;
 use std::fs;
@@ -19,17 +18,18 @@ use crate::output::record::Recording;
 use crate::program::{ProgramExit, SpawnSpec, StdioKind, Supervision};
 use crate::tree::{self, ExitWaiter, OutputReader, ProcessTree, StopReadOnDrop, TerminalWriter};
 
-/// A command that was started. Dropping it kills what is left of it.
+/// A started command. Dropping it kills all of its processes.
 #[derive(Debug)]
 pub(super) struct RunningShell {
     pub(super) tree: Arc<ProcessTree>,
-    /// What the command writes, until nobody can write any more.
+    /// The output, until the last writer has closed its end.
     pub(super) chunks: channel::Receiver,
-    /// Comes when all processes are gone and the shell is reaped, or could not be started.
+    /// Resolves when all processes have exited and the shell is reaped, or if it could not be
+    /// started.
     pub(super) ended: oneshot::Receiver<Result<ProgramExit, SpawnError>>,
-    /// Without it no more is read than what has been written.
+    /// Once dropped, only the output written so far is read.
     pub(super) stop_read_guard: Option<StopReadOnDrop>,
-    /// What it reads is typed here, if it reads from its terminal.
+    /// Input to the terminal, if the command reads from it.
     pub(super) terminal_writer: Option<TerminalWriter>,
 }
 
@@ -39,8 +39,8 @@ impl Drop for RunningShell {
     }
 }
 
-/// Signals the processes. Where they have to be looked for first, which takes a while, a thread of
-/// its own does it; what is returned ends when it is done.
+/// Signals the processes. Searching for them takes a while, so a separate thread does it where that
+/// is necessary. The returned channel closes when it is done.
 pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> oneshot::Receiver<()> {
     let (busy, done) = oneshot::channel();
     let found = Arc::clone(tree);
@@ -51,14 +51,14 @@ pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> one
     if tree.can_signal_directly() {
         act();
     } else {
-        // Without a thread to be had the command is ended no sooner than by the next signal.
+        // If the thread cannot be started, the command is ended by the next signal.
         drop(thread::Builder::new().name("signals".into()).spawn(act));
     }
     done
 }
 
-/// Starts a command on a thread that stays with it, so that whoever started it (a future, a
-/// runtime) may go away at any time and the processes are still ended and reaped.
+/// Starts a command on a thread that lives until its end. The caller (a future, a runtime) may be
+/// dropped at any time, and the processes are still ended and reaped.
 pub(super) async fn start(
     command: ShellCommand,
     supervision: Supervision,
@@ -72,8 +72,8 @@ pub(super) async fn start(
     live.await.unwrap_or_else(|gone| Err(start_error(gone)))
 }
 
-/// The life of the thread that owns the command. What cannot be sent has no receiver any more;
-/// a [`Live`] that cannot be sent is dropped, which kills.
+/// Runs the thread that owns the command. Failed sends are ignored, because the receiver is gone; a
+/// [`RunningShell`] that cannot be sent is dropped, which kills the command.
 fn run_command_thread(
     command: &ShellCommand,
     supervision: Supervision,
@@ -106,7 +106,7 @@ fn spawn(
     let keys = is_typed.then(|| tree::terminal_writer(&source, &reading)).transpose();
     let keys = keys.map_err(start_error)?;
     let (sender, chunks) = channel::channel(recording);
-    // Before the shell: a thread that cannot be had must not leave a command running.
+    // Before the shell: a thread that cannot be started must not leave a command running.
     thread::Builder::new()
         .name("output".into())
         .spawn(move || forward_output(source, &sender))
@@ -140,7 +140,7 @@ impl From<Streams> for StdioKind {
     }
 }
 
-/// Refuses what the system would, with an answer that says what was wrong.
+/// Rejects commands that the system would reject, with a precise error.
 fn check(command: &ShellCommand) -> Result<(), SpawnError> {
     fs::metadata(command.cwd.join("."))
         .map_err(|source| SpawnError::Cwd { path: command.cwd.clone(), source })?;
@@ -157,7 +157,8 @@ fn check(command: &ShellCommand) -> Result<(), SpawnError> {
     }
 }
 
-/// The shell, never as a login or interactive one: profiles cost time and print things.
+/// Returns the arguments of the shell, which is never a login or interactive one: profiles take
+/// time and print text.
 fn argv(line: &str) -> Vec<&str> {
     if cfg!(windows) {
         return vec!["cmd.exe", "/d", "/s", "/c", line];
@@ -168,7 +169,7 @@ fn argv(line: &str) -> Vec<&str> {
     }
 }
 
-/// A value that no other command has, of this process or another, now or later.
+/// Returns a unique value, different from those of all other commands and processes.
 fn new_command_id() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -176,8 +177,8 @@ fn new_command_id() -> String {
     format!("{}.{now}.{count}", std::process::id())
 }
 
-/// Reads until nobody writes or nobody listens. While there is no room for more, nothing is read,
-/// the pipe or the terminal fills up, and the command waits.
+/// Reads until all writers or the receiver are gone. While the buffer is full nothing is read, the
+/// pipe or terminal fills up, and the command blocks.
 fn forward_output(mut source: OutputReader, chunks: &channel::Sender) {
     let mut buffer = vec![0; OUTPUT_READ_BYTES];
     while let Ok(bytes @ 1..) = source.read(&mut buffer) {

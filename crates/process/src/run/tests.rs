@@ -1,4 +1,4 @@
-//! What a caller of [`run`] sees, with real shells, kept by a helper and from outside.
+//! Behaviour of [`run`] with real shells, with and without a helper.
 
 mod endings;
 
@@ -20,7 +20,7 @@ use crate::env::base_env;
 use crate::limits::{LEFT_OVER_GRACE, MAX_COMMAND_STRING_BYTES};
 use crate::text::plain_text;
 
-/// This test program's `main` is not ours, but what is listed here is called before it.
+/// This test program's `main` is not ours, but functions of this section are called before it.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -33,10 +33,10 @@ static HELPER: extern "C" fn() = {
 
 const SUPERVISIONS: [Supervision; 2] = [Supervision::Helper, Supervision::Outside];
 
-/// In the environment of a copy of this program that was started with SIGCHLD ignored.
+/// Set in the environment of a copy of this program that was started with SIGCHLD ignored.
 const DEAF: &str = "ACP_TOOLS_TEST_DEAF";
 
-/// Far beyond what any of these commands needs; a test that reaches it fails.
+/// Far beyond the run time of any of these commands; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn command(line: &str) -> ShellCommand {
@@ -59,7 +59,7 @@ async fn run(
     run_supervised(command, supervision, None, None, cancel, bytes_only(output), ready).await
 }
 
-/// Runs to the end, and returns what was printed as text.
+/// Runs a command to its end, and returns its output as text.
 async fn finish(supervision: Supervision, command: ShellCommand) -> (CommandExit, String) {
     let mut output = Vec::new();
     let cancel = CancellationToken::new();
@@ -92,14 +92,14 @@ async fn check_streams(
     assert_eq!(exit.left_over, 0, "{supervision:?}: {line}");
 }
 
-/// A duration for `sleep` that no other process has, to find it by.
+/// Returns a unique duration for `sleep`, by which its process can be found.
 fn endless() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("600.{}00{count}", std::process::id())
 }
 
-/// The live processes that run `sleep` for this long. (A dead one has no arguments.)
+/// Returns the live processes that run `sleep` with this duration. (A dead one has no arguments.)
 fn find(duration: &str) -> Vec<Pid> {
     let line = format!("sleep\0{duration}\0");
     fs::read_dir("/proc")
@@ -124,8 +124,7 @@ async fn until(what: &str, mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// Lives a life that has to be quick until it was, a few times at most: on a machine that does
-/// something else it may come late.
+/// Repeats a timed run a few times until `is_it` holds: on a busy machine a run may be late.
 async fn in_time<T, F: Future<Output = T>>(
     mut life: impl FnMut() -> F,
     is_it: fn(&T) -> bool,
@@ -139,7 +138,7 @@ async fn in_time<T, F: Future<Output = T>>(
     life().await
 }
 
-/// An `output` that fires when the command has printed `word`.
+/// Returns an `output` callback, and a notification that fires when the command has printed `word`.
 fn watch(word: &'static str) -> (Arc<Notify>, impl FnMut(&[u8]) + Send) {
     let seen = Arc::new(Notify::new());
     let (notify, mut output) = (Arc::clone(&seen), Vec::new());
@@ -239,7 +238,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
         )
         .await;
         let names: Vec<_> = output.lines().map(|line| line.split('=').next().unwrap()).collect();
-        // The last three are the shell's.
+        // The last three are set by the shell.
         let mut expected = vec!["A", "ACP_TOOLS_COMMAND", "PATH", "PWD", "SHLVL", "_"];
         expected.retain(|name| !names.contains(name));
         assert_eq!((names.len(), expected), (6, vec![]), "{output}");
@@ -280,10 +279,10 @@ async fn the_output_of_a_pipe_goes_on_when_the_shell_has_closed_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
     let inherited = tempfile::tempfile().unwrap();
-    // As a client may leave one open in us.
+    // As a client may leave one open in our process.
     rustix::io::fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
     ignore_hangups();
-    // Two signals of the C library may be ignored, and nobody else can change that.
+    // The C library may reserve two signals as ignored, and no other code can change that.
     let ignored = "0x$(sed -n 's/SigIgn:\\s*//p' /proc/self/status) & 0x7fffffff";
     let line = format!("ls /proc/self/fd | wc -l; echo $(( {ignored} )); ulimit -c");
     for supervision in SUPERVISIONS {
@@ -293,10 +292,10 @@ async fn a_command_inherits_no_descriptor_and_no_ignored_signal() {
     drop(inherited);
 }
 
-/// As `nohup` does for those it starts.
+/// Ignores SIGHUP, as `nohup` does for its child.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn ignore_hangups() {
-    // SAFETY: nothing is called upon the signal.
+    // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
 }
 
@@ -311,7 +310,8 @@ async fn a_helper_tells_what_the_processes_used() {
     assert_eq!(finish(Supervision::Outside, command("true")).await.0.usage, None);
 }
 
-/// As a client may start us. A process cannot take back what it did to itself, so a copy does it.
+/// A client may start us with SIGCHLD ignored. A process cannot undo this for itself, so a copy is
+/// started.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
     if std::env::var_os(DEAF).is_some() {

@@ -1,4 +1,4 @@
-//! Where there is no `/proc`, nothing is known of the processes outside the shell's group.
+//! Without `/proc`, processes outside the shell's group cannot be found.
 
 use rustix::process::{Pid, Signal};
 

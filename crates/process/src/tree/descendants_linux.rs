@@ -1,6 +1,4 @@
-//! Finds the processes of a command in `/proc`, wherever they went.
-//!
-//! Knows nothing of when or why they are signalled.
+//! Finds the processes of a command in `/proc`, in any session.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -10,16 +8,17 @@ use rustix::process::{Pid, Signal};
 use super::proc_table::{self, Process};
 use crate::lock::lock;
 
-/// What the processes of one command have in common.
+/// Common properties of the processes of one command.
 #[derive(Debug)]
 pub(super) struct CommandProcesses {
-    /// The shell's id, which is also that of its process group and session.
+    /// Process id of the shell, which is also that of its process group and session.
     leader: i32,
-    /// When the shell was started: nothing older is of its making.
+    /// Start time of the shell: older processes are not its descendants.
     born: u64,
     /// A line of the environment that only processes of this command have.
     environ_line: String,
-    /// Those found last, who belong to it for good: what they are known by may not last.
+    /// Processes that were identified earlier and remain members: the identifying properties may
+    /// change.
     confirmed: Mutex<HashSet<(Pid, u64)>>,
 }
 
@@ -29,7 +28,7 @@ impl CommandProcesses {
         Self { leader: leader.as_raw_pid(), born, environ_line, confirmed: Mutex::default() }
     }
 
-    /// How many live processes there are.
+    /// Returns the number of live processes.
     pub(super) fn count(&self) -> usize {
         self.members().len()
     }

@@ -1,14 +1,12 @@
-//! Ends the processes of a command from outside of them.
+//! Ends the processes of a command from outside.
 //!
-//! Knows nothing of commands or what they print, nor of helpers.
-//!
-//! The processes are the leader's process group and, on Linux, also everything that is in its
-//! session, that descends from it, or that has [`MARK`] in its environment. What escapes: a process
-//! that changed its session *and* whose parents are gone *and* whose environment was cleared; one
-//! that runs as another user; and, outside Linux, whatever left the group.
+//! The processes are the leader's process group and, on Linux, also everything in its session, its
+//! descendants, and processes with [`COMMAND_ID_VARIABLE`] in their environment. These escape: a
+//! process that changed its session *and* lost its parents *and* has a cleared environment; one
+//! that runs as another user; and, outside Linux, every process that left the group.
 //!
 //! The leader is reaped last. Until then its id, which is also that of its group and session,
-//! cannot be given to anybody else, and after that nothing is signalled any more.
+//! cannot be reused. After that no signal is sent any more.
 
 use std::process::Child;
 use std::sync::{Mutex, MutexGuard};
@@ -26,7 +24,7 @@ use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::lock::lock;
 use crate::program::{COMMAND_ID_VARIABLE, ProgramExit};
 
-/// The processes of one command, as far as they can be found from where it was started.
+/// The processes of one command, as far as they can be found by the process that started it.
 #[derive(Debug)]
 pub(super) struct Group {
     /// The shell, whose id is also that of its process group and session.
@@ -38,22 +36,22 @@ pub(super) struct Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// Told to stop; not told twice, as programs take a second signal for impatience.
+    /// SIGTERM was sent. It is not sent twice, as programs treat a second one as an urgent request.
     Stopping,
-    /// The shell's id is not ours to signal any more.
+    /// The shell's id may have been reused and must not be signalled.
     Reaped,
 }
 
 impl Group {
-    /// The processes of `leader`, who leads a session and was started with `mark` as the value of
-    /// [`MARK`].
+    /// The processes of `leader`, which leads a session and was started with `mark` as the value of
+    /// [`COMMAND_ID_VARIABLE`].
     pub(super) fn new(leader: &Child, mark: &str) -> Self {
         let leader = Pid::from_child(leader);
         let descendants = CommandProcesses::new(leader, format!("{COMMAND_ID_VARIABLE}={mark}"));
         Self { leader, descendants, phase: Mutex::new(Phase::Running) }
     }
 
-    /// Asks all processes to end, once.
+    /// Sends SIGTERM to all processes, once.
     pub(super) fn terminate(&self) {
         let mut phase = self.phase();
         if *phase == Phase::Running {
@@ -62,7 +60,7 @@ impl Group {
         }
     }
 
-    /// Kills all processes, and leaves the waiting to [`end`](Self::end).
+    /// Kills all processes; [`wait_and_reap`](Self::wait_and_reap) waits for them.
     pub(super) fn kill(&self) {
         let phase = self.phase();
         if *phase != Phase::Reaped {
@@ -70,12 +68,12 @@ impl Group {
         }
     }
 
-    /// The leader, unless it is gone.
+    /// Returns the leader, unless it was reaped.
     pub(super) fn leader(&self) -> Option<Pid> {
         (*self.phase() != Phase::Reaped).then_some(self.leader)
     }
 
-    /// Sends a signal to the leader alone, unless it is gone.
+    /// Sends a signal to the leader alone, unless it was reaped.
     pub(super) fn signal_leader(&self, signal: Signal) {
         let phase = self.phase();
         if *phase != Phase::Reaped {
@@ -84,9 +82,9 @@ impl Group {
         }
     }
 
-    /// Reaps the leader, who is about to end or has ended.
+    /// Reaps the leader, which is about to exit or has exited.
     pub(super) fn reap(&self, child: &mut Child) {
-        // It can be waited for without the lock, which is needed until its id is free.
+        // The wait needs no lock; only the reaping does.
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let _ = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting));
         let mut phase = self.phase();
@@ -94,10 +92,10 @@ impl Group {
         drop(child.wait());
     }
 
-    /// Waits for the shell's end, ends what it left behind and reaps it.
+    /// Waits for the shell to exit, ends its left-over processes and reaps it.
     ///
-    /// Blocks as long as the shell runs, and [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
-    /// [`KILL_DEADLINE`] more at most.
+    /// Blocks as long as the shell runs, and at most [`LEFT_OVER_GRACE`] + [`KILL_GRACE`] +
+    /// [`KILL_DEADLINE`] longer.
     pub(super) fn wait_and_reap(&self, child: &mut Child) -> ProgramExit {
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // Fails where the system reaps by itself because SIGCHLD is ignored: no status then.
@@ -116,7 +114,7 @@ impl Group {
         }
     }
 
-    /// Ends what outlived the shell, politely first, and says how many there were.
+    /// Ends the processes that outlived the shell, with SIGTERM first, and returns their number.
     fn end_left_overs(&self) -> usize {
         let left_over = self.wait_until_empty(LEFT_OVER_GRACE);
         let mut left = left_over;
@@ -129,12 +127,12 @@ impl Group {
             self.kill();
             left = self.wait_until_empty(SWEEP_INTERVAL);
         }
-        // Outside Linux nothing was counted, and the group is all that is known.
+        // Outside Linux there is no count, and only the group is known.
         let _ = kill_process_group(self.leader, Signal::KILL);
         left_over
     }
 
-    /// Waits until nothing is left, but no longer than `within`, and says how much is.
+    /// Waits until no process is left, for at most `within`, and returns the number that is left.
     fn wait_until_empty(&self, within: Duration) -> usize {
         let deadline = Instant::now() + within;
         loop {
@@ -146,10 +144,10 @@ impl Group {
         }
     }
 
-    /// To be called with the phase locked. A process that is gone already is no error.
+    /// Must be called with the phase locked. A process that has already exited is not an error.
     fn signal(&self, signal: Signal) {
-        // Stopped first, the group as one, so that nothing gets away between being found and being
-        // signalled: by forking, by leaving the group, or as the shell's next command.
+        // All are stopped first, the group as one, so that none escapes between being found and
+        // being signalled: by forking, by leaving the group, or as the shell's next command.
         let _ = kill_process_group(self.leader, Signal::STOP);
         let strays = self.descendants.freeze();
         for signal in [signal, Signal::CONT] {

@@ -1,4 +1,4 @@
-//! There are no helpers where the kernel gives orphans to nobody but the first process.
+//! Helpers are unavailable where the kernel reparents orphans only to the first process.
 
 use std::io;
 use std::process::Child;

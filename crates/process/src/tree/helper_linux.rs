@@ -1,9 +1,9 @@
-//! Starts a program beneath a helper, which is this very program once more.
+//! Starts a program beneath a helper, which is this program started again.
 //!
-//! Knows nothing of what a helper does; that is [`supervisor`](super::supervisor)'s. Between the two is one
-//! socket, the helper's standard input. Down it go one [`Order`] and then single bytes; up comes one
-//! [`News`]. When it closes, however this process ended, the helper kills everything. Nothing waits
-//! for the helper but the end: a command may have stopped it before it could say a word.
+//! The helper runs [`supervisor`](super::supervisor). The two are connected by one socket, the
+//! helper's standard input. It carries one [`SpawnOrder`] and then single bytes to the helper, and
+//! one [`HelperReport`] back. When it closes, for whatever reason, the helper kills everything.
+//! Only the end waits for the helper: a command may have stopped it before it could report.
 
 use std::env::args_os;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -17,10 +17,10 @@ use super::supervisor::{self, HelperReport, SpawnOrder, close_range, write_json_
 use super::{ChildOutput, OWN_PROGRAM, reset_signal};
 use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 
-/// The name by which a helper is started, and knows that it is one.
+/// The `argv[0]` by which a process recognizes that it is a helper.
 const HELPER_ARGV0: &str = "acp-tools: keeps a command";
 
-/// Set once [`init_command_helper`] was called: then the next process of this program calls it too.
+/// Set once [`init_command_helper`] was called: a copy of this program then calls it too.
 static IS_INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn is_available() -> bool {
@@ -32,7 +32,7 @@ pub(crate) fn init_command_helper() {
     if args_os().next().is_some_and(|name| name == HELPER_ARGV0) {
         std::process::exit(i32::from(supervisor::run().is_err()));
     }
-    // If whoever started us ignores it, no program could be waited for.
+    // If our parent process ignores it, no program could be waited for.
     reset_signal(libc::SIGCHLD);
     IS_INITIALIZED.store(true, Ordering::Relaxed);
 }
@@ -42,7 +42,7 @@ pub(super) fn start_helper(
     end: ChildOutput,
 ) -> io::Result<(Child, HelperSocket, HelperReportReader)> {
     let (socket, theirs) = UnixStream::pair()?;
-    // As the program will be: a helper has nothing in its environment that a command may not see.
+    // A helper has the environment of the program: it holds nothing that a command may not see.
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0(HELPER_ARGV0).current_dir(program.cwd);
     command.env_clear().envs(program.env).env(COMMAND_ID_VARIABLE, program.command_id);
@@ -65,28 +65,28 @@ pub(super) fn start_helper(
     }
 }
 
-/// What a program inherits is its standard streams, whatever our client left open in us.
+/// Ensures that a program inherits only its standard streams, whatever our client left open.
 pub(super) fn close_on_exec() {
     close_range(libc::CLOSE_RANGE_CLOEXEC);
 }
 
-/// The way to a helper.
+/// The sending side of the socket to a helper.
 #[derive(Debug)]
 pub(super) struct HelperSocket(UnixStream);
 
 impl HelperSocket {
-    /// A helper that is gone needs to be asked nothing.
+    /// Sends a request; errors are ignored because they mean that the helper has exited.
     pub(super) fn send_request(&self, request: u8) {
         drop((&self.0).write_all(&[request]));
     }
 }
 
-/// The way from a helper.
+/// The receiving side of the socket to a helper.
 #[derive(Debug)]
 pub(super) struct HelperReportReader(BufReader<UnixStream>);
 
 impl HelperReportReader {
-    /// Waits for the end; none if the helper was killed.
+    /// Waits for the report; `None` if the helper was killed.
     pub(super) fn read_report(mut self) -> Option<HelperReport> {
         let mut line = Vec::new();
         self.0.read_until(b'\n', &mut line).ok()?;

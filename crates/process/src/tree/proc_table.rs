@@ -1,6 +1,4 @@
-//! The processes of the system, as `/proc` tells of them.
-//!
-//! Knows nothing of commands, nor of when or why processes are signalled.
+//! The process table of the system, read from `/proc`.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 use crate::limits::{ENVIRON_READ_INTERVAL, FREEZE_DEADLINE, MAX_ENVIRON_READS};
 
-/// One line of `/proc`, as it was when it was read.
+/// One process of `/proc`, as it was when it was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
@@ -20,25 +18,25 @@ pub(super) struct Process {
     pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) session: i32,
-    /// In clock ticks since the system started.
+    /// Start time in clock ticks since boot.
     pub(super) born: u64,
 }
 
 impl Process {
-    /// `None` if there is no such process, or it is dead and only not reaped.
+    /// Returns `None` if there is no such process, or if it is a zombie.
     pub(super) fn find(pid: Pid) -> Option<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&stat))
     }
 
-    /// Reads the one line of `/proc/PID/stat`: the id, the program's name in parentheses (which
-    /// may hold anything, parentheses too), and 50 numbers but for the first, the state.
+    /// Parses the one line of `/proc/PID/stat`: the id, the program's name in parentheses (which
+    /// may contain any character, even parentheses), the state, and 49 numbers.
     fn parse(pid: Pid, stat: &str) -> Option<Self> {
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse().ok();
         let state = *fields.first()?;
-        // Other threads may live on after the first one, which alone is told here.
+        // Other threads may outlive the main thread, and the state is that of the main thread.
         let threads: i32 = number(17)?;
         if matches!(state, "Z" | "X") && threads <= 1 {
             return None;
@@ -54,12 +52,13 @@ impl Process {
         })
     }
 
-    /// What no two processes have in common.
+    /// Returns a key that no two processes share.
     pub(super) fn key(&self) -> (Pid, u64) {
         (self.pid, self.born)
     }
 
-    /// Another user's environment cannot be read; one in the middle of `exec` is empty for a moment.
+    /// Returns whether the environment contains a line. It is unreadable for another user's
+    /// process, and empty for a moment during `exec`.
     pub(super) fn environ_contains(&self, line: &str) -> bool {
         for _ in 0..MAX_ENVIRON_READS {
             let Ok(environment) = fs::read(format!("/proc/{}/environ", self.pid)) else {
@@ -69,7 +68,7 @@ impl Process {
                 let mut entries = environment.split(|byte| *byte == 0);
                 return entries.any(|entry| entry == line.as_bytes());
             }
-            // Those of the kernel have no session, and never have any.
+            // Kernel threads have no session, and never an environment.
             if self.session == 0 {
                 break;
             }
@@ -78,13 +77,13 @@ impl Process {
         false
     }
 
-    /// Signals the process that was found, and no other that has got its id since.
+    /// Signals the process, but no other one that has reused its id.
     pub(super) fn signal(&self, signal: Signal) {
         let pinned = pidfd_open(self.pid, PidfdFlags::empty());
         if Self::find(self.pid).is_none_or(|now| now.key() != self.key()) {
             return;
         }
-        // A process that is gone by now is as good as signalled.
+        // A process that has exited in the meantime needs no signal.
         match pinned {
             Ok(pinned) => drop(pidfd_send_signal(pinned, signal)),
             // Kernels before 5.3.
@@ -93,10 +92,11 @@ impl Process {
     }
 }
 
-/// Stops all processes that `stop` finds and tells to stop, and returns them.
+/// Stops all processes that `stop` finds and signals, and returns them.
 ///
-/// A process stops when its system call is done, which may be the one by which it gets away: so
-/// they are looked for until all that are found have stopped, for a while.
+/// A process stops when its system call is done, which may be the one by which it escapes. The
+/// search is therefore repeated until all processes that are found have stopped, within
+/// [`FREEZE_DEADLINE`].
 pub(super) fn freeze(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
     let deadline = Instant::now() + FREEZE_DEADLINE;
     loop {
@@ -107,8 +107,7 @@ pub(super) fn freeze(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
     }
 }
 
-/// Adds the children of these `ids` and of what was `found`, and the children of those, taking
-/// them from `others`.
+/// Moves the descendants of `ids` and of `found` from `others` to the result.
 pub(super) fn collect_descendants(
     others: &mut Vec<Process>,
     mut ids: HashSet<i32>,
@@ -125,7 +124,7 @@ pub(super) fn collect_descendants(
     }
 }
 
-/// All live processes.
+/// Returns all live processes.
 pub(super) fn list() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

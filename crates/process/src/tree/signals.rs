@@ -1,8 +1,8 @@
-//! The names of signals. Knows nothing of who sends them.
+//! The names of signals.
 
 use rustix::process::Signal;
 
-/// The name of a signal, as `SIGKILL`.
+/// Returns the name of a signal, e.g. `SIGKILL`.
 pub(super) fn signal_name(number: i32) -> String {
     match SIGNALS.iter().find(|(signal, _)| signal.as_raw() == number) {
         Some((_, name)) => (*name).to_owned(),

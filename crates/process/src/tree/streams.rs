@@ -1,6 +1,4 @@
-//! What a program writes to and what its output is read from: a pipe or a pseudo-terminal.
-//!
-//! Knows nothing of processes, nor of what the output is for.
+//! The output of a program, a pipe or a pseudo-terminal, and its reader.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -16,44 +14,45 @@ use rustix::io::{Errno, ioctl_fionbio, retry_on_intr};
 
 use crate::program::StdioKind;
 
-/// The end that a program gets.
+/// The end of the program.
 #[derive(Debug)]
 pub(crate) struct ChildOutput {
     pub(super) output: OwnedFd,
     pub(super) shape: StdioKind,
-    /// The name of the terminal, if it is one.
+    /// The path of the terminal, if it is one.
     pub(super) terminal: Option<PathBuf>,
 }
 
-/// The end that is read.
+/// The end of the reader.
 #[derive(Debug)]
 pub(crate) struct OutputReader {
     output: File,
     stop_pipe: PipeReader,
 }
 
-/// Lets the reader of a [`Source`] wait for more.
+/// A guard that lets an [`OutputReader`] wait for more output.
 #[derive(Debug)]
 pub(crate) struct StopReadOnDrop {
     _pipe: PipeWriter,
 }
 
-/// The keyboard of a terminal.
+/// A writer of terminal input.
 #[derive(Debug)]
 pub(crate) struct TerminalWriter(File);
 
-/// Returns the keyboard of the terminal that is read.
+/// Returns a writer of input to the terminal that is read.
 pub(crate) fn terminal_writer(
     source: &OutputReader,
     _: &StopReadOnDrop,
 ) -> io::Result<TerminalWriter> {
-    // Of both, as they are one: a program that does not read must not hold us up.
+    // This applies to both, as they share one file description: a program that does not read must
+    // not block us.
     ioctl_fionbio(&source.output, true)?;
     source.output.try_clone().map(TerminalWriter)
 }
 
 impl TerminalWriter {
-    /// Types bytes, and returns how many of them the terminal has taken in time.
+    /// Writes bytes, and returns how many of them the terminal accepted in time.
     pub(crate) fn write_within(&self, bytes: &[u8], within: Duration) -> io::Result<usize> {
         let deadline = Instant::now() + within;
         let mut typed = 0;
@@ -93,15 +92,16 @@ pub(crate) fn open_output(
 fn terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<PathBuf>)> {
     let size = PtySize { cols, rows, ..PtySize::default() };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
-    let name = pair.master.tty_name().ok_or_else(|| io::Error::other("a terminal without name"))?;
+    let name =
+        pair.master.tty_name().ok_or_else(|| io::Error::other("the terminal has no name"))?;
     let mut options = OpenOptions::new();
-    // Never ours: the program makes it its own.
+    // Not our controlling terminal: the program makes it its own.
     options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
     let output = options.open(&name)?.into();
     Ok((duplicate(pair.master.as_ref())?, output, Some(name)))
 }
 
-/// The descriptor of a terminal as one of our own, to wait for it and something else at once.
+/// Duplicates the descriptor of a terminal, to poll it together with another one.
 #[expect(unsafe_code, reason = "portable-pty lends its descriptor as a number only")]
 fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
     let fd =
@@ -111,8 +111,8 @@ fn duplicate(master: &dyn MasterPty) -> io::Result<OwnedFd> {
 }
 
 impl OutputReader {
-    /// Waits for output. 0 once nobody can write any more, or all is read that was written before
-    /// the [`Reading`] was dropped.
+    /// Reads output. Returns 0 after the last writer has closed its end, or when everything written
+    /// before the [`StopReadOnDrop`] was dropped has been read.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut waiting = [
@@ -125,7 +125,7 @@ impl OutputReader {
             }
             return match self.output.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                // How Linux says that nobody has the terminal open any more.
+                // Linux reports this error when no process has the terminal open any more.
                 Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
                 read => read,
             };

@@ -1,6 +1,4 @@
-//! The processes beneath one of our own, as `/proc` tells of them.
-//!
-//! Knows nothing of when or why they are signalled.
+//! The descendants of one of our processes, read from `/proc`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -10,16 +8,16 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 use super::proc_table::{self, Process};
 
-/// A process, held by a descriptor: another one that gets its id is not meant.
+/// A process with a descriptor, so that a signal cannot reach another process that reuses its id.
 #[derive(Debug)]
 pub(super) struct PinnedProcess {
     process: Process,
-    /// None before Linux 5.3.
+    /// `None` before Linux 5.3.
     pidfd: Option<OwnedFd>,
 }
 
 impl PinnedProcess {
-    /// A process that is gone by now is as good as signalled.
+    /// Sends a signal; a process that has exited in the meantime is ignored.
     pub(super) fn signal(&self, signal: Signal) {
         match &self.pidfd {
             Some(pinned) => drop(pidfd_send_signal(pinned, signal)),
@@ -28,20 +26,20 @@ impl PinnedProcess {
     }
 }
 
-/// All live processes beneath `top`, each of them after those above it.
+/// Lists all live processes beneath `top`, each after its ancestors.
 pub(super) fn list_descendants(top: Pid) -> Vec<Process> {
     let mut found = Vec::new();
     visit_descendants(top, |it| found.push(it.process));
     found
 }
 
-/// Hands over each live process beneath `top`, in the moment in which it is found and before what
-/// it started is looked at: one that is killed then starts nothing more.
+/// Visits each live process beneath `top` as soon as it is found and before its children are read:
+/// a process that is killed then starts no more children.
 pub(super) fn visit_descendants(top: Pid, visit: impl FnMut(PinnedProcess)) {
     walk(&Children::detect(top), top, visit);
 }
 
-/// Stops all processes beneath `top`, and returns them, each of them after those above it.
+/// Stops all processes beneath `top`, and returns them, each after its ancestors.
 pub(super) fn freeze(top: Pid) -> Vec<Process> {
     proc_table::freeze(|| {
         let mut found = Vec::new();
@@ -63,8 +61,9 @@ fn walk(children: &Children, top: Pid, mut visit: impl FnMut(PinnedProcess)) {
             if seen.contains(&pid) {
                 continue;
             }
-            // Pinned first and looked at then. Whose parent is none of those above is another one
-            // that has got the id, or has got another parent meanwhile and is found with that.
+            // Pinned before it is read. If its parent is not one of the visited processes, either
+            // another process has reused the id, or it got another parent and is found below that
+            // one.
             let pinned = pidfd_open(pid, PidfdFlags::empty()).ok();
             let Some(process) = Process::find(pid) else { continue };
             if !Pid::from_raw(process.parent).is_some_and(|parent| seen.contains(&parent)) {
@@ -80,18 +79,18 @@ fn walk(children: &Children, top: Pid, mut visit: impl FnMut(PinnedProcess)) {
     }
 }
 
-/// Each thread has children of its own.
+/// Each thread has separate children.
 #[derive(Debug, Clone, Copy)]
 enum ThreadCount {
     One,
     Several,
 }
 
-/// Who is whose child.
+/// Parents and their children.
 enum Children {
-    /// The system tells it of each process.
+    /// The kernel lists the children of each process.
     FromKernel,
-    /// It does not, so all processes were looked at.
+    /// It does not, so all processes were read.
     Scanned(HashMap<i32, Vec<Pid>>),
 }
 
@@ -130,7 +129,7 @@ impl Children {
     }
 }
 
-/// Ids with spaces between them.
+/// Parses ids separated by spaces.
 fn read_pids(path: &str) -> Vec<Pid> {
     let ids = fs::read_to_string(path).unwrap_or_default();
     ids.split_ascii_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect()
@@ -143,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell with children and grandchildren, once all of them are there.
+    /// A shell with children and grandchildren, once all of them run.
     struct ShellTree(Child);
 
     impl ShellTree {
@@ -155,7 +154,7 @@ mod tests {
             tree
         }
 
-        /// Waits until there are as many processes as there should be.
+        /// Waits until the number of processes is as expected.
         fn wait_until(&self, is_so: impl Fn(usize) -> bool) {
             let deadline = Instant::now() + Duration::from_secs(20);
             while !is_so(list_descendants(self.top()).len()) {
@@ -163,8 +162,8 @@ mod tests {
             }
         }
 
-        /// Kills what is beneath the shell. All is found before: what a killed process leaves
-        /// has another parent.
+        /// Kills everything beneath the shell. The search ends before the first kill, because
+        /// orphans get another parent.
         fn kill(&self) {
             let mut found = Vec::new();
             visit_descendants(self.top(), |it| found.push(it));
@@ -203,7 +202,7 @@ mod tests {
     fn what_is_frozen_has_stopped_and_what_is_killed_is_gone() {
         let tree = ShellTree::start(4);
         assert_eq!(freeze(tree.top()).len(), 4);
-        // It does not wait for one that does not come to stop.
+        // It does not wait for one that does not stop.
         while !list_descendants(tree.top()).iter().all(|process| process.stopped) {
             assert_eq!(freeze(tree.top()).len(), 4);
         }

@@ -1,11 +1,11 @@
-//! The helper: starts one program, and keeps everything that comes of it.
+//! The helper process: starts one program and ends all of its descendants.
 //!
-//! Knows nothing of commands or what they print. It is a *child subreaper*: whatever its
-//! descendants do to get away (sessions of their own, double forks, deafness to signals), they are
-//! its descendants as long as they live, and it is done when it has no child left.
+//! It is a *child subreaper*: however its descendants try to escape (separate sessions, double
+//! forks, ignored signals), they remain its descendants as long as they live. It is done when it
+//! has no child left.
 //!
-//! One thread decides. One waits for children to end and one for requests; both tell it. They are
-//! there before the program is: without them nobody would end it.
+//! One thread decides. Two others wait for children to exit and for requests, and send it events.
+//! They are started before the program, which otherwise could not be ended.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -29,36 +29,36 @@ use super::{KILL, TERMINATE, reset_ignored_signals, session_command, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
 
-/// What a helper starts.
+/// The program that a helper starts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct SpawnOrder {
     pub(super) argv: Vec<String>,
     pub(super) shape: StdioKind,
 }
 
-/// What a helper says in the end, or why there was no beginning.
+/// The result that a helper sends at the end, or the reason why the program was not started.
 pub(super) type HelperReport = Result<ProgramExit, String>;
 
-/// Writes a line.
+/// Writes a value as one line of JSON.
 pub(super) fn write_json_line(mut socket: &UnixStream, what: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     socket.write_all(&line)
 }
 
-/// Does what a helper does, from its first moment to its last.
+/// Runs the helper until its end.
 pub(super) fn run() -> io::Result<()> {
     close_range(0);
-    // If whoever started us ignores SIGCHLD, so would we, and never learn how the program ended.
+    // If our parent process ignores SIGCHLD, so would we, and never learn how the program ended.
     reset_ignored_signals();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut requests = BufReader::new(socket.try_clone()?);
     set_child_subreaper(Some(getpid()))?;
-    // Should a command have stopped us, the end of whoever started us lets us go on.
+    // If a command has stopped us, the end of our parent process continues us.
     set_parent_process_death_signal(Some(Signal::CONT))?;
-    // What is typed at their terminal, if they have one, is not for us.
+    // Keyboard signals of our parent's terminal, if it has one, must not reach us.
     setsid()?;
-    // As `ps` shows it; nothing depends on it.
+    // The name that `ps` shows; no code depends on it.
     drop(fs::write("/proc/self/comm", "command-keeper"));
 
     let mut line = Vec::new();
@@ -96,8 +96,8 @@ fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
     let program = Pid::from_child(&command.spawn()?);
     let null = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
     dup2_stdin(&null)?;
-    // A pipe ends with its last writer, who must not be us. A terminal is held until the end: a
-    // command may close it and open it again.
+    // A pipe ends with its last writer, so we must not hold it open. A terminal is held until the
+    // end: a command may close it and open it again.
     if order.shape == StdioKind::Pipe {
         dup2_stdout(&null)?;
         dup2_stderr(&null)?;
@@ -107,15 +107,15 @@ fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
 
 enum Event {
     Terminate,
-    /// Asked for, or nobody is there to ask.
+    /// Requested, or the requesting process is gone.
     Kill,
-    /// The program ended; what it started may not have.
+    /// The program exited; its children may still run.
     Exited(WaitStatus),
     /// There is no child left, and so no descendant.
     AllGone,
 }
 
-/// Reaps whatever ends, until nothing is left.
+/// Reaps exited children until none is left.
 fn reap(program: Pid, events: &Sender<Event>) {
     loop {
         let event = match retry_on_intr(|| wait(WaitOptions::empty())) {
@@ -147,12 +147,12 @@ fn read_requests(mut requests: BufReader<UnixStream>, events: &Sender<Event>) {
 }
 
 struct Supervisor {
-    /// Its id is that of its process group, too, until it is reaped.
+    /// Also the id of its process group, until it is reaped.
     program: Pid,
     events: Receiver<Event>,
     status: Option<WaitStatus>,
     asked: bool,
-    /// Asked to end before the program did.
+    /// Whether the request preceded the program's exit.
     stopped: bool,
     killed: bool,
     gone: bool,
@@ -183,7 +183,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for one event, and acts on it. False if there was none in time.
+    /// Waits for one event and handles it. Returns false if there was none in time.
     fn handle_event(&mut self, within: Option<Duration>) -> bool {
         let event = match within {
             Some(within) => self.events.recv_timeout(within),
@@ -198,13 +198,13 @@ impl Supervisor {
             Ok(Event::Exited(status)) => self.status = Some(status),
             Ok(Event::AllGone) => self.gone = true,
             Err(RecvTimeoutError::Timeout) => return false,
-            // Both threads are gone, and nothing comes any more.
+            // Both threads have ended, and no event will follow.
             Err(RecvTimeoutError::Disconnected) => (self.gone, self.killed) = (true, true),
         }
         true
     }
 
-    /// Waits until nothing is left, somebody asks for more, or time is up.
+    /// Waits until no process is left, a stronger request arrives, or the time is up.
     fn wait_until_gone(&mut self, within: Duration) {
         let deadline = Instant::now() + within;
         let killed = self.killed;
@@ -216,19 +216,19 @@ impl Supervisor {
         }
     }
 
-    /// Asks all to end. Once, as programs take a second signal for impatience.
+    /// Sends SIGTERM to all. Only once, as programs treat a second one as an urgent request.
     fn terminate(&mut self) {
         if self.asked {
             return;
         }
         self.asked = true;
         self.stopped = self.status.is_none();
-        // Stopped first, so that nothing gets away between being found and being signalled: by
+        // All are stopped first, so that none escapes between being found and being signalled: by
         // forking, or as the shell's next command. Most are in one group, and stop while the others
-        // are looked for.
+        // are searched for.
         self.signal_group(Signal::STOP);
         let found = subtree::freeze(getpid());
-        // Who waits for another has a signal of its own before that one's end is news.
+        // Every process has its own SIGTERM pending before it can observe the end of another one.
         for signal in [Signal::TERM, Signal::CONT] {
             found.iter().for_each(|process| process.signal(signal));
         }
@@ -236,12 +236,12 @@ impl Supervisor {
 
     fn signal_group(&self, signal: Signal) {
         if self.status.is_none() {
-            // It may have ended a moment ago, with all its group.
+            // It may have exited a moment ago, with all of its group.
             let _ = kill_process_group(self.program, signal);
         }
     }
 
-    /// Kills whatever is found until nothing is. A process of another user may stay, and one that
+    /// Kills all processes until none is left. A process of another user may remain, and one that
     /// waits for a dead disk.
     fn kill(&mut self) {
         let deadline = Instant::now() + KILL_DEADLINE;
@@ -253,12 +253,12 @@ impl Supervisor {
     }
 }
 
-/// What all those used that were reaped, and those that they reaped.
+/// Returns the resource usage of all reaped children, and of those that these reaped.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn usage() -> RawResourceUsage {
-    // SAFETY: plain numbers, of which all zeros is a value; filled in by the call.
+    // SAFETY: plain numbers, for which all zeros is a valid value; the call fills them in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: it points to a value of the right type that lives on.
+    // SAFETY: it points to a live value of the right type.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
     let micros =
         |time: libc::timeval| time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_usec.unsigned_abs();
@@ -268,10 +268,11 @@ fn usage() -> RawResourceUsage {
     }
 }
 
-/// Closes all descriptors but the standard streams, now or upon `exec`. Before Linux 5.11 nothing.
+/// Closes all descriptors except the standard streams, now or at `exec`. Does nothing before Linux
+/// 5.11.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 pub(super) fn close_range(flags: libc::c_uint) {
-    // SAFETY: a helper has opened none when it begins, and later they are closed only in a process
-    // that becomes another program.
+    // SAFETY: a helper has opened none when it starts, and later calls affect only a process that
+    // is about to exec.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, flags) };
 }

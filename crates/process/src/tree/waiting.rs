@@ -1,4 +1,4 @@
-//! Where there is no `/proc`, nobody knows what a process waits for.
+//! Without `/proc`, waiting for input cannot be detected.
 
 use std::path::Path;
 

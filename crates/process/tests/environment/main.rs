@@ -1,5 +1,5 @@
-//! Secrets in the environment of a program that runs commands: no command sees one, not even in
-//! `/proc`.
+//! Secrets in the environment of a program that runs commands: no command can read one, not even
+//! through `/proc`.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -13,7 +13,7 @@ use callboard_process::{Streams, init_command_helper};
 use rustix::process::geteuid;
 use tokio_util::sync::CancellationToken;
 
-/// This test program's `main` is not ours, but what is listed here is called before it.
+/// The `main` of this test binary is not ours, but functions in this section are called before it.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -25,16 +25,17 @@ static CONCEALED: extern "C" fn() = {
     init_before_main
 };
 
-/// How many variables hold a secret.
+/// Number of variables that hold a secret.
 const SECRETS: usize = 200;
 
-/// The `index`th of them that a process starts another one with, shaped like a secret or in no list.
+/// Returns the `index`th variable that a process passes to another; its name either looks like a
+/// secret or is in no list.
 fn secret(index: usize, starter: &str) -> (String, String) {
     let words = ["API_KEY", "TOKEN", "SECRET", "PASSWORD", "Cookie", "DATABASE_URL"];
     (format!("{}_{index}", words[index % words.len()]), format!("hidden{starter}-{index}"))
 }
 
-/// Prints whatever it finds of the secrets, in its own environment and in that of every process.
+/// Prints every secret that it finds in its environment and in that of every process.
 const FIND_SECRETS_SCRIPT: &str = "
     { env; cat /proc/[0-9]*/environ /proc/[0-9]*/task/*/environ 2>/dev/null | tr '\\0' '\\n'; } |
         grep -o \"hidden$STARTER-[a-z0-9]*\" | sort -u
@@ -42,19 +43,19 @@ const FIND_SECRETS_SCRIPT: &str = "
     ls /proc/$PROGRAM/fd >/dev/null 2>&1 && echo descriptors
     :";
 
-/// What a copy of this program does that was started with secrets.
+/// The test body of a copy of this program that was started with secrets.
 #[tokio::test]
 async fn program() {
     if std::env::var_os("API_KEY_0").is_none() {
         return;
     }
-    // The other test's secrets are its own business.
+    // Secrets of the other test are ignored.
     let starter = std::env::var("STARTER").unwrap();
     for (name, value) in (0..SECRETS).map(|index| secret(index, &starter)) {
         assert_eq!(std::env::var(name), Ok(value));
     }
     let mut env = base_env(own_env());
-    // It would find one.
+    // A control: the script must find this one.
     let control = format!("hidden{starter}-control");
     env.insert("CONTROL".to_owned(), control.clone());
     env.insert("STARTER".to_owned(), starter);
@@ -68,7 +69,7 @@ async fn program() {
     let exit = callboard_process::run(command, CancellationToken::new(), found).await.unwrap();
     assert_eq!(exit.code, Some(0));
     let expected = match geteuid().is_root() {
-        // It can look into every process.
+        // The script can read every process.
         true => format!("{control}\nmemory\ndescriptors\n"),
         false => format!("{control}\n"),
     };

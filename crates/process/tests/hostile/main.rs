@@ -1,9 +1,9 @@
-//! Commands that do what they can to outlive their end: cancelled at random, and left behind by a
-//! program that is killed or whose client goes away.
+//! Commands that try to outlive their end: cancelled at random, and left behind by a program that
+//! is killed or whose client disconnects.
 //!
-//! `HOSTILE_TREES` and `HOSTILE_DEATHS` say how many; `cargo xtask accept hostile` runs many more
-//! than a plain test run. Each test prints its figures as one line, whose `value` is the milliseconds
-//! that 99 of 100 need at most.
+//! `HOSTILE_TREES` and `HOSTILE_DEATHS` set the number of runs; `cargo xtask accept hostile` uses
+//! many more than a plain test run. Each test prints its figures as one line, whose `value` is the
+//! 99th percentile in milliseconds.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use random::Random;
 
-/// This test program's `main` is not ours, but what is listed here is called before it.
+/// The `main` of this test binary is not ours, but functions in this section are called before it.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -39,16 +39,16 @@ static HELPER: extern "C" fn() = {
     init_before_main
 };
 
-/// In the environment of a copy of this program: the seed of what it runs.
+/// Environment variable of a copy of this program: the seed of the trees that it runs.
 const SEED: &str = "HOSTILE_SEED";
-/// In the environment of a copy of this program that runs as another user.
+/// Environment variable that is set in a copy of this program that runs as another user.
 const AS: &str = "HOSTILE_AS";
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Differs from run to run; what goes wrong is told with it.
+/// Returns a seed that differs from run to run; failures are reported with it.
 fn seed() -> u64 {
     u64::from(std::process::id())
 }
@@ -71,7 +71,7 @@ fn streams(random: &mut Random) -> Streams {
     }
 }
 
-/// Prints figures beside what the test framework prints.
+/// Prints figures in addition to the output of the test framework.
 fn print_figures(figures: serde_json::Value) {
     println!("figures {figures}");
 }
@@ -82,7 +82,7 @@ fn user_name() -> String {
     format!("{user}, {way}")
 }
 
-/// The values below which half of them and 99 of 100 lie, in milliseconds.
+/// Returns the 50th and the 99th percentile in milliseconds.
 fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     times.sort();
     let at = |percent: usize| {
@@ -92,7 +92,7 @@ fn percentiles(mut times: Vec<Duration>) -> (f64, f64) {
     (at(50), at(99))
 }
 
-/// Starts a tree, cancels it, and says how long that took and what is left.
+/// Starts a tree, cancels it, and returns the duration, the surviving processes and the zombies.
 async fn cancel_tree(random: &mut Random) -> (Duration, usize, usize) {
     let tree = tree::HostileTree::new(random);
     let cancel = CancellationToken::new();
@@ -103,7 +103,7 @@ async fn cancel_tree(random: &mut Random) -> (Duration, usize, usize) {
         cancel.clone(),
         move |_| seen.cancel(),
     ));
-    // At any time: before anything runs, in the midst of forking, or when all is there.
+    // Cancels at a random time: before anything runs, while it forks, or when all processes exist.
     if random.one_in(2) {
         begun.cancelled().await;
     }
@@ -139,7 +139,7 @@ async fn nothing_outlives_a_cancel() {
     assert_eq!((survivors, zombies), (0, 0));
 }
 
-/// What a copy of this program does: it runs three trees until its input ends.
+/// The test body of a copy of this program: it runs three trees until its input ends.
 #[test]
 fn agent() {
     if std::env::var_os(SEED).is_none() {
@@ -180,12 +180,11 @@ fn start_agent(seed: u64) -> Child {
         .unwrap()
 }
 
-/// When what is left of an agent will never go: far beyond what it takes, and far below how long
-/// each process of the trees would last.
+/// Timeout for the processes of an agent to end: far above the time needed, and far below the
+/// lifetime of each process in the trees.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Lets agents end, and tells how long it took until nothing of them was left, but the dead that
-/// nobody reaped.
+/// Lets agents end, and reports how long it took until only unreaped dead processes were left.
 async fn left_behind(kind: &str, end: impl Fn(&mut Child)) {
     let (deaths, mut random) = (number("HOSTILE_DEATHS", 6), Random::new(seed()));
     let (mut times, mut zombies) = (Vec::new(), 0);
@@ -225,7 +224,7 @@ async fn nothing_outlives_an_agent_whose_client_is_gone() {
     left_behind("closes", |agent| drop(agent.stdin.take())).await;
 }
 
-/// The other tests once more, as a user who may do less, if this one may become another.
+/// Runs the other tests once more as an unprivileged user, if this user may switch to another.
 #[test]
 fn so_it_is_for_an_unprivileged_user() {
     let is_root = rustix::process::geteuid().is_root();

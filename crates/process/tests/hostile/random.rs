@@ -1,4 +1,4 @@
-//! Randomness that is the same for the same seed, and fast; other tests share it.
+//! Deterministic, fast pseudo-random numbers; other tests share this file.
 
 /// A SplitMix64 generator.
 pub(crate) struct Random(u64);
@@ -16,7 +16,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

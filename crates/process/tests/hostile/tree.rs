@@ -1,14 +1,14 @@
-//! Shell lines whose processes do what they can to outlive them.
+//! Shell lines whose processes try to outlive them.
 
 use crate::random::Random;
 
-/// A line, and a word that all its processes have in their arguments.
+/// A line, and a word in the arguments of all its processes.
 pub(crate) struct HostileTree {
     pub(crate) tag: String,
     pub(crate) line: String,
 }
 
-/// Ways to leave processes behind, one to four each. `@` is for how long.
+/// Ways to leave one to four processes behind. `@` is replaced with the duration.
 const ESCAPE_METHODS: [&str; 14] = [
     "sleep @ &",
     "setsid sleep @ &",
@@ -24,12 +24,12 @@ const ESCAPE_METHODS: [&str; 14] = [
     "(env -i setsid env -i sleep @ &)",
     // A parent that does not reap its child.
     "sh -c 'true & exec sleep @' &",
-    // One that is always another process than a moment ago.
+    // A process that continually replaces itself with a child.
     "(setsid sh -c 'h() { [ $1 -gt 0 ] && sleep 0.02 && h $(($1 - 1)) & }; h 100' @ &)",
 ];
 
 impl HostileTree {
-    /// A tree of 5 to about 200 processes.
+    /// Generates a tree of 5 to about 200 processes.
     pub(crate) fn new(random: &mut Random) -> Self {
         let tag = format!("7000.{}", random.next());
         let mut line = String::new();

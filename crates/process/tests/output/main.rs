@@ -1,8 +1,8 @@
-//! A long output of a command, recorded and shown at once: whole, counted, in bounded memory, and
-//! as fast as by a loop that does nothing but read the terminal and write the file.
+//! A long command output, recorded and shown at the same time: complete, counted, in bounded
+//! memory, and as fast as a plain loop that reads the terminal and writes the file.
 //!
-//! `OUTPUT_BYTES` says how long it is. What was measured is printed; `cargo xtask accept output` holds
-//! it against its target.
+//! `OUTPUT_BYTES` sets its length. The measurements are printed; `cargo xtask accept output`
+//! compares them with the target.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
@@ -27,13 +27,13 @@ use tokio_util::sync::CancellationToken;
 
 const LINE: &str = "\u{1b}[32m0123456789abcdef\u{1b}[0m";
 
-/// Bytes of the process at most, ever.
+/// Maximum peak memory of the process in MiB.
 const PEAK_MIB: u64 = 96;
 
-/// How often each of the two is measured; the fastest of each counts.
+/// Number of measurements of each variant; the fastest one counts.
 const ROUNDS: u64 = 3;
 
-/// A command that writes so many bytes, of which the terminal makes a few more.
+/// A command that writes `bytes` bytes, to which a terminal adds carriage returns.
 fn command(bytes: u64) -> String {
     format!("yes $'{LINE}' | head -c {bytes}")
 }
@@ -87,9 +87,9 @@ struct RecordingTimes {
     updates: u32,
 }
 
-/// Reads what the same command writes to the same streams and writes the same file, as plainly as
-/// that can be. The command has a session of its own, as ours has: it is by sessions that Linux
-/// shares processors out, and a pipe between two of them is slower.
+/// Reads the output of the same command from the same kind of streams and writes the same file,
+/// with as little code as possible. The command runs in a new session, as in our implementation:
+/// Linux distributes CPU time by session, and a pipe between two sessions is slower.
 fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
     let begun = Instant::now();
     let line = command(bytes);
@@ -114,7 +114,7 @@ fn read_plainly(bytes: u64, streams: Streams, path: &Path) -> Duration {
 
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
 fn in_session(command: &mut std::process::Command) {
-    // SAFETY: one system call; it takes no lock and no memory.
+    // SAFETY: a single system call, which acquires no lock and allocates no memory.
     unsafe { command.pre_exec(|| setsid().map(drop).map_err(Into::into)) };
 }
 
@@ -126,12 +126,12 @@ fn copy(mut from: impl Read, path: &Path) {
     }
 }
 
-/// What is read of the command: its bytes, its lines, and their hash.
+/// Returns the expected output of the command: its bytes, its lines, and its hash.
 fn expected(bytes: u64, streams: Streams) -> (u64, u64, Vec<u8>) {
     let line = format!("{LINE}\n");
     let (mut hash, mut total, mut left) = (Sha256::new(), 0, bytes);
     let lines = bytes / line.len() as u64;
-    // A terminal puts a carriage return before the end of each line.
+    // A terminal inserts a carriage return before each newline.
     let end = if streams == Streams::Pipe { "\n" } else { "\r\n" };
     let block = line.repeat(1_000);
     while left > 0 {
@@ -152,14 +152,14 @@ fn hash(path: &Path) -> Vec<u8> {
     hash.finalize().to_vec()
 }
 
-/// The most memory that this process ever had.
+/// Returns the peak memory of this process.
 fn peak_mib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// Measures one kind of streams, and returns its figures.
+/// Measures one kind of streams, and returns the figures.
 fn measure(bytes: u64, streams: Streams) -> Value {
     let (total, lines, right) = expected(bytes, streams);
     let folder = tempfile::tempdir().unwrap();
@@ -173,9 +173,9 @@ fn measure(bytes: u64, streams: Streams) -> Value {
         assert!(hash(&path) == right, "the file is not what was written");
         assert!(recorded.excerpt.text.starts_with("0123456789abcdef\n0123456789abcdef\n"));
         let shown = recorded.excerpt.text.matches('\n').count() as u64;
-        // The line in the place of the gap has two ends of its own.
+        // The line in place of the gap adds two newlines.
         assert_eq!(shown - 2 + recorded.excerpt.left_out_lines, lines);
-        // What is shown is bounded by the time that it took.
+        // The amount of shown output is bounded by the elapsed time.
         let intervals = measured.took.as_millis() / 25 + 3;
         assert!(u128::from(measured.updates) <= intervals, "{} updates", measured.updates);
         assert!(measured.shown as u128 <= intervals * 70_000, "{} bytes", measured.shown);
@@ -195,7 +195,7 @@ fn measure(bytes: u64, streams: Streams) -> Value {
     })
 }
 
-/// One test, because it measures the memory of its process.
+/// A single test, because it measures the memory of its process.
 #[test]
 fn a_long_output_is_recorded_whole_and_costs_what_reading_it_costs() {
     let number = std::env::var("OUTPUT_BYTES").ok().and_then(|bytes| bytes.parse().ok());

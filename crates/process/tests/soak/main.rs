@@ -1,7 +1,8 @@
-//! Very many commands, one hundred at a time: what they leave in the process that ran them.
+//! A large number of commands, one hundred at a time, and the resources that they leave in the
+//! process that ran them.
 //!
-//! `SOAK_COMMANDS` says how many; `cargo xtask accept soak` runs many more than a plain test run, and
-//! takes the percentage by which memory grew.
+//! `SOAK_COMMANDS` sets the number; `cargo xtask accept soak` runs many more than a plain test run,
+//! and checks the percentage by which memory grew.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
@@ -17,7 +18,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// This test program's `main` is not ours, but what is listed here is called before it.
+/// The `main` of this test binary is not ours, but functions in this section are called before it.
 #[used]
 #[expect(unsafe_code, reason = "a section is named")]
 #[unsafe(link_section = ".init_array")]
@@ -28,12 +29,12 @@ static HELPER: extern "C" fn() = {
     init_before_main
 };
 
-/// How many run at once.
+/// Number of commands that run at the same time.
 const AT_ONCE: usize = 100;
-/// How many run before anything is measured.
+/// Number of commands that run before the first measurement.
 const WARM_UP: usize = 500;
 
-/// What a process has at a time when no command runs.
+/// Resources of a process while no command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ResourceCounts {
     descriptors: usize,
@@ -52,7 +53,7 @@ impl ResourceCounts {
         Self { descriptors, threads: number("Threads:"), resident_kib: number("VmRSS:") }
     }
 
-    /// What it has once the threads of the last commands, which end on their own, are gone.
+    /// Measures the resources once the threads of the last commands have exited.
     async fn measure_settled(threads: impl Fn(usize) -> bool) -> Self {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -65,7 +66,7 @@ impl ResourceCounts {
     }
 }
 
-/// Runs the `index`th command: into a pipe or a terminal, to its end or until it is cancelled.
+/// Runs the `index`th command with a pipe or a terminal, to its end or until it is cancelled.
 async fn run(index: usize) {
     let (streams, cancel) = match index % 3 {
         0 => (Streams::Terminal(WindowSize::default()), CancellationToken::new()),
@@ -112,11 +113,11 @@ async fn nothing_is_left_of_very_many_commands() {
     );
     assert!(after.descriptors <= before.descriptors, "{before:?} {after:?}");
     assert!(after.threads <= before.threads, "{before:?} {after:?}");
-    // A few commands tell nothing of memory.
+    // With few commands, memory growth is not significant.
     assert!(count < 5_000 || memory_growth_percent(before, after) <= 5.0, "{before:?} {after:?}");
 }
 
-/// How much more memory there is afterwards, in percent.
+/// Returns the growth of memory in percent.
 fn memory_growth_percent(before: ResourceCounts, after: ResourceCounts) -> f64 {
     let (before, after) = (before.resident_kib as f64, after.resident_kib as f64);
     ((after / before - 1.0) * 1000.0).round() / 10.0

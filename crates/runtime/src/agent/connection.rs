@@ -1,6 +1,6 @@
-//! What one connection knows, and how it answers: sessions are opened, asked and closed here.
+//! The state of one connection, and its handlers: they open, prompt and close sessions.
 //!
-//! It awaits no client: what takes time goes to the session's own task.
+//! They never await the client: slow work runs in the session's own task.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -37,13 +37,14 @@ use crate::spans;
 
 use super::{CodingAgent, SessionTools};
 
-/// What one connection knows: the client's capabilities and the open sessions.
+/// The state of one connection: the client's capabilities and the open sessions.
 #[derive(Debug)]
 pub(super) struct Connection {
     agent: CodingAgent,
     client: Mutex<ClientCapabilities>,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-    /// Has a permit less for each session that is being opened: what hangs holds a thread.
+    /// Holds one permit less for each session that is being opened: an open that hangs holds a
+    /// thread.
     opening: Arc<Semaphore>,
 }
 
@@ -84,7 +85,7 @@ impl Connection {
             .auth_methods(methods.unwrap_or_default())
     }
 
-    /// Logs in by a method that there is.
+    /// Logs in by one of the offered methods.
     pub(super) async fn authenticate(
         self: Arc<Self>,
         request: AuthenticateRequest,
@@ -97,10 +98,10 @@ impl Connection {
         let answer = answer.and_then(|is_known| match is_known {
             true => Ok(()),
             false => Err(errors::invalid_params(
-                "There is no such way to log in; `initialize` lists them",
+                "There is no such authentication method; `initialize` lists them",
             )),
         });
-        // The connection may be gone by now, and with it whoever asked.
+        // The connection may be closed by now.
         drop(responder.respond_with_result(answer.map(|()| AuthenticateResponse::new())));
     }
 
@@ -111,11 +112,11 @@ impl Connection {
             None => Ok(()),
         };
         let answer = removed.map(|()| LogoutResponse::new()).map_err(|why| errors::internal(&why));
-        // The connection may be gone by now, and with it whoever asked.
+        // The connection may be closed by now.
         drop(responder.respond_with_result(answer));
     }
 
-    /// Looks at the logins that there are by now, for a moment.
+    /// Rereads the stored logins, for at most [`limits::LOGIN_REFRESH_TIMEOUT`].
     async fn refresh_logins(&self) {
         let look = async {
             self.agent.catalogue.refresh().await;
@@ -126,15 +127,16 @@ impl Connection {
         drop(tokio::time::timeout(limits::LOGIN_REFRESH_TIMEOUT, look).await);
     }
 
-    /// Opens a session, in a task of its own: its folders and the user's may lie on a network.
-    /// Returns when it is open, or when others are to be served meanwhile.
+    /// Opens a session in a separate task, because its folders and the user's may be on a network.
+    /// Returns when it is open, or after [`limits::SESSION_OPEN_WAIT`] so that other requests are
+    /// served.
     pub(super) async fn begin_session(
         self: Arc<Self>,
         request: NewSessionRequest,
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        // Noted before the end of input can be heard.
+        // Acquired before the end of the input can be processed.
         let Ok(opening) = self.opening.clone().try_acquire_owned() else {
             let what = "Too many sessions are being opened; try again in a moment";
             return responder.respond_with_error(errors::busy(what));
@@ -142,7 +144,7 @@ impl Connection {
         let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
         let opened = self.new_session(request, responder, client);
         let opened = tokio::spawn(opened.map(|()| drop(opening)));
-        // In its turn, unless a disk hangs.
+        // In order, unless a disk hangs.
         if is_alone {
             drop(tokio::time::timeout(limits::SESSION_OPEN_WAIT, opened).await);
         }
@@ -164,7 +166,7 @@ impl Connection {
         let looked = tokio::task::spawn_blocking(look).await;
         let looked =
             looked.unwrap_or_else(|_panic| Err(errors::internal("a session could not be opened")));
-        // The connection may be gone by now, and with it whoever asked.
+        // The connection may be closed by now.
         drop(match looked {
             Ok((context, tools, stored)) => {
                 self.open_session(context, tools, stored, responder, client)
@@ -181,7 +183,8 @@ impl Connection {
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
-        // Held until it is there for whoever reads the answer.
+        // Held until the session is inserted, because the client may use it as soon as it has the
+        // answer.
         let mut sessions = lock(&self.sessions);
         if sessions.len() >= limits::MAX_SESSIONS {
             let what =
@@ -234,13 +237,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Looks at the files that a new session needs. Blocks.
+    /// Opens the files that a new session needs. Blocks.
     fn prepare_context(
         &self,
         cwd: PathBuf,
         additional: Vec<PathBuf>,
     ) -> Result<(Context, SessionTools, Option<StoredRules>)> {
-        // The folder of that name, else the one that JSON cannot hold, as `path_text` writes it.
+        // Prefers an existing folder of that name; otherwise decodes the escapes of `path_text`,
+        // which writes names that JSON cannot hold.
         let parsed = |path: PathBuf| match path.to_str() {
             Some(text) if !path.exists() => parse_path(text).into_owned(),
             _ => path,
@@ -249,7 +253,7 @@ impl Connection {
         let mut workspace = Workspace::new(parsed(cwd), additional)
             .map_err(|error| errors::folder_unusable(&error))?;
         if !workspace.has_kernel_confinement() {
-            tracing::warn!("a program that swaps directories for links can lead tools outside");
+            tracing::warn!("a program that swaps directories for links can redirect tools outside");
         }
         if let Some(state) = &self.agent.state {
             workspace = workspace.with_state_folder(state);
@@ -310,17 +314,17 @@ impl Connection {
         };
         drop(tokio::spawn(async move {
             session.close(limits::CLOSE_DEADLINE).await;
-            // The connection may be gone by now, and with it whoever asked.
+            // The connection may be closed by now.
             drop(responder.respond(CloseSessionResponse::new()));
         }));
         Ok(())
     }
 
-    /// Ends every session: the client is gone.
+    /// Closes every session after the client has disconnected.
     pub(super) async fn close_sessions(&self) {
         let all = self.opening.acquire_many(limits::MAX_SESSIONS as u32);
         let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, all);
-        // Those that are just being opened come last.
+        // Sessions that are still being opened are closed last.
         drop(futures::future::join(opening, self.close_open_sessions()).await);
         self.close_open_sessions().await;
     }

@@ -1,4 +1,4 @@
-//! The terminals that a client runs commands in: `terminal/*`.
+//! The terminals of a client, in which it runs commands: `terminal/*`.
 //!
 //! (<https://agentclientprotocol.com/protocol/v1/terminals>)
 
@@ -27,7 +27,7 @@ pub(crate) struct ClientTerminals {
     requests: ClientRequests,
 }
 
-/// One of them, which is released when this is dropped.
+/// A terminal of the client, which is released on drop.
 #[derive(Debug)]
 struct Terminal {
     id: TerminalId,
@@ -109,7 +109,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A code that is larger than any of ours is none of a Unix program, and no success.
+/// A code above `i32::MAX` is not one of a Unix program, and not a success.
 fn exit_from_status(status: TerminalExitStatus) -> TerminalExit {
     let code = status.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX));
     TerminalExit { code, signal: status.signal }

@@ -1,4 +1,4 @@
-//! What the client holds of files: `fs/read_text_file` and `fs/write_text_file`.
+//! The client's copies of files: `fs/read_text_file` and `fs/write_text_file`.
 //!
 //! (<https://agentclientprotocol.com/protocol/file-system>)
 
@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use super::client_error;
 use crate::limits::{CLIENT_TEXT_READ_TIMEOUT, CLIENT_TEXT_WRITE_TIMEOUT};
 
-/// The texts of the files that a client shows.
+/// The texts of the files that a client has open.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTextFiles {
     session: SessionId,
@@ -22,7 +22,8 @@ pub(crate) struct ClientTextFiles {
 }
 
 impl ClientTextFiles {
-    /// A client that takes texts but tells none is not asked to take any: nobody knows what it holds.
+    /// Returns `None` unless the client can return texts: otherwise its unsaved text is unknown,
+    /// and none is sent to it.
     pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
         let capabilities = &client.capabilities().fs;
         let (session, requests) = (client.id().clone(), client.requests().clone());

@@ -1,4 +1,4 @@
-//! `/effort`: how much the model thinks, where it can be told.
+//! `/effort`: the thought level of the model, where it has one.
 
 use std::future::ready;
 

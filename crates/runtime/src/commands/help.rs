@@ -1,4 +1,4 @@
-//! `/help`: the commands, what is chosen, and how to connect a model.
+//! `/help`: the commands, the current options, and how to connect a model.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -7,7 +7,7 @@ use super::{CommandContext, SlashCommand, model};
 use crate::options::thought_level_value;
 
 pub(super) fn command() -> SlashCommand {
-    let description = "show the commands, what is chosen, and how to connect a model";
+    let description = "show the commands, the current options, and how to connect a model";
     SlashCommand::new("help", description, |asked| Box::pin(ready(run(asked))))
 }
 

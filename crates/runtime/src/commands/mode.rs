@@ -1,4 +1,4 @@
-//! `/mode`: what runs without asking.
+//! `/mode`: the permission mode.
 
 use std::future::ready;
 
@@ -7,14 +7,14 @@ use crate::options::ChangeOrigin;
 use crate::permission_mode::PermissionMode;
 
 pub(super) fn command() -> SlashCommand {
-    let description = "show what runs without asking, or change it";
+    let description = "show the permission mode, or change it";
     SlashCommand::new("mode", description, |asked| Box::pin(ready(run(asked)))).with_hint("[NAME]")
 }
 
 fn run(asked: CommandContext<'_>) -> String {
     let name = asked.arguments;
     let Some(current) = asked.options.active().mode else {
-        return "This session has no modes: its agent decides in a way of its own.".to_owned();
+        return "This session has no modes: its agent has its own permission policy.".to_owned();
     };
     let list = || {
         let modes = PermissionMode::all().iter();

@@ -1,4 +1,4 @@
-//! `/model`: which models there are, and taking another one up.
+//! `/model`: the available models, and changing the model.
 
 use callboard_text::visible;
 
@@ -6,7 +6,7 @@ use super::{CommandContext, SlashCommand, choice_line};
 use crate::options::{ChangeOrigin, Selection};
 
 pub(super) fn command() -> SlashCommand {
-    let description = "show the models, or go on with another one";
+    let description = "show the models, or change to another one";
     SlashCommand::new("model", description, |asked| Box::pin(run(asked))).with_hint("[NAME]")
 }
 
@@ -25,7 +25,7 @@ async fn run(asked: CommandContext<'_>) -> String {
     }
 }
 
-/// The name of the model, safe to show.
+/// Returns the name of the model, safe to show.
 pub(super) fn current_model_name(asked: CommandContext<'_>) -> String {
     visible(asked.options.active().model.name())
 }
@@ -39,5 +39,5 @@ fn list_models(asked: CommandContext<'_>) -> String {
         choice_line(&visible(&model.value), &text.join(". "), model.value == current)
     });
     let lines: String = lines.collect();
-    format!("{lines}\n`/model NAME` goes on with another one, also one that is not in the list.")
+    format!("{lines}\n`/model NAME` changes to another one, even if it is not listed.")
 }

@@ -1,5 +1,4 @@
-//! `/permissions`: the rules that hold in a session, keeping them for the project, and taking them
-//! back.
+//! `/permissions`: lists the rules of a session, keeps them for the project, and revokes them.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -9,7 +8,7 @@ use acp_lifecycle::{Rule, Session};
 use super::{CommandContext, SlashCommand};
 
 pub(super) fn command() -> SlashCommand {
-    let description = "list what is allowed and rejected without asking, keep it for the project, or take it back";
+    let description = "list the remembered permissions, keep one for the project, or revoke it";
     SlashCommand::new("permissions", description, |asked| Box::pin(ready(run(asked))))
         .with_hint("[keep NUMBER | revoke NUMBER|all]")
 }
@@ -43,7 +42,7 @@ fn list_rules(session: &Session) -> String {
             write!(text, "Stored rules cannot be read, so everything is asked about: {why}\n\n");
     }
     for (number, rule) in session.rules().iter_numbered() {
-        // No list with numbers: Markdown would number it anew.
+        // Not a numbered list: Markdown would renumber it.
         let _ = writeln!(text, "- {number}: {}", describe_rule(session, rule));
     }
     match session.rules().iter().next() {
@@ -52,7 +51,7 @@ fn list_rules(session: &Session) -> String {
     }
 }
 
-/// Makes a rule of the session one of the project; see [`Rule::for_project`].
+/// Turns a rule of the session into one of the project; see [`Rule::for_project`].
 fn keep_for_project(session: &mut Session, number: u64) -> String {
     let found = session.rules().iter_numbered().find(|(at, _)| *at == number);
     let Some(rule) = found.map(|(_, rule)| rule.clone()) else { return NO_SUCH_RULE.to_owned() };
@@ -71,7 +70,7 @@ fn keep_for_project(session: &mut Session, number: u64) -> String {
     format!("- Kept: {}\n", describe_rule(session, &kept))
 }
 
-/// Revokes the rules whose numbers are asked for.
+/// Revokes the rules with the requested numbers.
 fn revoke_rules(session: &mut Session, is_asked_for: impl Fn(u64) -> bool) -> String {
     let numbered = session.rules().iter_numbered().filter(|(number, _)| is_asked_for(*number));
     let rules: Vec<_> = numbered.map(|(_, rule)| rule.clone()).collect();

@@ -1,4 +1,4 @@
-//! `/undo`: takes the last change of files back, by the tool that does that, as a call of this turn.
+//! `/undo`: reverts the last change of files by calling the undo tool in this turn.
 
 use acp_tools::ToolRole;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{CommandContext, SlashCommand};
 
 pub(super) fn command() -> SlashCommand {
-    let description = "take back the last change of files; again, the one before";
+    let description = "undo the last change of files; use it again for the one before";
     SlashCommand::new("undo", description, |asked| Box::pin(run(asked)))
         .with_availability(|_, registry| registry.for_role(ToolRole::Undo).is_some())
 }

@@ -1,5 +1,5 @@
-//! `/usage`: the calls of the session by tool, how they ended, how long they took, what the model
-//! used, and what became of the updates.
+//! `/usage`: the calls of the session by tool, how they ended and how long they took, the tokens of
+//! the model, and the counts of the updates.
 
 use std::fmt::Write as _;
 use std::future::ready;
@@ -52,7 +52,7 @@ fn usage_report(usage: &SessionUsage, spent: &UsageTotals) -> String {
     text
 }
 
-/// What the models used, as far as they told; nothing where none did.
+/// Returns the tokens and the cost, as far as the models reported them; empty if none did.
 fn token_report(spent: &UsageTotals) -> String {
     let UsageTotals {
         requests, input_tokens, output_tokens, cached_tokens, thought_tokens, ..
@@ -73,7 +73,7 @@ fn token_report(spent: &UsageTotals) -> String {
     text
 }
 
-/// A name that a model may have made up, as a cell of the table.
+/// Escapes a name for a table cell; the model may have invented it.
 fn table_cell(name: &str) -> String {
     match name {
         "" => "others".to_owned(),

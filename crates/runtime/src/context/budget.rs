@@ -1,6 +1,6 @@
-//! How many tokens a request has, by estimate, and when it comes near to what the model takes.
+//! Estimates the tokens of a request, and detects when it comes close to the model's window.
 //!
-//! Pure. It knows no provider's tokens: it learns from what the providers count.
+//! The estimate is calibrated by the token counts of the providers, so no tokenizer is needed.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::limits::{
     IMAGE_ESTIMATED_BYTES, MESSAGE_OVERHEAD_BYTES, MIN_CALIBRATION_BYTES,
 };
 
-/// Returns what a message weighs: the bytes of its texts, and for an image as many as its tokens
-/// would be as text.
+/// Returns the estimated size of a message: the bytes of its texts, and for an image the bytes of a
+/// text with as many tokens.
 pub(crate) fn estimated_bytes(message: &ChatMessage) -> u64 {
     let bytes = match message {
         ChatMessage::User(parts) => parts.iter().map(estimated_part_bytes).sum(),
         ChatMessage::Context(text) => text.len(),
-        // What is told again for the provider repeats what is said here, mostly.
+        // `replay` mostly repeats the text of the reply.
         ChatMessage::Assistant { text, thought, calls, replay: _ } => {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
@@ -38,42 +38,43 @@ fn estimated_part_bytes(part: &ContentPart) -> usize {
     match part {
         ContentPart::Text(text) => text.len(),
         ContentPart::Image { .. } => IMAGE_ESTIMATED_BYTES,
-        // Base64 of compressed sound: some ten times what its tokens are as text.
+        // Base64 of compressed audio: about ten times the bytes of a text with as many tokens.
         ContentPart::Audio { data, .. } => data.len() / 10,
     }
 }
 
-/// Returns what messages weigh together.
+/// Returns the estimated size of messages together.
 pub(super) fn total_estimated_bytes(messages: &[Arc<ChatMessage>]) -> u64 {
     messages.iter().map(|message| estimated_bytes(message)).sum()
 }
 
-/// How many tokens a model makes of what weighs so much, and how many it takes.
+/// The estimated tokens per byte of a model, and its context window.
 #[derive(Clone, Debug)]
 pub(crate) struct ContextBudget {
-    /// The model that this was learnt of.
+    /// The model that this was calibrated for.
     model: String,
-    /// Tokens of a thousand bytes.
+    /// Tokens per thousand bytes.
     rate: u64,
-    /// What the model takes, by what it says, or less, by what it refused.
+    /// The context window in tokens: the one that the model reports, or less after a refused
+    /// request.
     window: u64,
 }
 
 impl Default for ContextBudget {
-    /// Of no model yet.
+    /// Belongs to no model yet.
     fn default() -> Self {
         Self::new("", None)
     }
 }
 
 impl ContextBudget {
-    /// Begins with a model of which nothing is learnt; `window` is what it says it takes.
+    /// Creates an uncalibrated budget; `window` is the context window that the model reports.
     pub(crate) fn new(model: &str, window: Option<u64>) -> Self {
         let window = window.filter(|tokens| *tokens > 0).unwrap_or(DEFAULT_CONTEXT_TOKENS);
         Self { model: model.to_owned(), rate: DEFAULT_RATE, window }
     }
 
-    /// Returns this, or a new beginning if it is of another model.
+    /// Returns this budget, after resetting it if it belongs to another model.
     pub(crate) fn for_model(&mut self, model: &str, window: Option<u64>) -> &mut Self {
         if self.model != model {
             *self = Self::new(model, window);
@@ -81,8 +82,8 @@ impl ContextBudget {
         self
     }
 
-    /// Learns from what a request weighed and how many tokens the provider counted. Some that do
-    /// not count say 0.
+    /// Calibrates the rate by the size of a request and the tokens that the provider counted.
+    /// Providers that do not count report 0.
     pub(crate) fn calibrate(&mut self, weight: u64, tokens: u64) {
         if weight >= MIN_CALIBRATION_BYTES && tokens > 0 {
             let rate = tokens.saturating_mul(1_000) / weight;
@@ -90,33 +91,33 @@ impl ContextBudget {
         }
     }
 
-    /// Learns from a request that the provider refused as too long.
+    /// Shrinks the window after the provider refused a request as too long.
     pub(crate) fn shrink_window(&mut self, weight: u64) {
         let under = self.estimate_tokens(weight) / 100 * 90;
         self.window = self.window.min(under.max(1));
     }
 
-    /// Estimates the tokens of what weighs so much.
+    /// Estimates the tokens of a request of this size.
     pub(crate) fn estimate_tokens(&self, weight: u64) -> u64 {
         weight.saturating_mul(self.rate) / 1_000
     }
 
-    /// Returns how many tokens the model takes, as far as is known.
+    /// Returns the context window in tokens, as far as it is known.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
 
-    /// Returns whether a request that weighs so much comes near to what the model takes.
+    /// Returns whether a request of this size comes close to the window.
     pub(crate) fn needs_compaction(&self, weight: u64) -> bool {
         self.estimate_tokens(weight) > self.window / 100 * COMPACT_AT_PERCENT
     }
 
-    /// Returns what a request may weigh after a compaction.
+    /// Returns the maximum size of a request after a compaction.
     pub(crate) fn target_bytes(&self) -> u64 {
         self.bytes_for_tokens(self.window / 100 * COMPACT_TO_PERCENT)
     }
 
-    /// Returns what so many tokens weigh.
+    /// Returns the size of this many tokens.
     pub(crate) fn bytes_for_tokens(&self, tokens: u64) -> u64 {
         tokens.saturating_mul(1_000) / self.rate
     }
@@ -153,7 +154,7 @@ mod tests {
             (100_000, 1, 125),
             (100_000, 0, 250),
             (100_000, u64::MAX, 2_000),
-            // Too little to learn from.
+            // Too small for calibration.
             (10, 1_000, 250),
         ] {
             let mut budget = ContextBudget::new("m", Some(1));

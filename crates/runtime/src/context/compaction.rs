@@ -1,6 +1,4 @@
-//! Makes room in a session before its model refuses a request, and tells the client of it.
-//!
-//! It knows nothing of turns: it is given messages and returns fewer.
+//! Shortens a session before its model refuses a request, and notifies the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,42 +16,42 @@ use super::{summary, trim};
 use crate::limits::{MAX_KEPT_PLAN_BYTES, MAX_SUMMARY_BYTES, MAX_TRANSCRIPT_BYTES};
 use crate::retry::RetryState;
 
-/// What making room needs.
+/// The inputs of a compaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Compactor<'a> {
     pub(crate) model: &'a dyn Model,
     pub(crate) handle: &'a SessionHandle,
     pub(crate) cancel: &'a CancellationToken,
-    /// What a request weighs beside its messages.
+    /// Size of a request without its messages.
     pub(crate) overhead_bytes: u64,
-    /// How often the model was asked before.
+    /// Number of requests to the model before.
     pub(crate) index: usize,
-    /// The tool that is given the plan.
+    /// The name of the tool that receives the plan.
     pub(crate) plan_tool: Option<&'a str>,
 }
 
-/// What came of it.
+/// The outcome of a compaction.
 #[derive(Debug)]
 pub(crate) enum CompactionOutcome {
     /// There was nothing to leave out.
     Nothing,
-    /// The messages weigh less now.
+    /// The messages are shorter now.
     Compacted {
-        /// How often the model was asked for it.
+        /// Number of requests to the model for the summary.
         requests: usize,
-        /// What that took.
+        /// Usage of these requests.
         usage: Option<TokenUsage>,
     },
-    /// The turn was cancelled meanwhile; the messages are as they were.
+    /// The turn was cancelled meanwhile; the messages are unchanged.
     Cancelled {
-        /// How often the model was asked.
+        /// Number of requests to the model.
         requests: usize,
     },
 }
 
 impl Compactor<'_> {
-    /// Leaves out older results of calls and, if that is not enough, puts a summary into the place
-    /// of older messages.
+    /// Leaves out older results of calls. If that is not enough, replaces older messages by a
+    /// summary.
     pub(crate) async fn compact(
         &self,
         budget: &ContextBudget,
@@ -102,7 +100,7 @@ impl Compactor<'_> {
         CompactionOutcome::Compacted { requests: made.requests, usage: made.usage }
     }
 
-    /// Asks for a summary, again where that may help, as a turn asks for a reply.
+    /// Requests a summary, with the same retries as a turn's requests.
     async fn request_summary(
         &self,
         budget: &ContextBudget,
@@ -148,7 +146,7 @@ impl Compactor<'_> {
         }
     }
 
-    /// Does something to its end, unless the turn is cancelled before.
+    /// Awaits work, unless the turn is cancelled first.
     async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -172,7 +170,7 @@ impl Compactor<'_> {
     }
 }
 
-/// What asking for a summary came to.
+/// The outcome of the requests for a summary.
 #[derive(Debug, Default)]
 struct SummaryOutcome {
     requests: usize,
@@ -182,8 +180,8 @@ struct SummaryOutcome {
     error: Option<String>,
 }
 
-/// Tells the client of one compaction. What a client cannot show as one is told in the words of its
-/// first text: see `Shows` of `acp-connection`.
+/// Notifies the client of one compaction. A client that cannot show a compaction receives the first
+/// text of its summary as a message: see `UpdateSupport` of `acp-connection`.
 struct CompactionNotice<'a> {
     handle: &'a SessionHandle,
     id: String,
@@ -205,8 +203,8 @@ impl CompactionNotice<'_> {
     fn send_completed(&self, made: &SummaryOutcome, cleared: usize, after: u64) {
         let Self { context_tokens: window, tokens_before: before, .. } = self;
         let mut words = format!(
-            "The session filled about {before} of the {window} tokens that the model takes; now it \
-             is about {after}."
+            "The session used about {before} of the {window} tokens of the model's window; now it \
+             uses about {after}."
         );
         if cleared > 0 {
             let what = count_with_noun(

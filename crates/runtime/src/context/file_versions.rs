@@ -1,7 +1,4 @@
-//! What the files that the model knows looked like when it came to know them, so that it is told
-//! which of them have changed since.
-//!
-//! It knows nothing of what is in a file: it compares.
+//! Versions of the files that the model knows, used to report which of them have changed since.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -15,17 +12,17 @@ use acp_tools::Workspace;
 
 use crate::limits::{MAX_HASHED_FILE_BYTES, MAX_LISTED_FILE_CHANGES, MAX_TRACKED_FILES};
 
-/// What a file looked like at one moment.
+/// The size, modification time and content hash of a file at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct FileVersion {
     len: u64,
     modified: Option<SystemTime>,
-    /// The hash of its content; `None` for a file that is too large to be read for this.
+    /// The hash of its content; `None` for a file that is too large to hash.
     content: Option<u64>,
 }
 
 impl PartialEq for FileVersion {
-    /// A file that was written anew with the same content is the same.
+    /// A file that was rewritten with the same content is equal.
     fn eq(&self, other: &Self) -> bool {
         let is_untouched = self.modified.is_some() && self.modified == other.modified;
         self.len == other.len
@@ -37,7 +34,7 @@ impl PartialEq for FileVersion {
 }
 
 impl FileVersion {
-    /// Looks at a file, if there is one, and returns it from its beginning.
+    /// Opens a file, if it exists, and returns its version and the file, positioned at its start.
     pub(super) fn open_file(workspace: &Workspace, path: &Path) -> Option<(Self, File)> {
         let mut file = workspace.open_existing_file(path)?;
         let stamp = Self::read_file(&mut file).ok()?;
@@ -53,7 +50,7 @@ impl FileVersion {
         Ok(Self { len, modified, content })
     }
 
-    /// Returns whether the file is still as it was. One whose size and time are the same is not
+    /// Compares the file with its recorded version. A file with unchanged size and time is not
     /// read.
     pub(super) fn compare(&mut self, workspace: &Workspace, path: &Path) -> FileComparison {
         let Some(mut file) = workspace.open_existing_file(path) else {
@@ -69,7 +66,7 @@ impl FileVersion {
         }
         match Self::read_file(&mut file) {
             Ok(now) if now == *self => {
-                // With the new time, so that it is not read again each time.
+                // Keeps the new time, so that the file is not reread each time.
                 *self = now;
                 FileComparison::Unchanged
             }
@@ -78,7 +75,7 @@ impl FileVersion {
     }
 }
 
-/// Whether a file is still as it was.
+/// The result of comparing a file with its recorded version.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileComparison {
     Unchanged,
@@ -86,23 +83,22 @@ pub(super) enum FileComparison {
     Deleted,
 }
 
-/// Hashes what is left of a file of about `len` bytes, but no more than a file may have that is
-/// hashed.
+/// Hashes the rest of a file of about `len` bytes, up to the limit of files that are hashed.
 fn hash_content(file: &mut File, len: u64) -> io::Result<u64> {
     let mut hasher = DefaultHasher::new();
-    // Room for all of it and its end: else it would be read in small pieces.
+    // Capacity for the whole file and its end; otherwise it would be read in small pieces.
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).saturating_add(1));
     file.take(MAX_HASHED_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     hasher.write(&bytes);
     Ok(hasher.finish())
 }
 
-/// The files that the model knows, the one it came to know last at the end.
+/// The versions of the files that the model knows, the most recent last.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
 
 impl FileVersions {
-    /// Notes what a file looks like that the model has just read or written. Blocks.
+    /// Records the version of a file that the model has just read or written. Blocks.
     pub(crate) fn record(&mut self, workspace: &Workspace, path: &Path) {
         self.0.retain(|(known, _)| known != path);
         if let Some((stamp, _)) = FileVersion::open_file(workspace, path) {
@@ -113,8 +109,8 @@ impl FileVersions {
         }
     }
 
-    /// Says which files have changed since the model read or wrote them, and forgets these: it
-    /// does not know them any more. Blocks.
+    /// Reports which files have changed since the model read or wrote them, and removes these: the
+    /// model no longer knows them. Blocks.
     pub(crate) fn take_changes(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         self.0.retain_mut(|(path, stamp)| {

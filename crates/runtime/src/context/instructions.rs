@@ -1,7 +1,6 @@
-//! The project's AGENTS.md files: which of them concern the work, and what the model is told of
-//! them.
+//! The project's AGENTS.md files: which of them apply, and which parts the model receives.
 //!
-//! They are text for the model and nothing else: nothing in them is read as configuration.
+//! They are only text for the model: nothing in them is read as configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,29 +18,29 @@ use crate::limits::{
     MAX_SESSION_INSTRUCTION_BYTES,
 };
 
-/// The name of a file of instructions.
+/// The name of an instruction file.
 const FILE_NAME: &str = "AGENTS.md";
 
-/// Which instructions the model has been told, and in which version.
+/// The instruction files that were sent to the model, with their versions.
 #[derive(Debug, Default)]
 pub(crate) struct ProjectInstructions {
-    /// By the folder that a file is for.
+    /// Keyed by the folder that a file applies to.
     sent_files: BTreeMap<PathBuf, SentFile>,
-    /// Folders in which files were touched since instructions were looked for.
+    /// Folders in which files were touched since the last search for instructions.
     touched_folders: BTreeSet<PathBuf>,
 }
 
-/// A file as it was told.
+/// An instruction file that was sent to the model.
 #[derive(Debug)]
 struct SentFile {
-    /// `None` if the model has lost what it was told.
+    /// `None` if the model has lost the file.
     stamp: Option<FileVersion>,
-    /// Bytes of it that the model was told.
+    /// Bytes of the file that were sent to the model.
     bytes: usize,
 }
 
 impl ProjectInstructions {
-    /// Notes that a call touched a file, so that the folders above it count.
+    /// Records that a call touched a file, so that the instructions of the folders above it apply.
     pub(crate) fn record_touched(&mut self, workspace: &Workspace, file: &Path) {
         let is_inside = |folder: &&Path| workspace.roots().any(|root| folder.starts_with(root));
         for folder in file.ancestors().skip(1).take_while(is_inside) {
@@ -51,16 +50,16 @@ impl ProjectInstructions {
         }
     }
 
-    /// Notes that the model has lost what it was told: it is told again.
+    /// Marks all files as lost by the model, so that they are sent again.
     pub(crate) fn mark_forgotten(&mut self) {
         for told in self.sent_files.values_mut() {
             (told.stamp, told.bytes) = (None, 0);
         }
     }
 
-    /// Returns what the model has not been told of the roots' instructions and of those of the
-    /// folders above what was touched, the outer ones first: at most `room` bytes of their texts,
-    /// what it was told before among them. Blocks.
+    /// Returns the new instructions of the roots and of the folders above the touched files,
+    /// outermost first. All texts that were sent, earlier ones included, have at most `room` bytes.
+    /// Blocks.
     pub(crate) fn take_message(
         &mut self,
         workspace: &Workspace,
@@ -99,12 +98,12 @@ impl ProjectInstructions {
                 FileComparison::Deleted => {
                     self.sent_files.remove(&folder);
                     // Writing to a String cannot fail.
-                    let _ = write!(news, "\n\n{shown} is gone; what it said holds no longer.");
+                    let _ = write!(news, "\n\n{shown} is gone; its instructions no longer apply.");
                     return;
                 }
             }
         }
-        // What the model was told of an earlier version counts as told still.
+        // An earlier version still counts against the limit.
         let before = self.sent_files.get(&folder).map(|told| told.bytes);
         if before.is_none() && self.sent_files.len() >= MAX_INSTRUCTION_FILES {
             return;
@@ -113,13 +112,13 @@ impl ProjectInstructions {
             self.sent_files.remove(&folder);
             return;
         };
-        // It is looked at only where there is one: most folders have none.
+        // Checked only for existing files: most folders have none.
         if !rules.permit(workspace, &path) {
             self.sent_files.remove(&folder);
             return;
         }
         let mut bytes = Vec::new();
-        // A file that cannot be read to its end is told as far as it could be.
+        // A file that cannot be read to its end is sent as far as it was read.
         drop(file.take(MAX_INSTRUCTION_FILE_BYTES as u64 + 1).read_to_end(&mut bytes));
         let whole = String::from_utf8_lossy(&bytes);
         let whole = secrets.redact(&whole);
@@ -127,7 +126,7 @@ impl ProjectInstructions {
         let scope = workspace.display(&folder);
         let _ = write!(news, "\n\n{shown}, for everything in {scope}:\n{}", code_fence("", kept));
         if kept.len() < whole.len() {
-            let _ = write!(news, "\n[{shown} is longer; only its beginning is told here]");
+            let _ = write!(news, "\n[{shown} is longer; only its beginning is included here]");
         }
         let bytes = before.unwrap_or_default() + kept.len();
         self.sent_files.insert(folder, SentFile { stamp: Some(stamp), bytes });

@@ -1,19 +1,19 @@
-//! Whether the model may be shown a file that no call reads: instructions, what a prompt links to.
+//! Whether the model may see a file that no call reads: instructions, and links of a prompt.
 
 use std::path::Path;
 
 use acp_lifecycle::{AskPolicy, Rules, Verdict};
 use acp_tools::Workspace;
 
-/// The rules of a session at one moment, as far as they are about reading.
+/// The rules of a session at one moment, applied to reading.
 ///
-/// A mode that asks about each read asks about calls. The user put the instructions there and linked
-/// the files, so only a rule withholds them.
+/// A mode that asks before each read asks about calls. The user put the instructions there and
+/// linked the files, so only a rule withholds them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReadRules(pub(crate) Rules);
 
 impl ReadRules {
-    /// Returns whether no rule denies reading a file, or has it asked about. Blocks.
+    /// Returns whether no rule denies reading a file or asks about it. Blocks.
     pub(crate) fn permit(&self, workspace: &Workspace, path: &Path) -> bool {
         self.0.judge(&workspace.read_effects(path), &AskPolicy) == Verdict::Allow
     }

@@ -1,7 +1,7 @@
-//! The summary of a session's older messages: what the model is asked for, and what stands in
-//! their place.
+//! The summary of a session's older messages: the request to the model, and the text that replaces
+//! them.
 //!
-//! It knows nothing of sessions and clients; who does not want to wait any more drops it.
+//! Dropping the future cancels the request.
 
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
@@ -17,17 +17,17 @@ use super::{instructions, trim};
 use crate::limits;
 use crate::retry::{PartialOutput, RetryState, next_event};
 
-/// What the model wrote, and what that took.
+/// The text of a summary, and the usage of its request.
 #[derive(Debug)]
 pub(super) struct Summary {
     pub(super) text: String,
     pub(super) usage: Option<TokenUsage>,
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SummaryError {
-    /// It may be asked again.
+    /// The request may be retried.
     #[error("the model failed: {0}")]
     Failed(ModelError, PartialOutput),
     #[error("the model wrote no summary")]
@@ -35,7 +35,7 @@ pub(super) enum SummaryError {
 }
 
 impl SummaryError {
-    /// Returns how long to wait before the model is asked again; `None` if it is not.
+    /// Returns the delay before the next attempt; `None` if there is none.
     pub(super) fn retry_delay(&self, retry: &mut RetryState) -> Option<Duration> {
         match self {
             Self::Failed(error, came) => retry.next_delay(error, *came),
@@ -44,20 +44,20 @@ impl SummaryError {
     }
 }
 
-/// What is to be summarised.
+/// The messages to summarise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SummaryRequest<'a> {
-    /// What is left out.
+    /// The messages that are left out.
     pub(super) old: &'a [&'a ChatMessage],
-    /// The prompt that the newest of it is work on, and that stays.
+    /// The prompt of the newest messages, which stays.
     pub(super) kept_prompt: Option<&'a ChatMessage>,
-    /// How many bytes of it all the model is told.
+    /// Maximum bytes of the messages in the request.
     pub(super) max_bytes: usize,
-    /// How many tokens it takes.
+    /// The context window in tokens.
     pub(super) context_tokens: u64,
 }
 
-/// Asks the model for a summary.
+/// Requests a summary from the model.
 pub(super) async fn request_summary(
     model: &dyn Model,
     index: usize,
@@ -72,7 +72,7 @@ pub(super) async fn request_summary(
             transcript_entry(prompt, limits::MAX_EXCERPT_BYTES)
         );
     }
-    // Some servers refuse a request whose longest reply does not fit beside it.
+    // Some servers refuse a request whose maximum reply does not fit into the window with it.
     let tokens =
         u32::try_from(asked.context_tokens / 8).unwrap_or(u32::MAX).min(limits::MAX_SUMMARY_TOKENS);
     let message = ChatMessage::user(format!("{TRANSCRIPT_HEADER}{session}{CLOSING_REQUEST}"));
@@ -107,8 +107,8 @@ pub(super) async fn request_summary(
     if summary.text.is_empty() { Err(SummaryError::Empty) } else { Ok(summary) }
 }
 
-/// Says in at most `max` bytes what stands in the place of older messages: their summary, or else
-/// the prompts among them; and the plan that a tool was given.
+/// Returns the text that replaces older messages, of at most `max` bytes: their summary, or else
+/// the prompts among them, and the plan that a tool received.
 pub(super) fn replacement_text(
     summary: Option<&str>,
     old: &[&ChatMessage],
@@ -133,12 +133,12 @@ pub(super) fn replacement_text(
     )
 }
 
-/// Returns whether a message is what [`told`] wrote.
+/// Returns whether a message is a text of [`replacement_text`].
 pub(super) fn is_replacement(message: &ChatMessage) -> bool {
     matches!(message, ChatMessage::Context(text) if text.starts_with(REPLACEMENT_PREFACE))
 }
 
-/// Returns what the user asked for, and an earlier summary, shortened.
+/// Returns excerpts of the prompts and of an earlier summary.
 fn prompt_excerpts(old: &[&ChatMessage]) -> String {
     let kept = old.iter().filter_map(|message| match message {
         ChatMessage::User(_) => Some(transcript_entry(message, limits::MAX_EXCERPT_BYTES)),
@@ -148,7 +148,7 @@ fn prompt_excerpts(old: &[&ChatMessage]) -> String {
     trim::cut_middle(&kept.collect::<Vec<_>>().join("\n"), limits::MAX_SUMMARY_BYTES)
 }
 
-/// Writes messages as one text of at most `max` bytes.
+/// Formats messages as one text of at most `max` bytes.
 fn transcript(messages: &[&ChatMessage], max: usize) -> String {
     let entries =
         messages.iter().map(|message| transcript_entry(message, limits::MAX_EXCERPT_BYTES));
@@ -161,10 +161,10 @@ fn transcript_entry(message: &ChatMessage, max: usize) -> String {
             let parts: Vec<_> = parts.iter().map(|part| part_excerpt(part, 4 * max)).collect();
             format!("USER: {}", parts.join("\n"))
         }
-        // They are told anew.
+        // Instructions are sent again.
         ChatMessage::Context(text) if text.starts_with(instructions::PREFACE) => String::new(),
         ChatMessage::Context(text) if is_replacement(message) => format!("EARLIER: {text}"),
-        ChatMessage::Context(text) => format!("TOLD: {}", trim::cut_middle(text, max)),
+        ChatMessage::Context(text) => format!("NOTE: {}", trim::cut_middle(text, max)),
         ChatMessage::Assistant { text, calls, .. } => {
             let mut entry = format!("AGENT: {}", trim::cut_middle(text, 2 * max));
             for call in calls {
@@ -191,7 +191,7 @@ fn part_excerpt(part: &ContentPart, max: usize) -> String {
     }
 }
 
-/// Begins what stands in the place of older messages.
+/// Begins the text that replaces older messages.
 const REPLACEMENT_PREFACE: &str = "The messages before this one were left out to make room, also those of the \
     work on the prompt that follows, if it has begun: go on from here. ";
 const NO_SUMMARY_NOTE: &str = "There is no summary of them. These were the prompts among them.";

@@ -1,7 +1,5 @@
-//! Makes a session shorter so that it stays one that a provider takes: it begins with a prompt or
-//! with what the agent tells, each reply's results follow it, and the newest prompt is whole.
-//!
-//! Pure. It knows no tokens and asks no model: a summary is given to it.
+//! Shortens a session such that providers still accept it. It begins with a prompt or a note of the
+//! agent, the results of each reply follow it, and the newest prompt is whole.
 
 use std::sync::Arc;
 
@@ -12,8 +10,8 @@ use serde::Deserialize;
 use super::budget::{estimated_bytes, total_estimated_bytes};
 use crate::limits::{KEPT_NEWEST_RESULTS, MIN_CLEARED_RESULT_BYTES, MIN_TRUNCATED_RESULT_BYTES};
 
-/// Replaces the texts of older results by a note, the oldest first, until the messages weigh no
-/// more than `goal`. The newest [`KEPT_RESULTS`] stay. Returns how many were replaced.
+/// Replaces the texts of older results by a note, the oldest first, until the messages are within
+/// `goal`. The newest [`KEPT_NEWEST_RESULTS`] stay. Returns how many were replaced.
 pub(super) fn clear_results(messages: &mut [Arc<ChatMessage>], goal: u64) -> usize {
     let all: usize = messages.iter().map(|message| tool_results(message).len()).sum();
     let (mut older, mut cleared) = (all.saturating_sub(KEPT_NEWEST_RESULTS), 0);
@@ -47,28 +45,28 @@ fn tool_results(message: &ChatMessage) -> &[ToolResult] {
     }
 }
 
-/// Which messages stay as they are.
+/// Which messages stay unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HistorySplit {
-    /// The newest prompt, if it is not in the tail.
+    /// Index of the newest prompt, if it is not in the tail.
     prompt: Option<usize>,
-    /// The first message of those at the end that stay.
+    /// Index of the first message at the end that stays.
     tail: usize,
 }
 
 impl HistorySplit {
-    /// Returns the messages that do not stay, in their order.
+    /// Returns the messages that do not stay, in order.
     pub(super) fn old_messages(self, messages: &[Arc<ChatMessage>]) -> Vec<&ChatMessage> {
         let is_old = |index: &usize| Some(*index) != self.prompt;
         (0..self.tail).filter(is_old).map(|index| &*messages[index]).collect()
     }
 
-    /// Returns the newest prompt, if it stays although what follows it does not.
+    /// Returns the newest prompt, if it stays although the messages after it do not.
     pub(super) fn kept_prompt(self, messages: &[Arc<ChatMessage>]) -> Option<&ChatMessage> {
         Some(&messages[self.prompt?])
     }
 
-    /// Puts what is told of the old messages into their place.
+    /// Replaces the old messages by a text.
     pub(super) fn replace_old(
         self,
         messages: &[Arc<ChatMessage>],
@@ -81,16 +79,16 @@ impl HistorySplit {
     }
 }
 
-/// Keeps the newest prompt and, of the rest, the longest end that weighs no more than `room` with
-/// it. A reply and its results are never parted; where the results of the newest one do not fit,
-/// they are cut.
+/// Keeps the newest prompt and, of the rest, the longest tail that fits into `room` together with
+/// it. A reply and its results are never separated; if the results of the newest reply do not fit,
+/// they are truncated.
 pub(super) fn split_history(messages: &mut [Arc<ChatMessage>], room: u64) -> HistorySplit {
     let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
     let newest = messages.iter().rposition(is_prompt);
     let mut room = room.saturating_sub(newest.map_or(0, |index| estimated_bytes(&messages[index])));
     truncate_newest_results(messages, room);
     let mut tail = messages.len();
-    // Results go with their reply, so a step begins at anything else.
+    // Results belong to their reply, so a step begins at any other message.
     let starts = |index: &usize| tool_results(&messages[*index]).is_empty();
     for start in (0..messages.len()).rev().filter(starts) {
         let is_counted = Some(start) == newest;
@@ -103,14 +101,13 @@ pub(super) fn split_history(messages: &mut [Arc<ChatMessage>], room: u64) -> His
     HistorySplit { prompt: newest.filter(|index| *index < tail), tail }
 }
 
-/// Cuts the results of the newest reply where they are why it weighs more than `room`: what they
-/// show first.
+/// Truncates the results of the newest reply if they exceed `room`: images first.
 fn truncate_newest_results(messages: &mut [Arc<ChatMessage>], room: u64) {
     let newest = |messages: &[Arc<ChatMessage>]| {
         total_estimated_bytes(&messages[messages.len().saturating_sub(2)..])
     };
     let is_results = matches!(messages.last().map(|it| &**it), Some(ChatMessage::ToolResults(_)));
-    // A prompt stays the very one that the history can take back.
+    // A prompt must stay the same allocation, because the history finds it by pointer.
     if newest(messages) <= room || !is_results {
         return;
     }
@@ -130,7 +127,7 @@ fn truncate_newest_results(messages: &mut [Arc<ChatMessage>], room: u64) {
     }
 }
 
-/// Leaves out the middle of a text that has more than `max` bytes.
+/// Cuts the middle of a text of more than `max` bytes.
 pub(super) fn cut_middle(whole: &str, max: usize) -> String {
     if whole.len() <= max {
         return whole.to_owned();
@@ -139,7 +136,7 @@ pub(super) fn cut_middle(whole: &str, max: usize) -> String {
     format!("{}{LEFT_OUT_NOTE}{}", head(whole, half), tail(whole, half))
 }
 
-/// Returns the newest plan among messages that a tool was given, a step a line.
+/// Returns the newest plan that a tool received among messages, one step per line.
 pub(super) fn latest_plan(messages: &[&ChatMessage], tool: &str) -> Option<String> {
     let calls = messages.iter().rev().flat_map(|message| match message {
         ChatMessage::Assistant { calls, .. } => calls.as_slice(),
@@ -170,7 +167,7 @@ fn pending() -> String {
     "pending".to_owned()
 }
 
-/// What stands in the place of a result.
+/// Replaces the text of a cleared result.
 const CLEARED_RESULT_NOTE: &str =
     "[This result was left out to make room. Call the tool again if you need it.]";
 const HIDDEN_IMAGE_NOTE: &str = "[The image was left out to make room.]";

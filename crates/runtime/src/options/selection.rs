@@ -1,4 +1,4 @@
-//! What can be chosen in a session, and what is chosen. Nobody is told of it here.
+//! The options of a session: the available values, and the selected ones.
 
 use std::sync::Arc;
 
@@ -15,32 +15,32 @@ pub(crate) const MODEL_OPTION_ID: &str = "model";
 const MODE_OPTION_ID: &str = "mode";
 const THOUGHT_LEVEL_OPTION_ID: &str = "thought_level";
 
-/// How much a model may be told to think: the value, its name, and what it is in a request.
+/// The thought levels: the value, its description, and the effort of a request.
 pub(crate) const THOUGHT_LEVELS: [(&str, &str, Option<Effort>); 5] = [
-    ("default", "As the model does by itself", None),
+    ("default", "The model's default", None),
     ("off", "Not at all", Some(Effort::Off)),
     ("low", "A little", Some(Effort::Low)),
     ("medium", "As most work needs", Some(Effort::Medium)),
     ("high", "As much as it can", Some(Effort::High)),
 ];
 
-/// What a request to a model goes by.
+/// The options of a request to a model.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveOptions {
     pub(crate) model: Arc<dyn Model>,
-    /// What it takes. A model may have to look that up, so it is asked once.
+    /// Cached, because a model may have to look them up.
     pub(crate) capabilities: ModelCapabilities,
-    /// How many models the session took up before this one: tells two times of the same apart.
+    /// Number of model changes before this one; distinguishes two uses of the same model.
     pub(crate) model_generation: u64,
-    /// None where the model cannot be told.
+    /// `None` where the model has no thought levels.
     pub(crate) effort: Option<Effort>,
-    /// None where the agent's embedder has a policy of its own.
+    /// `None` where the agent's embedder has set a policy.
     pub(crate) mode: Option<PermissionMode>,
 }
 
 #[cfg(test)]
 impl ActiveOptions {
-    /// A model, and nothing else.
+    /// Creates the options of a model, with defaults for the rest.
     pub(crate) fn for_model(model: Arc<dyn Model>) -> Self {
         let capabilities = model.capabilities();
         Self { model, capabilities, model_generation: 0, effort: None, mode: None }
@@ -55,7 +55,7 @@ pub(crate) enum OptionChange {
     Effort(Option<Effort>),
 }
 
-/// What can be chosen, and what is.
+/// The available and the selected options.
 #[derive(Debug)]
 pub(crate) struct Selection {
     catalogue: Arc<dyn ModelCatalogue>,
@@ -63,7 +63,7 @@ pub(crate) struct Selection {
     model_generation: u64,
     effort: Option<Effort>,
     mode: Option<PermissionMode>,
-    /// The names of the models that the session has had, the newest last.
+    /// The names of the models that the session has used, the newest last.
     used_models: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl Selection {
         }
     }
 
-    /// Takes a model up.
+    /// Changes the model.
     pub(crate) fn set_model(&mut self, model: Arc<dyn Model>) {
         let name = model.name().to_owned();
         self.used_models.retain(|other| *other != name);
@@ -111,16 +111,16 @@ impl Selection {
         self.mode = Some(mode);
     }
 
-    /// Sets how much to think; kept for later where the model cannot be told.
+    /// Sets the effort; it is kept even if the current model has no thought levels.
     pub(crate) fn set_effort(&mut self, effort: Option<Effort>) {
         self.effort = effort;
     }
 
-    /// Returns the models that can be chosen: the catalogue's, and those that the session has had.
+    /// Returns the models that can be chosen: the catalogue's, and those that the session has used.
     pub(crate) fn model_choices(&self) -> Vec<ModelChoice> {
         let mut choices = self.catalogue.list();
         choices.truncate(MAX_CATALOGUE_CHOICES);
-        // A model that is found late may have another name by now than when it was taken up.
+        // A model that is found late may have changed its name since it was selected.
         let current = self.model.name();
         for name in self.used_models.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
@@ -132,7 +132,7 @@ impl Selection {
         choices
     }
 
-    /// Returns the modes as ACP's older clients know them.
+    /// Returns the modes in the form for older ACP clients.
     pub(crate) fn modes(&self) -> Option<SessionModes> {
         let mode = |mode: &PermissionMode| {
             SessionMode::new(mode.id(), mode.name())
@@ -142,8 +142,7 @@ impl Selection {
         Some(SessionModes::new(self.mode?.id(), modes))
     }
 
-    /// Returns every option with its values, which holds all that can be chosen, where this is
-    /// what is.
+    /// Returns every option with its available values and with the selected one of `chosen`.
     pub(crate) fn config_options(&self, chosen: &ActiveOptions) -> Vec<ConfigOption> {
         let ActiveOptions { model, capabilities: traits, effort, mode, .. } = chosen;
         let models = self.model_choices().into_iter().map(|choice| {
@@ -174,17 +173,17 @@ impl Selection {
                 thought_level_value(*effort),
                 levels,
             )
-            .with_description("How much the model thinks before it speaks")
+            .with_description("How much the model thinks before it answers")
             .with_category(ConfigCategory::ThoughtLevel);
             options.push(option);
         }
         options
     }
 
-    /// Reads a value of an option, as it is offered.
+    /// Parses a value of an option, as it is offered.
     ///
     /// # Errors
-    /// What is wrong, without what was asked for.
+    /// The violation, without the requested value.
     pub(crate) fn parse_change(
         &self,
         option: &str,
@@ -203,10 +202,10 @@ impl Selection {
         }
     }
 
-    /// Reads the id of a mode.
+    /// Parses the id of a mode.
     ///
     /// # Errors
-    /// What is wrong, without what was asked for.
+    /// The violation, without the requested id.
     pub(crate) fn parse_mode(&self, id: &str) -> Result<PermissionMode, &'static str> {
         if self.mode.is_none() {
             return Err("This session has no modes");
@@ -215,12 +214,12 @@ impl Selection {
     }
 }
 
-/// Reads a level of thinking.
+/// Parses a thought level.
 pub(crate) fn parse_thought_level(value: &str) -> Option<Option<Effort>> {
     THOUGHT_LEVELS.iter().find(|(name, ..)| *name == value).map(|(.., effort)| *effort)
 }
 
-/// Returns the level's value that an effort is.
+/// Returns the thought level of an effort.
 pub(crate) fn thought_level_value(effort: Option<Effort>) -> &'static str {
     THOUGHT_LEVELS
         .iter()

@@ -1,4 +1,5 @@
-//! What can be chosen, and what the client is told of a change. Answers to requests: `tests/it`.
+//! The available options, and the updates to the client after a change. For the responses to
+//! requests, see `tests/it`.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -16,7 +17,7 @@ use super::*;
 use crate::commands::SlashCommands;
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
 
-/// A model that says nothing.
+/// A model that never replies.
 #[derive(Debug)]
 struct NamedModel(String);
 
@@ -42,12 +43,12 @@ impl Model for NamedModel {
     }
 }
 
-/// The commands that a model takes, if it is `direct`.
+/// The commands of a model, if it is `direct`.
 fn commands_of(name: &str, tools: &[ToolSpec]) -> Vec<PromptCommand> {
     if name == "direct" { DirectModel::default().commands(tools) } else { Vec::new() }
 }
 
-/// Lists what it is told to, and opens everything but `missing`.
+/// Lists the models that are set, and opens every model except `missing`.
 #[derive(Debug, Default)]
 struct FakeCatalogue(Mutex<Vec<&'static str>>);
 
@@ -94,7 +95,7 @@ fn open(
     (options, handle)
 }
 
-/// What waits to be told, by kind.
+/// The updates that wait to be sent.
 fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     let next = || {
         handle.update(|session, now| {
@@ -110,7 +111,7 @@ fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     told.collect()
 }
 
-/// The kinds of updates, and the mode or the chosen values that they tell.
+/// The kinds of updates, each with its mode or its option values.
 fn update_kinds(updates: &[Value]) -> Vec<String> {
     let shown = |update: &Value| match update["sessionUpdate"].as_str().unwrap() {
         "current_mode_update" => format!("mode {}", update["currentModeId"].as_str().unwrap()),
@@ -222,7 +223,7 @@ async fn a_command_tells_both_views_and_only_what_changed() {
     options.refresh();
     assert_eq!(update_kinds(&queued_updates(&handle)), [""; 0]);
     options.set_model("deep/one".to_owned(), ChangeOrigin::Command).await.unwrap();
-    // The direct model's commands go with it, and the thought level's comes.
+    // The commands of the direct model are removed, and the thought level is added.
     assert_eq!(
         update_kinds(&queued_updates(&handle)),
         ["options deep/one auto default", "commands"]
@@ -270,7 +271,7 @@ fn a_mode_holds_at_once() {
     }
 }
 
-/// A model that is `direct` until it is found.
+/// A model that is named `direct` until it is found.
 #[derive(Debug, Default)]
 struct LateNamedModel(std::sync::OnceLock<String>);
 

@@ -1,5 +1,4 @@
-//! Every kind of content a client may send, for models that take all of it and for one that reads
-//! text only.
+//! Every kind of content block, for models that support all of them and for a text-only model.
 
 use super::{ReadRules, prompt_parts, read_linked_files, typed_text};
 use crate::limits;

@@ -1,4 +1,4 @@
-//! What the store keeps, and what it refuses.
+//! The files that the store writes, and those that it refuses.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A store in a folder of its own, which the store makes.
+/// A store in a new folder, which the store creates.
 fn store() -> (TempDir, FileRuleStore) {
     let dir = TempDir::new().unwrap();
     let store = FileRuleStore::new(dir.path().join("state/callboard/permissions"));
@@ -159,7 +159,7 @@ fn two_at_once_lose_nothing() {
     assert_eq!(store.load("/p".as_ref()).unwrap().len(), 40);
 }
 
-/// Files that a build of November 2026 wrote, by the names that it gave them.
+/// Files that a build of November 2026 wrote, with their names.
 const STORED: [(&str, &str); 2] = [
     ("user.json", include_str!("stored/user.json")),
     (

@@ -1,4 +1,4 @@
-//! Sessions of an agent in this process: how they open, and the calls that their slash commands make.
+//! Sessions of an agent in this process: how they open, and the calls of their slash commands.
 
 mod late_writes;
 mod meta_key;
@@ -37,7 +37,7 @@ use acp_conformance::{
     AgentUnderTest, ClientBehaviour, Error, PermissionReply as Answer, call_text,
 };
 
-/// Takes back what there is no more, and takes its time to end when it is cancelled.
+/// An undo tool that undoes nothing, and ends only after a while when it is cancelled.
 #[derive(Debug)]
 struct FakeUndoTool {
     log: Arc<Mutex<Vec<&'static str>>>,
@@ -45,7 +45,7 @@ struct FakeUndoTool {
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// Stands in its title.
+    /// Part of its title.
     why: Option<String>,
 }
 
@@ -92,14 +92,14 @@ impl Tool for FakeUndoTool {
     }
 }
 
-/// An agent with that tool alone, and what the tool did.
+/// Starts an agent with only that tool; returns the tool's log too.
 async fn start(
     behaviour: impl Into<ClientBehaviour>,
 ) -> (AgentUnderTest, String, Arc<Mutex<Vec<&'static str>>>) {
     start_with(behaviour, |agent| agent).await
 }
 
-/// The same, of an agent that is changed first.
+/// The same, with a change to the agent first.
 async fn start_with(
     behaviour: impl Into<ClientBehaviour>,
     change: impl FnOnce(crate::agent::CodingAgent) -> crate::agent::CodingAgent,
@@ -156,7 +156,7 @@ async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
     let policies: [(Arc<dyn Policy>, _); 2] =
         [(Arc::new(AllowPolicy), &["begin", "end"][..]), (Arc::new(ReadOnlyPolicy), &[])];
     for (policy, expected) in policies {
-        // A question would never be answered.
+        // A permission request would never be answered.
         let (mut agent, session, log) =
             start_with(Answer::NoReply, |agent| agent.with_policy(policy)).await;
         assert_eq!(agent.client.session(&session).current_mode(), None);
@@ -170,7 +170,7 @@ async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
     }
 }
 
-/// Rules on a disk that hangs, but for no more than 5 s.
+/// A rule store on a disk that hangs, for at most 5 s.
 #[derive(Debug)]
 struct HangingRuleStore(Mutex<mpsc::Receiver<()>>);
 
@@ -185,7 +185,7 @@ impl RuleStore for HangingRuleStore {
     }
 }
 
-/// Lets anyone log in by one method.
+/// Accepts any login by one method.
 #[derive(Debug)]
 struct FakeAuthenticator;
 
@@ -229,7 +229,8 @@ async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
     }
 }
 
-/// Asks for a session whose rules hang until something is sent; returns the request too.
+/// Requests a session whose rules hang until the sender is used. Returns the agent, the request and
+/// the sender.
 async fn request_hanging_session() -> (AgentUnderTest, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
     let agent =
@@ -257,7 +258,7 @@ async fn a_session_whose_files_hang_holds_up_nobody() {
 #[tokio::test]
 async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
     let (mut agent, new, open) = request_hanging_session().await;
-    // It is being opened beside what else is asked for.
+    // The session is being opened concurrently with other requests.
     agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
     agent.close_input();
     let ended = tokio::time::timeout(Duration::from_millis(50), agent.drain_and_wait()).await;
@@ -278,14 +279,14 @@ async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     };
     assert_eq!(error["data"]["reason"], "busy");
     assert!(others.iter().all(|id| agent.client.response(id).is_none()));
-    // The disk answers again.
+    // The disk responds again.
     drop(open);
     for id in std::iter::once(&first).chain(others) {
         agent.wait_for_result(id).await.unwrap();
     }
 }
 
-/// A model that says one word and no more, and panics over its name once it is told to.
+/// A model that replies with one word, and whose name panics once the flag is set.
 #[derive(Debug, Default)]
 struct PanickingModel(AtomicBool);
 
@@ -326,7 +327,7 @@ async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
     agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
 }
 
-/// Opens its only model, whose name nobody gets, when something is sent.
+/// A catalogue that opens its only model, whose name panics, once something is sent.
 #[derive(Debug)]
 struct HangingCatalogue(Mutex<mpsc::Receiver<()>>);
 
@@ -341,7 +342,7 @@ impl ModelCatalogue for HangingCatalogue {
     }
 }
 
-/// Asks for that model; returns the session and the request too.
+/// Selects that model. Returns the agent, the session, the request, and the sender that opens it.
 async fn request_hanging_model() -> (AgentUnderTest, String, serde_json::Value, mpsc::Sender<()>) {
     let (open, gate) = mpsc::channel();
     let agent =
@@ -397,7 +398,7 @@ async fn sessions_have_the_settings_of_their_agent() {
     }
 }
 
-/// A model, or a catalogue, with traits of its own.
+/// A model, or a catalogue, with the given capabilities.
 #[derive(Debug)]
 struct Taking(ModelCapabilities);
 

@@ -1,4 +1,4 @@
-//! Runs the calls of one reply, as many side by side as their order allows.
+//! Runs the calls of one reply, in parallel as far as their order allows.
 
 use std::path::PathBuf;
 
@@ -17,8 +17,8 @@ use crate::limits::{
     MAX_PARALLEL_CALLS, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
 };
 
-/// Runs the calls of one reply in their [`Schedule`]. Returns the results, in the order in which
-/// the calls were made, and the fault, if one was fatal: after it no further call begins.
+/// Runs the calls of one reply in their [`Schedule`]. Returns the results in the order of the
+/// calls, and the fault, if one was fatal: after it no further call begins.
 pub(super) async fn run_calls(
     turn: &Turn<'_>,
     calls: Vec<PendingCall>,
@@ -44,14 +44,14 @@ pub(super) async fn run_calls(
         results[place].text = ended.text;
         results[place].parts = ended.images.into_iter().map(image_part).collect();
     }
-    // What never ran is dropped here, which ends it.
+    // Dropping a call that never ran ends it.
     drop(waiting);
     truncate_results(&mut results);
     (results, fault)
 }
 
-/// Finds out what each call touches. A single call, or calls that change nothing, need no look
-/// at the disk.
+/// Returns the footprint of each call. A single call, or calls that change nothing, need no access
+/// to the disk.
 async fn footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
     let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.side_effects);
     let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
@@ -60,7 +60,7 @@ async fn footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
         true => touched_files(turn, calls).await,
     };
     let touch = |(pending, files)| match reach(pending) {
-        // What nobody knows is refused at once.
+        // A call of an unknown tool is refused at once.
         None | Some(SideEffects::Nothing) => Footprint::SessionTool(pending.call.name.clone()),
         Some(SideEffects::Reads) => Footprint::Reads(files),
         Some(SideEffects::Changes) => Footprint::Changes(files),
@@ -90,8 +90,7 @@ async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec
         settled = tokio::task::spawn_blocking(settle) => settled.ok(),
         () = turn.cancel.cancelled() => None,
     };
-    // After a panic nobody knows the files, so that any may be touched; after a cancel no call
-    // runs.
+    // After a panic the files are unknown, so any may be touched; after a cancel no call runs.
     settled.unwrap_or_else(|| vec![None; calls.len()])
 }
 
@@ -114,13 +113,13 @@ fn not_run_result(call: &ModelToolCall) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
-        text: "It was not run, because the turn could not go on.".to_owned(),
+        text: "It was not run, because the turn ended early.".to_owned(),
         parts: Vec::new(),
         is_error: true,
     }
 }
 
-/// Ends a call whose arguments nobody can read.
+/// Ends a call whose arguments cannot be parsed.
 fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallOutcome {
     let patch = ToolCallPatch::new()
         .raw_input(Value::String(call.arguments.clone()))
@@ -130,8 +129,8 @@ fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallO
     CallOutcome::new(Status::Failed, Some(CallEndReason::Error), text)
 }
 
-/// Cuts results that are too long, by leaving out their middle. Where all together are too long,
-/// the longest are cut first, and all of these alike. Of what they show, the first stays.
+/// Truncates results that are too long in their middle. If all together are too long, the longest
+/// are cut first, to the same length. Of the images, the first ones stay.
 fn truncate_results(results: &mut [ToolResult]) {
     let mut room = MAX_REPLY_IMAGE_BYTES;
     for result in &mut *results {
@@ -150,7 +149,7 @@ fn truncate_results(results: &mut [ToolResult]) {
     }
 }
 
-/// Returns what each may have so that all together have at most `room`.
+/// Returns the maximum length per result with which all results fit into `room`.
 fn max_share(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     for (place, len) in lens.iter().enumerate() {
@@ -164,7 +163,7 @@ fn max_share(mut lens: Vec<usize>, mut room: usize) -> usize {
 }
 
 const IMAGE_LEFT_OUT_NOTE: &str =
-    "[The image is left out here: there are too many in one reply. Look at fewer at once.]";
+    "[The image is left out here: there are too many in one reply. Read fewer at once.]";
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! What a turn does beside asking: its model hears what changed around the session, and the session
-//! is kept within what its model takes.
+//! The context of a turn's requests: updates on changes around the session, and compaction to stay
+//! within the model's window.
 
 use acp_tools::ToolRole;
 use acp_types::ToolCallId;
@@ -11,7 +11,7 @@ use crate::context::{self, CompactionOutcome, Compactor, ReadRules, SystemPrompt
 use crate::options::ActiveOptions;
 use crate::prompt;
 
-/// Returns what stands before the messages; nothing for a model that does not listen.
+/// Returns the system prompt; empty for a model that takes no context.
 pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPrompt {
     match context::takes_context(&*chosen.model) {
         true => turn.workspace_context.system_prompt(chosen.mode, turn.tools),
@@ -19,7 +19,7 @@ pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPr
     }
 }
 
-/// Makes room before the next request is too long for its model.
+/// Compacts the session before the next request becomes too long for its model.
 pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     let chosen = (turn.active_options)();
     if !context::takes_context(&*chosen.model) {
@@ -31,8 +31,8 @@ pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     }
 }
 
-/// Makes room after the model refused the request as too long. Returns whether there is more
-/// than before.
+/// Compacts the session after the model refused the request as too long. Returns whether it is
+/// shorter now.
 pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History) -> bool {
     let chosen = (turn.active_options)();
     if !context::takes_context(&*chosen.model) {
@@ -70,7 +70,7 @@ async fn compact(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut History)
         }
     }
     history.replace(messages);
-    // What was told may be among what was left out.
+    // Context that was sent may be among the removed messages.
     turn.workspace_context.mark_forgotten();
     add_context_updates(turn, history).await;
     true
@@ -87,8 +87,8 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
     is_shorter
 }
 
-/// Tells the model what it does not know yet of commands in the background, of what was written
-/// late, of the project's instructions and of files that changed.
+/// Adds the context that the model has not received yet: background commands that ended, late
+/// writes, the project's instructions, and files that changed.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
     updates::add_ended_commands(turn, history).await;
     updates::add_late_writes(turn, history).await;
@@ -108,8 +108,8 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
     }
 }
 
-/// Reads the files that a prompt links to, and returns what there is to tell of them. The model
-/// is told of their surroundings, and of changes, as if it had read them itturn.
+/// Reads the files that a prompt links to, and returns their text for the model. Instructions for
+/// them and later changes are reported as if the model had read them.
 pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) -> Option<String> {
     let linked = async {
         let linked =
@@ -128,7 +128,7 @@ fn read_rules(turn: &Turn<'_>) -> ReadRules {
     ReadRules(turn.handle.update(|session, _| session.rules().clone()))
 }
 
-/// Notes which files a call has read or written.
+/// Records the files that a call has read or written.
 pub(super) async fn record_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
     if let Some(report) = turn.handle.tool_call(call) {
         tokio::select! {

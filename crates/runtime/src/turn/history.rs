@@ -1,7 +1,7 @@
-//! What a session remembers between turns, and what its replies cost so far.
+//! The messages that a session stores between turns, and the usage of its replies so far.
 //!
-//! It keeps the messages such that every provider takes them: each call of a reply has its result
-//! right behind it, and no reply is empty.
+//! The messages stay valid for every provider: each call of a reply is directly followed by its
+//! result, and no reply is empty.
 
 use std::sync::Arc;
 
@@ -11,36 +11,36 @@ use crate::context::{ContextBudget, estimated_bytes};
 use crate::limits;
 use crate::options::ActiveOptions;
 
-/// What a session remembers between turns.
+/// The messages and the usage of a session.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// Shared with the requests, so that one costs the same however long the session is.
+    /// Shared with the requests, so that the cost of one does not grow with the session.
     messages: Arc<Vec<Arc<ChatMessage>>>,
     size: MessagesSize,
-    /// Which model was asked last, by how many were taken up before, and how often, failed attempts
-    /// included.
+    /// The generation of the model that was used last, and the number of its requests, including
+    /// failed attempts.
     requests_of_model: (u64, usize),
     usage_totals: UsageTotals,
-    /// How full the model that was asked last finds the session.
+    /// The window of the last model, and its estimated use.
     budget: ContextBudget,
-    /// Whether the client was told a title of the session.
+    /// Whether the client received a title of the session.
     pub(super) is_titled: bool,
 }
 
-/// What all replies of a session used, of every model, as far as the models count it.
+/// The usage of all replies of a session, of every model, as far as the models report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UsageTotals {
     /// Requests to models, failed attempts included.
     pub(crate) requests: u64,
-    /// Tokens of the requests, those of a cache among them.
+    /// Tokens of the requests, including cached ones.
     pub(crate) input_tokens: u64,
-    /// Tokens of the replies, thoughts among them.
+    /// Tokens of the replies, including thoughts.
     pub(crate) output_tokens: u64,
-    /// Tokens of the requests that a cache held.
+    /// Tokens of the requests that were read from a cache.
     pub(crate) cached_tokens: u64,
-    /// Tokens of the replies that were thought.
+    /// Tokens of the replies that were thoughts.
     pub(crate) thought_tokens: u64,
-    /// What the replies cost, in millionths of a US dollar; `None` if no model told it.
+    /// Cost of the replies, in millionths of a US dollar; `None` if no model reported it.
     pub(crate) cost_micros: Option<u64>,
 }
 
@@ -57,13 +57,13 @@ impl UsageTotals {
     }
 }
 
-/// How much messages are together.
+/// The total size of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MessagesSize {
     bytes: usize,
-    /// Those of the images of results among them.
+    /// Bytes of the images of results, included in `bytes`.
     image_bytes: usize,
-    /// What they weigh for a model, in bytes of text.
+    /// Estimated size for a model, in bytes of text.
     estimated_bytes: u64,
 }
 
@@ -95,35 +95,35 @@ impl History {
         &self.messages
     }
 
-    /// Puts other messages in the place of all: a shorter telling of the same session.
+    /// Replaces all messages by a shorter version of the same session.
     pub(crate) fn replace(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.size = MessagesSize::default();
         messages.iter().for_each(|message| self.size.add(MessagesSize::from_message(message)));
         self.messages = Arc::new(messages);
     }
 
-    /// Returns what the session's replies used so far.
+    /// Returns the usage of the session's replies so far.
     pub(crate) fn usage_totals(&self) -> &UsageTotals {
         &self.usage_totals
     }
 
-    /// Remembers a message; where that is too much, the oldest are left out.
+    /// Adds a message; if the limits are exceeded, the oldest are left out.
     pub(super) fn push(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
         let message = Arc::new(message);
         self.size.add(MessagesSize::from_message(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
         if self.size.image_bytes > limits::MAX_HISTORY_IMAGE_BYTES {
-            // Half at once, so that what a provider keeps of a session changes seldom.
+            // Half at once, so that a provider's cache of the session is rarely invalidated.
             self.omit_oldest_images(limits::MAX_HISTORY_IMAGE_BYTES / 2);
         }
         if self.size.bytes > limits::MAX_HISTORY_BYTES {
-            // Likewise.
+            // Half at once, for the same reason.
             self.drop_oldest(limits::MAX_HISTORY_BYTES / 2);
         }
         message
     }
 
-    /// Remembers a reply without calls; one without a word is no message to any provider.
+    /// Adds a reply without calls. An empty reply is skipped, because no provider accepts it.
     pub(super) fn push_text_reply(
         &mut self,
         text: String,
@@ -135,12 +135,12 @@ impl History {
         }
     }
 
-    /// Tells the model what happened beside its messages.
+    /// Adds a note for the model.
     pub(super) fn push_note(&mut self, what: &str) {
         self.push(ChatMessage::Context(what.to_owned()));
     }
 
-    /// Forgets a message and all that followed it.
+    /// Removes a message and everything after it.
     pub(super) fn truncate_from(&mut self, first: &Arc<ChatMessage>) {
         let place = self.messages.iter().rposition(|message| Arc::ptr_eq(message, first));
         if let Some(place) = place {
@@ -149,7 +149,7 @@ impl History {
         }
     }
 
-    /// Gives a result to the calls of a turn that was lost before they had one.
+    /// Adds results for the calls of a turn that was lost before they had any.
     pub(super) fn add_lost_results(&mut self) {
         let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
@@ -168,7 +168,7 @@ impl History {
         }
     }
 
-    /// Leaves out what the oldest results show beside their text, until at most `bytes` of that are
+    /// Replaces the images of the oldest results by a note, until at most `bytes` of images are
     /// left.
     fn omit_oldest_images(&mut self, bytes: usize) {
         for message in Arc::make_mut(&mut self.messages).iter_mut().filter(|it| has_images(it)) {
@@ -181,8 +181,8 @@ impl History {
         }
     }
 
-    /// Leaves out what the newest results show beside their text, if no reply followed them.
-    /// Returns whether they showed anything.
+    /// Replaces the images of the newest results by a note, if no reply followed them. Returns
+    /// whether there were any.
     pub(super) fn omit_newest_images(&mut self) -> bool {
         let messages = Arc::make_mut(&mut self.messages).iter_mut().rev();
         let mut newest = messages.take_while(|message| !is_reply(message));
@@ -193,16 +193,16 @@ impl History {
         true
     }
 
-    /// Leaves the oldest messages out until at most `bytes` are left, and says so in their place.
-    /// The newest prompt stays, and so does the newest reply if it came after it. Returns whether
-    /// anything was left out.
+    /// Leaves out the oldest messages until at most `bytes` are left, with a note in their place.
+    /// The newest prompt stays, and so does the newest reply if it came after the prompt. Returns
+    /// whether anything was left out.
     pub(super) fn drop_oldest(&mut self, bytes: usize) -> bool {
         let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
         let prompt = self.messages.iter().rposition(is_prompt);
         let reply = self.messages.iter().rposition(|message| is_reply(message));
         let end = prompt.max(reply).unwrap_or(self.messages.len());
         let (mut kept, mut left_out) = (self.size.bytes, 0);
-        // Only where a reply or a prompt begins: a call is never parted from its result.
+        // Only before a reply or a prompt: a call is never separated from its result.
         for (place, message) in self.messages.iter().enumerate().take(end) {
             if kept <= bytes && !matches!(**message, ChatMessage::ToolResults(_)) {
                 break;
@@ -224,7 +224,8 @@ impl History {
         true
     }
 
-    /// Counts a request to a model; returns how many it had before, since it was taken up.
+    /// Counts a request to a model. Returns the number of earlier ones since the model was
+    /// selected.
     pub(super) fn count_request(&mut self, taken_up: u64) -> usize {
         let before = self.request_count(taken_up);
         self.count_requests(taken_up, 1);
@@ -237,17 +238,17 @@ impl History {
         self.requests_of_model = (taken_up, self.request_count(taken_up) + count);
     }
 
-    /// Returns how many requests a model had, since it was taken up.
+    /// Returns the number of requests to a model since it was selected.
     pub(super) fn request_count(&self, taken_up: u64) -> usize {
         if self.requests_of_model.0 == taken_up { self.requests_of_model.1 } else { 0 }
     }
 
-    /// Returns what is known of how much a model takes.
+    /// Returns the context budget of a model.
     pub(super) fn budget(&mut self, chosen: &ActiveOptions) -> &mut ContextBudget {
         self.budget.for_model(chosen.model.name(), chosen.model.capabilities().context_tokens)
     }
 
-    /// Adds what a reply used.
+    /// Adds the usage of a reply.
     pub(super) fn count_usage(&mut self, usage: &TokenUsage) {
         self.usage_totals.add(usage);
     }
@@ -257,7 +258,7 @@ impl History {
         self.size.bytes
     }
 
-    /// Returns what all messages weigh for a model, in bytes of text.
+    /// Returns the estimated size of all messages, in bytes of text.
     pub(super) fn estimated_bytes(&self) -> u64 {
         self.size.estimated_bytes
     }
@@ -284,7 +285,8 @@ fn is_left_out_note(message: Option<&Arc<ChatMessage>>) -> bool {
     matches!(message.map(|message| &**message), Some(ChatMessage::Context(text)) if text == LEFT_OUT_NOTE)
 }
 
-/// Bytes of what a message says; what its provider wants repeated is taken for as much as it says.
+/// Returns the bytes of a message's content. Replay data is not counted; it is assumed to be of the
+/// same size.
 fn byte_len(message: &ChatMessage) -> usize {
     match message {
         ChatMessage::User(parts) => parts.iter().map(ContentPart::byte_len).sum(),
@@ -301,7 +303,7 @@ fn result_len(result: &ToolResult) -> usize {
     result.text.len() + parts_len(result)
 }
 
-/// Bytes of what the results of a message show beside their text.
+/// Returns the bytes of the images in the results of a message.
 fn image_len(message: &ChatMessage) -> usize {
     match message {
         ChatMessage::ToolResults(results) => results.iter().map(parts_len).sum(),
@@ -313,7 +315,7 @@ fn parts_len(result: &ToolResult) -> usize {
     result.parts.iter().map(ContentPart::byte_len).sum()
 }
 
-const REFUSED_IMAGE_NOTE: &str = "[You do not take the image that was shown here.]";
+const REFUSED_IMAGE_NOTE: &str = "[The model does not support the image that was shown here.]";
 const HIDDEN_IMAGE_NOTE: &str =
     "[The image that was shown here was left out to make room. Read it again if you need it.]";
 const LEFT_OUT_NOTE: &str =

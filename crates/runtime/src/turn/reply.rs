@@ -1,7 +1,5 @@
-//! A reply of the model while it streams: text is shown at once, calls are announced, and all of it is
-//! kept until the reply is whole.
-//!
-//! It runs no call.
+//! A reply of the model while it streams: text is shown at once, calls are announced, and all of it
+//! is buffered until the reply is complete.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +19,25 @@ use crate::limits;
 use crate::options::ActiveOptions;
 use crate::retry::{PartialOutput, next_event};
 
-/// A reply, as far as it has come.
+/// A reply, as far as it has been received.
 pub(super) struct StreamedReply {
-    /// Names the reply.
+    /// The id of the reply, which names its batch of calls.
     id: String,
-    /// Whose words came last, and the message that they belong to.
+    /// The role of the latest text, and the id of its message.
     last_message: Option<(Role, String)>,
     pub(super) text: String,
     pub(super) thought: String,
     pub(super) calls: Vec<PendingCall>,
-    /// What the provider wants repeated; only if all of the reply is.
+    /// The provider's replay data; only if the whole reply is kept.
     pub(super) replay: Option<ProviderReplay>,
     usage: Option<TokenUsage>,
     pub(super) stop: Option<ModelStopReason>,
     pub(super) error: Option<ModelError>,
     pub(super) is_cancelled: bool,
-    /// Bytes of all of it.
+    /// Bytes of the whole reply.
     bytes: usize,
-    /// Calls over [`limits::MAX_REPLY_CALLS`], and those that the session did not take.
+    /// Number of calls beyond [`limits::MAX_REPLY_CALLS`], and of those that the session did not
+    /// accept.
     pub(super) left_out_calls: usize,
 }
 
@@ -60,7 +59,7 @@ impl StreamedReply {
         }
     }
 
-    /// Asks the model and shows its reply while it comes.
+    /// Sends a request to the model and shows its reply while it arrives.
     pub(super) async fn receive(turn: &Turn<'_>, history: &mut History) -> Self {
         let chosen = (turn.active_options)();
         let system = context::system_prompt(turn, &chosen);
@@ -103,13 +102,13 @@ impl StreamedReply {
         self.text.is_empty() && self.thought.is_empty() && self.calls.is_empty()
     }
 
-    /// Ends the calls of a reply that is not whole: they are not run, and nobody repeats them.
+    /// Ends the calls of an incomplete reply: they are neither run nor repeated.
     pub(super) fn drop_calls(&mut self) {
         let reason = if self.is_cancelled { CallEndReason::Turn } else { CallEndReason::Error };
         self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
     }
 
-    /// Finds the newest call of an id that the model gave.
+    /// Returns the newest call with an id that the model assigned.
     fn find_call(&mut self, model_id: &str) -> Option<&mut PendingCall> {
         self.calls.iter_mut().rev().find(|pending| pending.call.id == model_id)
     }
@@ -148,8 +147,8 @@ impl StreamedReply {
         }
     }
 
-    /// Shows words. They are of the same message as those before, unless somebody else spoke or a
-    /// call began in between: clients join what belongs to one message.
+    /// Sends text to the client. It continues the previous message unless the role changed or a
+    /// call began in between, because clients join the chunks of a message.
     fn send_text(&mut self, role: Role, text: String, turn: &Turn<'_>) {
         self.bytes += text.len();
         let message = match &self.last_message {
@@ -160,7 +159,7 @@ impl StreamedReply {
         turn.handle.send_message_chunk(MessageChunk { role, message, text });
     }
 
-    /// Tells the client of a call whose arguments are still to come.
+    /// Announces a call to the client before its arguments arrive.
     fn begin_call(&mut self, id: String, name: String, turn: &Turn<'_>) {
         self.last_message = None;
         let open = match self.calls.len() < limits::MAX_REPLY_CALLS {
@@ -190,7 +189,7 @@ fn build_request(
     }
 }
 
-/// Waits for what the model says next, and before that for a client that takes nothing.
+/// Waits until the client accepts updates, then for the model's next event.
 async fn receive_event(
     turn: &Turn<'_>,
     stream: &mut ReplyStream,
@@ -199,24 +198,24 @@ async fn receive_event(
     next_event(stream).await
 }
 
-/// A call whose arguments come, or have come.
+/// A call whose arguments are still streaming, or complete.
 pub(super) struct PendingCall {
     pub(super) open: OpenCall,
     pub(super) call: ModelToolCall,
     arguments_state: ArgumentsState,
     arriving: PartialArguments,
-    /// Bytes of the arguments when the client was told last.
+    /// Bytes of the arguments at the last update to the client.
     reported_bytes: usize,
 }
 
-/// How much of a call's arguments has come, and what they are or why they are none.
+/// The state of a call's arguments: still streaming, or their value or parse error.
 enum ArgumentsState {
     Streaming,
     Complete(Result<Value, String>),
 }
 
 impl PendingCall {
-    /// Begins a call of which the model has said only the name.
+    /// Creates a call of which only the name is known.
     pub(super) fn new(open: OpenCall, id: String, name: String) -> Self {
         Self {
             open,
@@ -227,8 +226,8 @@ impl PendingCall {
         }
     }
 
-    /// Takes the next fragment, and tells the client of every argument that is whole and of every
-    /// [`limits::ARGUMENTS_TOLD_EVERY`] bytes.
+    /// Appends a fragment, and updates the client for every complete argument and every
+    /// [`limits::ARGUMENTS_UPDATE_BYTES`] bytes.
     pub(super) fn push_fragment(&mut self, fragment: &str, turn: &Turn<'_>) {
         if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
@@ -250,7 +249,7 @@ impl PendingCall {
         }
     }
 
-    /// Notes that the arguments are whole, and tells the client what the call is about.
+    /// Parses the complete arguments, and sends the client the description of the call.
     pub(super) fn finish_arguments(&mut self, turn: &Turn<'_>) {
         if !matches!(self.arguments_state, ArgumentsState::Streaming) {
             return;
@@ -259,7 +258,7 @@ impl PendingCall {
         if let Ok(args) = &args {
             turn.registry.describe(self.open.handle(), &self.call.name, args, turn.context);
         }
-        // Nothing more comes that could give it a title.
+        // Nothing more arrives that could give it a title.
         self.open.handle().limit_first_report_delay(Duration::ZERO);
         self.arguments_state = ArgumentsState::Complete(args);
     }
@@ -272,7 +271,7 @@ impl PendingCall {
         }
     }
 
-    /// Takes it apart into the open call, the call as the model made it, and its arguments.
+    /// Splits it into the open call, the call as the model sent it, and its arguments.
     pub(super) fn into_parts(self) -> (OpenCall, ModelToolCall, Result<Value, String>) {
         let args = match self.arguments_state {
             ArgumentsState::Streaming => Err(INCOMPLETE_ARGUMENTS.to_owned()),
@@ -282,7 +281,7 @@ impl PendingCall {
     }
 }
 
-/// Reads arguments; none at all are an empty object.
+/// Parses arguments; empty ones are an empty object.
 fn parse_arguments(arguments: &str) -> Result<Value, String> {
     if arguments.trim().is_empty() {
         return Ok(json!({}));
@@ -291,7 +290,7 @@ fn parse_arguments(arguments: &str) -> Result<Value, String> {
         .map_err(|error| format!("The arguments are not JSON: {error}. Send one JSON object."))
 }
 
-const INCOMPLETE_ARGUMENTS: &str = "The arguments did not come to their end.";
+const INCOMPLETE_ARGUMENTS: &str = "The arguments are incomplete.";
 
 #[cfg(test)]
 mod tests;

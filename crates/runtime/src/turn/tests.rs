@@ -1,4 +1,4 @@
-//! Whole turns, with a fake model, fake tools, and a client that looks at all it is told.
+//! Whole turns, with a fake model, fake tools, and a client that checks every update.
 
 mod background_commands;
 mod cancellation;
@@ -37,20 +37,21 @@ use super::history::tests::check_valid;
 use super::*;
 use crate::secrets::LiveSecrets;
 
-/// How often a client, a tool and a model let others go first before they go on.
+/// How many steps a client, a tool and a model yield before they continue.
 const STEPS: usize = 3;
 
-/// Works for a few steps. `look` reads, `alter` changes and is asked about, `order` runs a command.
+/// Works for a few steps. `look` reads, `alter` changes and needs permission, `order` runs a
+/// command.
 #[derive(Debug)]
 struct Worker {
     name: &'static str,
     reach: SideEffects,
     started: Arc<AtomicUsize>,
-    /// What began and ended, in order.
+    /// The steps of all calls, in order.
     log: Arc<Mutex<Vec<Step>>>,
 }
 
-/// A call begins or ends: the path of its arguments, which no other call has.
+/// The start or end of a call, with the path of its arguments, which is unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Begin(String),
@@ -60,9 +61,9 @@ enum Step {
 #[derive(Clone, Deserialize, JsonSchema)]
 struct Args {
     path: String,
-    /// How many steps it works for.
+    /// Number of steps that it works for.
     steps: Option<usize>,
-    /// What the result says.
+    /// The text of the result.
     says: Option<String>,
 }
 
@@ -115,7 +116,7 @@ impl Tool for Worker {
     }
 }
 
-/// A call whose arguments come in pieces.
+/// A call whose arguments arrive in fragments.
 fn call(id: &str, name: &str) -> Vec<ModelEvent> {
     call_with(id, name, &format!(r#"{{"path": "/{id}"}}"#))
 }
@@ -135,20 +136,20 @@ fn error(fault: ModelErrorKind) -> ModelError {
     ModelError::new(fault, "busy")
 }
 
-/// What the client saw.
+/// The updates that the client received.
 #[derive(Default)]
 struct ClientRecord {
     observer: V1Observer,
     said: String,
     thought: String,
     states: Vec<SessionState>,
-    /// Whose words and which message each chunk was, where that changed.
+    /// The role and the message id of the chunks, whenever they changed.
     messages: Vec<(Role, String)>,
     turn_answered: bool,
     after_the_answer: usize,
 }
 
-/// Allows what it is asked, after a while.
+/// A client that allows each permission request, after a while.
 struct Client {
     handle: SessionHandle,
     sent: V1Projection,
@@ -264,7 +265,7 @@ impl TurnFixture {
         }
     }
 
-    /// Runs a turn of a prompt.
+    /// Runs the turn of a prompt.
     async fn run(
         &self,
         model: &Arc<impl Model + 'static>,
@@ -289,8 +290,8 @@ impl TurnFixture {
         }
     }
 
-    /// Ends the turn as the session does it; returns all that the client saw, also of what is
-    /// left over.
+    /// Ends the turn as the session does. Returns everything that the client received, including
+    /// later updates.
     async fn end(self) -> ClientRecord {
         self.handle.end_turn(&"t1".into(), CallEndReason::Turn);
         self.cancel.cancel();

@@ -1,5 +1,5 @@
-//! Sends what a client is shown of a turn beside its messages and calls, and adds notices for the
-//! model: commands that ended in the background, files that others wrote late.
+//! Updates of a turn beyond its messages and calls, and notes for the model: background commands
+//! that ended, and files that others wrote late.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::context::date;
 use crate::limits;
 use crate::options::ActiveOptions;
 
-/// Counts what a reply used, and tells how full the context is, where the model's size of it
-/// is known.
+/// Adds the usage of a reply, and sends how full the context is, if the model's context window is
+/// known.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
 pub(super) fn send_usage(
     handle: &SessionHandle,
@@ -42,7 +42,8 @@ pub(super) fn send_usage(
     handle.send_state(SessionState::Usage(usage));
 }
 
-/// Tells that the session goes on, and once a title for it: the first line of its first prompt.
+/// Sends the time of the session's last activity, and once a title: the first line of its first
+/// prompt.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#sessioninfoupdate>)
 pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &mut History) {
     let now = handle.update(|_, now| now.wall);
@@ -56,8 +57,8 @@ pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &
     handle.send_state(SessionState::Info(info));
 }
 
-/// Says that a request is made again, and when. A thought, because it is no answer: clients
-/// show it, and may fold it away.
+/// Notifies the client that a request is retried, and when. It is sent as a thought, because it is
+/// not an answer: clients show it, and may collapse it.
 pub(super) fn send_retry(handle: &SessionHandle, error: &ModelError, pause: Duration) {
     let seconds = pause.as_secs_f64();
     let what = visible(&error.to_string());
@@ -65,14 +66,14 @@ pub(super) fn send_retry(handle: &SessionHandle, error: &ModelError, pause: Dura
     send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
 }
 
-/// Says something in a message of its own that the model does not hear.
+/// Sends a notice as a separate message that is not part of the model's messages.
 pub(super) fn send_notice(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
     handle.send_message_chunk(MessageChunk { role: Role::Thought, message, text });
 }
 
-/// Posts a call for each command whose end was not told yet, and tells the model. What a
-/// cancelled turn does not come to, the next one does.
+/// Runs a call for each background command whose end was not reported yet, and adds a note for the
+/// model. A cancelled turn leaves the rest to the next one.
 pub(super) async fn add_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
     let background = turn.context.workspace.background();
@@ -91,13 +92,12 @@ pub(super) async fn add_ended_commands(turn: &Turn<'_>, history: &mut History) {
                 let told = truncate_middle(&told.text, limits::MAX_COMMAND_END_BYTES);
                 format!("A command in the background has ended.\n{told}")
             }
-            _ => format!("{command} in the background has ended. {tool} tells how."),
+            _ => format!("{command} in the background has ended. {tool} reports how."),
         });
     }
 }
 
-/// Tells the user and the model of it. What a cancelled turn does not come to, the next one
-/// does.
+/// Reports late writes to the user and the model. A cancelled turn leaves the rest to the next one.
 pub(super) async fn add_late_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;
@@ -111,15 +111,15 @@ pub(super) async fn add_late_writes(turn: &Turn<'_>, history: &mut History) {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody spends 2^53 millionths of a dollar")]
+#[expect(clippy::cast_precision_loss, reason = "no session costs 2^53 millionths of a dollar")]
 fn micros_to_dollars(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-/// The first line of a prompt that says something, without anything invisible.
+/// Returns the first non-empty line of a prompt, with invisible characters escaped.
 fn session_title(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
-    // Enough of it: what is invisible only gets longer.
+    // Cut before escaping, which only makes it longer.
     let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
     let shown = visible(&line[..start]);
     if shown.chars().count() <= limits::MAX_TITLE_CHARS {

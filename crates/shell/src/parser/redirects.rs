@@ -1,16 +1,16 @@
-//! What a command reads and writes by redirection, and the texts that stand within the line.
+//! Redirections of a command, and the bodies of heredocs.
 
 use std::mem::take;
 
 use super::{LinePart, ParseFailure, ShellParser, ShellWord};
 
-/// A text that begins with the next line.
+/// A heredoc, whose body begins on the next line.
 pub(super) struct Heredoc {
     delimiter: ShellWord,
-    /// Whether what it holds expands.
+    /// Whether its body expands.
     expands: bool,
     strips_tabs: bool,
-    /// Which of the found commands reads it.
+    /// Index of the command that reads it.
     pub(super) command_index: Option<usize>,
 }
 
@@ -28,7 +28,7 @@ impl ShellParser<'_> {
         let source = &before[..before.len() - self.rest.len()];
         let is_descriptor = target.text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         match *operator {
-            // Which line ends the text is another one in another shell.
+            // Shells disagree on which line ends such a text.
             "<<" | "<<-" if source.contains(['$', '`']) => return Err(ParseFailure::Unclear),
             "<<" | "<<-" => {
                 let (strips_tabs, expands) = (*operator == "<<-", !target.is_quoted);
@@ -41,12 +41,12 @@ impl ShellParser<'_> {
                 });
             }
             "<<<" => self.current.add_input(&ShellWord { text: target.text + "\n", ..target }),
-            // What is behind the dash is a word of its own in bash, and an error elsewhere.
+            // In bash, the text after the dash is a separate word; elsewhere it is an error.
             "<&" | ">&" if target.text.len() > 1 && target.text.starts_with('-') => {
                 return Err(ParseFailure::Unclear);
             }
             "<&" | ">&" if is_descriptor => {}
-            // What is quoted there bash expands all the same.
+            // Bash expands the target even if it is quoted.
             "<&" | ">&" if target.is_quoted => return Err(ParseFailure::Unclear),
             "<" | "<&" => self.current.reads.push(target),
             _ => self.current.writes.push(target),
@@ -71,7 +71,7 @@ impl ShellParser<'_> {
                 }
                 let backslashes = line.len() - line.trim_end_matches('\\').len();
                 if expands && backslashes % 2 == 1 {
-                    // It is joined with the next line, which then ends nothing.
+                    // It continues on the next line, which then is no delimiter.
                     return Err(ParseFailure::Unclear);
                 }
                 body.push_str(line);

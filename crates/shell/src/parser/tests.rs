@@ -1,4 +1,4 @@
-//! How lines are split, and where that is given up.
+//! How lines are split, and which ones are rejected.
 
 #![expect(clippy::disallowed_methods, reason = "tests compare with the lines that a shell runs")]
 
@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The words of a command; those that expand are marked by a `?` in front.
+/// Formats the words of a command; a leading `?` marks those that expand.
 fn words(words: &[ShellWord]) -> Vec<String> {
     let mark = |word: &ShellWord| if word.expands { "?" } else { "" };
     words.iter().map(|word| format!("{}{}", mark(word), word.text)).collect()
@@ -24,8 +24,8 @@ fn commands(line: &str) -> Result<Vec<SimpleCommand>, ParseFailure> {
     Ok(parse(line, 0)?.into_iter().filter_map(command).collect())
 }
 
-/// Each command: what it sets and its words by spaces; then `>` and what it writes, `<` and what it
-/// reads.
+/// Formats each command: its assignments and words; then `>` and the files that it writes, `<` and
+/// the files that it reads.
 fn split(line: &str) -> Result<Vec<String>, ParseFailure> {
     let shown = |command: SimpleCommand| {
         let mut shown = words(&[command.assignments, command.words].concat()).join(" ");
@@ -286,12 +286,13 @@ proptest::proptest! {
     }
 }
 
-/// What a shell runs and which files it makes of a line, where no program is there.
+/// Returns the commands that a shell runs and the files that it creates for a line, where no
+/// program exists.
 #[cfg(target_os = "linux")]
 fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
-    // Each program tells of itself in a file of its own, because some run at the same time. What
-    // would run for ever is ended, and a function that calls itself is stopped soon: with `&`, it
-    // would fill the machine with shells.
+    // Each command writes to a separate file, because some run at the same time. An endless one is
+    // killed, and a function that calls itself is stopped early: with `&`, it would fill the
+    // machine with shells.
     let (folder, told) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let script = format!(
         "PATH=/nowhere FUNCNEST=5\ncommand_not_found_handle() {{ local IFS=$'\\037'; \
@@ -308,12 +309,12 @@ fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
         .spawn()
         .unwrap();
     shell.wait().unwrap();
-    // `timeout` has a group of its own: nothing that the line left running stays.
+    // `timeout` has a separate process group: this also ends background processes of the line.
     kill_process_group(Pid::from_child(&shell), Signal::KILL).ok();
     let entries = |folder: &tempfile::TempDir| {
         std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path())
     };
-    // One that still writes, in the background, is left out.
+    // A background command that still writes is skipped.
     let is_whole = |text: &String| text.ends_with('\u{1f}');
     let texts = entries(&told).map(|file| std::fs::read_to_string(file).unwrap());
     let ran = texts.filter(is_whole).collect();
@@ -321,7 +322,7 @@ fn by_shell(line: &str) -> (Vec<String>, Vec<String>) {
     (ran, entries(&folder).map(name).collect())
 }
 
-/// Whether a command that ran is one that was found: the same words, or some that expand.
+/// Returns whether a command that ran was found: the same words, or some that expand.
 #[cfg(target_os = "linux")]
 fn is_found(ran: &str, command: &SimpleCommand) -> bool {
     let expands = command.words.iter().any(|word| word.expands);
@@ -331,7 +332,8 @@ fn is_found(ran: &str, command: &SimpleCommand) -> bool {
     told == ran || expands && is_program
 }
 
-/// The commands of a line, and of what it tells `eval` and `trap`; none where it is asked about.
+/// Returns the commands of a line, and those in the arguments of `eval` and `trap`; `None` if the
+/// line needs permission.
 #[cfg(target_os = "linux")]
 fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
     let mut commands = commands(line).ok()?;
@@ -359,7 +361,7 @@ fn all_commands(line: &str) -> Option<Vec<SimpleCommand>> {
     Some(commands)
 }
 
-/// Compares what is found in a line with what a shell makes of it.
+/// Compares the commands found in a line with those that a shell runs.
 #[cfg(target_os = "linux")]
 fn compare(line: &str) -> Result<(), proptest::test_runner::TestCaseError> {
     let Some(commands) = all_commands(line) else { return Ok(()) };
@@ -376,7 +378,7 @@ fn compare(line: &str) -> Result<(), proptest::test_runner::TestCaseError> {
     Ok(())
 }
 
-/// Pieces of which any line can be made.
+/// Fragments from which any line can be built.
 #[cfg(target_os = "linux")]
 const LETTERS: &[&str] = &[
     "x", "y", "1", " ", " ", " ", " x ", "; ", "&", "&&", "|", "||", "\n", ">", " 2>y", "&1", "'",
@@ -385,7 +387,7 @@ const LETTERS: &[&str] = &[
     ";fi", "[[ ", " ]]", "a=", "a=(", "$((1", "))", "{x,y}", "@", "\t",
 ];
 
-/// What hides something from whoever reads by other rules than the shell: how it begins and ends.
+/// Forms that hide commands from parsers with other rules than the shell: beginning and end.
 #[cfg(target_os = "linux")]
 const FORMS: &[(&str, &str)] = &[
     ("for y do ", "; done"),
@@ -463,7 +465,7 @@ const FORMS: &[(&str, &str)] = &[
     ("x {", ",y}"),
 ];
 
-/// What stands within them, or behind.
+/// Fragments within or after the forms.
 #[cfg(target_os = "linux")]
 const WITHIN: &[&str] = &[
     "x ", "x y; ", "x; ", "y", " # ", "#'\n", " #\"\n", " #`\n", "# ]=1 ", "' ", "\" ", "\\'",
@@ -475,7 +477,7 @@ const WITHIN: &[&str] = &[
 
 #[cfg(target_os = "linux")]
 proptest::proptest! {
-    /// `PROPTEST_CASES` says of how many lines.
+    /// `PROPTEST_CASES` sets the number of lines.
     #[test]
     fn a_shell_runs_and_writes_nothing_that_is_not_found(
         pieces in proptest::collection::vec(proptest::sample::select(LETTERS), 0..10),
@@ -483,7 +485,7 @@ proptest::proptest! {
         compare(&format!("x{}", pieces.concat()))?;
     }
 
-    /// The same of forms within forms, whole or broken.
+    /// The same for nested forms, complete or broken.
     #[test]
     fn no_form_hides_a_command_from_the_reader(
         forms in proptest::collection::vec(proptest::sample::select(FORMS), 1..4),

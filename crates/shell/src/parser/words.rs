@@ -1,4 +1,4 @@
-//! Words: what is quoted, escaped and expanded in them.
+//! Words: quotes, escapes and expansions.
 
 use super::{LinePart, ParseFailure, ShellParser, ShellWord};
 
@@ -17,7 +17,7 @@ impl ShellParser<'_> {
                 '\\' => {
                     self.bump();
                     match self.next().ok_or(ParseFailure::Unclear)? {
-                        // What it joins may be a word of the shell, an operator, a `$(`.
+                        // The joined text may be a keyword, an operator or a `$(`.
                         '\n' if self.rest.starts_with([' ', '\t', '\n']) => {}
                         '\n' => return Err(ParseFailure::Unclear),
                         letter => word.text.push(letter),
@@ -51,12 +51,12 @@ impl ShellParser<'_> {
                 }
             }
         }
-        // The command of that name.
+        // The command named `[`.
         word.expands &= word.text != "[";
         Ok(word)
     }
 
-    /// Reads what stands in double quotes, or to the end where nothing closes it.
+    /// Parses a double-quoted text, or up to the end of the input without a `closer`.
     pub(super) fn quoted(
         &mut self,
         word: &mut ShellWord,
@@ -75,7 +75,7 @@ impl ShellParser<'_> {
                 Some('\\') => {
                     self.bump();
                     match self.next() {
-                        // It may join a `$` with what it stands for.
+                        // It may join a `$` with the rest of an expansion.
                         Some('\n') if word.text.ends_with('$') => {
                             return Err(ParseFailure::Unclear);
                         }
@@ -99,9 +99,9 @@ impl ShellParser<'_> {
                 self.bump();
                 return self.ansi_quoted(word);
             }
-            // Translated, it holds what it says.
+            // A translated string stands for itself.
             Some('"') if !is_quoted => return Ok(()),
-            // Arithmetic as it was written once.
+            // The obsolete syntax of arithmetic.
             Some('[') => return Err(ParseFailure::Unclear),
             _ => word.text.push('$'),
         }
@@ -147,19 +147,19 @@ impl ShellParser<'_> {
         self.rest = rest;
     }
 
-    /// Reads up to the end of `${…}`.
+    /// Parses up to the end of `${…}`.
     fn parameter(&mut self) -> Result<(), ParseFailure> {
         let mut within = ShellWord::default();
         loop {
             match self.peek() {
-                // What single quotes mean there depends on what is around.
+                // The meaning of single quotes here depends on the context.
                 None | Some('\'') => return Err(ParseFailure::Unclear),
-                // A shell takes that away before it looks for anything.
+                // A shell removes line continuations before any other parsing.
                 Some('\\') if self.rest.starts_with("\\\n") => return Err(ParseFailure::Unclear),
                 Some('<' | '>') if self.is_process_substitution() => {
                     return Err(ParseFailure::Unclear);
                 }
-                // It runs what the variable holds.
+                // `@P` runs the content of the variable.
                 Some('@') if self.rest.starts_with("@P") => return Err(ParseFailure::Unclear),
                 Some('}') => {
                     self.bump();
@@ -180,7 +180,8 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Reads up to the end of `((…))`. What may as well be commands in parentheses is unclear.
+    /// Parses up to the end of `((…))`. It is unclear if the text may also be commands in
+    /// parentheses.
     pub(super) fn arithmetic(&mut self) -> Result<(), ParseFailure> {
         let (mut open, mut within) = (0, ShellWord::default());
         loop {
@@ -201,8 +202,8 @@ impl ShellParser<'_> {
         }
     }
 
-    /// Reads up to the end of `$'…'`. What a plain `sh` would end elsewhere, or what stands for a
-    /// letter by its number, is unclear.
+    /// Parses up to the end of `$'…'`. It is unclear if a plain `sh` would find another end, or if
+    /// a letter is given by its number.
     fn ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         word.is_quoted = true;
         loop {
@@ -229,7 +230,7 @@ impl ShellParser<'_> {
                 '`' => break,
                 '\\' => match self.next().ok_or(ParseFailure::Unclear)? {
                     letter @ ('`' | '\\' | '$') => text.push(letter),
-                    // Within double quotes it is another one.
+                    // Within double quotes, the escape is another one.
                     '"' => return Err(ParseFailure::Unclear),
                     letter => text.extend(['\\', letter]),
                 },

@@ -1,4 +1,4 @@
-//! What is plain, what is not, and that a shell runs nothing else.
+//! Portable and other lines, and that a shell runs only the parsed commands.
 
 use super::parse;
 
@@ -55,8 +55,8 @@ fn what_is_not_whole_or_not_sure_is_not_plain() {
     }
 }
 
-/// What a shell runs and which files it makes of a line, where every program there is prints its
-/// words, and fails or not as `status` says.
+/// Returns the commands that a shell runs and the files that it creates for a line. Every program
+/// prints its words and exits with `status`.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "a shell is what the reading is compared with")]
 fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
@@ -85,7 +85,7 @@ fn by_shell(line: &str, status: u8) -> (Vec<String>, Vec<String>) {
 
 #[cfg(target_os = "linux")]
 proptest::proptest! {
-    /// Only what is plain is given to the shell, and that is harmless.
+    /// The shell receives only portable lines, and these are harmless.
     #[test]
     fn a_shell_runs_and_writes_nothing_else(
         pieces in proptest::collection::vec(

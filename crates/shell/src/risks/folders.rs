@@ -1,6 +1,7 @@
-//! In which folders the commands of a line may run, as far as its text tells.
+//! The folders in which the commands of a line may run, as far as its text shows.
 //!
-//! A `cd` may fail, or not be reached: then what follows runs where it would have without.
+//! A `cd` may fail or may not be reached: then the following commands run where they would without
+//! it.
 
 use std::mem::take;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ use callboard_text::normalise;
 use crate::limits::MAX_POSSIBLE_FOLDERS;
 use crate::parser::ShellWord;
 
-/// The folders that are possible at one point of a line; none in the place of one that is known
-/// only when it runs.
+/// The possible folders at one point of a line; `None` stands for a folder that is known only at
+/// run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PossibleFolders {
     current: Vec<Option<PathBuf>>,
-    /// Those in which the rest of an `&&` chain does not run, because a `cd` of it failed.
+    /// The folders in which the rest of an `&&` chain does not run, because one of its `cd` failed.
     after_failed_cd: Vec<Option<PathBuf>>,
 }
 
@@ -28,13 +29,13 @@ impl PossibleFolders {
         self.current.iter().map(Option::as_deref)
     }
 
-    /// Goes to a folder, or stays where that fails.
+    /// Changes to a folder, or stays if that fails.
     pub(super) fn enter_or_stay(&mut self, args: &[ShellWord]) {
         let entered = self.resolve_cd(args);
         add_folders(&mut self.current, entered);
     }
 
-    /// Goes to a folder; where that fails, the rest of the chain does not run.
+    /// Changes to a folder; if that fails, the rest of the chain does not run.
     pub(super) fn enter_or_stop(&mut self, args: &[ShellWord]) {
         let entered = self.resolve_cd(args);
         let here = take(&mut self.current);
@@ -53,7 +54,7 @@ impl PossibleFolders {
         self.current.iter().map(to).collect()
     }
 
-    /// Begins what a shell of its own runs.
+    /// Returns the folders of a new subshell.
     pub(super) fn for_subshell(&self) -> Self {
         Self { current: self.current.clone(), after_failed_cd: Vec::new() }
     }

@@ -1,12 +1,12 @@
-//! What git is told that is asked about each time.
+//! Arguments of git that need permission each time.
 
 use super::has_switch;
 
-/// Returns the keys of why it is asked about.
+/// Returns the keys of the reasons to ask.
 pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     let mut rest = words;
     let mut sets = false;
-    // The options before the subcommand, of which some have a word of their own.
+    // The options before the subcommand; the value of some is a separate word.
     while let [option, after @ ..] = rest
         && option.starts_with('-')
     {
@@ -33,7 +33,7 @@ pub(super) fn risk_keys(words: &[&str]) -> Vec<&'static str> {
     found.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
 }
 
-/// Whether a word for `git push` overwrites or removes something.
+/// Returns whether a word for `git push` overwrites or removes something.
 fn push_overwrites(word: &str) -> bool {
     let is_begun = |long: &&str| word.len() > 3 && long.starts_with(word);
     match word.strip_prefix('-') {
@@ -52,7 +52,7 @@ fn runs_given_command(subcommand: &str, word: &str) -> bool {
         || SUBCOMMAND_EXEC_OPTIONS.iter().any(told)
 }
 
-/// Whether a setting of git names what it runs.
+/// Returns whether a setting of git names a program that git runs.
 fn setting_runs_program(setting: &str) -> bool {
     let key = setting.split('=').next().unwrap_or_default().to_ascii_lowercase();
     let Some((section, _)) = key.split_once('.') else { return false };
@@ -90,7 +90,7 @@ fn setting_runs_program(setting: &str) -> bool {
     sections.contains(&section) || names.contains(&last)
 }
 
-/// Options before the subcommand whose value is a word of its own.
+/// Options before the subcommand whose value is a separate word.
 const OPTIONS_WITH_VALUE: &[&str] = &[
     "-c",
     "-C",
@@ -102,11 +102,11 @@ const OPTIONS_WITH_VALUE: &[&str] = &[
     "--work-tree",
 ];
 
-/// How options begin by which any subcommand is told to run something.
+/// Prefixes of options by which any subcommand runs a program.
 const EXEC_OPTIONS: &[&str] =
     &["--exec", "--extcmd", "--open-files-in-pager", "--receive-pack", "--upload-pack"];
 
-/// The same of one subcommand.
+/// The same, per subcommand.
 const SUBCOMMAND_EXEC_OPTIONS: &[(&str, &str)] = &[
     ("bisect", "run"),
     ("clone", "-u"),

@@ -1,19 +1,19 @@
-//! Why a line is asked about, in English and by keys.
+//! Reasons to ask about a line, as English sentences and as keys.
 
 use std::fmt;
 
 use callboard_text::visible;
 
-/// Why a line is asked about: the key of a sentence, and the word of the line that stands in it.
+/// A reason to ask about a line: the key of a sentence, and the word of the line that it contains.
 ///
-/// It displays as an English sentence, e.g. "`eval` runs a text as a command". For another language,
-/// translate the key.
+/// It displays as an English sentence, e.g. "`eval` runs a text as a command". For another
+/// language, translate the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RiskReason {
-    /// The key of its sentence.
+    /// The key of the sentence.
     pub key: &'static str,
-    /// The name of the argument of the sentence, and its value.
+    /// The name of the sentence's argument, and its value.
     pub subject: Option<(&'static str, String)>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for RiskReason {
     }
 }
 
-/// The sentence of each key; the word of the line stands for `{}`.
+/// The sentence of each key; `{}` is replaced by the word of the line.
 const ENGLISH: &[(&str, &str)] = &[
     ("risk-too-long", "it is too long to be read"),
     ("risk-too-many-parts", "it has too many parts to be read"),
@@ -59,7 +59,7 @@ const ENGLISH: &[(&str, &str)] = &[
     ("risk-unknown-program", "which program {} is, is known only when it runs"),
     ("risk-unknown-removal", "which files it removes is known only when it runs"),
     ("risk-unknown-script", "which script it runs is known only when it runs"),
-    ("risk-unknown-code", "what a shell is told to run is known only then"),
+    ("risk-unknown-code", "the text that a shell runs is known only when it runs"),
     ("risk-unknown-target", "where it writes {} is known only when it runs"),
     ("risk-sets-variable", "it sets {}, which may change what programs do"),
     ("risk-evaluates", "{} may run what it holds"),
@@ -78,8 +78,8 @@ const ENGLISH: &[(&str, &str)] = &[
     ("risk-git-sets", "it sets what git runs"),
     ("risk-git-clean", "git clean removes what git does not keep"),
     ("risk-git-push", "git push overwrites or removes what is there"),
-    ("risk-git-runs", "git runs what it is told to"),
-    ("risk-shell-first", "a shell is told what to run first"),
+    ("risk-git-runs", "git runs a command that the line names"),
+    ("risk-shell-first", "a shell runs another file first"),
     ("risk-shell-input", "a shell runs what it reads"),
     ("risk-shell-unclear", "how a shell is started is not understood"),
 ];
@@ -93,7 +93,10 @@ mod tests {
         let told = |reason: RiskReason| reason.to_string();
         let runs = RiskReason::new("risk-runs-text").with_subject("name", "e\u{202e}val");
         assert_eq!(told(runs), "`e\\u{202e}val` runs a text as a command");
-        assert_eq!(told(RiskReason::new("risk-git-runs")), "git runs what it is told to");
+        assert_eq!(
+            told(RiskReason::new("risk-git-runs")),
+            "git runs a command that the line names"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is removed with all that lies beneath it.
+//! Recursive removals.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use callboard_text::normalise;
 use super::{ShellContext, is_find_exec, program_name};
 use crate::parser::ShellWord;
 
-/// How much of what a word names goes.
+/// How much of a removal's target is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemovalExtent {
     All,
-    /// What is looked for beneath it.
+    /// Only the matching files beneath it.
     Matching,
 }
 
-/// Returns what `find` removes something beneath, and how much of that.
+/// Returns the folders beneath which `find` removes something, and how much.
 pub(super) fn find_removals(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExtent) {
     let runs_rm =
         |pair: &[ShellWord]| is_find_exec(&pair[0].text) && program_name(&pair[1]) == "rm";
@@ -30,7 +30,7 @@ pub(super) fn find_removals(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExten
     let turns = |word: &ShellWord| FIND_NEGATIONS.contains(&&*word.text);
     let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
     let extent = if leaves { RemovalExtent::Matching } else { RemovalExtent::All };
-    // Before the folders, options of how links are followed.
+    // Before the folders, options for following links.
     let option = |word: &&ShellWord| word.text == "-D" || is_link_option(&word.text);
     let options = args.iter().take_while(option).count();
     let is_folder = |word: &&ShellWord| !word.text.starts_with(['-', '(', '!']);
@@ -41,7 +41,7 @@ pub(super) fn find_removals(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExten
     (folders, extent)
 }
 
-/// Whether more goes than the project can do without, if a target is removed from a folder.
+/// Returns whether removing a target from a folder removes more than the project can spare.
 pub(super) fn removes_vital(
     target: &ShellWord,
     cwd: Option<&Path>,
@@ -63,7 +63,7 @@ pub(super) fn removes_vital(
         },
     };
     let path = normalise(&path);
-    // What is not known may be nothing, and `a/$b` all of `a`.
+    // An unknown part may be empty, so that `a/$b` is all of `a`.
     let unknown = |name: &str| target.expands && name.contains(['$', '`', '{']);
     let known: PathBuf = path.iter().take_while(|name| !unknown(&name.to_string_lossy())).collect();
     let starts_unknown =
@@ -77,7 +77,7 @@ pub(super) fn removes_vital(
     starts_unknown || climbs || is_outside || extent == RemovalExtent::All && is_above
 }
 
-/// Takes off the names at the end that stand for all there is: that is as much as the folder.
+/// Removes trailing patterns that match every name: they stand for the whole folder.
 fn strip_match_all_names(text: &str) -> &str {
     let mut folder = text.trim_end_matches('/');
     loop {
@@ -89,7 +89,7 @@ fn strip_match_all_names(text: &str) -> &str {
     }
 }
 
-/// Whether a pattern stands for nearly every name: `*`, `.*`, `.[!.]*`, `{*,.*}`, `*.*`.
+/// Returns whether a pattern matches nearly every name: `*`, `.*`, `.[!.]*`, `{*,.*}`, `*.*`.
 fn matches_all_names(pattern: &str) -> bool {
     let bare = pattern.split('[').enumerate().map(|(at, part)| match part.split_once(']') {
         Some((_, after)) if at > 0 => after,
@@ -105,11 +105,11 @@ fn is_link_option(word: &str) -> bool {
     matches!(word, "-L" | "-H" | "-P") || word.starts_with("-O")
 }
 
-/// Tests of `find` that leave something.
+/// Tests of `find` that exclude files.
 const FIND_TESTS: &[&str] = &[
     "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-newer", "-mtime", "-mmin",
     "-size", "-empty",
 ];
 
-/// What makes of few files all others, or those of another test.
+/// Operators of `find` that invert a selection, or add that of another test.
 const FIND_NEGATIONS: &[&str] = &["!", "-not", "-o", "-or", ","];

@@ -1,10 +1,10 @@
-//! The names by which programs, files and variables are known that are asked about.
+//! The names of programs, files and variables that need permission.
 
 use std::path::Path;
 
 use crate::parser::ShellWord;
 
-/// Whether a word leads to a file that holds credentials or what was typed.
+/// Returns whether a word names a file that holds credentials or an input history.
 pub(super) fn names_secret_file(word: &ShellWord) -> bool {
     let text = word.text.to_ascii_lowercase();
     let names: Vec<_> = text
@@ -28,17 +28,17 @@ pub(super) fn names_secret_file(word: &ShellWord) -> bool {
     names.iter().any(is_one) || names.windows(2).any(is_pair)
 }
 
-/// Whether a path leads to what a process holds: its environment, its memory, its open files.
+/// Returns whether a path is a process file: its environment, its memory, its open files.
 pub(super) fn is_process_file(path: &Path) -> bool {
     let Ok(name) = path.strip_prefix("/proc") else { return false };
     !HARMLESS_PROC_FILES.iter().any(|known| name == Path::new(known))
 }
 
-/// What is in `/proc` of the machine as a whole, and tells no secret.
+/// Files of `/proc` that describe the whole machine and hold no secret.
 const HARMLESS_PROC_FILES: &[&str] =
     &["", "cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version"];
 
-/// Whether a name is another one, or a pattern that begins like it.
+/// Returns whether a name equals another one, or is a pattern with the same beginning.
 fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     let known = name.split(['*', '?', '[', '{']).next().unwrap_or_default();
     let tells = known.len() >= if known.starts_with('.') { 2 } else { 3 };
@@ -46,8 +46,8 @@ fn may_match(name: &str, other: &str, word: &ShellWord) -> bool {
     name == other || is_pattern && other.starts_with(known)
 }
 
-/// Returns the variable that an assignment sets, if it may change what programs do. Nothing that is
-/// started obeys a name in small letters without an underscore.
+/// Returns the variable that an assignment sets, if it may change the behaviour of programs.
+/// Programs ignore names in lower case without an underscore.
 pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     let (name, value) = word.text.split_once('=')?;
     let name = name.trim_end_matches('+');
@@ -60,7 +60,7 @@ pub(super) fn risky_variable(word: &ShellWord) -> Option<&str> {
     (!is_harmless).then_some(name)
 }
 
-/// Variables that name programs, with those of their values that keep programs from asking and paging.
+/// Variables that name programs, with harmless values, which suppress prompts and paging.
 const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
     ("GIT_EDITOR", "true"),
     ("GIT_PAGER", "cat"),
@@ -69,8 +69,7 @@ const HARMLESS_ASSIGNMENTS: &[(&str, &str)] = &[
     ("TERM", "xterm-256color"),
 ];
 
-/// Variables that change how much programs print, in which language and colours, or that tests know
-/// by their names.
+/// Variables that change the amount, language or colours of output, or that tests read.
 const HARMLESS_VARIABLES: &[&str] = &[
     "APP_ENV",
     "CARGO_INCREMENTAL",
@@ -106,21 +105,21 @@ const HARMLESS_VARIABLES: &[&str] = &[
     "VERBOSE",
 ];
 
-/// Words of the shell, and a program, that set what they are told.
+/// Builtins, and a program, that assign their arguments.
 pub(super) const ASSIGNING_PROGRAMS: &[&str] =
     &["declare", "env", "export", "local", "readonly", "typeset"];
 
-/// Words of the shell that read what they are told as an expression.
+/// Builtins that evaluate their arguments as expressions.
 pub(crate) const EVALUATING_BUILTINS: &[&str] = &[
     "[", "declare", "export", "for", "getopts", "let", "local", "printf", "read", "readonly",
     "select", "set", "test", "typeset", "unset", "wait",
 ];
 
-/// Words of the shell that give another meaning to others, or run what they are told.
+/// Builtins that redefine other commands, or run their arguments.
 pub(super) const ALIASING_BUILTINS: &[&str] =
     &["alias", "bind", "compgen", "complete", "enable", "fc", "mapfile", "readarray"];
 
-/// Programs that run a text as a command: after which switch.
+/// Programs that run a text as a command, with the switch before it.
 pub(super) const TEXT_RUNNING_SWITCHES: &[(&str, &str, &str)] = &[
     ("entr", "s", "--shell"),
     ("env", "S", "--split-string"),
@@ -129,7 +128,7 @@ pub(super) const TEXT_RUNNING_SWITCHES: &[(&str, &str, &str)] = &[
     ("sg", "c", "--command"),
 ];
 
-/// Long options of shells that have no word of their own.
+/// Long options of shells that take no separate value.
 pub(super) const SHELL_SWITCHES: &[&str] = &[
     "debugger",
     "login",
@@ -142,7 +141,7 @@ pub(super) const SHELL_SWITCHES: &[&str] = &[
     "verbose",
 ];
 
-/// Programs that are always asked about, and the key of why.
+/// Programs that always need permission, with the key of the reason.
 pub(super) const ALWAYS_ASKED_PROGRAMS: &[(&[&str], &str)] = &[
     (&["sudo", "doas", "su", "pkexec", "run0", "runuser"], "risk-other-user"),
     (

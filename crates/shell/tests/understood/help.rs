@@ -1,19 +1,19 @@
-//! Options as programs print them in their help and manuals.
+//! Parses the options that programs print in their help and manuals.
 
 use std::collections::BTreeMap;
 
 use crate::scratch::Scratch;
 use crate::table::Program;
 
-/// An option with its dashes.
+/// An option including its dashes.
 #[derive(Debug)]
 pub(crate) struct HelpOption {
     pub(crate) name: String,
-    /// Words that stand beside it, among them the values that it takes.
+    /// Words next to the option, including the values that it accepts.
     pub(crate) hints: Vec<String>,
 }
 
-/// How many values of an option are tried.
+/// Maximum number of values that are tried per option.
 const HINTS: usize = 8;
 
 /// Returns the options of a program.
@@ -26,7 +26,7 @@ pub(crate) fn options(program: &Program, scratch: &Scratch) -> Vec<HelpOption> {
     found.into_iter().map(|(name, hints)| HelpOption { name, hints }).collect()
 }
 
-/// Commands that print help.
+/// Returns the commands that print help.
 fn commands(program: &Program) -> Vec<Vec<String>> {
     let words = program.words;
     let all = words.join(" ");
@@ -66,7 +66,7 @@ fn commands(program: &Program) -> Vec<Vec<String>> {
     commands
 }
 
-/// Adds the options of a text.
+/// Adds the options found in a text.
 fn read(text: &str, found: &mut BTreeMap<String, Vec<String>>) {
     let text = strip_formatting(text);
     for line in text.lines() {
@@ -112,7 +112,7 @@ fn add(name: String, behind: &str, found: &mut BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// Removes what a terminal shows as bold or coloured.
+/// Removes terminal formatting for bold and coloured text.
 fn strip_formatting(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();

@@ -1,11 +1,11 @@
-//! Command lines of a program: of each entry of its row, and random ones.
+//! Command lines of a program: one set for each entry of its row, and random ones.
 
 use std::time::SystemTime;
 
 use crate::help::HelpOption;
 use crate::table::{self, Operands, Program, Style, Value};
 
-/// Values that lead out of the project, or run something, if a program takes them for that.
+/// Values that name paths outside the project, or run something, if a program interprets them so.
 const HOSTILE_VALUES: &[&str] = &[
     "/srv/me/.bashrc",
     "/srv/me/.ssh/id",
@@ -50,7 +50,7 @@ const HOSTILE_VALUES: &[&str] = &[
     "",
 ];
 
-/// Values that many options take.
+/// Values that many options accept.
 const ORDINARY_VALUES: &[&str] = &[
     "0",
     "1",
@@ -92,7 +92,7 @@ const ORDINARY_VALUES: &[&str] = &[
     "test",
 ];
 
-/// Options with values that only they take.
+/// Options with values that only they accept.
 const VALUES_OF_OPTIONS: &[(&str, &str)] = &[
     ("-p", "demo"),
     ("--package", "demo"),
@@ -140,7 +140,7 @@ const VALUES_OF_OPTIONS: &[(&str, &str)] = &[
     ("--color", "always"),
 ];
 
-/// Makes lines for one program.
+/// Generates lines for one program.
 pub(crate) struct LineGenerator {
     program: &'static Program,
     help: Vec<HelpOption>,
@@ -184,7 +184,7 @@ impl LineGenerator {
         lines
     }
 
-    /// Values for an entry of the row.
+    /// Returns values for an entry of the row.
     fn fitting_values(&self, name: &str, kind: Value) -> Vec<String> {
         let own =
             VALUES_OF_OPTIONS.iter().filter(|(option, _)| *option == name).map(|(_, value)| *value);
@@ -199,7 +199,7 @@ impl LineGenerator {
         own.chain(hints).chain(usual.iter().copied()).map(str::to_owned).collect()
     }
 
-    /// A line with these options and operands that fit.
+    /// Returns a line with these options and with matching operands.
     fn line(&self, options: Vec<String>, is_behind: bool) -> Vec<String> {
         let operands: &[&str] = match self.program.words {
             ["cat" | "head" | "sort" | "tail" | "wc"] | ["git", "add" | "blame"] => &["many.txt"],
@@ -226,7 +226,7 @@ impl LineGenerator {
         words
     }
 
-    /// Draws a line.
+    /// Generates a random line.
     pub(crate) fn random_line(&mut self) -> Vec<String> {
         let mut words: Vec<_> = self.program.words.iter().map(ToString::to_string).collect();
         let mut parts = Vec::new();
@@ -255,7 +255,7 @@ impl LineGenerator {
         words
     }
 
-    /// An option in some form, with a value or without.
+    /// Returns an option in some form, with or without a value.
     fn option(&mut self) -> Vec<String> {
         let (name, hints) = self.name();
         let value = match self.random.below(4) {
@@ -265,7 +265,7 @@ impl LineGenerator {
         };
         let bare = name.trim_start_matches('-');
         let prefix = |random: &mut Random| {
-            // Names are ASCII.
+            // Names are ASCII, so any byte offset is a character boundary.
             let length = 1 + random.below(bare.len());
             format!("--{}", &bare[..length])
         };
@@ -292,7 +292,8 @@ impl LineGenerator {
         }
     }
 
-    /// A name of the help, or now and then one of the row, and values that the help names.
+    /// Returns a name from the help, or occasionally from the row, with the values that the help
+    /// names.
     fn name(&mut self) -> (String, Vec<String>) {
         let known: Vec<_> =
             self.program.options.split_ascii_whitespace().map(table::option).collect();
@@ -309,7 +310,7 @@ impl LineGenerator {
         (option.name.clone(), option.hints.clone())
     }
 
-    /// A short option.
+    /// Returns the letter of a short option.
     fn random_letter(&mut self) -> char {
         let help = self.help.iter().map(|option| option.name.as_str());
         let known =
@@ -321,7 +322,7 @@ impl LineGenerator {
     }
 }
 
-/// Writes words as a line for a shell; `None` if they cannot be quoted as a model would.
+/// Quotes words as a shell line; `None` if they cannot be quoted as a model would.
 pub(crate) fn quote(words: &[String]) -> Option<String> {
     let quoted = words.iter().map(|word| {
         let is_plain =
@@ -336,7 +337,7 @@ pub(crate) fn quote(words: &[String]) -> Option<String> {
     Some(quoted.collect::<Option<Vec<_>>>()?.join(" "))
 }
 
-/// Numbers that look random (`SplitMix64`).
+/// A SplitMix64 pseudo-random number generator.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -356,7 +357,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 33).map_or(0, |number| number % end)
     }

@@ -1,9 +1,9 @@
-//! Runs command lines that are understood, to find those that do more than the table says.
+//! Runs command lines that are understood, to find those that do more than the table allows.
 //!
-//! Most lines are drawn at random from the options in the programs' own help and manuals, with values
-//! that lead out of the project. A line that [`understand`] accepts would run without a question, so
-//! it runs here: in namespaces, traced, and it fails the test if it reads or changes a canary, writes
-//! elsewhere, connects, or starts a program that is not in its row.
+//! Most lines are drawn at random from the options in the programs' own help and manuals, with
+//! values that name paths outside the project. A line that [`understand`] accepts would run without
+//! a question. It is therefore run here, in namespaces and traced. The test fails if the line reads
+//! or changes a canary, writes elsewhere, connects, or starts a program that is not in its row.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by them")]
@@ -28,15 +28,17 @@ use self::scratch::{RunOutcome, Scratch};
 use self::table::Program;
 
 const TEST: &str = "understood_lines_keep_to_the_project";
-/// Set for the run of the test inside the namespaces.
+/// Environment variable that is set for the test run inside the namespaces.
 const INSIDE: &str = "UNDERSTOOD_INSIDE";
-/// Random lines for each program.
+/// Environment variable with the number of random lines per program.
 const CASES: &str = "UNDERSTOOD_CASES";
 const SEED: &str = "UNDERSTOOD_SEED";
-/// Runs only the programs whose words begin with one of these texts, separated by commas.
+/// Environment variable that restricts the run to programs whose words begin with one of these
+/// texts, separated by commas.
 const ONLY: &str = "UNDERSTOOD_ONLY";
 
-/// What a program does whatever its words are: its name, the violation, and why it may.
+/// Violations of a program that do not depend on its arguments: its name, the violation, and the
+/// reason why it is accepted.
 const KNOWN_VIOLATIONS: &[(&str, &str, &str)] = &[
     (
         "cargo doc",
@@ -110,7 +112,7 @@ fn test(program: &'static Program, scratch: &Scratch, random: Random, cases: u64
     seen.counts
 }
 
-/// The lines of a program that were tested.
+/// The tested lines of a program.
 struct ProgramTest<'a> {
     program: &'static Program,
     scratch: &'a Scratch,
@@ -132,7 +134,7 @@ impl ProgramTest<'_> {
             return true;
         }
         if let ["git", "add" | "commit"] = self.program.words {
-            // The line before left nothing to add.
+            // The previous line left nothing to add.
             self.scratch.reset_project();
         }
         let (ending, violations) = self.scratch.run(&line, self.program);
@@ -165,7 +167,7 @@ struct Counts {
     options: u64,
     drawn: u64,
     understood: u64,
-    /// Different understood lines, of the row and drawn.
+    /// Distinct understood lines, both from the row and random.
     run: u64,
     succeeded: u64,
     timeouts: u64,

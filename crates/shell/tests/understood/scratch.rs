@@ -1,4 +1,4 @@
-//! The scratch project, in namespaces where all else is read-only and there is no network.
+//! The scratch project, in namespaces where everything else is read-only and there is no network.
 
 use std::env;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::trace;
 
 pub(crate) const HOME: &str = "/srv/me";
 pub(crate) const PROJECT: &str = "/srv/me/src/project";
-/// Files outside of the project that nothing may read or change.
+/// Files outside the project that no command may read or change.
 pub(crate) const CANARIES: &[&str] = &[
     "/srv/me/.bashrc",
     "/srv/me/.ssh/id",
@@ -21,12 +21,12 @@ pub(crate) const CANARIES: &[&str] = &[
 ];
 const CANARY: &str = "--canary=/srv/me/.bashrc\n";
 const TRACE: &str = "/srv/trace.log";
-/// What the commands print. Not `/dev/null`, for which `grep` reads less.
+/// Output file of the commands. Not `/dev/null`, because `grep` reads less when it writes there.
 const OUTPUT: &str = "/srv/output";
 const TEMPLATE: &str = "/srv/template";
 const TIMEOUT_SECONDS: &str = "10";
 
-/// Runs one test of this binary again, inside the namespaces.
+/// Runs one test of this binary again inside the namespaces.
 pub(crate) fn run_inside(test: &str, variable: &str) {
     let namespaces = || {
         let mut unshare = Command::new("unshare");
@@ -40,16 +40,16 @@ pub(crate) fn run_inside(test: &str, variable: &str) {
     let binary = env::current_exe().expect("this binary has a path");
     let mut inside = namespaces();
     inside.arg(binary).args(["--ignored", "--exact", "--nocapture", "--quiet", test]);
-    // Standard output is for the outer test's result.
+    // Standard output is reserved for the result of the outer test.
     inside.env(variable, "1").stdin(Stdio::null()).stdout(Stdio::null());
     let status = inside.status().expect("unshare runs");
     assert!(status.success(), "the run in the namespaces failed: {status}");
 }
 
-/// The scratch home and project, on a file system of their own.
+/// The scratch home and project, on a separate file system.
 pub(crate) struct Scratch(());
 
-/// How a line ended.
+/// Outcome of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     Success,
@@ -71,7 +71,7 @@ impl Scratch {
         fs::write("/srv/me/.gitconfig", git).expect("/srv is writable");
         let scratch = Self(());
         create_project();
-        // Only what the programs of the table need: the others may be missing.
+        // Only if the programs of the table need it: the others may be missing.
         let is_made = scratch.command("bash").args(["-ec", COMMITS]).status();
         assert!(is_made.is_ok_and(|status| status.success()), "git makes no repository");
         scratch.succeeds("cargo", &["generate-lockfile", "--offline"]);
@@ -79,13 +79,13 @@ impl Scratch {
         scratch
     }
 
-    /// Makes the project as it was in the beginning.
+    /// Restores the project to its initial state.
     pub(crate) fn reset_project(&self) {
         fs::remove_dir_all(PROJECT).expect("the project can be removed");
         copy(TEMPLATE, PROJECT);
     }
 
-    /// Whether a program can be started, and has the subcommand.
+    /// Whether a program can be started and has the subcommand.
     pub(crate) fn is_installed(&self, program: &Program) -> bool {
         match program.words {
             ["cargo", rest @ ..] => self.succeeds("cargo", &[rest, &["--help"]].concat()),
@@ -95,7 +95,7 @@ impl Scratch {
         }
     }
 
-    /// Returns what a command prints, on both of its outputs.
+    /// Returns the output of a command on standard output and standard error.
     pub(crate) fn output(&self, words: &[&str]) -> String {
         let [program, rest @ ..] = words else { return String::new() };
         let Ok(output) = self.command(program).args(rest).output() else { return String::new() };
@@ -103,7 +103,7 @@ impl Scratch {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Runs a line as an agent would, and returns what it did that it may not.
+    /// Runs a line as an agent would, and returns its violations.
     pub(crate) fn run(&self, line: &str, program: &Program) -> (RunOutcome, Vec<String>) {
         let output = File::create(OUTPUT).expect("/srv is writable");
         let errors = output.try_clone().expect("a file has several handles");
@@ -131,7 +131,7 @@ impl Scratch {
         fs::remove_file(TRACE).expect("the log can be removed");
         let ending = match status.code() {
             Some(0) => RunOutcome::Success,
-            // There is a difference, or nothing was found.
+            // Exit code 1 means a difference, or no match.
             Some(1) if matches!(program.words, ["false" | "grep" | "rg"]) => RunOutcome::Success,
             Some(124 | 137) | None => RunOutcome::Timeout,
             Some(_) => RunOutcome::Failure,
@@ -145,7 +145,8 @@ impl Scratch {
         command.status().is_ok_and(|status| status.success())
     }
 
-    /// A program in the project, with the environment that an agent gives to commands.
+    /// Returns a program in the project folder, with the environment that an agent passes to
+    /// commands.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(PROJECT).env_clear().stdin(Stdio::null());
@@ -174,13 +175,13 @@ impl Scratch {
     }
 }
 
-/// Mounts all file systems read-only, and fresh ones at `/srv` and `/tmp`.
+/// Mounts all file systems read-only, and new ones at `/srv` and `/tmp`.
 fn close_file_systems() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("/proc is mounted");
     for mount in mounts.lines() {
         let fields: Vec<_> = mount.split(' ').collect();
         let (target, flags) = (fields[4], fields[5]);
-        // Covered by another one, or by our own /proc.
+        // Covered by another mount, or by our own /proc.
         let is_reachable = Path::new(target).exists() && !target.starts_with("/proc");
         if is_reachable && flags.split(',').any(|flag| flag == "rw") {
             let flags = flags.replacen("rw", "remount,bind,ro", 1);
@@ -219,7 +220,7 @@ fn create_project() {
         text
     });
     fs::write(Path::new(PROJECT).join("many.txt"), many).expect("/srv is writable");
-    // Not for operands, which the tools resolve, but in the way of what walks through folders.
+    // Not for operands, which the tools resolve, but for programs that walk through folders.
     for (link, target) in LINKS {
         let link = Path::new(PROJECT).join(link);
         let folder = link.parent().expect("it lies in the project");

@@ -1,27 +1,27 @@
-//! Judges a log of strace.
+//! Checks an strace log for violations.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::scratch::{CANARIES, HOME, PROJECT};
 use crate::table::Program;
 
-/// System calls that read, change or start files, or that connect. `?` is for those that not every
+/// System calls that read, change or start files, or that connect. `?` marks those that not every
 /// architecture has.
 pub(crate) const CALLS: &str = "trace=?execve,?execveat,?connect,?sendto,?sendmsg,?open,?openat,?openat2,?creat,?rename,\
      ?renameat,?renameat2,?unlink,?unlinkat,?rmdir,?mkdir,?mkdirat,?link,?linkat,?symlink,\
      ?symlinkat,?truncate,?chmod,?fchmodat,?chown,?lchown,?fchownat,?utimensat,?mknod,?mknodat,\
      ?setxattr,?lsetxattr,?removexattr";
 
-/// Where writing is harmless, beside the project: caches of tools, devices.
+/// Folders besides the project where writing is harmless: caches of tools, devices.
 const WRITABLE: &[&str] =
     &["/srv/me/.cargo", "/srv/me/.cache", "/srv/me/go", "/srv/me/.npm", "/tmp", "/dev", "/proc"];
 
-/// Returns what a line did that its program may not, each once.
+/// Returns the violations of a line, each once.
 pub(crate) fn violations(log: &str, program: &Program) -> Vec<String> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     let mut folders = HashMap::new();
-    // The first program is the shell that reads the line.
+    // The first program is the shell that parses the line.
     let mut execs = 0;
     for (pid, call) in calls(log) {
         let Some(call) =
@@ -45,7 +45,7 @@ pub(crate) fn violations(log: &str, program: &Program) -> Vec<String> {
     found
 }
 
-/// Returns the calls with their process, the halves of interrupted ones joined.
+/// Returns the calls with their process ids; interrupted calls are joined.
 fn calls(log: &str) -> Vec<(&str, String)> {
     let mut unfinished: HashMap<&str, &str> = HashMap::new();
     let mut calls = Vec::new();
@@ -69,15 +69,15 @@ fn calls(log: &str) -> Vec<(&str, String)> {
 struct TracedCall {
     name: String,
     args: String,
-    /// Absolute, with all `..` resolved.
+    /// Absolute paths with all `..` resolved.
     paths: Vec<String>,
-    /// The file that was opened, with links resolved.
+    /// The opened file, with links resolved.
     opened: Option<String>,
     failed: bool,
 }
 
 impl TracedCall {
-    /// Reads a call of a process whose folder was last known to be `folder`.
+    /// Parses a call of a process whose last known working directory is `folder`.
     fn parse(call: &str, folder: &mut String) -> Option<Self> {
         let (name, rest) = call.split_once('(')?;
         let (args, result) = rest.rsplit_once(" = ").unwrap_or((rest, ""));
@@ -95,7 +95,7 @@ impl TracedCall {
                 base = Some(inner);
             } else {
                 paths.push(normalize_path(base.take().unwrap_or(folder), inner));
-                // The others are arguments.
+                // The other strings are arguments.
                 if name.starts_with("execve") {
                     break;
                 }
@@ -103,7 +103,7 @@ impl TracedCall {
             left = behind;
         }
         if name.starts_with("symlink") && !paths.is_empty() {
-            // What the link leads to may not exist.
+            // The target of the link may not exist.
             paths.remove(0);
         }
         Some(Self {
@@ -131,7 +131,7 @@ impl TracedCall {
             }
             "open" | "openat" | "openat2" | "creat" => self.open_violations(),
             _ => {
-                // strace misreads a path now and then, which shows as a failure with odd bytes.
+                // strace occasionally misreads a path, which shows as a failure with odd bytes.
                 let is_misread = |path: &str| self.failed && path.contains('\\');
                 let outside =
                     self.paths.iter().filter(|path| !is_writable(path) && !is_misread(path));
@@ -160,7 +160,7 @@ fn may_start(program: &Program, path: &str) -> bool {
     // Programs in /tmp were built by the line.
     let is_own = is_beneath(path, PROJECT) || is_beneath(path, "/tmp");
     program.words[0] == name
-        // The program that runs already.
+        // The running program itself.
         || path == "/proc/self/exe"
         || program.starts.contains(&name)
         || (is_own && program.starts.contains(&"."))

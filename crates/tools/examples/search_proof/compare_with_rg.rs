@@ -1,4 +1,4 @@
-//! Whether the same lines match as for the ripgrep program.
+//! Checks that the same lines match as in the ripgrep program.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 
 use crate::{Result, patterns, rg, workspace};
 
-/// What this crate finds: matching lines by path and number, sorted.
+/// The result of this crate: matching lines by path and number, sorted.
 struct SearchOutcome {
     places: Vec<(PathBuf, u64)>,
-    /// The files that have more than pages go, with how many of their lines are here.
+    /// The files with more matches than the pages can show, each with the number of lines found
+    /// here.
     cut: Vec<(PathBuf, usize)>,
 }
 
-/// Counts the searches that differ in at least one tree.
+/// Counts the searches whose results differ in at least one tree.
 pub(crate) fn count_equal_searches(
     rg: &Path,
     seed: u64,
@@ -64,7 +65,7 @@ pub(crate) fn count_equal_searches(
     }))
 }
 
-/// Leaves of the lines of a file only the first ones.
+/// Keeps only the first lines of a file.
 fn keep_first_matches(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usize) {
     let mut seen = 0;
     places.retain(|(other, _)| {
@@ -73,8 +74,8 @@ fn keep_first_matches(places: &mut Vec<(PathBuf, u64)>, path: &Path, count: usiz
     });
 }
 
-/// Searches a part of a tree, or all of it. What has more matches than pages go is searched part by
-/// part.
+/// Searches a part of a tree, or all of it. If there are more matches than the pages can show, each
+/// entry is searched separately.
 fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<SearchOutcome> {
     let folder = workspace.cwd().join(part);
     let is_folder = folder.symlink_metadata()?.is_dir();
@@ -82,7 +83,7 @@ fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<S
         workspace,
         &GrepQuery { glob: file_glob(part, is_folder), ..query.clone() },
     )?;
-    // A glob may match others too.
+    // A glob may match other paths too.
     places.retain(|(path, _)| path.starts_with(part));
     if is_all || !is_folder {
         let cut = (!is_all).then(|| (part.to_owned(), places.len()));
@@ -98,7 +99,7 @@ fn run_search(workspace: &Workspace, query: &GrepQuery, part: &Path) -> Result<S
     Ok(all)
 }
 
-/// Returns a glob that matches what is in a part of a tree; none for all of it.
+/// Returns a glob that matches the entries of a part of a tree, or `None` for the whole tree.
 fn file_glob(part: &Path, is_folder: bool) -> Option<String> {
     let is_plain =
         |letter: char| letter.is_alphanumeric() || matches!(letter, '/' | '.' | '-' | '_');
@@ -108,7 +109,7 @@ fn file_glob(part: &Path, is_folder: bool) -> Option<String> {
     (!glob.is_empty()).then(|| glob + beneath)
 }
 
-/// Searches page after page, as far as pages go; tells whether that is all.
+/// Collects all pages, up to the maximum offset. Returns whether these are all matches.
 fn search_all_pages(
     workspace: &Workspace,
     query: &GrepQuery,

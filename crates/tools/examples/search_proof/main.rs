@@ -1,9 +1,9 @@
-//! Holds the search against the ripgrep program, and measures it; `cargo xtask accept` runs it.
+//! Compares the search with the ripgrep program and measures it. `cargo xtask accept` runs it.
 //!
 //! `same RG SEED N TREE...` counts the patterns of N whose matches differ from those of `RG`,
-//! `time RG N TREE` compares the time of rare patterns, `cap N TREE` tells that of common ones,
-//! `cancel N SEED TREE` how long a search goes on that is cancelled, and `big TREE` searches a tree
-//! that is too large. Each prints its figures, of which one is its `value`.
+//! `time RG N TREE` compares the time of rare patterns, `cap N TREE` measures common ones,
+//! `cancel N SEED TREE` measures how long a cancelled search continues, and `big TREE` searches a
+//! tree that exceeds the limits. Each prints its figures, one of which is its `value`.
 
 mod cancel_latency;
 mod compare_with_rg;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use acp_tools::Workspace;
 use serde_json::Value;
 
-/// What went wrong, for a person.
+/// Errors are printed for the user.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-//! Patterns to search for: a fixed list of what is hard, and others made of the words of a tree.
+//! Search patterns: a fixed list of hard ones, and random ones from the words of a tree.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use acp_tools::search::grep::GrepQuery;
 
 use crate::random::Random;
 
-/// Patterns for what engines get wrong: anchors, classes, borders of words and lines, Unicode.
+/// Patterns that engines often get wrong: anchors, classes, word and line boundaries, Unicode.
 const FIXED_PATTERNS: &[&str] = &[
     "^$",
     "^\\s+$",
@@ -53,7 +53,7 @@ const FIXED_PATTERNS: &[&str] = &[
     "Copyright \\(c\\)",
 ];
 
-/// Patterns over several lines.
+/// Multi-line patterns.
 const MULTILINE_PATTERNS: &[&str] = &[
     "\\{\\s*\\}",
     "\\n\\n\\n",
@@ -67,7 +67,7 @@ const MULTILINE_PATTERNS: &[&str] = &[
     "a\\nb",
 ];
 
-/// Makes `count` searches, the same for the same seed and trees.
+/// Creates `count` searches, the same for the same seed and trees.
 pub(crate) fn random_queries(trees: &[PathBuf], count: usize, seed: u64) -> Vec<GrepQuery> {
     let mut random = Random::new(seed);
     let lines = |pattern: &&str| GrepQuery { multiline: true, ..GrepQuery::new(*pattern) };
@@ -105,7 +105,7 @@ fn random_query(one: &str, other: &str, random: &mut Random) -> GrepQuery {
     GrepQuery { case_sensitive: query.case_sensitive && random.below(5) > 0, ..query }
 }
 
-/// Returns words of the files of a tree, in an order of their own.
+/// Returns words from the files of a tree in sorted order.
 fn words_in_tree(tree: &Path) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut folders = vec![tree.to_owned()];

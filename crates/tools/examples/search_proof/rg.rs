@@ -1,4 +1,4 @@
-//! The ripgrep program as a process, told to search as this crate does.
+//! Runs the ripgrep program with the options that match this crate's search.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,26 +9,26 @@ use acp_tools::search::grep::GrepQuery;
 
 use crate::Result;
 
-/// The matching lines that a process finds beneath a directory, by path and number, sorted. Nothing
-/// if it does not take the pattern.
+/// Returns the matching lines that a process finds beneath a directory, by path and number, sorted.
+/// Returns `None` if it does not accept the pattern.
 pub(crate) fn matches(
     rg: &Path,
     query: &GrepQuery,
     tree: &Path,
 ) -> Result<Option<Vec<(PathBuf, u64)>>> {
     let output = command(rg, query, tree).stderr(Stdio::piped()).output()?;
-    // 1 is no match, 2 an error.
+    // 1 means no match, 2 an error.
     if output.status.code() == Some(2) {
         return Ok(None);
     }
-    // A line without NUL says that the rest of a file is binary.
+    // A line without NUL reports that the rest of a file is binary.
     let lines = output.stdout.split(|byte| *byte == b'\n');
     let mut places: Vec<_> = lines.filter_map(parse_match_line).collect();
     places.sort_unstable();
     Ok(Some(places))
 }
 
-/// Runs a process to its end and reads what it says.
+/// Runs a process to its end and returns the size of its output.
 pub(crate) fn run(rg: &Path, query: &GrepQuery, tree: &Path) -> Result<usize> {
     Ok(command(rg, query, tree).output()?.stdout.len())
 }

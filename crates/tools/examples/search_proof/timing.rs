@@ -1,4 +1,5 @@
-//! How long searches take: rare patterns beside the ripgrep program, common ones to their cap.
+//! Measures searches: rare patterns compared with the ripgrep program, and common ones up to their
+//! limit.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{Result, rg, workspace};
 
-/// Patterns that have fewer matches in the sources of crates than are shown.
+/// Patterns with fewer matches in crate sources than the limit.
 const RARE_PATTERNS: [&str; 10] = [
     "fn main\\(\\) -> ExitCode",
     "Sherlock Holmes",
@@ -22,11 +23,11 @@ const RARE_PATTERNS: [&str; 10] = [
     "\\bEWOULDBLOCKED\\b",
 ];
 
-/// Patterns that have more in the first files already.
+/// Patterns that reach the limit within the first files.
 const COMMON_PATTERNS: [&str; 5] = ["fn", "use", "the", "\\w+\\(", "e"];
 
-/// Tells the time of rare patterns as a multiple of a process's: the sums of the medians of `n`
-/// runs of each, one after the other in turn.
+/// Returns the time of rare patterns as a multiple of the time of the ripgrep process. Both are
+/// sums of the medians of `n` runs per pattern, which alternate.
 pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let (mut ours, mut theirs, mut each) = (0.0, 0.0, Vec::new());
@@ -50,7 +51,7 @@ pub(crate) fn time_rare_patterns(rg: &Path, n: usize, tree: &Path) -> Result<Val
     Ok(json!({ "value": ours / theirs, "ours_ms": ours_ms, "rg_ms": theirs_ms, "each": each }))
 }
 
-/// Tells the longest median, in milliseconds, to the answer for a common pattern.
+/// Returns the longest median of the response times for common patterns, in milliseconds.
 pub(crate) fn time_common_patterns(n: usize, tree: &Path) -> Result<Value> {
     let space = workspace(tree)?;
     let mut worst: f64 = 0.0;

@@ -15,21 +15,21 @@ use crate::tool::{
     ToolPreview,
 };
 
-/// Deletes a file or a directory.
+/// The tool `delete_path`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeletePath;
 
-/// What to delete.
+/// The path to delete.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// The file, link or directory, absolute or relative to the working directory. A directory is
-    /// deleted with all that is in it, a link without what it leads to.
+    /// deleted with all its contents, a link without its target.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target", "dir", "directory", "folder"]))]
     path: String,
 }
 
-/// What was found there.
+/// The entry that was found.
 #[derive(Debug)]
 pub(crate) struct Plan(ExistingEntry);
 
@@ -71,7 +71,7 @@ impl Tool for DeletePath {
             let found = inspect_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
-            // A directory may hold anything.
+            // A directory may contain anything.
             let is_guarded = found.is_directory()
                 || !found.can_be_restored()
                 || guard::is_guarded(workspace, &found.entry.path);

@@ -1,4 +1,4 @@
-//! `edit_file`: replaces text in files, exactly what the preview showed or nothing.
+//! `edit_file`: replaces text in files. It writes exactly what the preview showed, or nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::tool::{
     ToolOutput, ToolPreview, redact_secrets, run_to_completion,
 };
 
-/// Replaces text in files.
+/// The tool `edit_file`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EditFile;
 
@@ -44,31 +44,31 @@ pub(crate) struct EditFile;
 #[schemars(extend(
     "x-refused" = ["append", "mode=append", "mode=insert", "mode=a", "dry_run", "preview",
         "end_line", "insert_line", "regex", "is_regex", "use_regex"],
-    "x-instead" = "edit_file replaces just the text that old_text gives, at once. To insert, give \
+    "x-instead" = "edit_file replaces exactly the text of old_text, at once. To insert, give \
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct Args {
     /// The file, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The text that is there, exactly. It must be there once, unless `occurrence` or
+    /// The existing text, exactly as in the file. It must occur once, unless `occurrence` or
     /// `replace_all` says otherwise.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: Option<String>,
-    /// The text that shall be there.
+    /// The text that replaces it.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: Option<String>,
-    /// Whether every place is meant.
+    /// Replace every occurrence.
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
     replace_all: bool,
-    /// Which of several places is meant, from 1.
+    /// The number of the occurrence to replace, from 1.
     occurrence: Option<u32>,
-    /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
-    /// `new_text` is inserted.
+    /// A line near the occurrence to replace, from 1; with an empty `old_text` the line before
+    /// which `new_text` is inserted.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
-    /// Several replacements, done in order; instead of the fields above, but for `path`.
+    /// Several replacements, done in order; instead of the fields above, except `path`.
     #[schemars(extend("x-aliases" = ["changes", "replacements", "multi_edits", "operations"]))]
     #[serde(default)]
     edits: Vec<One>,
@@ -80,57 +80,57 @@ pub(crate) struct Args {
 #[schemars(extend(
     "x-refused" = ["append", "mode=append", "mode=insert", "mode=a", "dry_run", "preview",
         "end_line", "insert_line", "regex", "is_regex", "use_regex"],
-    "x-instead" = "edit_file replaces just the text that old_text gives, at once. To insert, give \
+    "x-instead" = "edit_file replaces exactly the text of old_text, at once. To insert, give \
                    an empty old_text and, as line, the line before which new_text goes.",
 ))]
 pub(crate) struct One {
     /// The file, absolute or relative to the working directory; that of the call if not given.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: Option<String>,
-    /// The text that is there, exactly; empty to insert before `line`.
+    /// The existing text, exactly as in the file; empty to insert before `line`.
     #[schemars(extend("x-aliases" = ["old_string", "old_str", "old", "original", "original_text", "old_content", "search", "search_text", "find"]))]
     old_text: String,
-    /// The text that shall be there.
+    /// The text that replaces it.
     #[schemars(extend("x-aliases" = ["new_string", "new_str", "new", "updated", "updated_text", "new_content", "replace", "replacement", "replace_with"]))]
     new_text: String,
-    /// Whether every place is meant.
+    /// Replace every occurrence.
     #[schemars(extend("x-aliases" = ["all", "global", "all_occurrences", "allow_multiple"]))]
     #[serde(default)]
     replace_all: bool,
-    /// Which of several places is meant, from 1.
+    /// The number of the occurrence to replace, from 1.
     occurrence: Option<u32>,
-    /// A line near the place that is meant, from 1; with an empty `old_text` the line before which
-    /// `new_text` is inserted.
+    /// A line near the occurrence to replace, from 1; with an empty `old_text` the line before
+    /// which `new_text` is inserted.
     #[schemars(extend("x-aliases" = ["line_number", "near_line"]))]
     line: Option<u32>,
 }
 
-/// The files as they will be.
+/// The files with their new contents.
 #[derive(Debug)]
 pub(crate) struct Plan {
     files: Vec<EditedFile>,
-    /// The files that are written to the disk, of which the client held the same.
+    /// The files that are written to the disk. The client held the same text when it was asked.
     saved_files: Vec<WorkspacePath>,
     write_safety: WriteSafety,
-    /// What there is to know of what the files were, and of what the client holds.
+    /// Notes on the previous state of the files, and on the unsaved texts of the client.
     notes: Vec<Note>,
 }
 
-/// A file as it was found, and as it will be.
+/// A file before and after the edits.
 #[derive(Debug)]
 struct EditedFile {
     at: WorkspacePath,
     real: WorkspacePath,
     edits: Vec<Edit>,
-    /// What it holds, with the last line end if the client lost that.
+    /// The old content, with the last line end if the client lost it.
     old: DecodedText,
     lost_line_end: &'static str,
     old_hash: ContentHash,
-    /// Whether the client holds it so, and the disk does not.
+    /// Whether the client holds this text as an unsaved change.
     is_unsaved: bool,
-    /// Whether it was another one when the session last saw it.
+    /// Whether the file differs from the one that the session last saw.
     is_stale: bool,
-    /// The bytes that it will hold, and what that changes; none before the edits are done.
+    /// The new bytes and the change; empty before the edits are applied.
     new: Vec<u8>,
     change: Option<FileChange>,
     outcomes: Vec<EditOutcome>,
@@ -144,11 +144,11 @@ impl Tool for EditFile {
         Spec {
             name: "edit_file".into(),
             aliases: &["edit", "replace"],
-            description: "Replaces text in a file. `old_text` has to be in the file exactly \
-                          once, so give enough of the lines around it; or say `occurrence`, \
-                          `line` or `replace_all`. An empty `old_text` and a `line` insert before \
-                          that line. Several replacements, in one or more files, go into `edits`: \
-                          all are done, or none."
+            description: "Replaces text in a file. `old_text` must occur exactly once, so include \
+                          enough of the surrounding lines, or set `occurrence`, `line` or \
+                          `replace_all`. An empty `old_text` with a `line` inserts before that \
+                          line. Several replacements, in one or more files, go into `edits`: all \
+                          are done, or none."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -181,7 +181,7 @@ impl Tool for EditFile {
 
     async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         if args.edits.len() > MAX_EDITS_PER_CALL {
-            // They are refused before any is read.
+            // These arguments are rejected before any file is read.
             return Ok(Vec::new());
         }
         let of_edits = args.edits.iter().filter_map(|edit| edit.path.as_ref());
@@ -206,7 +206,7 @@ impl Tool for EditFile {
             let mut files = Vec::new();
             for (path, edit) in edits {
                 add_edit(&mut files, (&path, edit), workspace, &held)?;
-                // One file is read before anybody could see it.
+                // A single file is read faster than a report could be shown.
                 if of_files > 1 {
                     teller.report(read_progress(&files, of_files), || {
                         current_locations(files.last())
@@ -222,7 +222,7 @@ impl Tool for EditFile {
             };
             for file in &mut files {
                 file.apply_edits(&is_over).map_err(|error| match (&call, error) {
-                    // What a refusal quotes of the file.
+                    // An error may quote text of the file.
                     (Some(call), ToolError::Recoverable(report)) => {
                         ToolError::recoverable(report.code, redact_secrets(call, &report.message))
                     }
@@ -254,7 +254,7 @@ impl Tool for EditFile {
 }
 
 impl Plan {
-    /// Tells the client the texts that it holds, and writes the others: all or none.
+    /// Sends unsaved texts to the client and writes the other files: all or none.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_saved(context, self.saved_files.clone(), call.cancel_token()).await?;
         let plan = Arc::new(self);
@@ -275,7 +275,7 @@ impl Plan {
         match written.await {
             Err(error) if !held.is_empty() => {
                 let left = restore_in_client(context, &held).await;
-                // A text that stays changed is no longer as it was before.
+                // If a text could not be restored, the state has changed.
                 let code = error.code().filter(|_| left.is_empty()).unwrap_or(ErrorCode::Io);
                 Err(ToolError::recoverable(code, format!("{error}{left}")))
             }
@@ -288,7 +288,8 @@ impl Plan {
 }
 
 impl Args {
-    /// Returns the replacements with their files; an error if both forms are used, or neither.
+    /// Returns the replacements with their files. Using both forms of arguments, or neither, is an
+    /// error.
     fn into_edits(self) -> Result<Vec<(String, Edit)>, ToolError> {
         let Self { path, old_text, new_text, replace_all, occurrence, line, edits } = self;
         let edits = match (old_text, new_text, edits.is_empty()) {
@@ -320,7 +321,7 @@ impl Args {
     }
 }
 
-/// Puts a replacement to its file, which is read when it comes up first.
+/// Adds a replacement to its file. Reads the file at its first use.
 fn add_edit(
     files: &mut Vec<EditedFile>,
     (path, edit): (&str, Edit),
@@ -347,7 +348,7 @@ fn add_edit(
     let mut bytes = match found {
         PreImage::Bytes(bytes) => bytes,
         PreImage::Missing => {
-            // Opening it says what is missing, with names that are like it.
+            // Opening a missing file returns the error with similar names.
             drop(workspace.open_read(&at)?);
             Vec::new()
         }
@@ -377,14 +378,13 @@ fn add_edit(
     Ok(())
 }
 
-/// Says how many of the files are read that the edits name.
+/// Returns the progress of reading the files that the edits name.
 fn read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
     let bytes = files.iter().map(|file| file.old.bytes().len()).sum();
     FileProgress { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
-/// Returns the lines that change in a file that is worked on, or the file where they are not known
-/// yet.
+/// Returns the changed lines of the current file, or the file if they are not known yet.
 fn current_locations(file: Option<&EditedFile>) -> Vec<Location> {
     let Some(file) = file else { return Vec::new() };
     match &file.change {
@@ -405,8 +405,8 @@ impl EditedFile {
         let given = self.at.given();
         if self.is_stale && self.depends_on_position(cancel) {
             let message = format!(
-                "{given} has changed since it was read, so an occurrence or a line may be another \
-                 one now. Read it again"
+                "{given} has changed since it was read, so occurrence or line may now select \
+                 another place. Read it again"
             );
             return Err(ToolError::recoverable(ErrorCode::ChangedSinceRead, message));
         }
@@ -426,14 +426,14 @@ impl EditedFile {
             })?;
             if self.new.len() as u64 > MAX_WHOLE_FILE_BYTES {
                 let message =
-                    format!("{given} would have more than {MAX_WHOLE_FILE_BYTES} bytes afterwards");
+                    format!("{given} would exceed {MAX_WHOLE_FILE_BYTES} bytes after the edit");
                 return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
             }
         }
         Ok(())
     }
 
-    /// Whether a number decides which of several places is meant.
+    /// Whether a number selects one of several places.
     fn depends_on_position(&self, cancel: &IsCancelled<'_>) -> bool {
         let is_near = |edit: &Edit| matches!(edit.occurrence, Occurrence::NearLine(_));
         let is_counted = |edit: &Edit| match edit.occurrence {
@@ -456,8 +456,9 @@ impl EditedFile {
             .is_err_and(|error| ToolError::from(error).code() == Some(ErrorCode::AmbiguousMatch))
     }
 
-    /// What the change rests on: the lines that it shows, wherever in the file they are by then. All
-    /// of the file, where they may not be the only ones or not all are shown.
+    /// Returns the state on which the change is based: the shown lines, wherever in the file they
+    /// are by then. If the place may not be unique, or not all lines are shown, it is the whole
+    /// file.
     fn pre_image(&self) -> Vec<u8> {
         let Some(change) = &self.change else { return Vec::new() };
         let counts =
@@ -470,12 +471,12 @@ impl EditedFile {
         ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
-    /// Whether it is written to the disk, and not by the client.
+    /// Whether the file is written to the disk, and not by the client.
     fn is_written_to_disk(&self) -> bool {
         self.change.is_some() && !self.is_unsaved
     }
 
-    /// Says which of its edits are made already.
+    /// Returns notes on the edits that are already applied.
     fn already_applied_notes(&self, workspace: &Workspace) -> Vec<Note> {
         let path = workspace.display(self.at.path());
         let note = |(index, done): (usize, &EditOutcome)| {
@@ -495,7 +496,7 @@ impl EditedFile {
         FileWrite { path: &self.at, expected: Some(self.old.bytes()), bytes: &self.new }
     }
 
-    /// Returns what the client is told, if it holds another text of the file.
+    /// Returns the text for the client, if it holds unsaved changes of the file.
     fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
         self.change.as_ref().filter(|_| self.is_unsaved)?;
         let (old, end) = (self.old.as_str(), self.lost_line_end);
@@ -510,7 +511,7 @@ impl EditedFile {
         })
     }
 
-    /// Says what was done, and what there is to know about it.
+    /// Describes the outcome of the edits. Returns the number of replaced places and the text.
     fn describe_outcomes(&self, workspace: &Workspace) -> (usize, String) {
         let path = workspace.display(self.at.path());
         let (mut places, mut text) = (0, String::new());
@@ -522,7 +523,7 @@ impl EditedFile {
                         text.push_str(&format!("In {path}, {how}.\n"));
                     }
                 }
-                // The notes name those.
+                // The notes report these.
                 EditOutcome::AlreadyApplied { .. } => {}
             }
         }
@@ -531,30 +532,32 @@ impl EditedFile {
             text.insert_str(0, &format!("Replaced {places} {noun} in {path}.\n"));
         }
         if let Some(encoding) = self.old.encoding() {
-            text.push_str(&format!("{path} is {encoding}, which it stays.\n"));
+            text.push_str(&format!("{path} is {encoding}; the encoding was kept.\n"));
         }
         (places, text)
     }
 }
 
-/// Says how a text was found, if it is not there exactly.
+/// Describes how a text was found if the match is not exact.
 fn inexact_match_note(rung: MatchKind) -> Option<&'static str> {
     match rung {
         MatchKind::Exact => None,
         MatchKind::TrailingWhitespace => {
-            Some("the old text was found with other blanks or line ends")
+            Some("the old text was found with different whitespace or line ends")
         }
         MatchKind::Indentation => {
-            Some("the old text was found indented differently, and the new one is too")
+            Some("the old text was found indented differently, and the new one was adjusted")
         }
         MatchKind::LookalikeCharacters => {
-            Some("the old text was found with other quotes, dashes or spaces")
+            Some("the old text was found with different quotes, dashes or spaces")
         }
         MatchKind::TabsOrSpaces => Some(
-            "the old text was found indented with tabs for spaces or spaces for tabs, and the new \
-             one is too",
+            "the old text was found with tabs for spaces or spaces for tabs, and the new one was \
+             indented in the same way",
         ),
-        MatchKind::LineNumbers => Some("the line numbers of read_file were taken off both texts"),
+        MatchKind::LineNumbers => {
+            Some("the line numbers of read_file were removed from both texts")
+        }
     }
 }
 
@@ -606,7 +609,7 @@ fn output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
         text.push_str(&report);
     }
     plan.notes.iter().for_each(|note| text.push_str(&format!("{note}\n")));
-    // All of them again, whichever it worked on last.
+    // All locations again, whichever file was current last.
     let locations = change_locations(plan.files.iter().filter_map(|file| file.change.as_ref()));
     let locations = (!locations.is_empty()).then_some(locations);
     let raw = json!({ "replacements": replacements });

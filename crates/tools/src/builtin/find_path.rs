@@ -1,4 +1,4 @@
-//! `find_path`: files and directories by name.
+//! `find_path`: finds files and directories by name.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
 use acp_types::{Content, ToolKind};
@@ -15,11 +15,11 @@ use crate::tool::{
     ToolPreview,
 };
 
-/// Finds files and directories by name.
+/// The tool `find_path`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FindPath;
 
-/// What to find, and where.
+/// The pattern, and the directory to search.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
@@ -29,16 +29,16 @@ pub(crate) struct Args {
     /// The directory to search; the working directory if not given.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "cwd"]))]
     path: Option<String>,
-    /// Take the pattern as letters that come in a path in their order, instead of a glob.
+    /// Treat the pattern as letters that occur in the path in this order, instead of a glob.
     fuzzy: Option<bool>,
-    /// Find what .gitignore names too.
+    /// Include paths that .gitignore names.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
     /// Paths to show, 1 to 1000; 1000 if not given.
     #[schemars(extend("x-aliases" = ["limit", "head_limit", "max"]))]
     max_results: Option<u32>,
-    /// Paths to pass over first, to go on with an earlier search; at most 20000.
+    /// Paths to skip first, to continue an earlier search; at most 20000.
     offset: Option<u32>,
 }
 
@@ -51,9 +51,9 @@ impl Tool for FindPath {
             name: "find_path".into(),
             aliases: &["find", "glob"],
             description: "Finds files and directories by a glob such as `*.rs` or \
-                          `src/**/mod.rs`, or, with `fuzzy`, by some letters of their paths, the \
-                          best first. Leaves out what .gitignore names. Shows up to 1000 paths, \
-                          and the offset to go on with."
+                          `src/**/mod.rs`, or, with `fuzzy`, by some letters of their paths, best \
+                          matches first. Skips paths that .gitignore excludes. Shows up to 1000 \
+                          paths, and the offset to continue with."
                 .into(),
             kind: ToolKind::Search,
             side_effects: SideEffects::Reads,

@@ -1,4 +1,4 @@
-//! `grep`: a regular expression in the contents of files.
+//! `grep`: searches file contents for a regular expression.
 
 use std::path::Path;
 
@@ -18,44 +18,44 @@ use crate::tool::{
     ToolOutput, ToolPreview,
 };
 
-/// Searches the contents of files.
+/// The tool `grep`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grep;
 
-/// What to search for, and where.
+/// The pattern, and the files to search.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// A regular expression (Rust syntax), or a text if `literal`.
+    /// A regular expression (Rust syntax), or literal text if `literal`.
     #[schemars(extend("x-aliases" = ["query", "regex", "regexp", "search", "search_pattern", "search_term"]))]
     pattern: String,
     /// The file or directory to search; the working directory if not given.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path", "file", "filename", "paths", "cwd"]))]
     path: Option<String>,
-    /// Which files to search, as `*.rs` or `src/**`; several parted by blanks, `!` before those to
-    /// leave out; all if not given.
+    /// Globs of the files to search, such as `*.rs` or `src/**`, separated by spaces; `!` excludes
+    /// files; all files if not given.
     #[schemars(extend("x-aliases" = ["include", "includes", "include_pattern", "file_pattern"]))]
     glob: Option<String>,
-    /// Which types of files to search, as `rust` or `js,ts`; all if not given.
+    /// Types of files to search, such as `rust` or `js,ts`; all if not given.
     #[schemars(extend("x-aliases" = ["type"]))]
     file_type: Option<String>,
-    /// Whether upper and lower case differ; true if not given.
+    /// Whether the search is case-sensitive; true if not given.
     #[schemars(extend("x-opposites" = ["-i", "case_insensitive", "ignore_case"]))]
     case_sensitive: Option<bool>,
-    /// Take the pattern as a text instead of a regular expression.
+    /// Treat the pattern as literal text instead of a regular expression.
     #[schemars(extend("x-opposites" = ["is_regex", "is_regexp"]))]
     #[schemars(extend("x-aliases" = ["fixed_strings", "-F"]))]
     literal: Option<bool>,
     /// Match whole words only.
     #[schemars(extend("x-aliases" = ["-w", "whole_word", "whole_words", "match_whole_word"]))]
     word: Option<bool>,
-    /// Let a match go on over several lines; `.` still ends with the line unless `(?s)`.
+    /// Let a match span several lines; `.` still ends with the line unless `(?s)`.
     #[schemars(extend("x-aliases" = ["-U"]))]
     multiline: Option<bool>,
     /// Lines to show before and after each match, 0 to 20; 0 if not given.
     #[schemars(extend("x-aliases" = ["-C", "context_lines"]))]
     context: Option<u32>,
-    /// Search what .gitignore names too.
+    /// Include files that .gitignore names.
     #[schemars(extend("x-opposites" = ["respect_gitignore"]))]
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     max_results: Option<u32>,
     /// Matching lines to show of each file; all if not given.
     max_per_file: Option<u32>,
-    /// Matching lines to pass over first, to go on with an earlier search; at most 10000.
+    /// Matching lines to skip first, to continue an earlier search; at most 10000.
     offset: Option<u32>,
 }
 
@@ -78,8 +78,8 @@ impl Tool for Grep {
             aliases: &["search"],
             description: "Searches the contents of files for a regular expression and returns \
                           the matching lines with their numbers, by file, in the order of the \
-                          names. Leaves out binary files and what .gitignore names. Says when \
-                          there are more, and the offset to go on with."
+                          names. Skips binary files and files that .gitignore excludes. Reports \
+                          whether there are more, and the offset to continue with."
                 .into(),
             kind: ToolKind::Search,
             side_effects: SideEffects::Reads,
@@ -142,7 +142,8 @@ impl Tool for Grep {
         let searched = invocation.context.run_blocking(move |workspace| {
             let is_cancelled = || call.cancel_token().is_cancelled();
             let mut matches = search_at(workspace, &query, &at, &is_cancelled, &|seen| {
-                // The threads of a search are none of the runtime's, whose clock a call reads.
+                // The search threads are not runtime threads, but a call uses the clock of the
+                // runtime.
                 let _guard = runtime.enter();
                 report_search_progress(&call, seen);
             })?;
@@ -166,20 +167,20 @@ impl Tool for Grep {
     }
 }
 
-/// Refuses to search the whole outputs of commands. Secrets are hidden in what is read of them, and
-/// a search tells what a line holds even where it is not shown.
+/// Refuses to search the stored outputs of commands. Reading them redacts secrets, but a search
+/// reveals the content of a line even if the line is not shown.
 fn refuse_output_files(workspace: &Workspace, path: &Path, given: &str) -> Result<(), ToolError> {
     if !workspace.outputs().contains(path) {
         return Ok(());
     }
     let message = format!(
-        "{given} is kept of the outputs of commands, which cannot be searched here. Page through \
-         it with read_file, or search it by a command with terminal."
+        "{given} holds output of commands, which cannot be searched here. Page through it with \
+         read_file, or search it with a command in terminal."
     );
     Err(ToolError::recoverable(ErrorCode::NotPermitted, message))
 }
 
-/// Tells the client how far a search is.
+/// Reports the progress of a search to the client.
 pub(super) fn report_search_progress(call: &CallHandle, seen: SearchProgress) {
     if let Some(locations) = seen.locations {
         call.set_locations(locations);

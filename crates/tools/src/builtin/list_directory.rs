@@ -1,4 +1,4 @@
-//! `list_directory`: what is in a directory.
+//! `list_directory`: lists the entries of a directory.
 
 use acp_lifecycle::{Effect, Grant, Pinned};
 use acp_types::{Content, Progress, ToolKind};
@@ -14,25 +14,25 @@ use crate::tool::{
     ToolPreview,
 };
 
-/// Lists a directory.
+/// The tool `list_directory`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ListDirectory;
 
-/// Which directory, and how deep.
+/// The directory and the depth.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The directory, absolute or relative to the working directory; `.` for that itself.
+    /// The directory, absolute or relative to the working directory; `.` for the working directory.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
     #[serde(default = "here")]
     path: String,
     /// How many levels to show, 1 to 10; 1 if not given.
     #[schemars(extend("x-aliases" = ["max_depth", "levels"]))]
     depth: Option<u32>,
-    /// Show what .gitignore names too.
+    /// Include entries that .gitignore names.
     #[schemars(extend("x-aliases" = ["no_ignore"]))]
     include_ignored: Option<bool>,
-    /// Entries to pass over first, to go on with an earlier listing.
+    /// Entries to skip first, to continue an earlier listing.
     offset: Option<u32>,
 }
 
@@ -44,9 +44,9 @@ impl Tool for ListDirectory {
         Spec {
             name: "list_directory".into(),
             aliases: &["list", "ls"],
-            description: "Lists a directory, directories first, files with their sizes. Leaves \
-                          out what .gitignore names. Shows up to 1000 entries, and the offset \
-                          to go on with."
+            description: "Lists a directory, directories first, files with their sizes. Skips \
+                          entries that .gitignore excludes. Shows up to 1000 entries, and the \
+                          offset to continue with."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Reads,

@@ -1,4 +1,4 @@
-//! `move_path`: moves a file or a directory to a name that nothing has.
+//! `move_path`: moves a file or a directory to an unused name.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::{FileChange, Operation, ToolKind};
@@ -16,23 +16,23 @@ use crate::tool::{
     ToolPreview,
 };
 
-/// Moves a file or a directory.
+/// The tool `move_path`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MovePath;
 
-/// What to move where.
+/// The source and the destination.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// The file, link or directory, absolute or relative to the working directory.
     #[schemars(extend("x-aliases" = ["source", "src", "source_path", "from_path", "old_path", "source_file"]))]
     from: String,
-    /// Its new path, which nothing has yet. Missing directories are made.
+    /// Its new path, which must not exist. Missing directories are created.
     #[schemars(extend("x-aliases" = ["destination", "dest", "dst", "target", "destination_path", "target_path", "to_path", "new_path"]))]
     to: String,
 }
 
-/// What was found, and where it goes.
+/// The entry that was found, and its destination.
 #[derive(Debug)]
 pub(crate) struct Plan {
     found: ExistingEntry,
@@ -65,7 +65,7 @@ impl Tool for MovePath {
     }
 
     async fn reads(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
-        // It shows names only.
+        // Only names are shown.
         Ok(Vec::new())
     }
 
@@ -84,12 +84,12 @@ impl Tool for MovePath {
                 let message = format!("{} lies in {}", args.to, args.from);
                 return Err(ToolError::invalid_arguments(message));
             }
-            // A directory may hold anything.
+            // A directory may contain anything.
             let is_guarded = found.is_directory()
                 || [&found.entry.path, &to.path]
                     .into_iter()
                     .any(|at| guard::is_guarded(workspace, at));
-            // By its new name it is another file for rules about reading.
+            // Read rules may treat the file differently under its new name.
             let read = if found.is_directory() { Effect::Search } else { Effect::Read };
             let effects =
                 [read(old.clone()), Effect::Delete(old.clone()), Effect::Write(new.clone())];

@@ -1,4 +1,4 @@
-//! `read_file`: a window of lines of a text file.
+//! `read_file`: shows lines of a text file, or an image.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -23,11 +23,11 @@ use crate::tool::{
     ToolOutput, ToolPreview, blocking,
 };
 
-/// Reads lines of a text file.
+/// The tool `read_file`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadFile;
 
-/// Which file, and which lines of it.
+/// The file, and the range of lines.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
@@ -80,8 +80,8 @@ impl Tool for ReadFile {
         let context = invocation.context;
         let workspace = context.workspace.workspace_for_reading(&args.path);
         if !Arc::ptr_eq(&workspace, &context.workspace) {
-            // The session's own output, which lies outside of the roots: nobody has to be asked,
-            // and a link in its place is not followed.
+            // An output of this session, which lies outside of the project folders. It needs no
+            // permission, and a link in its place is not followed.
             let at = workspace.resolve(&args.path)?;
             return Ok(ToolPreview::new((args, at, workspace)));
         }
@@ -120,7 +120,8 @@ impl Tool for ReadFile {
             };
             Ok(match reading {
                 FileContent::Text(mut window) => {
-                    // That of another session, too, which is read as any file outside.
+                    // Outputs of other sessions are also redacted, but reading them needs
+                    // permission like any file outside.
                     let is_kept = is_output || workspace.outputs().contains(at.path());
                     if is_kept {
                         redact(&mut window, &session);
@@ -134,18 +135,18 @@ impl Tool for ReadFile {
     }
 }
 
-/// Hides what a command printed of known secrets.
+/// Redacts known secrets in the output of a command.
 fn redact(window: &mut FileExcerpt, session: &SessionHandle) {
     let secrets = session.update(|session, _| session.secrets().clone());
     if let Cow::Owned(shown) = secrets.redact(&window.text) {
-        // The numbers stand between the lines of a secret that has several.
+        // The line numbers would split a secret that spans several lines.
         window.numbered = number_lines(window.first_line, &window.text, &shown);
         window.text = shown;
     }
 }
 
-/// Numbers the lines of a text as those of the text that it was, of which something was replaced,
-/// maybe of several lines by one.
+/// Numbers the lines of a redacted text as in the original text `was`. A redaction may have
+/// replaced several lines by one.
 fn number_lines(first: u32, was: &str, text: &str) -> String {
     let (was, lines): (Vec<_>, Vec<_>) = (was.lines().collect(), text.lines().collect());
     let (mut at, mut gone) = (0, was.len().saturating_sub(lines.len()));
@@ -182,7 +183,8 @@ fn describe_requested_lines(args: &Args) -> CallDescription {
     }
 }
 
-/// What the model reads, and the user sees; both are to know which text it is.
+/// Returns the result. The notes are for the model and the user, because both have to know which
+/// text it is.
 fn output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
@@ -203,12 +205,12 @@ fn output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     }
 }
 
-/// Where the lines begin, which is not known before where they are counted from the end.
+/// Returns the location of the first line. It is known only now if lines were counted from the end.
 fn start_location(window: &FileExcerpt) -> Option<Location> {
     Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
 }
 
-/// The model sees the image in any case, the client if it is not too large for it.
+/// The model always receives the image, the client only if it is small enough.
 fn image_output(image: &ImageFile, path: &Path) -> ToolOutput {
     let (images, content) = match image.bytes.len() > MAX_CLIENT_IMAGE_BYTES {
         true => (vec![image.to_base64()], image.to_link_content(path)),

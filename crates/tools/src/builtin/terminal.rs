@@ -1,4 +1,4 @@
-//! `terminal`: runs a shell command and shows its output as it comes.
+//! `terminal`: runs a shell command and streams its output.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ mod command_report;
 mod local_process;
 pub(super) mod risks;
 
-/// Runs a shell command.
+/// The tool `terminal`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terminal;
 
-/// Which command, and where.
+/// The command, and the directory to run it in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
@@ -39,37 +39,37 @@ pub(crate) struct Args {
     /// The directory to run it in; the working directory if not given.
     #[schemars(extend("x-aliases" = ["workdir", "working_directory", "working_dir", "directory", "dir", "cd", "path"]))]
     cwd: Option<String>,
-    /// Milliseconds after which it is ended, at most 3600000. Without it, and in the foreground,
-    /// it goes on in the background after 120000, or is ended then if the client runs it.
+    /// Milliseconds after which the command is ended, at most 3600000. Without it, a foreground
+    /// command continues in the background after 120000, or is ended then if the client runs it.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
-    /// Whether it runs in the background: for servers, watchers and what takes long.
+    /// Run the command in the background: for servers, watchers and long tasks.
     #[schemars(extend("x-aliases" = ["run_in_background", "is_background", "detach"]))]
     background: Option<bool>,
-    /// Milliseconds after which it goes on in the background if it still runs.
+    /// Milliseconds after which the command continues in the background if it still runs.
     background_after_ms: Option<u64>,
-    /// Whether it needs a terminal. Without one, which is faster, programs write plain text.
+    /// Run the command in a terminal. Without one, which is faster, programs write plain text.
     #[schemars(extend("x-aliases" = ["pty"]))]
     tty: Option<bool>,
 }
 
-/// What a call does.
+/// The parameters of the call.
 #[derive(Debug)]
 pub(crate) struct Plan {
     command: ShellCommand,
-    /// Whether it is meant for the background from the start.
+    /// Whether the command is started in the background.
     is_background: bool,
-    /// How long it is waited for.
+    /// How long the call waits for the command.
     foreground_wait: Option<Duration>,
-    /// Whether the background was asked for, now or later.
+    /// Whether the arguments request the background, now or later.
     is_background_requested: bool,
-    /// Where it runs, and that folder: another one that got its name is not meant.
+    /// The working directory, and a handle to it in case another directory gets the name.
     cwd_path: WorkspacePath,
     cwd_handle: Arc<Dir>,
 }
 
 impl Args {
-    /// How long the command may run, and how long it is waited for.
+    /// Returns the timeout of the command, and how long the call waits for it.
     fn timeout_and_wait(&self) -> (Option<Duration>, Option<Duration>) {
         let is_background = self.background == Some(true);
         let asked = self.timeout_ms.map(Duration::from_millis);
@@ -94,9 +94,9 @@ impl Tool for Terminal {
             aliases: &["run", "bash", "shell"],
             description: "Runs a shell command and returns its output and exit code. Each \
                           command gets a fresh shell without standard input; `cd` and variables \
-                          do not last. Everything it started is ended with it: for what is to \
-                          run on, such as a server, use `background`. Long output is shown by \
-                          its beginning and end, and can be read whole with read_file."
+                          do not persist. Everything it started is ended with it: to keep a \
+                          process running, such as a server, use `background`. Of long output, \
+                          the beginning and the end are shown; read_file can read all of it."
                 .into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Anything,
@@ -107,8 +107,8 @@ impl Tool for Terminal {
 
     fn hint(&self) -> Option<ToolHint> {
         let text = "\
-            - Commands have no input and nobody to answer: pass what keeps them from asking, \
-            and start no editor or pager. Quote paths. Do not use a command where a tool does \
+            - Commands have no input and cannot ask the user: pass options that keep them from \
+            asking, and start no editor or pager. Quote paths. Do not use a command where a tool does \
             the same.";
         Some(ToolHint::new(text))
     }
@@ -146,7 +146,7 @@ impl Tool for Terminal {
             let message = format!("{} is not a directory.", at.given());
             return Err(ToolError::recoverable(ErrorCode::NotADirectory, message));
         }
-        // A directory that was removed is one still.
+        // A directory that was removed is still a directory.
         let folder = Arc::new(context.workspace.open_dir(&at)?);
         let identity =
             folder.own_id().map_err(|error| context.workspace.explain_io_error(&at, &error))?;

@@ -1,4 +1,4 @@
-//! `terminal_input`: types at the terminal of a command in the background.
+//! `terminal_input`: types at the terminal of a background command.
 
 use std::path::PathBuf;
 
@@ -18,24 +18,24 @@ use crate::tool::{
 };
 use callboard_process::CommandInput;
 
-/// Types at a command in the background.
+/// The tool `terminal_input`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalInput;
 
-/// What, and at which command.
+/// The input, and the command that receives it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it went to the background, such as `bg-1`.
+    /// The id that the command got when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// What is typed, at most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C, U+0004
-    /// is Ctrl-D.
+    /// The text to type, at most 4000 bytes. A line break is the Enter key; U+0003 is Ctrl-C,
+    /// U+0004 is Ctrl-D.
     #[schemars(extend("x-aliases" = ["input", "chars", "keys", "stdin", "data"]))]
     text: String,
 }
 
-/// What is typed, and where.
+/// The input and its command.
 #[derive(Debug)]
 pub(crate) struct Plan {
     id: String,
@@ -51,10 +51,9 @@ impl Tool for TerminalInput {
         Spec {
             name: "terminal_input".into(),
             aliases: &[],
-            description: "Types a text at the terminal of a command in the background that was \
-                          started with `tty`, and returns what that has written half a second \
-                          later. Nothing is added to the text: a line is entered by its line \
-                          break."
+            description: "Types a text at the terminal of a background command that was started \
+                          with `tty`, and returns its output after half a second. Nothing is added \
+                          to the text: end a line with a line break to enter it."
                 .into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Anything,
@@ -87,19 +86,19 @@ impl Tool for TerminalInput {
             return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         }
         if !command.is_running() {
-            let message = format!("{} has ended; nobody reads what is typed.", command.id);
+            let message = format!("{} has ended and no longer reads input.", command.id);
             return Err(ToolError::recoverable(ErrorCode::NotFound, message));
         }
         let Some(input) = command.info.input else {
             let message = format!(
-                "{} has no terminal to type at. Start it again with `tty` if it is to read \
-                 something.",
+                "{} has no terminal for input. Start it again with `tty` if it has to read \
+                 input.",
                 command.id
             );
             return Err(ToolError::invalid_arguments(message));
         };
-        // What reads it is not known, so no rule for commands speaks of it; but if it were a shell,
-        // what is asked about each time is asked about here too.
+        // The program that reads the input is unknown, so rules for commands do not apply. But if
+        // it were a shell, the same lines would always require permission here as in a command.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
         let judged =
@@ -121,7 +120,7 @@ impl Tool for TerminalInput {
             input.type_text(&text).map_err(|error| {
                 ToolError::recoverable(
                     ErrorCode::Io,
-                    format!("Nothing can be typed any more: {error}."),
+                    format!("The input could not be sent: {error}."),
                 )
             })
         });
@@ -135,8 +134,8 @@ impl Tool for TerminalInput {
         if typed == bytes {
             return Ok(output);
         }
-        let were_taken = if bytes == 1 { "byte was taken" } else { "bytes were taken" };
-        let text = format!("Only {typed} of {bytes} {were_taken}.\n{}", output.text);
+        let were_accepted = if bytes == 1 { "byte was accepted" } else { "bytes were accepted" };
+        let text = format!("Only {typed} of {bytes} {were_accepted}.\n{}", output.text);
         Ok(ToolOutput {
             text,
             failure: Some((ErrorCode::TimedOut, acp_types::CallEndReason::Error)),

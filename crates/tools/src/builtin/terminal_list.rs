@@ -1,4 +1,4 @@
-//! `terminal_list`: which commands run in the background, and how the others ended.
+//! `terminal_list`: lists the background commands, running and ended.
 
 use acp_lifecycle::{Grant, Pinned};
 use acp_types::ToolKind;
@@ -13,11 +13,11 @@ use crate::tool::{
     ToolPreview, redact_secrets,
 };
 
-/// Lists the commands in the background.
+/// The tool `terminal_list`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalList;
 
-/// There is nothing to say.
+/// No arguments.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {}
@@ -30,8 +30,8 @@ impl Tool for TerminalList {
         Spec {
             name: "terminal_list".into(),
             aliases: &[],
-            description: "Lists the commands of this session that run in the background, and \
-                          those that ended there: their ids, how they are, what they are."
+            description: "Lists the background commands of this session, running and ended, with \
+                          their ids, their status and their command lines."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,

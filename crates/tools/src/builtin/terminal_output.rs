@@ -1,4 +1,4 @@
-//! `terminal_output`: what a command in the background wrote since the last look, or all of it.
+//! `terminal_output`: returns the new output of a background command, or all of it.
 
 use acp_lifecycle::{Grant, Pinned};
 use acp_types::ToolKind;
@@ -13,18 +13,18 @@ use crate::tool::{
     ToolPreview, ToolRole, blocking,
 };
 
-/// Reads the output of a command in the background.
+/// The tool `terminal_output`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalOutput;
 
-/// Of which command.
+/// The command.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it went to the background, such as `bg-1`.
+    /// The id that the command got when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// Whether all that it wrote is told, not only what is new since the last look.
+    /// Return all output, not only the output since the last call.
     #[schemars(extend("x-aliases" = ["all", "full"]))]
     whole: Option<bool>,
 }
@@ -37,9 +37,9 @@ impl Tool for TerminalOutput {
         Spec {
             name: "terminal_output".into(),
             aliases: &[],
-            description: "Returns what a command in the background has written since it was \
-                          looked at last, and whether it still runs or how it ended. Does not \
-                          wait. Long output is shown by its beginning and end."
+            description: "Returns the output of a background command since the last call, and \
+                          whether it still runs or how it ended. Does not wait. Of long output, \
+                          the beginning and the end are shown."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,

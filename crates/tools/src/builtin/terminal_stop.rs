@@ -1,4 +1,4 @@
-//! `terminal_stop`: ends a command in the background, with all that it started.
+//! `terminal_stop`: ends a background command and all processes that it started.
 
 use acp_lifecycle::{Grant, Pinned};
 use acp_types::ToolKind;
@@ -12,15 +12,15 @@ use crate::tool::{
     ToolPreview,
 };
 
-/// Ends a command in the background.
+/// The tool `terminal_stop`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalStop;
 
-/// Which command.
+/// The command.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it went to the background, such as `bg-1`.
+    /// The id that the command got when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
 }
@@ -33,9 +33,8 @@ impl Tool for TerminalStop {
         Spec {
             name: "terminal_stop".into(),
             aliases: &[],
-            description: "Ends a command in the background and everything that it started: by \
-                          SIGTERM, and a moment later by SIGKILL. Returns what it has written \
-                          since it was looked at last."
+            description: "Ends a background command and everything that it started, with SIGTERM \
+                          and shortly afterwards SIGKILL. Returns its output since the last call."
                 .into(),
             kind: ToolKind::Execute,
             side_effects: SideEffects::Nothing,

@@ -1,4 +1,4 @@
-//! `terminal_wait`: waits until a command in the background has ended.
+//! `terminal_wait`: waits until a background command has ended.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::tool::{
 };
 use callboard_process::CommandInput;
 
-/// Waits for the end of a command in the background.
+/// The tool `terminal_wait`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TerminalWait;
 
-/// For which command, and how long.
+/// The command, and the maximum wait.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The id that the command got when it went to the background, such as `bg-1`.
+    /// The id that the command got when it moved to the background, such as `bg-1`.
     #[schemars(extend("x-aliases" = ["bash_id", "shell_id", "session_id", "task_id", "terminal_id", "process_id", "command_id"]))]
     id: String,
-    /// Milliseconds after which the wait is over though it runs on; 60000 if not given, at most
-    /// 3600000.
+    /// Milliseconds after which the call stops waiting, although the command continues; 60000 if
+    /// not given, at most 3600000.
     #[schemars(extend("x-aliases" = ["timeout", "timeout_millis", "timeout_milliseconds"]))]
     timeout_ms: Option<u64>,
 }
@@ -43,9 +43,9 @@ impl Tool for TerminalWait {
         Spec {
             name: "terminal_wait".into(),
             aliases: &[],
-            description: "Waits until a command in the background has ended, or for input, or a \
-                          time is over. Returns what it has written since it was looked at last, \
-                          and how it ended. A command that still runs then runs on."
+            description: "Waits until a background command has ended, waits for input, or a time \
+                          limit is reached. Returns its output since the last call, and how it \
+                          ended. A command that still runs is not ended."
                 .into(),
             kind: ToolKind::Read,
             side_effects: SideEffects::Nothing,
@@ -82,7 +82,7 @@ impl Tool for TerminalWait {
             Some(()) = OptionFuture::from(command.info.input.as_ref().map(CommandInput::wait_until_input_awaited)) => {}
             () = sleep(within.min(MAX_COMMAND_TIMEOUT)) => {}
             () = invocation.call.cancel_token().cancelled() => {
-                let message = format!("The wait was cancelled. {} was not ended by it.", command.id);
+                let message = format!("The wait was cancelled. {} was not ended.", command.id);
                 return Err(ToolError::recoverable(ErrorCode::Cancelled, message));
             }
         }

@@ -1,4 +1,4 @@
-//! The built-in tools by what is seen of their calls.
+//! Tests for the built-in tools through their calls.
 
 mod change_tools;
 mod changed_since_preview;
@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Context, Registry};
 
-/// Opens a call, for what is asked of a tool outside of a whole life.
+/// Opens a call for requests to a tool outside of a complete call.
 fn open_call(context: &Context) -> OpenCall {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Other);
     session.announce(&"t/c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap()
 }
 
-/// Lives the life of a call, from its announcement to its end, before a client of its session.
+/// Runs a call from its announcement to its end, with a client.
 async fn run_whole_call<S: OutboxSink + Send + 'static>(
     client: impl FnOnce(&SessionHandle) -> S,
     context: Context,

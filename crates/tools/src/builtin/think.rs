@@ -1,4 +1,4 @@
-//! `think`: a place for the model to think aloud. It does nothing.
+//! `think`: records a thought of the model. It has no other effect.
 
 use acp_lifecycle::{Grant, Pinned};
 use acp_types::{Content, ToolKind};
@@ -13,7 +13,7 @@ use crate::tool::{
     ToolPreview,
 };
 
-/// Notes a thought.
+/// The tool `think`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Think;
 
@@ -21,7 +21,7 @@ pub(crate) struct Think;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What is thought.
+    /// The thought.
     #[schemars(extend("x-aliases" = ["thoughts", "thinking", "text", "content", "reasoning"]))]
     thought: String,
 }
@@ -34,8 +34,8 @@ impl Tool for Think {
         Spec {
             name: "think".into(),
             aliases: &["thinking"],
-            description: "Notes a thought for the user to see. Changes nothing and finds \
-                          nothing out."
+            description: "Records a thought that the user can see. Changes nothing and returns \
+                          no information."
                 .into(),
             kind: ToolKind::Think,
             side_effects: SideEffects::Nothing,

@@ -1,4 +1,4 @@
-//! `todo_write`: the model's list of steps, which is the session's plan.
+//! `todo_write`: replaces the model's list of steps, which is the plan of the session.
 
 use acp_lifecycle::{Grant, Pinned};
 use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus, ToolKind};
@@ -13,7 +13,7 @@ use crate::tool::{
     ToolOutput, ToolPreview, ToolRole,
 };
 
-/// Replaces the plan.
+/// The tool `todo_write`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TodoWrite;
 
@@ -30,48 +30,48 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Todo {
-    /// What is to be done.
+    /// The task of the step.
     #[schemars(extend("x-aliases" = ["text", "title", "task", "step", "description", "name", "subject"]))]
     content: String,
-    /// How far it is.
+    /// The progress of the step.
     #[schemars(extend("x-aliases" = ["state"], "x-fallback" = "pending"))]
     #[serde(default)]
     status: Status,
-    /// How much it matters; medium if not given.
+    /// The priority; medium if not given.
     #[schemars(extend("x-aliases" = ["importance"], "x-fallback" = "medium"))]
     priority: Option<Priority>,
-    /// An id of the model's own.
+    /// An id that the model chooses.
     id: Option<String>,
 }
 
-/// How far a step is.
+/// The progress of a step.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
-    /// Not begun.
+    /// Not started.
     #[default]
     #[schemars(extend("x-aliases" = ["todo", "open", "new", "not_started", "planned", "waiting"]))]
     Pending,
-    /// Being done.
+    /// In progress.
     #[schemars(extend("x-aliases" = ["doing", "active", "started", "current", "running", "wip"]))]
     InProgress,
     /// Done.
     #[schemars(extend("x-aliases" = ["done", "complete", "finished", "closed", "resolved"]))]
     Completed,
-    /// Given up.
+    /// Cancelled.
     #[schemars(extend("x-aliases" = ["canceled", "skipped", "dropped", "abandoned"]))]
     Cancelled,
 }
 
-/// How much a step matters.
+/// The priority of a step.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Priority {
     /// The plan fails without it.
     High,
-    /// As any other.
+    /// Normal.
     Medium,
-    /// It can be left out.
+    /// It can be omitted.
     Low,
 }
 

@@ -1,4 +1,4 @@
-//! `undo`: takes back the last change that the session made to files.
+//! `undo`: reverts the last file change of the session.
 
 use acp_lifecycle::{Effect, Effects, Grant, Pinned};
 use acp_types::ToolKind;
@@ -17,16 +17,16 @@ use crate::tool::{
     ToolPreview, ToolRole,
 };
 
-/// Takes back the last change of files.
+/// The tool `undo`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Undo;
 
-/// There is nothing to say.
+/// No arguments.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {}
 
-/// What will be taken back.
+/// The changes to revert.
 #[derive(Debug)]
 pub(crate) struct Plan(UndoPlan);
 
@@ -38,9 +38,9 @@ impl Tool for Undo {
         Spec {
             name: "undo".into(),
             aliases: &[],
-            description: "Takes back the last call of this session that wrote, edited, moved or \
-                          deleted files; called again, the one before. What commands did is not \
-                          taken back."
+            description: "Undoes the last call of this session that wrote, edited, moved or \
+                          deleted files; called again, the one before. Effects of commands are not \
+                          undone."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -72,7 +72,7 @@ impl Tool for Undo {
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         let preview = context.run_blocking(|workspace| {
-            // Before it is read what would be restored: that has it then.
+            // Runs before the files to be restored are read, so that they include late writes.
             workspace.detect_late_writes();
             let undoing = UndoPlan::for_last_change(workspace)?;
             let changes: Vec<_> = undoing.changes().collect();
@@ -130,7 +130,7 @@ impl Tool for Undo {
     }
 }
 
-/// Says what of the last change cannot be taken back.
+/// Returns notes on the parts of the last change that cannot be undone.
 fn skipped_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
         let key = if kept.is_some() { "stays-kept" } else { "stays" };

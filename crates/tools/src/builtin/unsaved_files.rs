@@ -1,9 +1,9 @@
-//! The texts of files that the client holds, where they differ from the disk.
+//! Unsaved texts of the client: files whose text in the editor differs from the disk.
 //!
-//! A call works on the disk, unless the client holds another text of the file: then it reads that
-//! one, and changes it by the client. What differs is told, to the model and in the request for
-//! permission; nothing that is not saved is overwritten without that. The client is asked only
-//! about files that the disk would be asked about, after the same check of the path.
+//! A call works on the disk unless the client holds another text of the file. Then it reads that
+//! text and changes it through the client. Differences are reported to the model and in the
+//! permission request, and unsaved changes are never overwritten without that. The client is asked
+//! only about files that the call may access on the disk, after the same check of the path.
 
 mod text_comparison;
 
@@ -26,39 +26,40 @@ use crate::tool::backend::TextBackend;
 
 use self::text_comparison::{TextComparison, compare_with_disk, lost_line_end};
 
-/// What the client holds of the files of one call, where that is not what the disk holds.
+/// The texts of one call's files that the client holds and that differ from the disk.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedTexts {
     texts: Vec<UnsavedText>,
     unknown_texts: Vec<UnknownText>,
 }
 
-/// A file that it could not be asked about.
+/// A file for which the client's text could not be determined.
 #[derive(Debug)]
 struct UnknownText {
-    /// The real place.
+    /// The canonical path.
     real_path: PathBuf,
     shown: String,
-    /// As the end of a sentence.
+    /// Written as the end of a sentence.
     reason: Note,
-    /// Whether it holds another text, with holes: neither that text nor the disk's may be written.
+    /// Whether the client holds another text with decoding errors. Then neither that text nor the
+    /// one of the disk may be written.
     is_garbled: bool,
 }
 
 #[derive(Debug)]
 struct UnsavedText {
-    /// The real place.
+    /// The canonical path.
     real_path: PathBuf,
     shown: String,
     text: String,
     /// The last line end, which the client lost when it read the file.
     lost_line_end: &'static str,
-    /// Whether there is a file on the disk.
+    /// Whether the file exists on the disk.
     is_on_disk: bool,
 }
 
 impl UnsavedTexts {
-    /// Asks the client about a file that a call reads.
+    /// Requests the text of a file that a call reads.
     pub(crate) async fn query_for_read(context: &Context, at: &WorkspacePath) -> Self {
         Self::query(context, vec![at.clone()]).await
     }
@@ -79,11 +80,12 @@ impl UnsavedTexts {
         held
     }
 
-    /// Asks the client about the files of a call that would change them.
+    /// Requests the texts of the files that a call would change.
     ///
     /// # Errors
     ///
-    /// `unsaved_changes` if it holds a text that it takes no other for, or one that is not whole.
+    /// `unsaved_changes` if the client holds an unsaved text and does not accept another one, or if
+    /// its text has decoding errors.
     pub(crate) async fn query_for_change(
         context: &Context,
         given: &[String],
@@ -93,7 +95,7 @@ impl UnsavedTexts {
         }
         let given = given.to_vec();
         let looked = context.run_blocking(move |workspace| {
-            // Each file once, whatever its names. What is wrong with a path, the tool itself says.
+            // Each file once, whatever its names. The tool itself reports errors of the paths.
             let mut known = BTreeSet::new();
             let places = given.iter().filter_map(|given| workspace.inspect(given).ok());
             let is_new = |at: &WorkspacePath| {
@@ -127,8 +129,7 @@ impl UnsavedTexts {
         }
     }
 
-    /// Returns the text that the client holds of a file, by its real place, if it is another one
-    /// than the disk's.
+    /// Returns the client's text of a file by its canonical path, if it differs from the disk.
     pub(crate) fn unsaved_text(&self, real: &Path) -> Option<&str> {
         self.texts.iter().find(|held| held.real_path == real).map(|held| held.text.as_str())
     }
@@ -138,19 +139,19 @@ impl UnsavedTexts {
         self.texts.iter().find(|held| held.real_path == real).map_or("", |held| held.lost_line_end)
     }
 
-    /// Returns that text, where the client was asked about one file only.
+    /// Returns the text, if the client was asked about one file only.
     pub(crate) fn single_text(&self) -> Option<&str> {
         self.texts.first().map(|held| held.text.as_str())
     }
 
-    /// Whether the client held just what the disk holds of a file, by its real place. Of what it
-    /// could not tell, whoever permits the change has heard.
+    /// Whether the client held the same text as the disk, by the canonical path. Texts that could
+    /// not be determined were reported in the permission request.
     pub(crate) fn is_same_on_disk(&self, real: &Path) -> bool {
         self.unsaved_text(real).is_none()
             && self.unknown_texts.iter().all(|doubt| doubt.real_path != real)
     }
 
-    /// Returns what whoever permits a change is to know, and the model too, one sentence each.
+    /// Returns the notes for the permission request and the model, one sentence each.
     pub(crate) fn change_notes(&self) -> Vec<Note> {
         let held = self.texts.iter().map(|UnsavedText { shown, is_on_disk, .. }| {
             let key = if *is_on_disk { "unsaved" } else { "not-on-disk" };
@@ -159,7 +160,7 @@ impl UnsavedTexts {
         held.chain(self.unknown_notes()).collect()
     }
 
-    /// Returns what the model is to know of what it reads, one sentence each.
+    /// Returns the notes for the model on the texts it reads, one sentence each.
     pub(crate) fn read_notes(&self) -> Vec<String> {
         let held = self.texts.iter().map(|UnsavedText { is_on_disk, .. }| match is_on_disk {
             true => {
@@ -180,12 +181,12 @@ impl UnsavedTexts {
     }
 }
 
-/// Checks that the client still holds what the disk holds of files, just before they are written
-/// there: somebody may have typed while the change was looked at.
+/// Checks that the client still holds the same texts as the disk, just before files are written
+/// there. The user may have typed during the permission request.
 ///
 /// # Errors
 ///
-/// `changed_since_preview` if it holds another text of one by now, or does not say; `cancelled`.
+/// `changed_since_preview` if the client now holds another text or does not answer; `cancelled`.
 pub(crate) async fn require_saved(
     context: &Context,
     files: Vec<WorkspacePath>,
@@ -195,7 +196,7 @@ pub(crate) async fn require_saved(
     let held = asked.ok_or_else(|| {
         ToolError::recoverable(
             ErrorCode::Cancelled,
-            "cancelled before the editor said what it holds",
+            "cancelled before the editor returned its text",
         )
     })?;
     let texts = held.texts.iter().map(|held| &held.shown);
@@ -211,7 +212,7 @@ pub(crate) async fn require_saved(
     }
 }
 
-/// What the client says of one file.
+/// The client's text of one file.
 enum ClientText {
     SameAsDisk,
     Unsaved(UnsavedText),
@@ -224,11 +225,11 @@ async fn query_client(
     at: WorkspacePath,
 ) -> ClientText {
     if at.path().to_str().is_none() {
-        // No request can name it, so no client holds it.
+        // The path cannot be sent in a request, so no client holds the file.
         return ClientText::SameAsDisk;
     }
     let place = at.clone();
-    // What is wrong with it, the tool itself says.
+    // The tool itself reports errors of the path.
     let asked = context.run_blocking(move |workspace| DiskFile::read(workspace, &place)).await;
     let Ok(Some(DiskFile { real_path: real, content: disk })) = asked else {
         return ClientText::SameAsDisk;
@@ -270,7 +271,7 @@ async fn query_client(
                 })
             }
         },
-        // It does not know the file either.
+        // Neither the client nor the disk has the file.
         Err(_) if disk.is_none() => ClientText::SameAsDisk,
         Err(error) => {
             let why = Note::from(error.to_string());
@@ -284,13 +285,13 @@ async fn query_client(
     }
 }
 
-/// A file that the client may be asked about.
+/// A file about which the client may be asked.
 struct DiskFile {
     real_path: PathBuf,
     content: DiskContent,
 }
 
-/// What the disk holds of it.
+/// The content on the disk.
 enum DiskContent {
     Missing,
     Text(DecodedText),
@@ -298,7 +299,7 @@ enum DiskContent {
 }
 
 impl DiskFile {
-    /// None for what is no text: editors hold none of it, and the tools refuse it.
+    /// Returns `None` for a file that is not text. Editors do not hold it, and the tools refuse it.
     fn read(workspace: &Workspace, at: &WorkspacePath) -> Result<Option<Self>, ToolError> {
         let real = workspace.canonicalize(at)?.path().to_owned();
         let disk = match read_whole(workspace, at, MAX_CLIENT_TEXT_BYTES) {
@@ -313,24 +314,25 @@ impl DiskFile {
     }
 }
 
-/// A text of the client's, as a preview found it and as it shall be.
+/// A change of a text that the client holds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientRewrite<'a> {
     pub(crate) at: &'a WorkspacePath,
-    /// The real place, as the preview found it.
+    /// The canonical path at the time of the preview.
     pub(crate) real_path: &'a Path,
     pub(crate) expected_text: &'a str,
-    /// The last line end that `found` lacks because the client lost it: it is put back with it.
+    /// The last line end that `expected_text` lacks because the client lost it. It is restored with
+    /// the text.
     pub(crate) lost_line_end: &'static str,
     pub(crate) new_text: &'a str,
 }
 
-/// Changes texts by the client, all or none.
+/// Changes texts through the client, all or none.
 ///
 /// # Errors
 ///
-/// `changed_since_preview` if the client holds another text by now; `io` if it did not take one, and
-/// `cancelled` if that came between two, with those before put back.
+/// `changed_since_preview` if the client now holds another text. `io` if it did not accept one, and
+/// `cancelled` if the call was cancelled between two texts; earlier ones are restored.
 pub(crate) async fn rewrite_in_client(
     context: &Context,
     texts: &[ClientRewrite<'_>],
@@ -361,15 +363,15 @@ pub(crate) async fn rewrite_in_client(
     Ok(())
 }
 
-/// Remembers texts that the client was told, once nothing of the call can fail any more.
+/// Records the texts that were sent to the client, once the call cannot fail any more.
 pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_>]) {
     for text in texts {
         text.record(context).await;
     }
 }
 
-/// Tells the client the texts again that were changed, the last first; returns what to say about
-/// those that it did not take.
+/// Restores changed texts in the client, the last one first. Returns a message about those that the
+/// client did not accept.
 pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<'_>]) -> String {
     let Some(backend) = &context.text else { return String::new() };
     let mut left = String::new();
@@ -382,7 +384,7 @@ pub(crate) async fn restore_in_client(context: &Context, texts: &[ClientRewrite<
 }
 
 impl ClientRewrite<'_> {
-    /// Checks that the path still leads to the file that was shown, and that its text is that one.
+    /// Checks that the path still points to the file that was shown, and that its text is the same.
     async fn require_unchanged(
         &self,
         context: &Context,
@@ -395,27 +397,27 @@ impl ClientRewrite<'_> {
         let at = self.at.clone();
         let real = context.run_blocking(move |workspace| workspace.canonicalize(&at)).await?;
         if real.path() != self.real_path {
-            return Err(changed("leads to another file than when the change was previewed"));
+            return Err(changed("now points to another file than in the preview"));
         }
         match backend.read(self.at.path()).await {
             Ok(text) if text == self.expected_text => Ok(()),
             Ok(_) => Err(changed("was changed in the editor since the change was previewed")),
             Err(error) => {
                 let given = self.at.given();
-                let message = format!("the editor does not say what it holds of {given}: {error}");
+                let message = format!("the editor did not return its text of {given}: {error}");
                 Err(ToolError::recoverable(ErrorCode::Io, message))
             }
         }
     }
 
-    /// Remembers what the file holds now: the client may have saved it, in its own way. Where it is
-    /// saved as it was told, the change can be undone like any other.
+    /// Records the current content of the file, which the client may have saved in its own format.
+    /// If it was saved unchanged, the change can be undone like any other.
     async fn record(&self, context: &Context) {
         let path = self.real_path.to_owned();
         let (found, text) =
             (format!("{}{}", self.expected_text, self.lost_line_end), self.new_text.to_owned());
         let note = move |workspace: &Workspace| {
-            // The client may have put another file in its place.
+            // The client may have replaced the file.
             let disk =
                 read_whole(workspace, &workspace.inspect_path(&path)?, MAX_CLIENT_TEXT_BYTES)?;
             let is_saved = |bytes: &[u8]| {
@@ -438,7 +440,7 @@ impl ClientRewrite<'_> {
             }
             Ok(())
         };
-        // What cannot be read is not known, and the next call says why.
+        // If the file cannot be read, its content stays unknown, and the next call reports why.
         drop(context.run_blocking(note).await);
     }
 }

@@ -1,4 +1,4 @@
-//! `write_file`: makes a file, or replaces all of it.
+//! `write_file`: creates a file, or replaces its whole content.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,11 +27,11 @@ use crate::tool::{
     ToolOutput, ToolPreview, run_to_completion,
 };
 
-/// Writes a whole file.
+/// The tool `write_file`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteFile;
 
-/// Which file, and what it shall hold.
+/// The file, and its new content.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend(
@@ -41,7 +41,7 @@ pub(crate) struct WriteFile;
                    change a part of it, use edit_file.",
 ))]
 pub(crate) struct Args {
-    /// The file, absolute or relative to the working directory. Missing directories are made.
+    /// The file, absolute or relative to the working directory. Missing directories are created.
     #[schemars(extend("x-aliases" = ["file_path", "filename", "file", "target_file", "absolute_path", "relative_path", "relative_workspace_path", "target"]))]
     path: String,
     /// The whole content.
@@ -49,20 +49,20 @@ pub(crate) struct Args {
     content: String,
 }
 
-/// One file with what is there and what shall be there.
+/// One file with its old and its new content.
 #[derive(Debug)]
 pub(crate) struct Plan {
     at: WorkspacePath,
     bytes: Vec<u8>,
     found: PreImage,
-    /// The real place of a file of which the client holds another text: that is what was found, but
-    /// for this last line end, which the client lost.
+    /// The canonical path of a file with unsaved changes in the client. The client's text is the
+    /// old content, except for this last line end, which the client lost.
     unsaved: Option<(PathBuf, &'static str)>,
-    /// The file, if the client held what the disk holds of it.
+    /// The file, if the client held the same text as the disk.
     saved_file: Option<WorkspacePath>,
     write_safety: WriteSafety,
-    /// What there is to know of what the client holds, and of what is kept of the form of the file,
-    /// one sentence each.
+    /// Notes on the unsaved text of the client and on the kept format of the file, one sentence
+    /// each.
     notes: Vec<Note>,
 }
 
@@ -74,8 +74,8 @@ impl Tool for WriteFile {
         Spec {
             name: "write_file".into(),
             aliases: &["write", "create_file"],
-            description: "Makes a file or replaces its whole content; the encoding and line \
-                          ends of a file stay. To change a part of a file, use edit_file."
+            description: "Creates a file or replaces its whole content. The encoding and the line \
+                          ends of an existing file are kept. To change a part, use edit_file."
                 .into(),
             kind: ToolKind::Edit,
             side_effects: SideEffects::Changes,
@@ -112,7 +112,7 @@ impl Tool for WriteFile {
             UnsavedTexts::query_for_change(context, std::slice::from_ref(&args.path)).await?;
         let preview = context.run_blocking(move |workspace| {
             let at = workspace.inspect(&args.path)?;
-            // Rules look at the file that will change, not at a link to it.
+            // Rules apply to the file that will change, not to a link to it.
             let real = workspace.canonicalize(&at)?;
             let text = held.unsaved_text(real.path());
             let found = match text {
@@ -128,8 +128,8 @@ impl Tool for WriteFile {
             let old = old + held.lost_line_end(real.path());
             if let Some(line) = find_placeholder_line(&args.content, &old, &old, 0) {
                 return Err(ToolError::invalid_arguments(format!(
-                    "content leaves text out and says so (`{line}`), which would be lost. Give \
-                     the whole text, or use edit_file for a part of it"
+                    "content has a placeholder for omitted text (`{line}`), which would be lost. \
+                     Give the whole text, or use edit_file for a part of it"
                 )));
             }
             let stamp = ContentHash::of_bytes(found.bytes().unwrap_or_default());
@@ -154,7 +154,7 @@ impl Tool for WriteFile {
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
             let notes = kept.into_iter().chain(blind).chain(held.change_notes());
             let written = FileWrite { path: &at, expected: found.bytes(), bytes: &bytes };
-            // What the client holds, the client writes.
+            // The client writes the texts that it holds.
             let written = text.is_none().then_some(written);
             let protection = WriteSafety::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
@@ -201,7 +201,7 @@ impl Tool for WriteFile {
 }
 
 impl Plan {
-    /// Tells the client the text, if it holds the file, or writes it.
+    /// Sends the text to the client if it holds the file, or writes the file.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
         require_saved(context, self.saved_file.iter().cloned().collect(), call.cancel_token())
             .await?;
@@ -236,7 +236,7 @@ impl Plan {
         ToolOutput::for_change(text, raw, workspace)
     }
 
-    /// Returns what the client is told, if it holds another text of the file.
+    /// Returns the text for the client, if it holds unsaved changes of the file.
     fn client_rewrite(&self) -> Option<ClientRewrite<'_>> {
         let (real, end) = self.unsaved.as_ref()?;
         let found = str::from_utf8(self.found.bytes()?).ok()?;
@@ -250,7 +250,7 @@ impl Plan {
     }
 }
 
-/// Returns the text that is there, and the new one in the form that it has.
+/// Returns the old text, and the new one in the same encoding and with the same line ends.
 fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedText), ToolError> {
     let plain = || {
         let (text, bytes) = (args.content.clone(), args.content.clone().into_bytes());
@@ -258,7 +258,7 @@ fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedTe
     };
     let Some(bytes) = found.bytes() else { return Ok((String::new(), plain())) };
     let Ok(old) = DecodedText::decode(&args.path, bytes.to_vec()) else {
-        // What is no text has no form to keep.
+        // A file that is not text has no format to keep.
         return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
     };
     let whole = old.encode_replacement(&args.content).map_err(|letter| {

@@ -1,4 +1,4 @@
-//! Why an edit cannot be done, and what to do about it, as the model reads it.
+//! Errors of edits, with the advice that the model reads.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use crate::limits::{
     MAX_NEAR_MISS_OLD_TEXT_BYTES, MAX_NEAR_MISS_OLD_TEXT_LINES, MAX_WHOLE_FILE_BYTES,
 };
 
-/// Why none of the edits was done.
+/// Why no edit was applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EditError {
-    /// The edit that cannot be done, from 1.
+    /// The edit that cannot be applied, from 1.
     pub edit_number: usize,
-    /// How many edits there are.
+    /// Number of edits.
     pub edit_count: usize,
-    /// Why it cannot be done.
+    /// The kind of failure.
     pub kind: EditErrorKind,
 }
 
-/// Why an edit cannot be done.
+/// Why an edit cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EditErrorKind {
@@ -32,48 +32,48 @@ pub enum EditErrorKind {
     EmptyOldText,
     /// The old and the new text are equal.
     SameText,
-    /// They differ in line ends only, and the file does not have those of the old text.
+    /// The texts differ in line ends only, and the file does not have those of the old text.
     SameExceptLineEnds,
     /// The new text has a carriage return that ends no line, and the file has none.
     LoneCarriageReturn,
-    /// The new text stands for text that it leaves out.
+    /// The new text contains a placeholder for omitted text.
     Placeholder {
-        /// The line that does.
+        /// The line with the placeholder.
         line: String,
     },
-    /// The old text is nowhere in the file.
+    /// The old text does not occur in the file.
     NoMatch {
-        /// The places most like it, the best first.
+        /// The most similar places, the best first.
         near_misses: Vec<NearMiss>,
-        /// What was not compared to find these.
+        /// The parts that were not compared.
         truncation: ComparisonTruncation,
         /// The line of the only place that has the new text as whole lines, if there is one.
         new_text_line: Option<u32>,
     },
-    /// The old text is in several places, and only one was meant.
+    /// The old text occurs several times, and exactly one occurrence was expected.
     Ambiguous {
-        /// In how many, at most 1,000.
+        /// Number of places, at most 1,000.
         places: usize,
         /// The first places.
         contexts: Vec<MatchContext>,
     },
-    /// There are fewer places than the number that was asked for.
+    /// There are fewer places than the requested occurrence.
     NoSuchOccurrence {
-        /// How many there are.
+        /// Number of places.
         places: usize,
     },
-    /// The old text was found, and the new one makes no difference there.
+    /// The old text was found, but the new text makes no difference there.
     NoEffect,
-    /// It was cancelled, or took longer than 20 s.
+    /// Cancelled, or not completed within 20 s.
     CancelledOrTimedOut,
-    /// The new text is to be inserted before a line that the file does not have.
+    /// The new text should be inserted before a line that the file does not have.
     NoSuchLine {
-        /// How many lines it has.
+        /// Number of lines of the file.
         lines: usize,
     },
-    /// It is in more than 100,000 places.
+    /// The old text occurs more than 100,000 times.
     TooManyMatches,
-    /// The text would have more than 64 MiB afterwards.
+    /// The text would exceed 64 MiB after the edit.
     ResultTooLarge,
 }
 
@@ -107,13 +107,13 @@ impl fmt::Display for EditErrorKind {
                  of old_text: nothing to change",
             ),
             Self::LoneCarriageReturn => formatter.write_str(
-                "new_text has a carriage return (\\r) without a line feed, which the file has \
-                 nowhere. End lines with \\n: they get the line ends of the file",
+                "new_text has a carriage return (\\r) without a line feed, but the file has none. \
+                 End lines with \\n: they get the line ends of the file",
             ),
             Self::Placeholder { line } => write!(
                 formatter,
-                "new_text leaves text out and says so (`{line}`), which would be lost. Give the \
-                 whole text, or replace a smaller part"
+                "new_text has a placeholder for omitted text (`{line}`), which would be lost. Give \
+                 the whole text, or replace a smaller part"
             ),
             Self::NoMatch { near_misses: near, truncation: uncompared, new_text_line: new_at } => {
                 write_no_match(near, *uncompared, *new_at, formatter)
@@ -122,8 +122,8 @@ impl fmt::Display for EditErrorKind {
                 let more = if *places == MAX_EDIT_MATCHES_COUNTED { "at least " } else { "" };
                 write!(
                     formatter,
-                    "old_text is in {more}{places} places. Give more of the lines around the one \
-                     that is meant, or its number as occurrence, or a line near it as line, or \
+                    "old_text is in {more}{places} places. Include more of the lines around the \
+                     intended one, or set its number as occurrence, or a line near it as line, or \
                      replace_all:"
                 )?;
                 for (index, around) in around.iter().enumerate() {
@@ -136,12 +136,12 @@ impl fmt::Display for EditErrorKind {
                 write!(formatter, "old_text is in {places} only; occurrence is too large")
             }
             Self::NoEffect => formatter.write_str(
-                "the file would be the same afterwards: old_text was found but for blanks, \
-                 indentation or similar signs, and new_text differs from it in nothing else",
+                "the edit would not change the file: old_text was found except for whitespace, \
+                 indentation or lookalike characters, and new_text differs from it only in these",
             ),
             Self::CancelledOrTimedOut => write!(
                 formatter,
-                "cancelled, or not done after {} seconds. Nothing was changed. Make fewer edits at \
+                "cancelled, or not done after {} seconds. Nothing was changed. Send fewer edits at \
                  once, or use a command",
                 MAX_EDIT_TIME.as_secs()
             ),
@@ -152,19 +152,19 @@ impl fmt::Display for EditErrorKind {
             ),
             Self::TooManyMatches => write!(
                 formatter,
-                "old_text is in more than {MAX_EDIT_REPLACEMENTS} places. Give more of what is around them, \
-                 or use a command"
+                "old_text is in more than {MAX_EDIT_REPLACEMENTS} places. Include more surrounding \
+                 text, or use a command"
             ),
             Self::ResultTooLarge => write!(
                 formatter,
-                "the file would have more than {MAX_WHOLE_FILE_BYTES} bytes afterwards. Replace less, or use \
-                 a command"
+                "the file would exceed {MAX_WHOLE_FILE_BYTES} bytes after the edit. Replace less, \
+                 or use a command"
             ),
         }
     }
 }
 
-/// Writes what is like an old text that is nowhere, and what was not compared with it.
+/// Writes the places that are similar to a missing old text, and what was not compared with it.
 fn write_no_match(
     near: &[NearMiss],
     uncompared: ComparisonTruncation,
@@ -227,7 +227,7 @@ impl From<EditError> for ToolError {
     }
 }
 
-/// Writes the places that are most like an old text, and what the best of them is.
+/// Writes the most similar places, with a quote of the best one.
 fn write_nearest(near: &[NearMiss], formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [best, others @ ..] = near else { return Ok(()) };
     let is_part = best.quote.as_ref().is_some_and(|quote| quote.is_partial_line);
@@ -237,7 +237,7 @@ fn write_nearest(near: &[NearMiss], formatter: &mut fmt::Formatter<'_>) -> fmt::
         (line, last) => format!("Lines {line} to {last} are closest"),
     };
     let alike = match best.percent {
-        100 => "alike but for white space".to_owned(),
+        100 => "identical except for white space".to_owned(),
         percent => format!("{percent} % alike"),
     };
     write!(formatter, "\n{lines}, {alike}")?;

@@ -1,9 +1,8 @@
-//! The ladder: where a text is that shall be replaced, first exactly, then ever less so.
+//! The match strategies for the text of an edit, from exact to least strict.
 //!
-//! It knows nothing of how many places are meant. Each rung passes over more than the one before:
-//! how lines end and the blanks before that, an indentation that all lines share, quotes, dashes
-//! and spaces that look alike, tabs where there are spaces. Below the last rung nothing is replaced.
-//! All but the first one match whole lines or words only.
+//! Each strategy ignores more than the one before: line ends and trailing whitespace, a different
+//! indentation of all lines, lookalike quotes, dashes and spaces, and tabs instead of spaces. If
+//! the last one fails, nothing is replaced. All but the first one match whole lines or words only.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,27 +17,27 @@ use crate::files::encoding::line_ends::is_within_line_end;
 use crate::files::walk::IsCancelled;
 use crate::limits::MAX_WHOLE_FILE_BYTES;
 
-/// How a text that was to be replaced was found.
+/// How the text to be replaced was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum MatchKind {
-    /// As it was given, but for whether lines end with CRLF.
+    /// Exactly, except that line ends may be LF or CRLF.
     Exact,
-    /// With other blanks at the ends of lines, or without the last line end.
+    /// With different whitespace at the ends of lines, or without the last line end.
     TrailingWhitespace,
-    /// With all lines indented by more or by less; the new text was indented alike.
+    /// With a different indentation of all lines. The new text was indented in the same way.
     Indentation,
-    /// With other signs for quotes, dashes and spaces, which look the same.
+    /// With lookalike quotes, dashes or spaces.
     LookalikeCharacters,
-    /// Once, indented with tabs instead of spaces or the other way round; the new text was indented
-    /// alike.
+    /// Once, with tabs instead of spaces or the other way round. The new text was indented in the
+    /// same way.
     TabsOrSpaces,
-    /// Once, without the line numbers of `read_file`, which the new text lost too.
+    /// Once, without the line numbers of `read_file`, which were also removed from the new text.
     LineNumbers,
 }
 
 impl MatchKind {
-    /// From the strictest on.
+    /// The strategies other than `LineNumbers`, the strictest first.
     pub(super) const STRICTEST_FIRST: [Self; 5] = [
         Self::Exact,
         Self::TrailingWhitespace,
@@ -59,45 +58,45 @@ impl MatchKind {
     }
 }
 
-/// A text to be replaced and what replaces it, with line feeds as their line ends.
+/// A text to be replaced and its replacement, both with line feeds as line ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Replacement<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
-    /// How many places of it are looked for.
+    /// Maximum number of places to find.
     pub(super) max_matches: usize,
 }
 
-/// The places of a text on one rung.
+/// The places found by one strategy.
 pub(super) struct FoundPlaces<'a> {
     view: NormalisedView<'a>,
     replacement: Replacement<'a>,
     pub(super) places: Vec<MatchPlace>,
 }
 
-/// A place that the text to be replaced was found in.
+/// A place where the text was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MatchPlace {
-    /// Where it is in the view.
+    /// The offset in the view.
     start: usize,
     shift: Reindentation,
 }
 
-/// How the lines of a place are indented, where that is not as in the text that is searched.
+/// The difference between the indentation of a place and of the old text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Reindentation {
     #[default]
     None,
-    /// All by the same more, or less.
+    /// All lines are indented by the same string more or less.
     AddOrRemove { added: String, removed: String },
-    /// With tabs for so many spaces each.
+    /// Tabs instead of this number of spaces each.
     SpacesToTabs(usize),
-    /// With so many spaces for each tab.
+    /// This number of spaces instead of each tab.
     TabsToSpaces(usize),
 }
 
 impl<'a> FoundPlaces<'a> {
-    /// Finds a text just as it is, carriage returns too. What replaces it keeps its line ends.
+    /// Finds a text byte for byte, including carriage returns. The replacement keeps its line ends.
     pub(super) fn find_exact(
         text: &'a str,
         replacement: Replacement<'a>,
@@ -107,7 +106,7 @@ impl<'a> FoundPlaces<'a> {
         Self { view: NormalisedView::new(text, Normalisation::Exact), replacement, places }
     }
 
-    /// Finds the places that have the very line ends of `old`, a text that names carriage returns.
+    /// Finds the places with exactly the line ends of `old`, which contains carriage returns.
     pub(super) fn find_with_exact_line_ends(
         text: &'a str,
         old: &str,
@@ -122,7 +121,7 @@ impl<'a> FoundPlaces<'a> {
         Self { view, replacement, places }
     }
 
-    /// Finds a text on one rung. Nothing, if it is cancelled meanwhile.
+    /// Finds a text with one strategy. Returns no places if it is cancelled.
     pub(super) fn find(
         rung: MatchKind,
         text: &'a str,
@@ -147,7 +146,8 @@ impl<'a> FoundPlaces<'a> {
                 only_if_single(MatchPlace::find_all(&view.text, &old.text, 2, cancel, lines))
             }
             MatchKind::TrailingWhitespace | MatchKind::LookalikeCharacters => {
-                // Blanks that were passed over at the end say that the line ends there.
+                // Trailing whitespace of the old text that was ignored means that the line ends
+                // there.
                 let ends_line = pair.old.ends_with([' ', '\t']);
                 let fits = |start, end| {
                     is_whole_words(&view.text, start, end)
@@ -175,13 +175,13 @@ impl<'a> FoundPlaces<'a> {
         }
     }
 
-    /// Returns where a place begins in the text.
+    /// Returns the offset of a place in the text.
     pub(super) fn start(&self, place: &MatchPlace) -> usize {
         self.view.raw_position(place.start)
     }
 
-    /// Returns where in the text the new text begins, if it is at the place already as whole lines,
-    /// with the old one as a part of it.
+    /// Returns the offset of the new text, if it already exists at the place as whole lines, with
+    /// the old text as a part.
     pub(super) fn already_applied_at(&self, place: &MatchPlace) -> Option<usize> {
         let (Replacement { old, new, .. }, text) = (self.replacement, &self.view.text);
         let mut starts = new.match_indices(old).filter_map(|(at, _)| place.start.checked_sub(at));
@@ -192,8 +192,9 @@ impl<'a> FoundPlaces<'a> {
         starts.find(is_there).map(|start| self.view.raw_position(start))
     }
 
-    /// Replaces some of the places. What both texts begin or end with is not touched, nor what is
-    /// passed over there. Nothing, if the new text would be more than a file may have.
+    /// Returns the splices that replace some of the places. The common beginning and end of both
+    /// texts stay unchanged, and so does ignored text there. Returns `None` if the result would
+    /// exceed the maximum file size.
     pub(super) fn to_splices(&self, places: &[MatchPlace]) -> Option<Vec<TextEdit>> {
         let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_ends());
         let new_lines = memchr_iter(b'\n', self.replacement.new.as_bytes()).count() + 1;
@@ -248,7 +249,7 @@ impl<'a> FoundPlaces<'a> {
     }
 }
 
-/// Whether a part of a text begins where a line does, and ends where one does.
+/// Whether a part of a text begins at the start of a line and ends at the end of a line.
 pub(super) fn is_whole_lines(text: &str, start: usize, end: usize) -> bool {
     is_line_start(text, start) && (is_line_end(text, end) || text[start..end].ends_with('\n'))
 }
@@ -261,8 +262,7 @@ fn is_line_end(text: &str, place: usize) -> bool {
     place == text.len() || text.as_bytes()[place] == b'\n'
 }
 
-/// Whether a part of a text cuts no word at its beginning or its end, and has words or is whole
-/// lines.
+/// Whether a part of a text splits no word at its ends, and contains words or is whole lines.
 fn is_whole_words(text: &str, start: usize, end: usize) -> bool {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let cuts = |at: usize| {
@@ -279,19 +279,19 @@ fn only_if_single(places: Vec<MatchPlace>) -> Vec<MatchPlace> {
 }
 
 impl MatchPlace {
-    /// Returns the places in a text as it is that cut no line end in two.
+    /// Returns the exact matches in a text that do not split a line end.
     fn find_exact(text: &str, wanted: &str, most: usize, cancel: &IsCancelled<'_>) -> Vec<Self> {
         let is_cut = |at| is_within_line_end(text, at);
         Self::find_all(text, wanted, most, cancel, |start, end| !is_cut(start) && !is_cut(end))
     }
 
-    /// Whether a text is in another one just once.
+    /// Whether a text occurs exactly once in another one.
     pub(super) fn is_unique(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> bool {
         Self::find_all(text, wanted, 2, cancel, |_, _| true).len() == 1
     }
 
-    /// Returns all places that fit by where they start and end, also those that overlap: they are
-    /// as ambiguous as others. If it is cancelled meanwhile, they are not all.
+    /// Returns all places for which `fits` accepts the start and the end. Overlapping places are
+    /// included, because they are ambiguous too. After a cancellation they are incomplete.
     fn find_all(
         text: &str,
         wanted: &str,
@@ -315,7 +315,7 @@ impl MatchPlace {
     }
 }
 
-/// Asks whether a search is cancelled, each time that it has done so much work.
+/// Checks for cancellation after each fixed amount of work.
 pub(super) struct CancelCheck<'a> {
     cancel: &'a IsCancelled<'a>,
     work: usize,
@@ -326,7 +326,7 @@ impl<'a> CancelCheck<'a> {
         Self { cancel, work: 0 }
     }
 
-    /// Adds work, in bytes that are looked at. Returns whether the search has to end.
+    /// Adds work in bytes. Returns whether the search has to end.
     pub(super) fn is_cancelled(&mut self, work: usize) -> bool {
         self.work += work;
         let asks = self.work >= BYTES_PER_CANCEL_CHECK;
@@ -337,13 +337,13 @@ impl<'a> CancelCheck<'a> {
     }
 }
 
-/// Bytes between two questions whether a search is cancelled.
+/// Bytes searched between two checks for cancellation.
 const BYTES_PER_CANCEL_CHECK: usize = 64 * 1024;
 
-/// What it costs to look at one place, in bytes.
+/// Cost of checking one candidate, in bytes.
 const CANDIDATE_COST_BYTES: usize = 16;
 
-/// Returns the places of whole lines that are all indented by the same more, or less.
+/// Returns the places of whole lines that are all indented by the same string more or less.
 fn find_reindented(
     text: &str,
     wanted: &str,
@@ -389,8 +389,8 @@ fn find_reindented(
     places
 }
 
-/// Returns for each beginning of a pattern the length of the longest shorter beginning that it ends
-/// with (Knuth, Morris and Pratt).
+/// Returns for each prefix of a pattern the length of its longest proper border (Knuth, Morris and
+/// Pratt).
 fn border_lengths(pattern: &[usize]) -> Vec<usize> {
     let (mut borders, mut same) = (vec![0; pattern.len()], 0);
     for at in 1..pattern.len() {
@@ -404,7 +404,7 @@ fn border_lengths(pattern: &[usize]) -> Vec<usize> {
 }
 
 /// Returns the places of whole lines that are indented with tabs instead of spaces, or with spaces
-/// instead of tabs. The first line may be without its indentation.
+/// instead of tabs. The first line may lack its indentation.
 fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<MatchPlace> {
     let (mut tried, mut places) = (vec![wanted.to_owned()], Vec::new());
     for width in [4, 2, 8, 3] {
@@ -418,7 +418,8 @@ fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<Matc
                 let is_indented = wanted.starts_with([' ', '\t']);
                 line == start || (!is_indented && text[line..start].trim().is_empty())
             };
-            // A line begins far before most places of a long one, so its end is looked at first.
+            // In a long line, most candidates are far from the start of the line, so the end is
+            // checked first.
             let fits = |start: usize, end| {
                 (is_line_end(text, end) || wanted.ends_with('\n')) && is_begun(start)
             };
@@ -431,7 +432,7 @@ fn find_retabbed(text: &str, wanted: &str, cancel: &IsCancelled<'_>) -> Vec<Matc
 }
 
 impl Reindentation {
-    /// Finds what makes one line of the other.
+    /// Returns the conversion that turns one line into the other.
     fn from_lines(wanted: &str, found: &str) -> Option<Self> {
         let indent = |line: &str| line[..line.len() - without_indentation(line).len()].to_owned();
         let (wanted, found) = (indent(wanted), indent(found));
@@ -445,7 +446,7 @@ impl Reindentation {
         }
     }
 
-    /// Whether it makes one line of the other.
+    /// Whether the conversion turns one line into the other.
     fn converts(&self, wanted: &str, found: &str) -> bool {
         match self {
             Self::AddOrRemove { added, removed } if !wanted.trim().is_empty() => {
@@ -457,7 +458,7 @@ impl Reindentation {
         }
     }
 
-    /// A line that has less than all are to lose loses all of it.
+    /// A line with a shorter indentation than the removed one loses all of it.
     fn apply_to_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         if line.trim().is_empty() {
             return line.into();
@@ -496,13 +497,13 @@ impl Reindentation {
     }
 }
 
-/// Returns a line without what indents it.
+/// Returns a line without its indentation.
 fn without_indentation(line: &str) -> &str {
     line.trim_start_matches(|letter: char| letter.is_whitespace() && letter != '\r')
 }
 
-/// Returns the bytes of what both texts begin with, whole lines before whole characters, and of
-/// what both end with.
+/// Returns the lengths in bytes of the common prefix and the common suffix of both texts. The
+/// prefix prefers whole lines to whole characters.
 fn common_affix_bytes(old: &str, new: &str) -> (usize, usize) {
     let same = |(old, new): &(char, char)| old == new;
     let length = |(letter, _): (char, char)| letter.len_utf8();

@@ -1,7 +1,7 @@
-//! Finds the lines most like some text that is not there. It changes nothing.
+//! Finds the lines that are most similar to a missing text.
 //!
-//! Words that are rare in the file vote for places; around the best of them the lines of both texts
-//! are aligned, so that lines which one of them lacks do not move the borders of what is found.
+//! Words that are rare in the file vote for places. Around the best places the lines of both texts
+//! are aligned, so that missing lines do not move the boundaries of the result.
 
 use std::collections::HashMap;
 
@@ -16,46 +16,48 @@ use crate::limits::{
     MAX_QUOTED_BYTES,
 };
 
-/// Places less alike than this help nobody.
+/// Minimum similarity of a place that is shown.
 const MIN_SIMILARITY: f32 = 0.5;
 
-/// The most that a line counts which only the file has: a line that is left out is often a long one.
+/// Maximum weight of a line that only the file has, because an omitted line is often a long one.
 const MAX_SKIPPED_LINE_WEIGHT: f32 = 8.0;
 
-/// Lines that a place may be away from where a word voted for it.
+/// Maximum distance in lines between a place and the votes that count for it.
 const VOTE_SPREAD_LINES: usize = 2;
 
-/// How many times as long as a text of one line another line is, so that a part of it is compared.
+/// A line this many times as long as a single-line text is compared in part.
 const PARTIAL_MATCH_LENGTH_FACTOR: usize = 2;
 
-/// Bytes of two lines above which they are not compared if their lengths alone make them unlike.
+/// Combined size in bytes above which two lines are not compared if their lengths alone make them
+/// dissimilar.
 const LONG_LINES_BYTES: usize = 400;
 
-/// A place that is like the text that was searched.
+/// A place that is similar to the searched text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NearMiss {
-    /// Its first line, from 1.
+    /// The first line, from 1.
     pub line: u32,
-    /// Its last line.
+    /// The last line.
     pub last_line: u32,
-    /// How much alike it is, in percent; 100 only if nothing but white space around lines differs.
+    /// The similarity in percent. 100 only if the lines differ in leading and trailing whitespace
+    /// only.
     pub percent: u8,
-    /// The text of the file there, as much of it as is shown; only of the best place.
+    /// The text of the file at the best place, truncated to the limit.
     pub quote: Option<QuotedLines>,
 }
 
-/// What was not compared, because there is too much of it.
+/// The parts that were not compared because they are too long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComparisonTruncation {
-    /// Whether it is the end of the text that was searched.
+    /// Whether the end of the searched text was not compared.
     pub old_text: bool,
-    /// Whether it is the end of the file.
+    /// Whether the end of the file was not compared.
     pub file: bool,
 }
 
-/// Returns the places most like `wanted`, the best first, and what was not compared.
+/// Returns the places that are most similar to `wanted`, the best first, and what was not compared.
 pub(super) fn find_near_misses(
     text: &str,
     wanted: &str,
@@ -89,7 +91,7 @@ pub(super) fn find_near_misses(
         places
             .sort_by(|one, other| of(other).total_cmp(&of(one)).then(one.first.cmp(&other.first)));
     };
-    // Of places that overlap, one may lack the end that its window did not reach.
+    // Of overlapping places, one may lack the end because its window did not reach it.
     in_order_of(&mut places, |place| place.score);
     let mut found = Vec::<Alignment>::new();
     for place in places {
@@ -141,16 +143,16 @@ fn compared_lines<'a>(wanted: &'a [&'a str]) -> &'a [&'a str] {
     &wanted[..count.max(1)]
 }
 
-/// A word of the text that is searched.
+/// A word of the searched text.
 struct WordOccurrences {
-    /// The lines that have it.
+    /// The lines of the searched text that contain it.
     offsets: Vec<usize>,
-    /// How many lines of the file have it, and the last one of these.
+    /// Number of lines of the file that contain it, and the last one of these.
     lines: usize,
     last: Option<usize>,
 }
 
-/// Returns places where the text may be: each is the number of the line behind its end.
+/// Returns candidate places, each as the number of the line after its end.
 fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
     let mut words = HashMap::<&str, WordOccurrences>::new();
     for (offset, line) in wanted.iter().enumerate() {
@@ -162,7 +164,7 @@ fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> V
             }
         }
     }
-    // One that is everywhere in it says nothing about its place.
+    // A word in many lines of the text does not identify a place.
     words.retain(|_, word| word.offsets.len() <= MAX_LINES_PER_WORD);
     for (at, line) in lines.iter().enumerate() {
         if check.is_cancelled(line.len()) {
@@ -196,7 +198,7 @@ fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> V
         at.saturating_sub(VOTE_SPREAD_LINES)..(at + VOTE_SPREAD_LINES + 1).min(votes.len())
     };
     let mut sums: Vec<f32> = (0..votes.len()).map(|at| votes[around(at)].iter().sum()).collect();
-    // Of those that are as good, the first one.
+    // Of equal votes, the first one.
     let highest = |of: &[f32], within: std::ops::Range<usize>| {
         within.rev().max_by(|one, other| of[*one].total_cmp(&of[*other]))
     };
@@ -209,7 +211,7 @@ fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> V
     best.take(MAX_NEAR_MISS_CANDIDATES).collect()
 }
 
-/// Votes for lines that are like the longest one, for a text of which no word is in the file.
+/// Votes for lines that are similar to the longest one, for a text without any word of the file.
 fn vote_by_longest_line(
     lines: &[&str],
     wanted: &[&str],
@@ -230,31 +232,31 @@ fn vote_by_longest_line(
     }
 }
 
-/// The words of a line, and all of it.
+/// Returns the words of a line, and the whole line.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim();
     let words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     words.chain([line]).filter(|word| !word.is_empty())
 }
 
-/// Lines of a file that are those of a text, but for what is missing, too many or different.
+/// Lines of a file that correspond to a text, except for missing, additional or different lines.
 struct Alignment {
     first: usize,
     last: usize,
-    /// The first of them that differs, and the byte of it from which on it does.
+    /// The first line that differs, and the byte offset of the difference.
     differs: usize,
     column: usize,
-    /// How well all of the text fits there, and how much alike it is to these lines.
+    /// The score of the whole text at this place, and its similarity to these lines.
     score: f32,
     likeness: f32,
-    /// Whether nothing differs but white space around lines.
+    /// Whether only whitespace around lines differs.
     is_same: bool,
-    /// Where the text is in the only line, if it is like a part of that.
+    /// The offset of the text in the only line, if it is similar to a part of that line.
     part: Option<usize>,
 }
 
-/// Finds the line most like a text of one line, among those around the one that ends before `end`; of
-/// a line that is much longer, the part that is most like it.
+/// Finds the line most similar to a single-line text, among those around the line that ends before
+/// `end`. Of a much longer line, only the most similar part is compared.
 fn closest_line(
     lines: &[&str],
     wanted: &str,
@@ -302,33 +304,33 @@ fn closest_line(
     best
 }
 
-/// Returns how many bytes two lines have in common at their beginnings.
+/// Returns the length in bytes of the common prefix of two lines.
 fn common_prefix_bytes(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
-/// How an alignment goes on.
+/// A step of an alignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AlignmentStep {
-    /// It begins.
+    /// The start of the alignment.
     Begin,
     /// Both texts have the line.
     InBoth,
-    /// The text that is searched has it.
+    /// Only the searched text has the line.
     OnlyInOldText,
-    /// The file has it.
+    /// Only the file has the line.
     OnlyInFile,
 }
 
-/// Aligns all of a text with a part of the lines of a file around the one that ends before `end`
-/// (Needleman and Wunsch).
+/// Aligns a text with the lines of a file around the line that ends before `end` (Needleman and
+/// Wunsch).
 fn align(
     lines: &[&str],
     wanted: &[&str],
     end: usize,
     check: &mut CancelCheck<'_>,
 ) -> Option<Alignment> {
-    // Lines that may be missing from the text, or be too many in it.
+    // Maximum number of missing or additional lines of the text.
     let slack = 4 + wanted.len() / 4;
     let window = end.saturating_sub(wanted.len() + slack)..(end + slack).min(lines.len());
     let pairs: Vec<_> = wanted.iter().map(|line| BytePairs::of_line(line)).collect();
@@ -347,7 +349,7 @@ fn align(
                     return None;
                 }
                 let likeness = line.similarity(wanted);
-                // A short line that is the same is worth one that is skipped before it.
+                // A short line that is equal outweighs a skipped line before it.
                 let least =
                     if likeness >= 1.0 && own > 1.0 { MAX_SKIPPED_LINE_WEIGHT } else { own };
                 let both = own.max(line.weight()).max(least) * (2.0 * likeness - 1.0);
@@ -367,7 +369,7 @@ fn align(
         }
     }
     let last_row = pairs.len() * width;
-    // Of those that are as good, the one nearest to where the words are, and the first one.
+    // Of equal scores, the one nearest to the words, and the first of these.
     let away = |column: usize| column.abs_diff(end - window.start);
     let mut column = (0..width).rev().max_by(|a, b| {
         let better = score[last_row + a].total_cmp(&score[last_row + b]);
@@ -407,7 +409,7 @@ fn align(
     Some(Alignment { first, last, differs, column, score, likeness, is_same, part: None })
 }
 
-/// The pairs of neighbouring bytes of a line, sorted.
+/// The pairs of adjacent bytes of a line, sorted.
 struct BytePairs(Vec<[u8; 2]>);
 
 impl BytePairs {
@@ -421,12 +423,12 @@ impl BytePairs {
         Self(pairs)
     }
 
-    /// How much a line counts; a blank one too, a little.
+    /// Returns the weight of a line. A blank line has a small weight.
     fn weight(&self) -> f32 {
         (self.0.len() + 1) as f32
     }
 
-    /// Returns the share of the pairs that both have, from 0 to 1.
+    /// Returns the share of common pairs, from 0 to 1.
     fn similarity(&self, other: &Self) -> f32 {
         let all = self.0.len() + other.0.len();
         if all == 0 {
@@ -450,11 +452,11 @@ impl BytePairs {
         (2 * both) as f32 / all as f32
     }
 
-    /// Finds the part of a longer line, as long as this one, that has the most pairs of it. Returns the
-    /// share of the pairs and where the part begins.
+    /// Finds the part of a longer line, with the length of this one, that has the most pairs in
+    /// common. Returns the share of pairs and the offset of the part.
     fn most_similar_part(&self, line: &str) -> Option<(f32, usize)> {
         let (width, start) = (self.0.len(), line.len() - line.trim_start().len());
-        // How many of each pair are missing in the part; fewer than none are too many.
+        // Number of missing pairs in the part; negative for surplus ones.
         let mut missing = HashMap::<[u8; 2], i32>::new();
         self.0.iter().for_each(|pair| *missing.entry(*pair).or_default() += 1);
         let bytes = line.trim().as_bytes();

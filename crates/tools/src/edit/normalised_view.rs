@@ -1,6 +1,4 @@
-//! A text as it is compared, and the way back to the text that it stands for.
-//!
-//! It knows nothing of what is searched in it.
+//! A normalised view of a text for comparison, with a mapping to offsets of the raw text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,37 +7,40 @@ use memchr::{memchr, memrchr};
 
 use crate::files::encoding::line_ends::line_terminator_byte;
 
-/// How much of a text is passed over when it is compared.
+/// How much of a text is ignored in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Normalisation {
     /// Nothing.
     Exact,
-    /// How its lines end.
+    /// The kind of line ends.
     LineEnds,
-    /// That, and the blanks at the ends of lines.
+    /// The kind of line ends, and trailing whitespace.
     TrailingWhitespace,
-    /// That, and which of several signs that look alike a quote, dash or space is.
+    /// All of the above, and the differences between lookalike quotes, dashes and spaces.
     LookalikeCharacters,
 }
 
-/// A text with all that a level passes over left out.
+/// A text without the parts that a normalisation ignores.
 #[derive(Debug)]
 pub(super) struct NormalisedView<'a> {
     raw: &'a str,
     pub(super) level: Normalisation,
     pub(super) text: Cow<'a, str>,
-    /// Where each stretch ends, in the view and in the raw text: both go on alike up to there. A
-    /// sign that stands for another one is a stretch of its own.
+    /// The end of each stretch in the view and in the raw text. Both are equal within a stretch. A
+    /// replaced character is a separate stretch.
     stretch_ends: Vec<(usize, usize)>,
 }
 
 impl<'a> NormalisedView<'a> {
-    /// Makes the view of the text of a file, whose line ends are those that [`line_feed`] finds.
+    /// Creates the view of the text of a file, with the line ends that [`line_terminator_byte`]
+    /// finds.
     pub(super) fn new(raw: &'a str, level: Normalisation) -> Self {
         Self::from_lines(raw, level, LineRanges::new(raw))
     }
 
-    /// Makes the view of a text that was [`normalised`](crate::files::encoding::line_ends::normalised) for a file: only line feeds end its lines.
+    /// Creates the view of a text that was
+    /// [normalised](crate::files::encoding::line_ends::normalise_line_ends) for a file: only line
+    /// feeds end its lines.
     pub(super) fn from_normalised(raw: &'a str, level: Normalisation) -> Self {
         Self::from_lines(
             raw,
@@ -85,8 +86,8 @@ impl<'a> NormalisedView<'a> {
         Self { raw, level, text: Cow::Owned(builder.text), stretch_ends: builder.ends }
     }
 
-    /// Returns the place in the raw text: right behind what comes before it in the view, so what is
-    /// left out there lies behind.
+    /// Returns the offset in the raw text. It is right after the preceding text of the view, before
+    /// any ignored text.
     pub(super) fn raw_position(&self, place: usize) -> usize {
         if place == 0 {
             return 0;
@@ -95,8 +96,7 @@ impl<'a> NormalisedView<'a> {
         self.stretch_ends.get(at).map_or(self.raw.len(), |(end, raw_end)| raw_end - (end - place))
     }
 
-    /// Returns the place in the view of a place in the raw text; what is left out is nowhere, and
-    /// so between its neighbours.
+    /// Returns the offset in the view. Ignored text maps to the offset between its neighbours.
     pub(super) fn view_position(&self, place: usize) -> usize {
         let at = self.stretch_ends.partition_point(|(_, raw_end)| *raw_end < place);
         let before = at.checked_sub(1).map_or(0, |before| self.stretch_ends[before].0);
@@ -104,7 +104,7 @@ impl<'a> NormalisedView<'a> {
         (end + place).saturating_sub(*raw_end).max(before)
     }
 
-    /// Returns what tells how lines end, for places in order.
+    /// Returns a lookup of line ends for increasing offsets.
     pub(super) fn line_ends(&self) -> LineEndLookup<'a> {
         let raw = self.raw.as_bytes();
         let feed = line_terminator_byte(self.raw);
@@ -112,19 +112,19 @@ impl<'a> NormalisedView<'a> {
     }
 }
 
-/// How the lines of a text end, asked for one place after the other.
+/// Looks up the line ends of a text for increasing offsets.
 #[derive(Debug)]
 pub(super) struct LineEndLookup<'a> {
     raw: &'a [u8],
     feed: u8,
-    /// The first line end that is not passed yet.
+    /// The first line end after the previous offset.
     next: Option<usize>,
     last: Option<usize>,
 }
 
 impl LineEndLookup<'_> {
-    /// Returns the line end that the surroundings of a place have: that of its line, else the last
-    /// one of the text. Places have to come in order.
+    /// Returns the line end that applies at an offset: the one of its line, or else the last one of
+    /// the text. Offsets must not decrease.
     pub(super) fn line_end_at(&mut self, place: usize) -> &'static str {
         if self.next.is_some_and(|next| next < place) {
             self.next = memchr(self.feed, &self.raw[place..]).map(|at| place + at);
@@ -153,7 +153,7 @@ impl ViewBuilder {
         self.join_adjacent();
     }
 
-    /// Keeps a line, but for the signs that stand for plainer ones.
+    /// Adds a line with lookalike characters replaced by plain ones.
     fn push_plain_lookalikes(&mut self, raw_start: usize, line: &str) {
         let mut kept = 0;
         for (at, letter) in line.char_indices() {
@@ -173,7 +173,7 @@ impl ViewBuilder {
         self.join_adjacent();
     }
 
-    /// Makes one stretch of the last two if nothing was left out between them.
+    /// Merges the last two stretches if nothing was omitted between them.
     fn join_adjacent(&mut self) {
         if let [.., (view, raw), (next_view, next_raw)] = self.ends[..]
             && next_view - view == next_raw - raw
@@ -184,18 +184,18 @@ impl ViewBuilder {
     }
 }
 
-/// The lines of a text with their places.
+/// The lines of a text with their offsets.
 struct LineRanges<'a> {
     raw: &'a str,
     at: usize,
     feed: u8,
-    /// Whether a carriage return before a line feed is a part of the line end.
+    /// Whether a carriage return before a line feed is part of the line end.
     has_crlf: bool,
 }
 
 struct LineRange {
     content: Range<usize>,
-    /// Where its line end ends.
+    /// The end of the line end.
     end: usize,
 }
 
@@ -227,7 +227,8 @@ impl Iterator for LineRanges<'_> {
     }
 }
 
-/// Returns the plain sign that a quote, dash or space looks like, itself too.
+/// Returns the plain character that a quote, dash or space looks like, also for the character
+/// itself.
 fn plain_lookalike(letter: char) -> Option<char> {
     match letter {
         '\''

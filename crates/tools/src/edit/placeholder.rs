@@ -1,10 +1,10 @@
-//! Finds lines that stand for text which somebody left out. It knows nothing of edits.
+//! Finds placeholder lines that replace omitted text.
 
-/// What begins a line that is a comment, in most languages.
+/// The beginnings of comments in common languages.
 const COMMENT_MARKERS: [&str; 12] =
     ["//", "/*", "{/*", "#", "--", "<!--", "%", ";", "*", "(*", "\"\"\"", "rem "];
 
-/// What is left out.
+/// Nouns for omitted text.
 const OMITTED_NOUNS: [&str; 26] = [
     "body",
     "class",
@@ -34,7 +34,7 @@ const OMITTED_NOUNS: [&str; 26] = [
     "things",
 ];
 
-/// How it is said that it is there nevertheless: the words that such a line ends with.
+/// The last words of a placeholder line, which say that the text still exists.
 const UNCHANGED_ENDINGS: [&str; 12] = [
     "above",
     "before",
@@ -50,13 +50,14 @@ const UNCHANGED_ENDINGS: [&str; 12] = [
     "stays",
 ];
 
-/// How a line begins that stands for what is there already.
+/// The first words of a placeholder line that refers to existing text.
 const REST_BEGINNINGS: [&str; 8] =
     ["existing", "original", "other", "previous", "remaining", "rest", "same", "unchanged"];
 
-/// Returns the first line of `new` that is a comment and nothing else and stands for text of the file
-/// which it leaves out, such as `// ... rest of the code unchanged`. The file may have such lines of
-/// its own: those that are `replaced` are no others, and one that the file has may come `more` times.
+/// Returns the first line of `new` that consists of a comment and is a placeholder for omitted text
+/// of the file, such as `// ... rest of the code unchanged`. The file may contain such lines
+/// itself: lines of `replaced` do not count, and a line of the file may occur `more` additional
+/// times.
 pub(crate) fn find_placeholder_line<'a>(
     new: &'a str,
     file: &str,
@@ -77,7 +78,7 @@ pub(crate) fn find_placeholder_line<'a>(
 fn is_placeholder_line(line: &str) -> bool {
     let has_dots = line.contains("...") || line.contains('…');
     let is_comment = COMMENT_MARKERS.iter().any(|mark| starts_with(line, mark));
-    // Some leave even the comment away: `... rest of the file ...`
+    // Some models omit even the comment: `... rest of the file ...`
     let is_bare = line.starts_with("...") || line.starts_with('…') || line.starts_with("[...");
     if !is_comment && !is_bare {
         return false;
@@ -114,7 +115,7 @@ fn starts_with(line: &str, mark: &str) -> bool {
 mod tests {
     use super::find_placeholder_line;
 
-    /// For a text that replaces all of a file.
+    /// Checks a text that replaces the whole file.
     fn written<'a>(new: &'a str, file: &str) -> Option<&'a str> {
         find_placeholder_line(new, file, file, 0)
     }
@@ -146,7 +147,7 @@ mod tests {
             assert_eq!(written(&new, "\n"), None, "there is nothing that could be left out");
             let file = format!("x\n  {line}  \n");
             assert_eq!(written(&new, &file), None, "{line}");
-            // No more of them than the file has, but for one that an edit puts in.
+            // Only as many as the file has, plus those that an edit inserts.
             assert_eq!(written(&new.repeat(2), &file), Some(line.trim()), "{line}");
             assert_eq!(find_placeholder_line(&new, &file, "x", 1), None, "{line}");
             assert_eq!(

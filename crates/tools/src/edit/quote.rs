@@ -1,4 +1,4 @@
-//! What a refusal quotes of the file. It is the only way by which text of a file gets into one.
+//! Quotes of the file in error messages. No other part of an error contains text of the file.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,32 +8,32 @@ use callboard_text::{code_fence, head};
 use super::line_at;
 use crate::limits::{MAX_EDIT_CONTEXT_LINE_BYTES, MAX_QUOTED_BYTES, MAX_QUOTED_LINES};
 
-/// Places from so many percent on are taken for what is meant.
+/// Minimum percentage at which a place is taken for the intended one.
 const CONFIDENT_PERCENT: u8 = 85;
 
-/// Lines that are shown before the one that differs, where there are more than can be shown.
+/// Number of lines before the differing one, if not all lines can be shown.
 const CONTEXT_LINES_BEFORE: usize = 3;
 
-/// Lines of the file, as they are.
+/// Unchanged lines of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotedLines {
-    /// The number of the first one, from 1.
+    /// The number of the first line, from 1.
     pub line: u32,
-    /// The lines with line feeds between them.
+    /// The lines, joined with line feeds.
     pub text: String,
-    /// Whether there is more of them than is shown.
+    /// Whether only a part of the lines is shown.
     pub is_truncated: bool,
-    /// Whether it is only a part of one line.
+    /// Whether the quote is only a part of one line.
     pub is_partial_line: bool,
-    /// Whether what is shown is in the file only once.
+    /// Whether the quote occurs only once in the file.
     pub is_unique: bool,
 }
 
 impl QuotedLines {
-    /// Quotes lines, of which the first has the number `first`, from 0. Of too many those are shown
-    /// that are around the one that `differs`, and of one that is too long the bytes around the first
-    /// one that does.
+    /// Quotes lines, the first of which has the number `first`, from 0. If there are too many,
+    /// those around the line `differs` are shown. If that line is too long, the bytes around the
+    /// first difference are shown.
     pub(super) fn from_lines(
         lines: &[&str],
         first: usize,
@@ -75,7 +75,7 @@ impl QuotedLines {
         }
     }
 
-    /// Quotes a part of a line, and what is beside it.
+    /// Quotes a part of a line with the text around it.
     pub(super) fn from_line_part(line: &str, at: usize, part: Range<usize>) -> Self {
         let part = part.start.saturating_sub(MAX_EDIT_CONTEXT_LINE_BYTES)
             ..part.end + MAX_EDIT_CONTEXT_LINE_BYTES;
@@ -94,7 +94,7 @@ impl QuotedLines {
         }
     }
 
-    /// Writes it with what to do, for a place that is so much alike.
+    /// Writes the quote with advice that depends on the similarity of the place.
     pub(super) fn write_with_advice(
         &self,
         percent: u8,
@@ -132,7 +132,7 @@ impl QuotedLines {
     }
 }
 
-/// On which side of the lines that are shown there are more.
+/// The side of the shown lines on which lines are omitted.
 #[derive(Clone, Copy)]
 enum Side {
     Before,
@@ -143,13 +143,13 @@ fn line_number(at: usize) -> u32 {
     u32::try_from(at + 1).unwrap_or(u32::MAX)
 }
 
-/// A place of the old text, with the lines around it.
+/// A place of the old text with the surrounding lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatchContext {
     /// The line where the place begins, from 1.
     pub line: u32,
-    /// The lines before it, its own and behind it with their numbers, where there are such.
+    /// The lines before and after the place and its own line, with their numbers.
     pub lines: Vec<(u32, String)>,
 }
 

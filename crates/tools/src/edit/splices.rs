@@ -1,8 +1,8 @@
-//! Applies splices to a text, and joins two steps of them. It knows nothing of how they were found.
+//! Applies splices to a text, and composes two steps of splices.
 
 use acp_types::diff::TextEdit;
 
-/// Replaces all places, which are in order and do not overlap.
+/// Applies splices, which must be in order and must not overlap.
 #[must_use]
 pub fn apply_splices(text: &str, splices: &[TextEdit]) -> String {
     let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
@@ -16,15 +16,15 @@ pub fn apply_splices(text: &str, splices: &[TextEdit]) -> String {
     new + &text[end..]
 }
 
-/// Joins two steps to one: `first` leads to the text `between`, whose places `second` replaces.
-/// Places that touch become one.
+/// Composes two steps into one. `first` produces the text `between`, to which `second` applies.
+/// Adjacent splices are joined.
 pub(super) fn compose(first: Vec<TextEdit>, between: &str, second: Vec<TextEdit>) -> Vec<TextEdit> {
     if first.is_empty() {
         return second;
     }
     let mut joined = Vec::with_capacity(first.len() + second.len());
     let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
-    // How far `between` is ahead of the old text behind the places of `first` that are passed.
+    // Offset of `between` relative to the old text, after the processed splices of `first`.
     let mut ahead = 0;
     loop {
         let starts = [
@@ -59,7 +59,7 @@ mod tests {
     use super::{TextEdit, apply_splices, compose};
     use proptest::prelude::*;
 
-    /// Makes splices of a text out of random lengths.
+    /// Builds splices of a text from random lengths.
     fn splices(text: &str, steps: &[(usize, usize, String)]) -> Vec<TextEdit> {
         let (mut at, mut splices) = (0, Vec::new());
         for (kept, replaced, new) in steps {

@@ -1,4 +1,4 @@
-//! What an edit changes, what it leaves alone and what it refuses.
+//! Tests for edits: changes, unchanged bytes, and errors.
 
 mod inexact_matches;
 
@@ -55,29 +55,29 @@ fn one_place_is_replaced_literally() {
 #[test]
 fn line_ends_are_those_of_the_place() {
     for (text, edit, expected) in [
-        // Line feeds match CRLF, and new lines get what is around.
+        // Line feeds match CRLF, and new lines get the line ends of their neighbours.
         ("a\r\nb\r\nc\r\n", edit("a\nb\n", "a\nx\ny\n"), "a\r\nx\r\ny\r\nc\r\n"),
         ("a\r\nb\r\n", edit("b", "b\nc"), "a\r\nb\r\nc\r\n"),
         ("a\r\nb", edit("b", "b\nc"), "a\r\nb\r\nc"),
         ("a\r\nb\r\n", edit("a\n", ""), "b\r\n"),
         ("a\r\nb\r\n", edit("a\n", "a "), "a b\r\n"),
-        // Mixed ends: untouched lines keep theirs, also inside of the match.
+        // Mixed line ends: unchanged lines keep theirs, also within the match.
         ("a\r\nb\nc\r\nd\n", edit("a\nb\nc\nd\n", "a\nb\nx\nd\n"), "a\r\nb\nx\r\nd\n"),
         ("a\nb\r\nc\n", edit("a", "a\nx"), "a\nx\nb\r\nc\n"),
         ("a\nb\r\nc\n", edit("b", "b\nx"), "a\nb\r\nx\r\nc\n"),
         ("x\r\ny\nx\r\nx\n", all("x", "1\n2"), "1\r\n2\r\ny\n1\r\n2\r\n1\n2\n"),
-        // Line ends are the file's, whichever the edit names.
+        // The line ends are those of the file, whichever the edit uses.
         ("a\nb\n", edit("a\r\nb", "x\r\ny"), "x\ny\n"),
         ("a\r\nb\r\n", edit("a\r\nb", "x\ny"), "x\r\ny\r\n"),
         ("a\r\nb\r\n", edit("a\nb\r\n", "x\r\ny\nz\r\n"), "x\r\ny\r\nz\r\n"),
         ("a\rb\r", edit("a\rb", "a\rc"), "a\rc\r"),
         ("a\rb\r", edit("a\r\nb", "a\r\nc\nd"), "a\rc\rd\r"),
-        // The very ones that it names, where lines have several.
+        // If lines have several kinds, the exact line ends of the edit are matched.
         ("a\nb\r\na\r\nb\n", edit("a\r\nb", "x\r\ny"), "a\nb\r\nx\r\ny\n"),
-        // Those that end no line are characters.
+        // Carriage returns that end no line are characters.
         ("a\rb\nc\n", edit("a\rb", "a\rd"), "a\rd\nc\n"),
         ("a\rb\r\nc\r\n", all("\r", " "), "a b\r\nc\r\n"),
-        // An edit that is about nothing else changes them.
+        // An edit that changes only line ends is applied exactly.
         ("a\r\nb\r\n", edit("a\r\n", "a\n"), "a\nb\r\n"),
         ("a\r\nb\n", all("\r\n", "\n"), "a\nb\n"),
         ("a\nb\r\n", all("\n", "\r\n"), "a\r\nb\r\n"),
@@ -132,7 +132,7 @@ fn an_ambiguous_edit_lists_its_places() {
                   occurrence 2, line 5:\n     4\tfn b() {\n     5\t    x();\n     6\t}";
     assert!(error.to_string().ends_with(listed), "{error}");
     assert!(error.to_string().starts_with("old_text is in 2 places."), "{error}");
-    // Places that overlap are ambiguous too.
+    // Overlapping places are ambiguous too.
     assert!(matches!(
         expect_error("aaa", edit("aa", "b")),
         EditErrorKind::Ambiguous { places: 2, .. }
@@ -155,7 +155,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
             "fn two() {\n\tcall(3);\n}\n",
             "Lines 5 to 7 are closest, 88 % alike:\n```\nfn two() {\n\tcall(2);\n}\n```\nSend exactly this",
         ),
-        // A line too many, and one that is missing.
+        // One additional line, and a missing one.
         (
             "fn one() {\n    call(1);\n    call(1);\n}\n",
             "\n```\nfn one() {\n    call(1);\n}\n```\n",
@@ -172,7 +172,7 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
         assert_eq!(error.code(), Some(ErrorCode::NoMatch));
         assert!(error.to_string().contains(expected), "{old:?}: {error}");
     }
-    // Of places that are as good, those that are apart.
+    // Of equally similar places, those that do not overlap.
     let lines = |text: &str, old| {
         let EditErrorKind::NoMatch { near_misses: near, .. } = expect_error(text, edit(old, ""))
         else {
@@ -188,8 +188,9 @@ fn a_missing_text_is_answered_with_what_is_like_it() {
 #[test]
 fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     let says = |text: &str, old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
-    assert!(says("\ta\n   b\n", "  a\n  b\n").contains("closest, alike but for white space"));
-    // They differ where only the beginnings of lines would be compared, or of the text.
+    let error = says("\ta\n   b\n", "  a\n  b\n");
+    assert!(error.contains("closest, identical except for white space"), "{error}");
+    // They differ after the part of a line or text that a shortened comparison would cover.
     let line = "one, two, three, ".repeat(40);
     let error = says(&format!("{line}alpha\n"), &format!("{line}omega"));
     assert!(error.contains("99 % alike") && error.contains("alpha"), "{error}");
@@ -204,7 +205,7 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     assert!(error.contains("A part of line 1 is closest, "), "{error}");
     assert!(error.contains("call(alpha, beta, gamma);"), "{error}");
     assert!(error.contains("only a part of line 1") && !error.contains("exactly"), "{error}");
-    // Behind what is searched.
+    // After the part of the file that is searched.
     let filler = ("x".repeat(1_023) + "\n").repeat(crate::limits::MAX_NEAR_MISS_FILE_BYTES / 1_024);
     let text = filler + "let value = compute();\n";
     let error = says(&text, "let value = compose();");
@@ -212,7 +213,7 @@ fn what_is_said_of_the_closest_lines_is_true_of_long_ones_too() {
     assert!(error.contains("Only the first 4,194,304 bytes of the file"), "{error}");
 }
 
-/// Texts in which everything is everywhere, and of which nothing fits.
+/// Texts in which every word occurs everywhere, and of which nothing matches.
 #[test]
 fn each_search_can_be_cancelled() {
     let words = "a b ".repeat(50) + "\n";
@@ -254,14 +255,14 @@ fn what_is_quoted_is_bounded_and_shows_what_differs() {
     let long = "word ".repeat(10_000);
     let (.., quote) = near(&long, &long.replacen("word", "wort", 1));
     assert!(quote.is_truncated && quote.text.len() <= crate::limits::MAX_QUOTED_BYTES);
-    // What differs is shown, however long the lines are.
+    // The difference is shown, however long the lines are.
     let (.., quote) = near(&format!("{long}alpha {long}"), &format!("{long}omega {long}"));
     assert!(quote.is_partial_line && quote.text.contains("alpha"), "{quote:?}");
     let text: String = (10..40).map(|n| format!("{n} {}\n", &long[..1_000])).collect();
     let (first, last, quote) = near(&text, &text.replace("\n38 ", "\n83 "));
     assert_eq!((first, last, quote.is_truncated), (1, 30, true));
     assert!(quote.text.contains("\n38 "), "{}", quote.line);
-    // Places that overlap are several.
+    // Overlapping places are ambiguous.
     let text = "call(1);\nother(2);\n".repeat(2) + "call(1);\n";
     let (.., quote) = near(&text, "call(1);\nother(3);\ncall(1);\n");
     assert_eq!((quote.line, quote.is_unique), (1, false));
@@ -277,11 +278,11 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
         (&*done.text, &done.outcomes[..]),
         (text, &[EditOutcome::AlreadyApplied { line: 1 }][..])
     );
-    // A deletion too, if both of its neighbours are there.
+    // A deletion too, if both of its neighbours exist.
     let gone = edit("let answer = 42;\nlet x = 1;\nafter", "let answer = 42;\nafter");
     assert_eq!(apply(text, &[gone]).unwrap().outcomes, [EditOutcome::AlreadyApplied { line: 2 }]);
     for (text, old, new) in [
-        // The new text is there, but nothing says that it is there because of this edit.
+        // The new text exists, but nothing shows that this edit created it.
         (text, "let answer = 41;", "let answer = 42;"),
         (text, "let answer = 42;\nlet other = 1;", "let answer = 42;"),
         (text, "before\nlet answer = 41;", "before\nlet answer = 42;"),
@@ -290,9 +291,9 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
         ("one before\nlet answer = 42;\nafter\n", &*made.old_text, &*made.new_text),
         ("before\nlet answer = 42;\nafterwards\n", &*made.old_text, &*made.new_text),
         ("let total = compute_all(1, 2);\n", "compute_all(1)", "compute_all(1, 2)"),
-        // What surrounds it is everywhere.
+        // The surrounding lines occur everywhere.
         ("}\nlet answer = 42;\n}\n", "}\nlet answer = 41;\n}\n", "}\nlet answer = 42;\n}\n"),
-        // It is there twice.
+        // It occurs twice.
         (&text.repeat(2), &*made.old_text, &*made.new_text),
         (text, "gone", ""),
         (text, "gone\n\n", "\n"),
@@ -306,7 +307,7 @@ fn an_edit_that_was_made_before_is_known_by_whole_lines_in_its_surroundings() {
             "{old:?}"
         );
     }
-    // A stale edit is not swallowed among others.
+    // An edit that was already applied does not hide errors of others.
     let stale = edit("let answer = 41;", "let answer = 42;");
     let error = apply(text, &[edit("before", "first"), stale]).unwrap_err();
     assert_eq!((error.edit_number, error.edit_count), (2, 2));
@@ -335,7 +336,7 @@ fn an_edit_that_changes_nothing_is_no_replacement() {
         assert_eq!(reason, EditErrorKind::NoEffect, "{text:?} {edit:?}");
     }
     assert_eq!(expect_error("a\na\na\n", all("a", "a")), EditErrorKind::SameText);
-    // Of several places those count that change.
+    // Of several places, those that change count.
     let edited = apply("a \na\n", &[all("a \n", "a\n")]);
     assert!(edited.is_ok_and(|edited| edited.text == "a\na\n"));
 }
@@ -399,7 +400,7 @@ fn an_insertion_that_is_there_already_is_not_made_again() {
     let edited_text = apply(text, std::slice::from_ref(&insert)).unwrap();
     assert_eq!(edited_text.outcomes, [EditOutcome::AlreadyApplied { line: 1 }]);
     assert_eq!(edited_text.text, text);
-    // Who names the place means it.
+    // An explicit occurrence is taken literally.
     let twice = Edit { occurrence: Occurrence::Nth(NonZeroU32::MIN), ..insert };
     assert_eq!(apply_one(text, twice).matches("thing").count(), 2);
 }
@@ -414,7 +415,7 @@ fn a_text_that_leaves_text_out_is_refused() {
     assert_eq!(line, "// ... rest of the code unchanged");
     let kept = apply_one(new, edit(new, &new.replace("a()", "b()")));
     assert_eq!(kept, new.replace("a()", "b()"));
-    // A file that has such lines can have one more.
+    // A file with such lines can get another one.
     let more = apply_one(new, edit("fn a() {", "// ... rest of the code unchanged\nfn a() {"));
     assert_eq!(more.matches("unchanged").count(), 2);
 }
@@ -440,7 +441,7 @@ proptest! {
         old in "[a-c]{0,3}(\n|\r\n)?X(\n|\r\n)?[a-c]{0,3}",
         new in "[d-f]{0,3}(\n[d-f]{0,3}){0,3}",
     ) {
-        // A carriage return and a line feed that come together would be another line end.
+        // A carriage return followed by a line feed would become a different line end.
         prop_assume!(!(before.ends_with('\r') && old.starts_with('\n')));
         prop_assume!(!(old.ends_with('\r') && after.starts_with('\n')));
         let text = format!("{before}{old}{after}");
@@ -448,14 +449,14 @@ proptest! {
             let result = apply_one(&text, edit(&wanted, &new));
             let inner = result.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
             let inner = inner.map(|inner| inner.replace("\r\n", "\n"));
-            // A file of an old Mac stays one.
+            // A file with the line ends of classic Mac OS keeps them.
             let inner = inner.map(|inner| if text.contains('\n') { inner } else { inner.replace('\r', "\n") });
             prop_assert_eq!(inner, Some(new.clone()));
         }
     }
 
-    /// The model of an edit: the file with line feeds, in which the texts with line feeds are
-    /// replaced. Only a carriage return that the file has itself is a character.
+    /// The model of an edit: the file with line feeds, in which texts with line feeds are replaced.
+    /// Only carriage returns that the file itself has are characters.
     #[test]
     fn line_ends_are_those_of_the_file(
         text in "[ab \n\r]{0,12}",
@@ -469,14 +470,14 @@ proptest! {
         let file = text.replace('\n', end);
         let lf = |part: &str| {
             let part = part.replace("\r\n", "\n");
-            // What ends lines is said by the file.
+            // The file determines the line ends.
             if end == "\r" && file.contains('\r') { part.replace('\r', "\n") } else { part }
         };
         let (wanted, with) = (lf(&old), lf(&new));
         let result = apply(&file, &[Edit { old_text: old.clone(), new_text: new.clone(), occurrence: which }]);
         let Ok(edited) = result else { return Ok(()) };
         if wanted == with {
-            // It is about line ends, so it is made to the byte.
+            // The edit is about line ends, so it is applied exactly.
             prop_assert!(file.contains(&old));
             return Ok(());
         }
@@ -484,7 +485,7 @@ proptest! {
             prop_assert!(!text.contains(&wanted) || edited.text == file);
             return Ok(());
         };
-        // No line has another end than before, and none is joined that was not named.
+        // No other kind of line end appears, and only named lines are joined.
         let has = |end: &str| file.contains(end);
         prop_assert!(has("\r") || !edited.text.contains('\r'), "{:?}", edited.text);
         prop_assert!(has("\n") || end == "\n" || !edited.text.contains('\n') || !has("\r"));
@@ -516,11 +517,11 @@ fn a_text_that_would_be_too_large_is_not_made() {
     let line = "x".repeat(1 << 20);
     let text = "a\n".repeat(100_000);
     assert_eq!(expect_error(&text, all("a", &line)), EditErrorKind::ResultTooLarge);
-    // Each of many lines would be indented by a long indentation.
+    // Each of many lines would get a long indentation.
     let new = "y\n".repeat(1_000);
     let text = format!("{0}a\n{0}b\n", " ".repeat(1 << 20));
     assert_eq!(expect_error(&text, edit("a\nb\n", &new)), EditErrorKind::ResultTooLarge);
-    // Several edits of which each is small enough.
+    // Several edits, each of which is within the limit.
     let text = "a ".repeat(50);
     let grow = |old: &str, new: &str| all(old, &format!("{new} ").repeat(1_000));
     let edits = [grow("a ", "b"), grow("b ", "c"), grow("c ", "d")];

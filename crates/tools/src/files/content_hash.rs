@@ -1,4 +1,4 @@
-//! What a file held when the session last saw it, as a hash. It knows nothing of times.
+//! Content hashes of the files that a session has read or written.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 use crate::limits::MAX_KNOWN_HASHES;
 use crate::lock::lock;
 
-/// The content of a file as a hash.
+/// The SHA-256 hash of the content of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// Makes the stamp of some bytes.
+    /// Computes the hash of some bytes.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
@@ -31,11 +31,11 @@ impl ContentHash {
 
 impl fmt::Debug for ContentHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Stamp({:02x}{:02x}…)", self.0[0], self.0[1])
+        write!(formatter, "ContentHash({:02x}{:02x}…)", self.0[0], self.0[1])
     }
 }
 
-/// The stamps of the files that a session read or wrote, the last ones of them.
+/// The content hashes of the files that a session read or wrote most recently.
 #[derive(Debug, Default)]
 pub(crate) struct KnownHashes(Mutex<HashesByPath>);
 
@@ -59,26 +59,26 @@ impl KnownHashes {
         }
     }
 
-    /// Whether the session saw the file with just this content.
+    /// Returns whether the session last saw the file with exactly this content.
     pub(crate) fn is_current(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp == now)
     }
 
-    /// Whether the session saw the file, whatever it held.
+    /// Returns whether the session has seen the file, with any content.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         let known = lock(&self.0);
         known.hashes.contains_key(path)
     }
 
-    /// Whether the session saw the file, and then with other content.
+    /// Returns whether the session has seen the file, but with different content.
     pub(crate) fn is_stale(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp != now)
     }
 }
 
-/// Makes the stamp of what is read through it.
+/// A reader that hashes the bytes that pass through it.
 #[derive(Debug)]
 pub(crate) struct HashingReader<R> {
     reader: R,
@@ -90,7 +90,7 @@ impl<R> HashingReader<R> {
         Self { reader, hasher: Some(Sha256::new()) }
     }
 
-    /// Makes none, for what is too large to be worth it.
+    /// Creates a reader that computes no hash, for files that are too large to be worth it.
     pub(crate) fn without_hash(reader: R) -> Self {
         Self { reader, hasher: None }
     }

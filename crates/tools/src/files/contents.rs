@@ -1,17 +1,18 @@
-//! Writing a file in place, which can be seen half done, and seeing who else does so at that moment.
+//! Writes files in place and detects concurrent writers.
 //!
-//! It knows nothing of what lies beside the file.
-//!
-//! What another program writes in place before the comparison is seen by it, and what it writes
-//! after ours stays. What it writes between the two is lost, and nobody can tell: no system writes
-//! only if nobody else did. It is seen that a file was written while it was compared, as far as its
-//! time tells, and that it holds something else right after it was written.
+//! A change that another program writes in place before the comparison is detected, and a change
+//! that it writes after ours is kept. A change between the two is lost without notice, because no
+//! operating system offers a conditional write. Two more cases are detected: a write during the
+//! comparison, as far as the modification time shows it, and different content right after our
+//! write.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 
-/// Whether a file holds just these bytes, by what is `read` of it from its beginning, and was not
-/// written to while it was compared, as far as its time tells.
+/// Returns whether a file holds exactly `bytes`, where `read` yields its content from the
+/// beginning.
+///
+/// Returns `false` if the modification time changed during the comparison.
 pub(super) fn equals_undisturbed(
     mut file: &File,
     read: &mut impl io::Read,
@@ -23,13 +24,13 @@ pub(super) fn equals_undisturbed(
     Ok(equals(read, bytes)? && modified()? == before)
 }
 
-/// Whether a file holds something else than these bytes; not where that cannot be told.
+/// Returns whether a file holds anything other than `bytes`; `false` if it cannot be read.
 pub(super) fn differs(mut file: &File, bytes: &[u8]) -> bool {
     let holds = file.rewind().and_then(|()| equals(&mut file, bytes));
     holds.is_ok_and(|is_same| !is_same)
 }
 
-/// Whether the rest of a file is just these bytes.
+/// Returns whether the rest of a file is exactly `bytes`.
 pub(super) fn equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
     let mut piece = [0; COMPARE_CHUNK_BYTES];
     loop {
@@ -45,13 +46,14 @@ pub(super) fn equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<b
     }
 }
 
-/// Gives a file other bytes, its first ones first.
+/// Replaces the content of a file, writing from its beginning and truncating afterwards.
 pub(super) fn overwrite(file: &File, bytes: &[u8]) -> io::Result<()> {
     write_with_progress(file, bytes, &mut |_| {})?;
     file.set_len(bytes.len() as u64)
 }
 
-/// Gives a file bytes from its beginning on, and tells again and again how many of them it has.
+/// Writes bytes from the beginning of a file and reports the number of bytes written after each
+/// chunk.
 pub(super) fn write_with_progress(
     mut file: &File,
     bytes: &[u8],
@@ -65,8 +67,8 @@ pub(super) fn write_with_progress(
     Ok(())
 }
 
-/// Bytes that are compared at once: few enough to stay in the processor's cache.
+/// Bytes per chunk of a comparison, small enough to stay in the processor's cache.
 const COMPARE_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Bytes that are written at once.
+/// Bytes per chunk of a write.
 const WRITE_CHUNK_BYTES: usize = 4 * 1024 * 1024;

@@ -1,9 +1,8 @@
-//! The text in the bytes of a file, and the way back to these very bytes.
+//! Decodes the bytes of a file as text and encodes edited text back to the same encoding.
 //!
-//! It knows nothing of files, and of edits only which places of the text they replace. UTF-8 and,
-//! behind its byte order mark, UTF-16 are decoded strictly; for everything else one of the older
-//! encodings is guessed, and taken only if it makes the same bytes of the text again. A byte order
-//! mark stays in the text, as its first character.
+//! UTF-8 is decoded strictly, and so is UTF-16 after its byte order mark. For all other bytes a
+//! legacy encoding is guessed, and it is used only if the decoded text encodes to the same bytes
+//! again. A byte order mark stays in the text, as its first character.
 
 pub(crate) mod line_ends;
 
@@ -18,37 +17,37 @@ use self::line_ends::{dominant_line_end, has_lone_carriage_returns, normalise_li
 use crate::error::{ErrorCode, ToolError};
 use crate::note::Note;
 
-/// The text of a file, with the bytes that it was decoded from.
+/// The text of a file, with the bytes from which it was decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodedText {
     text: String,
     encoding: TextEncoding,
-    /// The bytes, where they are not those of the text.
+    /// The original bytes, if they differ from the UTF-8 bytes of the text.
     raw: Vec<u8>,
 }
 
-/// A text with its bytes, and what it kept of the one that it replaces.
+/// A replacement text with its bytes, and the properties preserved from the old text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReencodedText {
-    /// The text as the file will have it.
+    /// The text as the file will hold it.
     pub text: String,
-    /// The bytes of it.
+    /// The encoded bytes of the text.
     pub bytes: Vec<u8>,
-    /// What was kept, for people; empty if it would be the same without.
+    /// The properties that were preserved, for people; empty if preserving changed nothing.
     pub preserved: Vec<Note>,
 }
 
-/// How characters are written as bytes.
+/// The encoding of the characters as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextEncoding {
     Utf8,
     Utf16(ByteOrder),
-    /// It was guessed.
+    /// A guessed legacy encoding.
     Legacy(&'static Encoding),
 }
 
-/// Which byte of two comes first.
+/// The order of the two bytes of a UTF-16 unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ByteOrder {
     LittleEndian,
@@ -60,8 +59,9 @@ impl DecodedText {
     ///
     /// # Errors
     ///
-    /// `binary_file`; `unknown_encoding` for bytes that are nothing whole in any encoding, because
-    /// writing them again would damage them.
+    /// - `binary_file` if the bytes are not text.
+    /// - `unknown_encoding` if no encoding decodes all bytes, because writing the text back would
+    ///   damage them.
     pub fn decode(given: &str, bytes: Vec<u8>) -> Result<Self, ToolError> {
         let unknown = |why: &str| {
             let message = format!(
@@ -83,10 +83,10 @@ impl DecodedText {
             Err(error) => error.into_bytes(),
         };
         if let Some(line) = first_invalid_utf8_line(&bytes) {
-            return Err(unknown(&format!("is UTF-8 but for some bytes, the first in line {line}")));
+            return Err(unknown(&format!("is UTF-8 with invalid bytes, the first in line {line}")));
         }
         let form = TextEncoding::guess(&bytes);
-        let text = form.decode(&bytes).ok_or_else(|| unknown("is in no encoding that is known"))?;
+        let text = form.decode(&bytes).ok_or_else(|| unknown("is in an unknown encoding"))?;
         Ok(Self { text, encoding: form, raw: bytes })
     }
 
@@ -96,18 +96,18 @@ impl DecodedText {
         &self.text
     }
 
-    /// Takes the text.
+    /// Converts this into the text.
     pub(crate) fn into_string(self) -> String {
         self.text
     }
 
-    /// Returns the bytes that it was decoded from.
+    /// Returns the bytes from which the text was decoded.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         if self.encoding == TextEncoding::Utf8 { self.text.as_bytes() } else { &self.raw }
     }
 
-    /// Returns the name of the encoding if it is not UTF-8, and says if it was guessed.
+    /// Returns the name of the encoding unless it is UTF-8, with a remark if it was guessed.
     #[must_use]
     pub fn encoding(&self) -> Option<String> {
         match self.encoding {
@@ -118,11 +118,11 @@ impl DecodedText {
         }
     }
 
-    /// Returns the bytes with some places of the text replaced. All other bytes are the same.
+    /// Returns the bytes with some ranges of the text replaced; all other bytes stay the same.
     ///
     /// # Errors
     ///
-    /// The first character that the encoding does not have.
+    /// Returns the first character that the encoding cannot represent.
     pub(crate) fn encode_splices(&self, splices: &[TextEdit]) -> Result<Vec<u8>, char> {
         let raw = self.bytes();
         let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
@@ -139,12 +139,14 @@ impl DecodedText {
         Ok(bytes)
     }
 
-    /// Returns a text that replaces all of this one, with the encoding, the byte order mark and the
-    /// line ends of this one, if it has any. Carriage returns that end no line stay.
+    /// Encodes a text that replaces all of this one.
+    ///
+    /// The encoding, the byte order mark and the line ends of this text are preserved, if it has
+    /// any. Carriage returns that end no line stay.
     ///
     /// # Errors
     ///
-    /// The first character that the encoding does not have.
+    /// Returns the first character that the encoding cannot represent.
     pub fn encode_replacement(&self, new: &str) -> Result<ReencodedText, char> {
         let mut kept = Vec::new();
         let mut text = Cow::Borrowed(new);
@@ -179,7 +181,7 @@ impl DecodedText {
     }
 }
 
-/// The first character of a text that is marked as Unicode.
+/// The character that marks a text as Unicode when it comes first.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl TextEncoding {
@@ -189,7 +191,7 @@ impl TextEncoding {
         Self::Legacy(detector.guess(None, Utf8Detection::Deny))
     }
 
-    /// Decodes bytes if the text makes just these bytes again.
+    /// Decodes bytes if the text encodes to exactly the same bytes again.
     fn decode(self, bytes: &[u8]) -> Option<String> {
         let Self::Legacy(encoding) = self else { return None };
         let text =
@@ -215,7 +217,7 @@ impl TextEncoding {
         }
     }
 
-    /// Returns how many bytes a part of a text has that came from such bytes.
+    /// Returns the encoded length of a part of the text, in bytes.
     fn byte_len(self, text: &str) -> usize {
         match self {
             Self::Utf8 => text.len(),
@@ -226,10 +228,10 @@ impl TextEncoding {
 }
 
 impl ByteOrder {
-    /// Finds the order by the byte order mark.
+    /// Detects the byte order by the byte order mark.
     fn from_byte_order_mark(bytes: &[u8]) -> Option<Self> {
         match bytes {
-            // That of UTF-32 begins like that of UTF-16.
+            // The UTF-32LE mark begins with the UTF-16LE mark.
             [0xff, 0xfe, 0, 0, ..] => None,
             [0xff, 0xfe, ..] => Some(Self::LittleEndian),
             [0xfe, 0xff, ..] => Some(Self::BigEndian),
@@ -256,8 +258,10 @@ impl ByteOrder {
     }
 }
 
-/// Returns the line of the first byte that is no UTF-8 in what is UTF-8 for the most part: an older
-/// encoding has hardly any sequences that are whole characters of UTF-8.
+/// Returns the line of the first invalid byte in a file that is UTF-8 for the most part.
+///
+/// Text in a legacy encoding rarely contains sequences that form valid multi-byte characters in
+/// UTF-8.
 fn first_invalid_utf8_line(bytes: &[u8]) -> Option<usize> {
     let (mut whole, mut broken, mut line, mut first) = (0, 0, 1, None);
     for chunk in bytes.utf8_chunks() {

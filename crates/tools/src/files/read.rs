@@ -1,6 +1,4 @@
-//! Reads a window of lines of a text file, however large the file or its lines are, or an image.
-//!
-//! It knows nothing of unsaved buffers of the client.
+//! Reads an excerpt of a text file of any size, or an image.
 
 mod image;
 mod line_reader;
@@ -28,12 +26,12 @@ use self::line_reader::{ExcerptBuilder, LineReader, trim_partial_character};
 
 pub(crate) use self::image::ImageFile;
 
-/// What a file was read as.
+/// The content of a file as it was read.
 #[derive(Debug)]
 pub(crate) enum FileContent {
-    /// Some of its lines.
+    /// Some lines of a text.
     Text(FileExcerpt),
-    /// All of it.
+    /// A whole image.
     Image(ImageFile),
 }
 
@@ -43,45 +41,48 @@ pub(crate) enum FileContent {
 pub struct FileExcerpt {
     /// The absolute path of the file.
     pub path: PathBuf,
-    /// The lines as they are, without carriage returns; long ones are cut.
+    /// The lines, without carriage returns; long lines are truncated.
     pub text: String,
-    /// The lines with their numbers, as `cat -n` shows them.
+    /// The lines with their numbers, in the format of `cat -n`.
     pub numbered: String,
     /// The number of the first line, from 1; 0 if the file is empty.
     pub first_line: u32,
     /// The number of the last line; 0 if the file is empty.
     pub last_line: u32,
-    /// How many lines the file has, unless it is so large that they were not counted.
+    /// The number of lines in the file; `None` if it is too large to count them.
     pub total_lines: Option<u32>,
-    /// Why the window ends before the file does, if so.
+    /// The reason why the excerpt ends before the file does, if it does.
     pub truncated_by: Option<TruncatedBy>,
-    /// What else there is to know, one sentence each.
+    /// Additional notes, one sentence each.
     pub notes: Vec<String>,
-    /// How many bytes the file has.
+    /// The size of the file in bytes.
     pub file_bytes: u64,
 }
 
-/// Why a window ends before its file does. The line after its last one is the next to ask for.
+/// The reason why an excerpt ends before its file does.
+///
+/// After [`Self::LineLimit`] and [`Self::ByteLimit`], reading continues at
+/// [`FileExcerpt::next_offset`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TruncatedBy {
-    /// It has as many lines as were asked for, or as are shown without asking.
+    /// The excerpt has as many lines as were requested, or as the default limit allows.
     LineLimit,
-    /// It has 256 KiB.
+    /// The excerpt has 256 KiB.
     ByteLimit,
-    /// The rest of the file is beyond 4 GiB and cannot be read at all.
+    /// The rest of the file is beyond 4 GiB and cannot be read.
     FileSizeLimit,
 }
 
 impl FileExcerpt {
-    /// Returns the offset to go on with, if there is more to read.
+    /// Returns the offset at which to continue reading, if there is more to read.
     #[must_use]
     pub fn next_offset(&self) -> Option<u32> {
         matches!(self.truncated_by, Some(TruncatedBy::LineLimit | TruncatedBy::ByteLimit))
             .then(|| self.last_line.saturating_add(1))
     }
 
-    /// Returns the numbered lines with all there is to know about them.
+    /// Returns the numbered lines followed by all notes.
     #[must_use]
     pub fn for_model(&self) -> String {
         let mut text = self.numbered.clone();
@@ -91,7 +92,7 @@ impl FileExcerpt {
         // Writing to a String cannot fail.
         let _ = match (self.truncated_by, self.next_offset()) {
             (_, Some(next)) => {
-                writeln!(text, "[lines {first}-{last} of {total}; go on with offset {next}]")
+                writeln!(text, "[lines {first}-{last} of {total}; continue with offset {next}]")
             }
             (Some(_), None) => writeln!(
                 text,
@@ -109,8 +110,10 @@ impl FileExcerpt {
     }
 }
 
-/// Reads a file that was looked at as what it is: an image (PNG, JPEG, GIF or WebP) whole, the lines
-/// of a text as [`read_window`] does. `too_large` is an image of more than [`IMAGE_BYTES`].
+/// Reads a resolved file: an image (PNG, JPEG, GIF or WebP) as a whole, or lines of a text as
+/// [`read_excerpt`] does.
+///
+/// Fails with `too_large` for an image of more than [`MAX_IMAGE_BYTES`].
 pub(crate) fn read_text_or_image(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -125,13 +128,16 @@ pub(crate) fn read_text_or_image(
     request.read_text_excerpt(file).map(FileContent::Text)
 }
 
-/// Reads lines of a text file: `limit` lines from line `offset`, counted from 1, or the last
-/// `-offset` lines. A zero means the beginning.
+/// Reads lines of a text file: `limit` lines from line `offset`, counted from 1.
+///
+/// A negative offset reads the last `-offset` lines. Zero means the beginning.
 ///
 /// # Errors
 ///
-/// As [`Workspace::resolve`] and [`Workspace::open_read`]; `binary_file`; `invalid_arguments` for
-/// an offset beyond the end or a limit of zero; `too_large` for lines beyond 4 GiB.
+/// - As [`Workspace::resolve`] and [`Workspace::open_read`].
+/// - `binary_file` if the file is not text.
+/// - `invalid_arguments` for an offset beyond the end or a limit of zero.
+/// - `too_large` for lines beyond 4 GiB.
 pub fn read_excerpt(
     workspace: &Workspace,
     path: &str,
@@ -143,11 +149,11 @@ pub fn read_excerpt(
     request.read_text_excerpt(file)
 }
 
-/// Shows lines of the text that the client holds of a file, as [`read_window`] does of the disk's.
+/// Returns lines of the client's unsaved text of a file, as [`read_excerpt`] does for the disk.
 ///
 /// # Errors
 ///
-/// `invalid_arguments` as [`read_window`].
+/// `invalid_arguments` as [`read_excerpt`].
 pub(crate) fn unsaved_excerpt(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -157,7 +163,7 @@ pub(crate) fn unsaved_excerpt(
 ) -> Result<FileExcerpt, ToolError> {
     let (offset, limit) = (offset.unwrap_or(1), limit.unwrap_or(DEFAULT_READ_LINES));
     if limit == 0 {
-        return Err(ToolError::invalid_arguments("limit has to be at least 1"));
+        return Err(ToolError::invalid_arguments("`limit` must be at least 1"));
     }
     let bytes = text.len() as u64;
     let request = ReadRequest { workspace, at, offset, limit, bytes, cancel: &|| false };
@@ -202,7 +208,7 @@ impl<'a> ReadRequest<'a> {
         let file = file.map_err(|error| suggest_same_names(error, workspace, at))?;
         let limit = limit.unwrap_or(DEFAULT_READ_LINES);
         if limit == 0 {
-            return Err(ToolError::invalid_arguments("limit has to be at least 1"));
+            return Err(ToolError::invalid_arguments("`limit` must be at least 1"));
         }
         let bytes = file.metadata().map_err(|error| workspace.explain_io_error(at, &error))?.len();
         Ok((Self { workspace, at, offset: offset.unwrap_or(1), limit, bytes, cancel }, file))
@@ -215,7 +221,7 @@ impl<'a> ReadRequest<'a> {
         })
     }
 
-    /// Reads an image. Nothing, and the file as it was, if it is none.
+    /// Reads an image. If the file is no image, rewinds it and returns `None`.
     fn read_image(&self, file: &mut File) -> Result<Option<ImageFile>, ToolError> {
         let explain = |error: io::Error| self.workspace.explain_io_error(self.at, &error);
         let start = read_prefix(file).map_err(explain)?;
@@ -226,7 +232,7 @@ impl<'a> ReadRequest<'a> {
         let Some(bytes) = image::read_capped_image(file).map_err(explain)? else {
             let (given, most) = (self.at.given(), group_thousands(MAX_IMAGE_BYTES));
             let bytes = grouped_count_with_noun(self.bytes, "byte", "bytes");
-            let message = format!("{given} is {media_type} of {bytes}; shown are up to {most}");
+            let message = format!("{given} is {media_type} of {bytes}; the limit is {most} bytes");
             return Err(ToolError::recoverable(ErrorCode::TooLarge, message));
         };
         self.record_hash(Some(ContentHash::of_bytes(&bytes)));
@@ -251,7 +257,7 @@ impl<'a> ReadRequest<'a> {
         self.read_utf8_lines(file, self.bytes <= MAX_WHOLE_FILE_BYTES)
     }
 
-    /// Decodes a file that is text, but not in UTF-8, if it is small enough to be edited.
+    /// Decodes text in an encoding other than UTF-8, if the file is small enough to be edited.
     fn decode_non_utf8(&self, start: &[u8], file: &mut File) -> io::Result<Option<DecodedText>> {
         let is_utf8 = std::str::from_utf8(trim_partial_character(start)).is_ok();
         let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
@@ -260,13 +266,13 @@ impl<'a> ReadRequest<'a> {
             return Ok(None);
         }
         file.rewind()?;
-        // What cannot be decoded is shown as far as it can be, or said to be no text.
+        // A file that cannot be decoded is shown lossily or rejected as binary by the caller.
         let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
             .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
         Ok(text.filter(|text| text.encoding().is_some()))
     }
 
-    /// Reads the lines of text in UTF-8.
+    /// Reads lines of UTF-8 text.
     fn read_utf8_lines(
         &self,
         mut file: impl io::Read + io::Seek,
@@ -277,7 +283,7 @@ impl<'a> ReadRequest<'a> {
             return Err(ReadError::Tool(self.too_large_error()));
         }
         file.rewind()?;
-        // What is too large cannot be edited, so nobody asks whether it changed.
+        // Files beyond this size cannot be edited, so their hash is never needed.
         let input = if is_stamped {
             HashingReader::new(&mut file)
         } else {
@@ -289,7 +295,7 @@ impl<'a> ReadRequest<'a> {
             lines.skip_to(first.max(1) - 1)?;
             lines.read_into(&mut page, self.limit)?;
         }
-        // All lines of a large file are counted only for who asks for the last ones.
+        // The lines of a large file are counted only if the last ones are requested.
         if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
             lines.skip_to(u64::MAX)?;
         }
@@ -315,7 +321,7 @@ impl<'a> ReadRequest<'a> {
         Ok(self.build_excerpt(first, page, counted, total))
     }
 
-    /// Remembers what the file holds, as far as it was read.
+    /// Records the content hash of the file, if it was read as a whole.
     fn record_hash(&self, stamp: Option<ContentHash>) {
         if let (Some(stamp), Ok(real)) = (stamp, self.workspace.canonicalize(self.at)) {
             self.workspace.known_hashes().record(real.path(), stamp);
@@ -375,20 +381,20 @@ impl<'a> ReadRequest<'a> {
     }
 }
 
-/// Reads what tells the kind of a file.
+/// Reads the bytes from which the kind of a file is detected.
 fn read_prefix(file: &mut File) -> io::Result<Vec<u8>> {
-    // Without room for all of it, it would come in reads of 32 bytes, 64 and so on.
+    // Without this capacity, `read_to_end` would begin with reads of 32 and 64 bytes.
     let mut start = Vec::with_capacity(SNIFF_BYTES);
     file.take(SNIFF_BYTES as u64).read_to_end(&mut start)?;
     Ok(start)
 }
 
 fn line_number(line: u64) -> u32 {
-    // Only a file of little but line ends has more than that.
+    // Only a file that consists almost entirely of line ends has more lines.
     u32::try_from(line).unwrap_or(u32::MAX)
 }
 
-/// Adds to what a missing file is told with in which places its name is, if in any.
+/// Adds the paths of files with the same name to a `not_found` error.
 fn suggest_same_names(error: ToolError, workspace: &Workspace, at: &WorkspacePath) -> ToolError {
     match error {
         ToolError::Recoverable(mut report) if report.code == ErrorCode::NotFound => {
@@ -400,7 +406,7 @@ fn suggest_same_names(error: ToolError, workspace: &Workspace, at: &WorkspacePat
     }
 }
 
-/// Looks for the name in all roots, as far as time permits.
+/// Searches all roots for files with the same name, within a time limit.
 fn find_same_names(workspace: &Workspace, at: &WorkspacePath) -> Vec<(PathBuf, String)> {
     let Some(name) = at.path().file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
         return Vec::new();

@@ -1,8 +1,8 @@
 //! Deletes and moves files and directories.
 //!
-//! It knows nothing of who permitted it. What is deleted is moved to where it can be restored
-//! from; what cannot be kept is told before. What goes is what was seen: it is compared where it
-//! then is, where nobody finds it by its name, and put back if it is something else by now.
+//! A deleted entry is moved to a backup from which it can be restored; if no backup is possible,
+//! the preview says so. The entry is compared with the preview after it was moved out of the way,
+//! where other programs do not find it by its name. If it differs, it is put back.
 
 mod quarantine;
 #[cfg(test)]
@@ -29,42 +29,44 @@ use crate::note::Note;
 
 use self::quarantine::Quarantined;
 
-/// Something that is to be deleted or moved, as it was seen.
+/// An entry that is to be deleted or moved, with a snapshot from the preview.
 #[derive(Debug)]
 pub struct ExistingEntry {
     pub(crate) entry: EntryPath,
     pub(crate) snapshot: EntrySnapshot,
-    /// Its text, if it has one that can be shown.
+    /// The decoded text of a file, if it can be shown.
     text: Option<String>,
     restorability: Restorability,
 }
 
-/// What becomes of something that is deleted.
+/// Whether a deleted entry can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Restorability {
-    /// It is kept, and can be restored.
+    /// A backup is kept, so it can be restored.
     Restorable,
-    /// It is kept until the next change, because it is so large.
+    /// A backup is kept only until the next change, because the entry is so large.
     UntilNextChange,
-    /// It is gone for good, for this reason.
+    /// The entry is lost for good, for this reason.
     NotRestorable(Note),
 }
 
-/// Looks at what is to be deleted or moved.
+/// Inspects an entry that is to be deleted or moved.
 ///
 /// # Errors
 ///
-/// `not_found`, `outside_roots`, `not_a_directory`; `invalid_arguments` for a root of the
-/// workspace; `not_a_regular_file` for a device, socket or FIFO; `not_permitted`, `io`.
+/// - `not_found`, `outside_roots`, `not_a_directory`.
+/// - `invalid_arguments` for a root of the workspace.
+/// - `not_a_regular_file` for a device, socket or FIFO.
+/// - `not_permitted`, `io`.
 pub fn inspect(workspace: &Workspace, at: &WorkspacePath) -> Result<ExistingEntry, ToolError> {
     inspect_by(workspace, at, |dir, name| Ok((EntrySnapshot::take(dir, name)?, None)))
 }
 
-/// The same with the text of a file, for whoever shows that it goes.
+/// Inspects an entry as [`inspect`] does, and decodes the text of a file for the preview.
 ///
 /// # Errors
 ///
-/// As [`find`].
+/// As [`inspect`].
 pub(crate) fn inspect_with_text(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -93,12 +95,12 @@ fn inspect_by(
     Ok(ExistingEntry { entry, snapshot: seen, text, restorability: fate })
 }
 
-/// Refuses what can be neither moved nor removed, so that nobody is asked.
+/// Rejects an entry that can be neither moved nor removed, before permission is requested.
 fn require_removable(workspace: &Workspace, dir: &Dir, entry: &EntryPath) -> Result<(), ToolError> {
     dir.require_can_create().map_err(|error| workspace.explain_io_error(&entry.path, &error))?;
     if dir.is_mounted(&entry.name) {
         let message = format!(
-            "{} is mounted by itself, so it can be neither moved nor deleted. Change what is in it, \
+            "{} is a mount point, so it can be neither moved nor deleted. Change its content, \
              or unmount it with a command",
             entry.path.given()
         );
@@ -108,19 +110,19 @@ fn require_removable(workspace: &Workspace, dir: &Dir, entry: &EntryPath) -> Res
 }
 
 impl ExistingEntry {
-    /// Returns whether it is a directory.
+    /// Returns whether the entry is a directory.
     #[must_use]
     pub(crate) fn is_directory(&self) -> bool {
         self.snapshot.kind == FileKind::Directory
     }
 
-    /// Returns whether it can be restored after it was deleted.
+    /// Returns whether the entry can be restored after its deletion.
     #[must_use]
     pub(crate) fn can_be_restored(&self) -> bool {
         !matches!(self.restorability, Restorability::NotRestorable(_))
     }
 
-    /// Says what the deletion would change.
+    /// Returns the change that the deletion would cause.
     #[must_use]
     pub(crate) fn deletion_change(&self) -> FileChange {
         let path = self.entry.path.path();
@@ -132,7 +134,7 @@ impl ExistingEntry {
         }
     }
 
-    /// Says how much is in a directory.
+    /// Returns a note with the number of entries and bytes in a directory.
     #[must_use]
     pub(crate) fn size_note(&self) -> Option<Note> {
         let EntrySnapshot { entries, bytes, is_complete: is_whole, .. } = self.snapshot;
@@ -141,7 +143,7 @@ impl ExistingEntry {
         self.is_directory().then(note)
     }
 
-    /// Says if it cannot be restored once it is deleted, or not for long.
+    /// Returns a note if the entry cannot be restored after its deletion, or not for long.
     #[must_use]
     pub(crate) fn restorability_note(&self) -> Option<Note> {
         match &self.restorability {
@@ -155,7 +157,8 @@ impl ExistingEntry {
         }
     }
 
-    /// Refuses what can neither be kept nor be compared as a whole, so that nobody is asked.
+    /// Rejects an entry that can be neither backed up nor compared completely, before permission is
+    /// requested.
     ///
     /// # Errors
     ///
@@ -165,21 +168,22 @@ impl ExistingEntry {
             return Ok(());
         }
         let message = format!(
-            "{} has too much in it to be looked at, and could not be restored. Delete it with a \
+            "{} has too many entries to be inspected, and could not be restored. Delete it with a \
              command",
             self.entry.path.given()
         );
         Err(ToolError::recoverable(ErrorCode::TooLarge, message))
     }
 
-    /// Deletes it, if it still is what was seen, and keeps it where it can be kept.
+    /// Deletes the entry if it is unchanged since the preview, with a backup if possible.
     ///
     /// # Errors
     ///
-    /// `too_large` if it could not be restored and has too much in it to be looked at;
-    /// `changed_since_preview`, and then it stays, also where it
-    /// cannot be kept and that was not known before; `not_found`, `not_permitted`, `io`, also where
-    /// it was changed and somebody took its name before it had that again.
+    /// - `too_large` if it could not be restored and has too many entries to be compared.
+    /// - `changed_since_preview` if it was changed, or if a backup that the preview promised is
+    ///   impossible. The entry is put back.
+    /// - `not_found`, `not_permitted`, `io`. `io` includes an entry that was changed and cannot be
+    ///   put back because another program took its name.
     pub fn delete(&self, workspace: &Workspace) -> Result<(), ToolError> {
         self.require_deletable()?;
         let path = self.entry.path.path().to_owned();
@@ -191,7 +195,7 @@ impl ExistingEntry {
         Ok(())
     }
 
-    /// Removes it, if it still is what was seen. Nothing is returned of what is not kept.
+    /// Removes the entry if it is unchanged; returns `None` if there is no backup.
     pub(crate) fn remove_if_unchanged(
         &self,
         workspace: &Workspace,
@@ -218,8 +222,8 @@ impl ExistingEntry {
         Err(changed_error(at))
     }
 
-    /// Gives what was removed its place back. If somebody took its name, the error says where it
-    /// lies.
+    /// Moves a backup back to its place. If the name is taken, the error contains the path of the
+    /// backup.
     pub(crate) fn restore(&self, workspace: &Workspace, blob: &Backup) -> Result<(), ToolError> {
         let EntryPath { parent, name, path: at } = &self.entry;
         let (dir, undo) = (workspace.open_dir(parent)?, workspace.undo_store());
@@ -229,7 +233,7 @@ impl ExistingEntry {
         })
     }
 
-    /// Removes a file that lies on another file system than what is kept.
+    /// Removes a file that is on another file system than the backups.
     fn copy_and_remove(&self, workspace: &Workspace, dir: &Dir) -> Result<Backup, ToolError> {
         let at = &self.entry.path;
         if self.snapshot.kind != FileKind::File || self.snapshot.bytes > MAX_UNDO_BYTES {
@@ -247,7 +251,8 @@ impl ExistingEntry {
         });
         match copied {
             Ok(Some(blob)) => {
-                // It is kept; what lies beside it is removed at the next start, if not now.
+                // The backup exists. The quarantined original is removed at the next start, if not
+                // now.
                 drop(aside.remove_for_good());
                 Ok(blob)
             }
@@ -258,7 +263,7 @@ impl ExistingEntry {
         }
     }
 
-    /// Refuses a move that cannot be made, so that nobody is asked.
+    /// Rejects a move that is impossible, before permission is requested.
     pub(crate) fn require_movable(
         &self,
         workspace: &Workspace,
@@ -279,13 +284,15 @@ impl ExistingEntry {
         }
     }
 
-    /// Moves it to a name that nothing has, if it still is what was seen. Missing directories are
-    /// made.
+    /// Moves the entry to an unused name if it is unchanged since the preview. Missing directories
+    /// are created.
     ///
     /// # Errors
     ///
-    /// `changed_since_preview`, and then it stays; `invalid_arguments` if something has that name;
-    /// `not_permitted`, also for another file system; `io`.
+    /// - `changed_since_preview`; the entry stays where it was.
+    /// - `invalid_arguments` if the new name exists.
+    /// - `not_permitted`, also for a move to another file system.
+    /// - `io`.
     pub fn move_to(&self, workspace: &Workspace, to: &WorkspacePath) -> Result<(), ToolError> {
         self.move_to_entry(workspace, &EntryPath::find(workspace, to)?)
     }
@@ -303,7 +310,7 @@ impl ExistingEntry {
         Ok(())
     }
 
-    /// Moves, and tells which directories it made.
+    /// Moves the entry and returns the directories that were created.
     pub(crate) fn move_creating_dirs(
         &self,
         workspace: &Workspace,
@@ -338,7 +345,7 @@ impl Restorability {
     fn for_entry(seen: &EntrySnapshot, workspace: &Workspace, dir: &Dir) -> Self {
         let is_large = seen.bytes > MAX_UNDO_BYTES;
         let is_beside = workspace.undo_store().is_on_same_file_system(dir);
-        // Elsewhere it is copied.
+        // On another file system, the entry is copied.
         let bytes = if !is_beside && !is_large { seen.bytes } else { 0 };
         if let Err(why) = workspace.state_folder().require_space(bytes) {
             return Self::NotRestorable(why.note());
@@ -353,13 +360,13 @@ impl Restorability {
     }
 }
 
-/// Says that a name is taken.
+/// Creates the error for a name that is taken.
 pub(crate) fn already_exists_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} exists already. Choose another name, or delete it first", at.given());
     ToolError::recoverable(ErrorCode::InvalidArguments, message)
 }
 
-/// Says that a name is on another file system.
+/// Creates the error for a target on another file system.
 pub(crate) fn other_file_system_error(at: &WorkspacePath) -> ToolError {
     let message = format!("{} is on another file system. Move it with a command", at.given());
     ToolError::recoverable(ErrorCode::NotPermitted, message)
@@ -367,26 +374,26 @@ pub(crate) fn other_file_system_error(at: &WorkspacePath) -> ToolError {
 
 pub(crate) fn changed_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
-        "{} was changed by something else since this change was prepared, so it stays. Look at it \
-         again",
+        "{} was changed by another program since this change was prepared, so it was left \
+         unchanged. Check it again",
         at.given()
     );
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Says where something lies that was changed meanwhile and whose name is taken.
+/// Creates the error for an entry that was changed meanwhile and whose name is taken.
 fn name_taken_error(at: &WorkspacePath, place: &str) -> ToolError {
     let given = at.given();
     let message = format!(
-        "{given} was changed by something else, and made again while it was looked at: what it was \
-         before lies at {place}"
+        "{given} was changed by another program, and recreated while it was compared. The version \
+         before that is in {place}"
     );
     ToolError::recoverable(ErrorCode::Io, message)
 }
 
 fn not_restorable_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
-        "{} could not be restored, which nobody knew before, so it stays. Try again",
+        "{} could not be restored, which was unknown before, so it was not deleted. Try again",
         at.given()
     );
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)

@@ -1,7 +1,7 @@
-//! What is at a name, so that another look tells whether it still is the same.
+//! Snapshots of directory entries, to detect later changes.
 //!
-//! It changes nothing. A file is told by what it holds, a link by where it leads, a directory by
-//! all that is in it: names, identities, sizes and times.
+//! A file is identified by its content, a link by its target, and a directory by the names, ids,
+//! sizes and times of all entries in it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,15 +14,15 @@ use crate::limits::{
     MAX_WHOLE_FILE_BYTES,
 };
 
-/// What is at a name.
+/// The state of a directory entry at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntrySnapshot {
     pub(crate) kind: FileKind,
     pub(crate) hash: ContentHash,
     pub(crate) bytes: u64,
-    /// How many files and directories are in it.
+    /// The number of files and directories in the entry.
     pub(crate) entries: u64,
-    /// Whether all of a directory was looked at.
+    /// Whether all entries of a directory were read.
     pub(crate) is_complete: bool,
 }
 
@@ -45,7 +45,7 @@ impl EntrySnapshot {
             }
             FileKind::File | FileKind::Special => {
                 counted.bytes = look.bytes;
-                // A move changes when it changed.
+                // A move changes the change time, so it is not compared.
                 ContentHash::of_bytes(&encode_metadata(&EntryMetadata { changed: 0, ..look }))
             }
             FileKind::Link => ContentHash::of_bytes(dir.read_link(name)?.as_encoded_bytes()),
@@ -61,7 +61,8 @@ impl EntrySnapshot {
         Ok(counted)
     }
 
-    /// As [`Self::of`]; a file that is small enough to be edited is read once, and returned.
+    /// As [`Self::take`], but reads a file that is small enough to be edited once and returns its
+    /// bytes.
     pub(crate) fn take_with_bytes(dir: &Dir, name: &OsStr) -> io::Result<(Self, Option<Vec<u8>>)> {
         let look = dir.entry_metadata(name)?;
         if look.kind != FileKind::File || look.bytes > MAX_WHOLE_FILE_BYTES {
@@ -81,7 +82,7 @@ impl EntrySnapshot {
         Ok((seen, Some(bytes)))
     }
 
-    /// Looks at what is in a directory; what cannot be read counts for nothing.
+    /// Hashes the entries of a directory recursively; unreadable entries are skipped.
     fn hash_directory(&mut self, dir: &Dir, depth: usize) -> ContentHash {
         let Ok((mut entries, is_cut)) = dir.entries(MAX_DIRECTORY_ENTRIES) else {
             self.is_complete = false;
@@ -114,7 +115,7 @@ impl EntrySnapshot {
         ContentHash::of_bytes(&listing)
     }
 
-    /// Returns what a permission is for.
+    /// Returns the bytes that bind a permission to this state.
     pub(crate) fn pre_image(&self) -> Vec<u8> {
         [&[self.kind as u8][..], self.hash.as_bytes()].concat()
     }

@@ -1,4 +1,4 @@
-//! The user's state folder: whether it can take what is to be kept. It knows nothing of what that is.
+//! The user's state folder, and the check whether it has space for a backup.
 
 pub(crate) mod journal;
 pub(crate) mod late_writes;
@@ -18,20 +18,20 @@ use crate::limits::STATE_PROBE_BYTES;
 use crate::note::Note;
 use callboard_text::path_text;
 
-/// Where a session keeps what it needs later, if it keeps anything.
+/// The folder in which sessions keep backups, journals and outputs, if one is configured.
 #[derive(Debug, Default)]
 pub(crate) struct StateFolder {
     folder: Option<PathBuf>,
-    /// Whether it failed although it was found usable, so that only a write tells.
+    /// Whether a write failed although the check succeeded; from then on, the check writes a probe.
     has_failed: AtomicBool,
 }
 
-/// Why nothing can be kept.
+/// The reason why the state folder cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StateUnavailable {
-    /// There is no state folder.
+    /// No state folder is configured.
     NotConfigured,
-    /// It cannot be written.
+    /// The folder cannot be written.
     Unusable { folder: PathBuf, reason: String },
 }
 
@@ -40,8 +40,10 @@ impl StateFolder {
         Self { folder: Some(folder.to_owned()), has_failed: AtomicBool::default() }
     }
 
-    /// Checks that so many bytes can be kept, by what the system says of it. Once it has
-    /// [failed](Self::failed) although that said yes, as where a quota is full, by writing a few.
+    /// Checks that `bytes` more bytes can be stored.
+    ///
+    /// The check uses the metadata that the system reports. After [a failure](Self::record_failure)
+    /// despite a successful check, e.g. because of a full quota, it also writes a few bytes.
     pub(crate) fn require_space(&self, bytes: u64) -> Result<(), StateUnavailable> {
         let Some(folder) = &self.folder else { return Err(StateUnavailable::NotConfigured) };
         let folders = [UNDO_FOLDER, JOURNAL_FOLDER].map(|name| folder.join(name));
@@ -53,7 +55,7 @@ impl StateFolder {
             if writes {
                 tempfile::tempfile_in(folder)?.write_all(&[0; STATE_PROBE_BYTES])?;
             }
-            // A full disk takes a name, too.
+            // A new name needs space, too.
             let wanted = bytes.saturating_add(STATE_PROBE_BYTES as u64);
             if dir.free_bytes()? < wanted { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
@@ -63,7 +65,7 @@ impl StateFolder {
         checked.map_err(|error| self.unavailable(&error))
     }
 
-    /// Notes that it failed although it was found usable, and says why it cannot be written.
+    /// Records a failed write despite a successful check, and returns the reason for it.
     pub(crate) fn record_failure(&self, error: &io::Error) -> StateUnavailable {
         self.has_failed.store(true, Ordering::Relaxed);
         self.unavailable(error)
@@ -80,7 +82,7 @@ impl StateFolder {
 }
 
 impl StateUnavailable {
-    /// Says why, as the end of a sentence.
+    /// Returns the reason as a clause for the end of a sentence.
     pub(crate) fn note(&self) -> Note {
         match self {
             Self::NotConfigured => Note::new("keeps-nothing"),
@@ -97,7 +99,7 @@ impl fmt::Display for StateUnavailable {
     }
 }
 
-/// Makes a folder, and those above it that are missing, for its owner alone.
+/// Creates a folder and its missing parents, with access for the owner only.
 pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -106,7 +108,7 @@ pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Opens a list that is added to, for its owner alone.
+/// Opens a file for appending, with access for the owner only.
 pub(crate) fn open_private(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::File::options();
     options.append(true).create(true);
@@ -115,7 +117,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// The folders in it: of what was changed, of what is on its way, of whole outputs.
+/// Folders in the state folder: backups, journals of running calls, and complete outputs.
 pub(crate) const UNDO_FOLDER: &str = "undo";
 pub(crate) const JOURNAL_FOLDER: &str = "journal";
 pub(crate) const OUTPUT_FOLDER: &str = "output";

@@ -1,14 +1,13 @@
-//! Opens files beneath a pinned directory, and changes directories entry by entry.
+//! Opens files beneath a pinned directory, and changes directory entries.
 //!
-//! It knows nothing of workspaces, permissions or what the model is told.
+//! On Linux the kernel confines every path to the directory (`openat2`), even during concurrent
+//! renames. On other systems, and where the kernel or its sandbox lacks `openat2`, the path is
+//! canonicalized, compared and opened. In this case, a program that replaces a directory by a link
+//! at exactly that moment can escape. [`PinnedDirectory::has_kernel_confinement`] reports which
+//! case applies.
 //!
-//! On Linux the kernel keeps every path beneath the directory (`openat2`), whatever is renamed
-//! meanwhile. Elsewhere, and where the kernel or its sandbox has no `openat2`, the path is made
-//! canonical, compared and opened: who swaps a directory for a link in just that moment gets out.
-//! [`Root::is_kernel_fenced`] tells which it is.
-//!
-//! A path that leads out is [`io::ErrorKind::CrossesDevices`], also where it is a circle of links,
-//! and so is a straight one with a link in it.
+//! A path that leaves the directory fails with [`io::ErrorKind::CrossesDevices`]. So does a loop of
+//! links, and so does a link in a path that must not have any.
 
 #[cfg(any(test, not(unix)))]
 mod portable;
@@ -33,19 +32,19 @@ use std::ffi::OsString;
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read as _};
 
-/// Reads the rest of a file; nothing, if that is more than `cap` bytes.
+/// Reads the rest of a file; `None` if it exceeds `cap` bytes.
 pub(crate) fn read_to_cap(file: &File, cap: u64) -> io::Result<Option<Vec<u8>>> {
     let known = file.metadata().map_or(0, |metadata| metadata.len().min(cap));
-    // One more, so that the end is found without more room.
+    // One extra byte lets `read_to_end` detect the end without a reallocation.
     let mut bytes = Vec::with_capacity(usize::try_from(known).unwrap_or(0) + 1);
     file.take(cap + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= cap).then_some(bytes))
 }
 
-/// What tells a file or directory from all others: its device and its number there.
+/// The device and inode number of a file or directory, unique in the system.
 pub(crate) type FileId = (u64, u64);
 
-/// Something that was opened, or looked at, and can be told from others.
+/// An open file, directory or metadata with a [`FileId`].
 pub(crate) trait HasFileId {
     fn file_id(&self) -> io::Result<FileId>;
 }
@@ -68,7 +67,7 @@ impl HasFileId for Dir {
     }
 }
 
-/// What a name in a directory stands for.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Directory,
@@ -78,23 +77,23 @@ pub(crate) enum FileKind {
     Special,
 }
 
-/// One name in a directory.
+/// A name in a directory, with its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryEntry {
     pub(crate) name: OsString,
     pub(crate) kind: FileKind,
 }
 
-/// What is at a name, by all that is known of it without opening it.
+/// The metadata of a directory entry, without following links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryMetadata {
     pub(crate) kind: FileKind,
-    /// What tells it from all others of the system.
+    /// The unique id of the entry.
     pub(crate) file_id: FileId,
     pub(crate) bytes: u64,
-    /// When its content changed last, in nanoseconds.
+    /// The time of the last change of the content, in nanoseconds since the epoch.
     pub(crate) modified: i128,
-    /// When anything of it changed last, its name too.
+    /// The time of the last change of content or metadata, including the name, in nanoseconds.
     pub(crate) changed: i128,
 }
 
@@ -112,12 +111,12 @@ impl From<FileType> for FileKind {
     }
 }
 
-/// Who may read a file that is made.
+/// The users who can read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileVisibility {
-    /// Its owner alone.
+    /// Only the owner.
     Owner,
-    /// Whoever the user's umask lets.
+    /// All users that the umask permits.
     Everyone,
 }
 

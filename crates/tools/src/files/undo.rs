@@ -1,7 +1,6 @@
-//! Undoes the last step of a session: all of it that still is as the session left it, or nothing.
-//! What something else changed since stays, so that it stands in no other file's way.
+//! Undoes the last change of a session, completely or not at all.
 //!
-//! It knows nothing of who permitted it.
+//! Files that another program changed since are skipped and do not block the other files.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,19 +20,19 @@ use crate::files::write::{
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
 
-/// The last step of a session, ready to be undone.
+/// The last change of a session, ready to be undone.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
 /// # let (cwd, state) = (directory.path().join("cwd"), directory.path().join("state"));
 /// # std::fs::create_dir(&cwd)?;
 /// use acp_tools::Workspace;
-/// use acp_tools::files::{undo::Undoing, write};
+/// use acp_tools::files::{undo::UndoPlan, write};
 ///
-/// let workspace = Workspace::new(cwd.clone(), Vec::new())?.keeping(&state);
+/// let workspace = Workspace::new(cwd.clone(), Vec::new())?.with_state_folder(&state);
 /// let at = workspace.resolve("new")?;
 /// write::atomic_write(&workspace, &at, b"text", &write::PreImage::Missing)?;
-/// Undoing::last(&workspace)?.run(&workspace)?;
+/// UndoPlan::for_last_change(&workspace)?.run(&workspace)?;
 /// assert!(!cwd.join("new").exists());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -44,19 +43,19 @@ pub struct UndoPlan {
     write_safety: WriteSafety,
 }
 
-/// One deed, with what undoing it needs.
+/// The reversal of one file operation.
 #[derive(Debug)]
 enum UndoAction {
-    /// What was made goes.
+    /// Removes a created file.
     Remove(Box<ExistingEntry>),
-    /// What was replaced gets its bytes back.
+    /// Restores the old bytes of a replaced file.
     Rewrite {
         at: WorkspacePath,
         now: Vec<u8>,
         before: Vec<u8>,
         deed: FileOperation,
     },
-    /// What was deleted comes back.
+    /// Restores a deleted entry.
     Restore {
         to: EntryPath,
         before: Backup,
@@ -65,35 +64,36 @@ enum UndoAction {
         found: Box<ExistingEntry>,
         to: EntryPath,
     },
-    /// A directory that was made goes, if nothing is in it.
+    /// Removes a created directory if it is empty.
     RemoveDirectory(WorkspacePath),
-    /// It cannot be undone, so it stays.
+    /// Skips a file that cannot be restored.
     Skip(SkippedRestore, FileOperation),
 }
 
-/// A file of a step that stays as it is when the rest is undone.
+/// A file that is skipped when the rest of a change is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) struct SkippedRestore {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Why, as the end of a sentence about it.
+    /// The reason, as a clause for the end of a sentence about the file.
     pub reason: Note,
-    /// Where that lies which was there before the step, if it is kept. It stays there for as long as
-    /// what can be undone.
+    /// The path of the backup, if there is one. It is kept for as long as entries that can be
+    /// undone.
     pub backup: Option<PathBuf>,
 }
 
 impl UndoPlan {
-    /// Looks at what undoing the last step would change. It changes nothing.
+    /// Prepares to undo the last change, without changing anything.
+    ///
+    /// Files that another program changed since are no error; they are skipped.
     ///
     /// # Errors
     ///
-    /// `not_found` if there is nothing to undo; `not_permitted`, `io`. What something else changed
-    /// since is no error: it stays.
+    /// `not_found` if there is nothing to undo; `not_permitted`, `io`.
     pub fn for_last_change(workspace: &Workspace) -> Result<Self, ToolError> {
         let nothing = || {
-            let message = "There is nothing to undo: no change of a file by this session is kept.";
+            let message = "There is nothing to undo: no file change of this session is kept.";
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
@@ -103,22 +103,22 @@ impl UndoPlan {
         Ok(Self { number, actions: deeds, write_safety: protection })
     }
 
-    /// Returns what protects the files that get their bytes back.
+    /// Returns how the files that are rewritten are protected from a crash.
     pub(crate) fn write_safety(&self) -> &WriteSafety {
         &self.write_safety
     }
 
-    /// Returns what it would change.
+    /// Returns the changes that undoing would cause.
     pub(crate) fn changes(&self) -> impl Iterator<Item = FileChange> {
         self.actions.iter().filter_map(UndoAction::file_change)
     }
 
-    /// Returns every place that it would change, and whether it is gone afterwards.
+    /// Returns every path that undoing would change, and whether it is removed.
     pub(crate) fn affected_paths(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.affected_workspace_paths().map(|(at, is_gone)| (at.path(), is_gone))
     }
 
-    /// Returns the same as places without links, but perhaps the last.
+    /// Returns the affected paths as resolved paths; only the last component may be a link.
     pub(crate) fn affected_workspace_paths(&self) -> impl Iterator<Item = (&WorkspacePath, bool)> {
         self.actions.iter().flat_map(|prepared| match prepared {
             UndoAction::Remove(found) => vec![(&found.entry.path, true)],
@@ -131,8 +131,8 @@ impl UndoPlan {
         })
     }
 
-    /// Returns the files that stay as they are: something else changed them since, or what was there
-    /// is not kept.
+    /// Returns the files that are skipped, because another program changed them or there is no
+    /// backup.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = &SkippedRestore> {
         self.actions.iter().filter_map(|prepared| match prepared {
             UndoAction::Skip(staying, _) => Some(staying),
@@ -140,7 +140,7 @@ impl UndoPlan {
         })
     }
 
-    /// What is there now, as hashes.
+    /// Returns hashes of the current state, for comparison with the preview.
     pub(crate) fn pre_image(&self) -> Vec<u8> {
         let images = self.actions.iter().map(|prepared| match prepared {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
@@ -160,16 +160,16 @@ impl UndoPlan {
         self.number.to_le_bytes().into_iter().chain(images.flatten()).collect()
     }
 
-    /// Undoes the step: all of it but what stays, or nothing. The one before it is the last one then,
-    /// also where all of it stays.
+    /// Undoes the change except for skipped files, or does nothing. Afterwards the change before it
+    /// is the last one, even if all files were skipped.
     ///
     /// # Errors
     ///
-    /// `changed_since_preview` if something else was changed meanwhile; `io`.
+    /// `changed_since_preview` if a file was changed meanwhile; `io`.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
         let undo = workspace.undo_store();
         let Some(step) = undo.claim(self.number) else {
-            let message = "Another change was made meanwhile. Look at it again.";
+            let message = "Another change was made meanwhile. Preview the undo again.";
             return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
         };
         let undone = self.undo_all(workspace);
@@ -180,8 +180,8 @@ impl UndoPlan {
         undone
     }
 
-    /// Returns what is not undone of the step: what stays, and of what was restored that which
-    /// somebody wrote to since it was read.
+    /// Returns the operations that are not undone: the skipped ones, and restored files whose
+    /// backup another program wrote to since it was read.
     fn unrestored(&self, workspace: &Workspace) -> UndoEntry {
         let is_written_late = |deed: &FileOperation, before: &[u8]| {
             let now = deed.backup().map(|blob| workspace.undo_store().read(blob));
@@ -221,7 +221,7 @@ impl UndoPlan {
         Ok(())
     }
 
-    /// Takes away what was made, into what is kept, so that it can be put back.
+    /// Moves the created files into backups, so that a failure can restore them.
     fn remove_created<'a>(
         &'a self,
         workspace: &Workspace,
@@ -237,7 +237,7 @@ impl UndoPlan {
         Ok(())
     }
 
-    /// Does the rest: several files get their bytes back, or one thing its place.
+    /// Restores the rest: the bytes of any number of files, or the place of one entry.
     fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
         let replaced = file_writes(&self.actions);
         drop(commit(workspace, &replaced, &self.write_safety, &mut |_| {})?);
@@ -256,7 +256,7 @@ impl UndoPlan {
     }
 }
 
-/// Returns the files that get their bytes back.
+/// Returns the writes that restore the old bytes.
 fn file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
     let replaced = deeds.iter().filter_map(|prepared| match prepared {
         UndoAction::Rewrite { at, now, before, .. } => {
@@ -267,11 +267,11 @@ fn file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
     replaced.collect()
 }
 
-/// Why a deed is not undone.
+/// The reason why an operation cannot be undone.
 enum UndoObstacle {
-    /// It stays, for a reason that lasts: the key of its message.
+    /// The file is skipped for a permanent reason, given by the key of its message.
     Skipped(&'static str),
-    /// It cannot be looked at now.
+    /// The file cannot be inspected now.
     Tool(ToolError),
 }
 
@@ -338,7 +338,7 @@ impl UndoAction {
                 }
                 let before = workspace.undo_store().read(before);
                 let before = before.map_err(|error| {
-                    let message = format!("what is kept of {} cannot be read: {error}", at.given());
+                    let message = format!("the backup of {} cannot be read: {error}", at.given());
                     ToolError::recoverable(ErrorCode::Io, message)
                 })?;
                 Self::Rewrite { at, now, before, deed: deed.clone() }
@@ -361,7 +361,7 @@ impl UndoAction {
         })
     }
 
-    /// Says what undoing it would change; nothing is said of directories that were made.
+    /// Returns the change that undoing would cause; `None` for directories.
     fn file_change(&self) -> Option<FileChange> {
         match self {
             Self::Remove(found) => Some(found.deletion_change()),

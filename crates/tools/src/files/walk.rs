@@ -1,13 +1,13 @@
-//! A walk through the files beneath a directory, without those that `.gitignore` hides.
+//! Walks the files beneath a directory, without those that `.gitignore` excludes.
 //!
-//! It knows nothing of what is looked for.
+//! Directories and ignore files are opened like every other file of the workspace, so no link is
+//! followed and no call blocks. (The walker of the `ignore` crate opens ignore files by path and
+//! would block on a FIFO named `.gitignore`.) Entries are sorted by name, so equal trees give equal
+//! results.
 //!
-//! Directories and ignore files are opened like every other file of the workspace: no link is
-//! followed and nothing blocks, whatever a repository holds. (The walker of the `ignore` crate
-//! opens ignore files by path and would wait for a FIFO called `.gitignore`.) The order is that of
-//! the names, so equal trees give equal answers. `.ignore`, `.gitignore` and `.git/info/exclude`
-//! are heeded, in the directories above up to the repository too, inside a repository or not; the
-//! user's global ignore file is not. Hidden files are shown, `.git` never is.
+//! `.ignore`, `.gitignore` and `.git/info/exclude` are respected, whether or not the directory is
+//! in a repository. Those of the parent directories count too, up to the top of the repository. The
+//! user's global ignore file is not read. Hidden files are included; `.git` never is.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -28,36 +28,36 @@ use crate::limits::{
     MAX_SEARCH_TIME, MAX_WALK_DEPTH,
 };
 
-/// Asked now and then, from several threads, whether to stop.
+/// A function that returns whether to stop. It is called regularly, from several threads.
 pub type IsCancelled<'a> = dyn Fn() -> bool + Sync + 'a;
 
-/// Why a listing or search did not look at everything.
+/// The reason why a listing or search stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EarlyStop {
-    /// It was told to.
+    /// The call was cancelled.
     Cancelled,
-    /// It had found as much as is counted.
+    /// The maximum number of results was found.
     LimitReached,
-    /// Its time was over.
+    /// The time limit was reached.
     TimedOut,
 }
 
-/// How long a listing or search may go on.
+/// The time limit and cancellation of a listing or search.
 #[derive(Clone, Copy)]
 pub(crate) struct SearchBudget<'a> {
     deadline: Instant,
     cancel: &'a IsCancelled<'a>,
 }
 
-/// In which order a walk shows the entries of one directory.
+/// The order of the entries of one directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkOrder {
     ByName,
     DirectoriesFirst,
 }
 
-/// What a walk does with what `.gitignore` and the like name.
+/// Whether a walk includes files that ignore rules exclude.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IgnoredFiles {
     Skip,
@@ -65,28 +65,28 @@ pub(crate) enum IgnoredFiles {
 }
 
 impl IgnoredFiles {
-    /// Returns what somebody asked for.
+    /// Returns [`Self::Include`] if `is_shown`, otherwise [`Self::Skip`].
     pub(crate) fn include_if(is_shown: bool) -> Self {
         if is_shown { Self::Include } else { Self::Skip }
     }
 }
 
-/// Something a walk came across.
+/// An entry that a walk found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WalkEntry {
-    /// Relative to the directory that is walked.
+    /// The path relative to the top directory of the walk.
     pub(crate) path: PathBuf,
     pub(crate) kind: FileKind,
 }
 
-/// A walk beneath a directory, depth first, each directory before what is in it.
+/// A depth-first walk beneath a directory. Each directory precedes its content.
 pub(crate) struct Walk<'a> {
     top: WorkspacePath,
-    /// Where that really is.
+    /// The real path of the top directory.
     real: PathBuf,
-    /// The directories on the way down, with what of them is still to be shown.
+    /// The open directories from the top down, with their remaining entries.
     levels: Vec<OpenDirectory>,
-    /// The rules of the directories above.
+    /// The ignore rules of the parent directories.
     parent_rules: Vec<Gitignore>,
     ignored: IgnoredFiles,
     order: WalkOrder,
@@ -104,7 +104,7 @@ struct OpenDirectory {
     rules: Gitignore,
 }
 
-/// How many entries of a directory are read before the budget is asked again.
+/// Number of entries read from a directory between two checks of the budget.
 const ENTRIES_PER_BUDGET_CHECK: u32 = 256;
 
 impl<'a> SearchBudget<'a> {
@@ -112,7 +112,7 @@ impl<'a> SearchBudget<'a> {
         Self { deadline: Instant::now() + MAX_SEARCH_TIME, cancel }
     }
 
-    /// Leaves no more than this time from now on.
+    /// Reduces the remaining time to at most `time`.
     pub(crate) fn with_time_limit(self, time: Duration) -> Self {
         Self { deadline: self.deadline.min(Instant::now() + time), ..self }
     }
@@ -127,8 +127,8 @@ impl<'a> SearchBudget<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins a walk at a directory, `depth` levels deep. What is beneath [`WALK_DEPTH`] of them
-    /// counts as unreadable.
+    /// Begins a walk at a directory, `depth` levels deep. Directories deeper than
+    /// [`MAX_WALK_DEPTH`] count as unreadable.
     pub(crate) fn new(
         workspace: &Workspace,
         at: &WorkspacePath,
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
         budget: SearchBudget<'a>,
     ) -> Result<Self, ToolError> {
         let top = workspace.canonicalize(at)?;
-        // Whoever asks for a missing directory should hear of it.
+        // A missing top directory is an error, not an empty walk.
         drop(workspace.open_dir(&top)?);
         let above = match ignored {
             IgnoredFiles::Skip => parent_ignore_rules(&top),
@@ -161,12 +161,12 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Returns the absolute path of something found.
+    /// Returns the absolute path of an entry.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         self.top.path.join(path)
     }
 
-    /// Returns the place of something found.
+    /// Returns the workspace path of an entry.
     pub(crate) fn workspace_path(&self, path: &Path) -> WorkspacePath {
         WorkspacePath {
             given: path_text(path).into_owned(),
@@ -177,7 +177,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the open directory that a file is in which was found just now.
+    /// Returns the open directory that contains the last returned entry.
     pub(crate) fn current_directory(&self) -> Option<Arc<Dir>> {
         self.levels.last().map(|level| level.dir.clone())
     }
@@ -186,12 +186,12 @@ impl<'a> Walk<'a> {
         self.stop
     }
 
-    /// Returns how many directories could not be read or are too deep.
+    /// Returns the number of directories that could not be read or are nested too deeply.
     pub(crate) fn unreadable(&self) -> usize {
         self.unreadable
     }
 
-    /// Returns how many directories have more than [`DIRECTORY_ENTRIES`].
+    /// Returns the number of directories with more than [`MAX_DIRECTORY_ENTRIES`] entries.
     pub(crate) fn truncated_directories(&self) -> usize {
         self.truncated_directories
     }
@@ -199,7 +199,7 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, path: PathBuf) {
         match self.open_directory(path) {
             Ok((level, more)) => {
-                // Who had no time for more says that of all.
+                // After a timeout or cancellation, only the early stop is reported.
                 self.truncated_directories +=
                     usize::from(more && self.budget.early_stop().is_none());
                 self.levels.push(level);
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
         let root = &self.top.root;
         let beneath = self.top.path_in_root.join(&path);
         let dir = root.pinned.open_dir(&beneath)?;
-        // Each may take as long as the disk takes.
+        // Reading entries can be as slow as the disk.
         let (mut asked, budget) = (0_u32, self.budget);
         let (mut entries, more) = dir.entries_while(MAX_DIRECTORY_ENTRIES, || {
             asked = asked.wrapping_add(1);
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
         Ok((OpenDirectory { path, dir: Arc::new(dir), entries: entries.into_iter(), rules }, more))
     }
 
-    /// The rule that is nearest to the file decides.
+    /// Returns whether a file is ignored. The rules of the nearest directory take precedence.
     fn is_ignored(&self, path: &Path, kind: FileKind) -> bool {
         let levels = self.levels.iter().rev().map(|level| &level.rules);
         let mut rules =
@@ -289,13 +289,13 @@ impl fmt::Debug for Walk<'_> {
     }
 }
 
-/// Returns how many threads a search uses.
+/// Returns the number of threads that a search uses.
 pub(crate) fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_SEARCH_THREADS)
 }
 
-/// Returns the rules of the directories above, the nearest first: those in the root, and those up
-/// to the repository that the root is a part of.
+/// Returns the ignore rules of the parent directories, nearest first: those inside the root, then
+/// those up to the top of the repository that contains the root.
 fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     let root = &top.root;
     let inside = top.path_in_root.ancestors().skip(1);
@@ -314,10 +314,10 @@ fn parent_ignore_rules(top: &WorkspacePath) -> Vec<Gitignore> {
     all
 }
 
-/// Reads the rules of one directory; those of a later file overrule those of an earlier one.
+/// Reads the ignore rules of one directory. Later files override earlier ones.
 ///
-/// `has` tells whether a name may be in the directory: most have none of these, and asking for
-/// each of them takes longer than all else.
+/// `has` returns whether a name may exist in the directory. Most directories have none of these
+/// files, and trying to open each one would dominate the cost of a walk.
 fn read_ignore_rules(
     root: &Pinned,
     beneath: &Path,
@@ -336,7 +336,7 @@ fn read_ignore_rules(
         let lines = BufReader::new(file.take(MAX_IGNORE_FILE_BYTES)).split(b'\n');
         for line in lines.take(MAX_IGNORE_FILE_LINES).map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            // A line that is no pattern hides nothing.
+            // An invalid pattern is skipped.
             drop(builder.add_line(None, line.trim_start_matches('\u{feff}')));
         }
     }

@@ -1,15 +1,13 @@
-//! The directories that the tools may use, and the one way from a path to a file in them.
+//! The directories that tools may use, and the resolution of paths inside them.
 //!
-//! It knows nothing of permissions, protected names or what is done with a file.
+//! A path is first resolved by its text alone: it is made absolute against `cwd`, `.` and `..` are
+//! removed, and it is compared with the roots component by component. It is then opened beneath the
+//! descriptor of its root, which is pinned once, so that no link or rename can escape. Links to
+//! other places inside the roots work, including absolute ones.
 //!
-//! A path is first placed by its text alone: made absolute against `cwd`, `.` and `..` resolved,
-//! and compared with the roots component by component. It is then opened beneath the descriptor
-//! of its root, which is pinned once, so neither a link nor a rename leads out. A link to another
-//! place inside the roots works, absolute ones too.
-//!
-//! What a call is going to use is looked at ([`Workspace::look`]) before it is permitted. The place
-//! remembers where its links led and which directory that was; if the way leads elsewhere later,
-//! it is refused. Only a place that was looked at may lie outside of the roots.
+//! The path of a tool call is inspected ([`Workspace::inspect`]) before the call is permitted. The
+//! [`WorkspacePath`] records the target of its links and the id of that directory. If they differ
+//! later, the path is refused. Only an inspected path may be outside of the roots.
 
 mod errors;
 mod git;
@@ -75,12 +73,12 @@ pub struct Workspace {
     background: BackgroundCommands,
     state: StateFolder,
     journal_folder: Option<PathBuf>,
-    /// Whether the journals are in order that others left.
+    /// Whether the journals of earlier processes were replayed.
     recovery_done: OnceLock<()>,
-    /// The real places of files that turned out to be written in place only.
+    /// The real paths of files that can only be written in place.
     in_place_only: Mutex<HashSet<PathBuf>>,
-    /// Places of the agent's own whose change is always asked about: the user's state folder, where
-    /// both are, and others.
+    /// Paths of the agent itself whose changes always need permission, e.g. the user's state
+    /// folder.
     guarded_paths: Vec<PathBuf>,
 }
 
@@ -89,7 +87,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// [`WorkspaceError`] if one of them is relative, missing or no directory.
+    /// [`WorkspaceError`] if one of them is relative, missing or not a directory.
     pub fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Result<Self, WorkspaceError> {
         let mut roots = Vec::with_capacity(1 + additional.len());
         for path in [cwd].into_iter().chain(additional) {
@@ -111,19 +109,22 @@ impl Workspace {
         })
     }
 
-    /// Sets when a file counts as written.
+    /// Sets the point at which a write counts as complete.
     #[must_use]
     pub fn with_durability(self, durability: Durability) -> Self {
         Self { durability, ..self }
     }
 
-    /// Keeps what is written, moved and deleted, so that it can be undone, in `undo` beneath a
-    /// folder, and in `journal` what a killed process would leave unfinished. The folder should be
-    /// that of the user's state, and is made with the first change. What is older than 30 days in
-    /// `undo` is removed then; what another process left unfinished is put in order by
-    /// [`Workspace::recover`]. Whole outputs go to `output`, and what is older than 7 days there goes
-    /// with the first. All of it has at most 2 GiB. Where the
-    /// folder cannot be written, nothing is kept, and previews say so.
+    /// Keeps backups, journals and complete outputs in a folder, usually the user's state folder.
+    ///
+    /// - `undo` holds backups of files that were written, moved or deleted. They expire after 30
+    ///   days.
+    /// - `journal` holds the journals of running calls. [`Workspace::recover`] replays those of
+    ///   killed processes.
+    /// - `output` holds complete outputs. They expire after 7 days.
+    ///
+    /// The folders are created on first use, which also removes expired content. The total size is
+    /// at most 2 GiB. If the folder cannot be written, nothing is kept, and previews say so.
     #[must_use]
     pub fn with_state_folder(self, folder: &Path) -> Self {
         let (state, journal) = (StateFolder::new(folder), Some(folder.join(JOURNAL_FOLDER)));
@@ -135,90 +136,93 @@ impl Workspace {
             .with_guarded_path(folder)
     }
 
-    /// Has each change of a file or folder asked about, and of what is in it, wherever it lies: that
-    /// of the agent's own configuration, for example, whatever its name.
+    /// Requires permission for each change of a file or folder and its content, wherever it is.
+    ///
+    /// An example is the configuration of the agent itself, whatever its name.
     #[must_use]
     pub fn with_guarded_path(mut self, path: &Path) -> Self {
         self.guarded_paths.push(path.to_owned());
         self
     }
 
-    /// Puts in order what killed processes left unfinished: files that they were about to write
-    /// are the old ones again. The first call does it, which may take as long as reading them
-    /// does, and others wait for it. Every change does it before; tools do it before they look at
-    /// anything.
+    /// Reverts the files that killed processes left unfinished.
+    ///
+    /// The first call replays the journals, which may take as long as reading the files; concurrent
+    /// calls wait for it. Every change calls this first, and so does every tool before it accesses
+    /// files.
     pub fn recover(&self) {
         if let Some(journal) = &self.journal_folder {
             self.recovery_done.get_or_init(|| replay(journal));
         }
     }
 
-    /// Whether there is nothing left to be put in order.
+    /// Returns whether there are no journals to replay.
     pub(crate) fn is_recovered(&self) -> bool {
         self.journal_folder.is_none() || self.recovery_done.get().is_some()
     }
 
-    /// Notes that a file can only be written in place.
+    /// Records that a file can only be written in place.
     pub(crate) fn record_in_place_only(&self, real: &Path) {
         let mut files = lock(&self.in_place_only);
         files.insert(real.to_owned());
     }
 
-    /// Whether that was noted of a file.
+    /// Returns whether a file is recorded as writable in place only.
     pub(crate) fn is_in_place_only(&self, real: &Path) -> bool {
         lock(&self.in_place_only).contains(real)
     }
 
-    /// Where changes note what they are about to do, once nothing is left there by others.
+    /// Returns the folder of journals, after [`Self::recover`].
     pub(crate) fn journal_folder(&self) -> Option<&Path> {
         self.recover();
         self.journal_folder.as_deref()
     }
 
-    /// Where what is kept lies.
+    /// Returns the state folder.
     pub(crate) fn state_folder(&self) -> &StateFolder {
         &self.state
     }
 
-    /// What is kept of what was changed.
+    /// Returns the store of backups.
     pub(crate) fn undo_store(&self) -> &UndoStore {
         &self.undo_store
     }
 
-    /// The files with the whole outputs of the session's commands.
+    /// Returns the store of complete outputs.
     pub(crate) fn outputs(&self) -> &OutputStore<Self> {
         &self.outputs
     }
 
-    /// Returns the workspace that a path is to be read in: another one for an output of this
-    /// session, which nothing that writes gets to see.
+    /// Returns the workspace in which a path is read: a separate one for an output of this session,
+    /// which tools that write cannot access.
     #[must_use]
     pub(crate) fn workspace_for_reading(self: &Arc<Self>, given: &str) -> Arc<Self> {
         Arc::clone(self.outputs.reader_for(given).unwrap_or(self))
     }
 
-    /// What the files held when the session last saw them.
+    /// Returns the content hashes of files that the session has read or written.
     pub(crate) fn known_hashes(&self) -> &KnownHashes {
         &self.known_hashes
     }
 
-    /// Returns what other programs wrote to files that this session had replaced in the meantime,
-    /// each once: they had them open, and what they wrote is in the old ones. It is noticed where
-    /// old files are moved to what is kept, so not where that is another file system. Of files that
-    /// are written in place, those with several names for example, it returns the ones that held
-    /// something else right after they were written.
+    /// Returns the writes of other programs to files that this session had replaced, each once.
+    ///
+    /// Such programs had the file open, so their writes are in the backup. They are detected only
+    /// if the old file was moved into the store, which requires the same file system. For files
+    /// that are written in place, e.g. those with several hard links, the result lists those that
+    /// had different content right after the write.
     #[must_use]
     pub fn take_late_writes(&self) -> Vec<LateWrite> {
         self.detect_late_writes();
         self.undo_store().take_late_writes()
     }
 
-    /// Looks for what [`Self::late_writes`] returns, and returns nothing of it.
+    /// Detects the writes that [`Self::take_late_writes`] returns, without returning them.
     pub(crate) fn detect_late_writes(&self) {
         self.undo_store().detect_late_writes();
     }
 
-    /// Says in a result what [`Self::late_writes`] returns.
+    /// Appends notes about the writes that [`Self::take_late_writes`] returns.
     pub(crate) fn append_late_writes(&self, text: &mut String) {
         for late in self.take_late_writes() {
             text.push('\n');
@@ -230,14 +234,14 @@ impl Workspace {
         self.durability
     }
 
-    /// Returns the commands of the session that run in the background. They are ended when the
-    /// workspace is dropped.
+    /// Returns the background commands of the session. They are terminated when the workspace is
+    /// dropped.
     #[must_use]
     pub fn background(&self) -> &BackgroundCommands {
         &self.background
     }
 
-    /// Returns the directory that relative paths are relative to.
+    /// Returns the directory against which relative paths are resolved.
     #[must_use]
     pub fn cwd(&self) -> &Path {
         &self.cwd
@@ -248,17 +252,18 @@ impl Workspace {
         self.roots.iter().map(|root| root.path.as_path())
     }
 
-    /// Returns whether the kernel itself keeps every path inside the roots.
+    /// Returns whether the kernel confines every path to the roots.
     ///
-    /// Where it does not, a process that swaps a directory for a link at just the right moment
-    /// can make a tool read or write outside; the user should be told.
+    /// If it does not, a process that replaces a directory by a link at exactly the right moment
+    /// can make a tool read or write outside of the roots. The client should warn the user.
     #[must_use]
     pub fn has_kernel_confinement(&self) -> bool {
         self.roots.iter().all(|root| root.pinned.has_kernel_confinement())
     }
 
-    /// Returns the path as [`path_text`] does, relative inside `cwd` and absolute elsewhere.
-    /// [`Workspace::resolve`] reads it back.
+    /// Formats a path as [`path_text`] does, relative inside `cwd` and absolute elsewhere.
+    ///
+    /// [`Workspace::resolve`] parses the result.
     #[must_use]
     pub fn display(&self, path: &Path) -> String {
         match path.strip_prefix(&self.cwd) {
@@ -268,18 +273,18 @@ impl Workspace {
         }
     }
 
-    /// Places a path that the model gave, by its text alone. A name in it may be quoted as
-    /// [`path_text`] quotes names that text cannot hold.
+    /// Resolves a path from the model by its text alone. Names may be quoted as [`path_text`] does
+    /// for names that text cannot represent.
     ///
     /// # Errors
     ///
-    /// `invalid_arguments` for what is no path, `outside_roots` for what lies in no root.
+    /// `invalid_arguments` for an invalid path, `outside_roots` for a path outside of all roots.
     pub fn resolve(&self, given: &str) -> Result<WorkspacePath, ToolError> {
         let path = inspect::absolute_path(&self.cwd, given)?;
         self.locate(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
-    /// Places a path that did not come as text.
+    /// Resolves a path that was not given as text.
     ///
     /// # Errors
     ///
@@ -288,45 +293,49 @@ impl Workspace {
         self.resolve(&path_text(path))
     }
 
-    /// Places a path that the model gave and finds out where it leads, so that what is shown before
-    /// it is permitted is what is used afterwards, or nothing.
+    /// Resolves a path from the model and follows its links, so that the call uses exactly the file
+    /// that the preview shows.
     ///
-    /// It may lie outside of the roots; then [`Resolved::path`] is the real path, the directory is
-    /// pinned, and the caller has to ask first. Nothing leads through the links of
-    /// `/proc` by which processes show what they have open, nor to what is there.
+    /// The path may be outside of the roots. Then [`WorkspacePath::path`] is the real path, the
+    /// directory is pinned, and the caller must request permission. Links of `/proc` that expose
+    /// what processes have open are never followed, and nothing in `/proc` is accessible.
     ///
     /// # Errors
     ///
-    /// `invalid_arguments` for what is no path; `not_found` for a link to what does not exist;
-    /// `not_a_regular_file` for what is no directory either; `not_a_directory`, `not_permitted`,
-    /// `io`; `outside_roots` for what is not even asked about.
+    /// - `invalid_arguments` for an invalid path.
+    /// - `not_found` for a dangling link.
+    /// - `not_a_regular_file` for a FIFO, socket or device.
+    /// - `outside_roots` for a path that is refused without a permission request.
+    /// - `not_a_directory`, `not_permitted`, `io`.
     pub fn inspect(&self, given: &str) -> Result<WorkspacePath, ToolError> {
         inspect::inspect_path(self, given, inspect::absolute_path(&self.cwd, given)?)
     }
 
-    /// Looks at a place that the session itself remembers.
+    /// Inspects a path that the session recorded.
     pub(crate) fn inspect_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         inspect::inspect_path(self, &path_text(path), path.to_owned())
     }
 
-    /// Places a name that the session itself remembers, without following a link that it may be.
+    /// Resolves a path that the session recorded, without following a link in the last component.
     pub(crate) fn locate_without_following(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
         self.locate(&path_text(path), path).map_or_else(|| self.inspect_path(path), Ok)
     }
 
-    /// Follows every link on the way, the last one too. What does not exist stays as it is.
+    /// Follows all links of a path, including the last component. Missing components stay as they
+    /// are.
     ///
-    /// The answer names the file that a write would change; a rule about names has to look at it.
-    /// Another process may make it wrong at once, so it must not decide whether a file is inside
-    /// the roots: opening it does. A place that was looked at has to be where it was then.
+    /// The result names the file that a write would change; rules about names must check this path.
+    /// Another process can invalidate it at any time, so it must not decide whether a file is
+    /// inside the roots: opening the file does. An inspected path must still have the same target.
     ///
     /// # Errors
     ///
-    /// `outside_roots` if a link leads out, `not_a_directory`, `not_permitted`, `io`;
-    /// `changed_since_preview` if the place was looked at and is another one now.
+    /// - `outside_roots` if a link leaves the roots.
+    /// - `changed_since_preview` if the path was inspected and has another target now.
+    /// - `not_a_directory`, `not_permitted`, `io`.
     pub fn canonicalize(&self, at: &WorkspacePath) -> Result<WorkspacePath, ToolError> {
         if at.inspected.is_some() && self.is_outside(at) {
-            // Which link led there does not matter any more: the directory is pinned.
+            // The directory is pinned, so its links no longer matter.
             return Ok(at.clone());
         }
         let real = canonicalize_existing(&self.real_path(at))
@@ -347,8 +356,8 @@ impl Workspace {
         }
     }
 
-    /// Finds the root of an absolute, normalised path. Links in the way to the root may be spelt
-    /// out or not.
+    /// Finds the root of an absolute, normalised path. The path to the root may contain links or
+    /// not.
     fn locate(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
         self.roots.iter().find_map(|root| {
             let beneath = path
@@ -363,7 +372,7 @@ impl Workspace {
         at.root.real_path.join(&at.path_in_root)
     }
 
-    /// Whether a place lies in no root of the session.
+    /// Returns whether a path is in none of the session's roots.
     pub(crate) fn is_outside(&self, at: &WorkspacePath) -> bool {
         !self.roots.iter().any(|root| Arc::ptr_eq(root, &at.root))
     }
@@ -372,9 +381,10 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// `not_found` with similar names, `is_a_directory`, `not_a_regular_file`, `outside_roots` if
-    /// a link leads out, `not_permitted`, `io`; `changed_since_preview` if the place was looked at
-    /// and is another one now.
+    /// - `not_found` with similar names; `is_a_directory`, `not_a_regular_file`.
+    /// - `outside_roots` if a link leaves the roots.
+    /// - `changed_since_preview` if the path was inspected and has another target now.
+    /// - `not_permitted`, `io`.
     pub fn open_read(&self, at: &WorkspacePath) -> Result<File, ToolError> {
         let file = open::open_confined(self, at, Pinned::open, Pinned::open_without_links)?;
         let metadata = file.metadata().map_err(|error| self.explain_io_error(at, &error))?;
@@ -385,8 +395,10 @@ impl Workspace {
         Ok(file)
     }
 
-    /// Opens a regular file by its absolute path, if it is there and inside the roots: for what is
-    /// looked for often and mostly missing. Unlike [`Self::open_read`] it says nothing of why not.
+    /// Opens a regular file by its absolute path, if it exists inside the roots.
+    ///
+    /// This is for files that are probed often and usually missing. Unlike [`Self::open_read`], it
+    /// returns no reason.
     #[must_use]
     pub fn open_existing_file(&self, path: &Path) -> Option<File> {
         let at = self.locate("", &normalise(path))?;
@@ -400,41 +412,45 @@ impl Workspace {
         file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
     }
 
-    /// Asks what is there, links followed.
+    /// Returns the metadata of a file, following links.
     ///
     /// # Errors
     ///
-    /// `not_found`, `outside_roots` if a link leads out, `not_permitted`, `io`;
-    /// `changed_since_preview` if the place was looked at and is another one now.
+    /// - `not_found`.
+    /// - `outside_roots` if a link leaves the roots.
+    /// - `changed_since_preview` if the path was inspected and has another target now.
+    /// - `not_permitted`, `io`.
     pub fn metadata(&self, at: &WorkspacePath) -> Result<Metadata, ToolError> {
         open::open_confined(self, at, Pinned::metadata, Pinned::metadata_without_links)
     }
 
-    /// Opens a directory; if it was looked at, the same one.
+    /// Opens a directory, and checks that it is the inspected one if it was inspected.
     pub(crate) fn open_dir(&self, at: &WorkspacePath) -> Result<Dir, ToolError> {
         let dir = open::open_confined(self, at, Pinned::open_dir, Pinned::open_dir_without_links)?;
         if dir.is_removed() {
-            // It would look like an empty one.
+            // A removed directory would appear empty.
             return Err(self.explain_io_error(at, &io::ErrorKind::NotFound.into()));
         }
         open::require_same(self, at, &dir)?;
         Ok(dir)
     }
 
-    /// Says what the system's answer means for the model.
+    /// Translates an I/O error into a tool error.
     pub(crate) fn explain_io_error(&self, at: &WorkspacePath, error: &io::Error) -> ToolError {
         if error.kind() == io::ErrorKind::NotFound && at.root.pinned.is_removed() {
             return root_removed_error(&at.root.path);
         }
-        // What else there is outside of the roots is nobody's business.
+        // Similar names outside of the roots are never revealed.
         if error.kind() == io::ErrorKind::NotFound && !self.is_outside(at) {
             return not_found_failure(at).into();
         }
         explain_path_error(&at.given, error)
     }
 
-    /// Returns what reading a file does, by the path that names it and by its real one: what rules
-    /// about reading are asked with. Nothing of a file that has no place.
+    /// Returns the effects of reading a file, by its named and its real path, for rules about
+    /// reading.
+    ///
+    /// Returns no effects for a file that cannot be resolved.
     #[must_use]
     pub fn read_effects(&self, path: &Path) -> Effects {
         let at = self.inspect_path(path);

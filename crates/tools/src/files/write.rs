@@ -1,18 +1,16 @@
-//! Writes whole files so that each is the old one or the new one, never half of each.
+//! Writes whole files so that each holds either its old or its new content, never a mixture.
 //!
-//! It knows nothing of what is written or who permitted it.
+//! All new files are first created next to the old ones. Then each is exchanged with the old file,
+//! and the old file is compared with the preview. If another program wrote it meanwhile, the two
+//! are exchanged back, so that nothing is lost. If the file system does not support exchanges, the
+//! old file is compared once more and replaced immediately. If one of several files cannot be
+//! written, the previous ones are restored.
 //!
-//! All new files are made beside the old ones first. Then each is exchanged with the old one, and
-//! what came out is compared with what the preview saw: if somebody else wrote it meanwhile, it is
-//! exchanged back, so nothing is lost. Where the system cannot exchange, the old one is compared
-//! once more and replaced at once. If one file of several cannot be written, those before it are
-//! put back.
-//!
-//! The owner, the mode and the extended attributes (access control lists among them) are kept. A
-//! link stays a link: the file it leads to is written. A file with several names (hard links), and
-//! one whose owner or attributes cannot be kept, is written in place, from a copy beside it. So are
-//! files that cannot be exchanged: one that is mounted by itself, and one in a folder that takes no
-//! other files; then the copies lie in the state folder.
+//! The owner, the mode and the extended attributes (including access control lists) are preserved.
+//! A link stays a link: its target is written. Some files are written in place, with a copy next to
+//! them: files with several hard links, files whose owner or attributes cannot be copied, and mount
+//! points. A file in a folder where no other file can be created is written in place, too; its
+//! copies are in the state folder.
 
 mod staged;
 mod write_safety;
@@ -34,10 +32,10 @@ use self::staged::StagedFile;
 pub(crate) use self::write_safety::WriteSafety;
 use self::write_safety::{BackupLocation, WriteMode};
 
-/// What was there when a change was previewed.
+/// The state of a file when a change was previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreImage {
-    /// Nothing.
+    /// The file did not exist.
     Missing,
     /// A file with these bytes.
     Bytes(Vec<u8>),
@@ -46,19 +44,19 @@ pub enum PreImage {
 /// A file to be written.
 #[derive(Debug, Clone, Copy)]
 pub struct FileWrite<'a> {
-    /// Where it is.
+    /// The path of the file.
     pub path: &'a WorkspacePath,
-    /// The bytes that the preview saw there; none if there was nothing.
+    /// The bytes that the preview read; `None` if the file did not exist.
     pub expected: Option<&'a [u8]>,
-    /// What it shall hold.
+    /// The new content.
     pub bytes: &'a [u8],
 }
 
-/// Reads a whole file for a preview; nothing is no error.
+/// Reads a whole file for a preview. A missing file is no error.
 ///
 /// # Errors
 ///
-/// As [`Workspace::open_read`], but not `not_found`; `too_large` for a file of more than `cap`
+/// As [`Workspace::open_read`] except for `not_found`; `too_large` for a file of more than `cap`
 /// bytes.
 pub fn read_whole(
     workspace: &Workspace,
@@ -76,15 +74,17 @@ pub fn read_whole(
     })
 }
 
-/// Writes a whole file if there still is what the preview saw. Missing directories are made.
+/// Writes a whole file if it is unchanged since the preview. Missing directories are created.
 ///
-/// A file that was not there is only ever added: if another one came meanwhile it stays.
+/// A new file never overwrites one that another program created meanwhile.
 ///
 /// # Errors
 ///
-/// `changed_since_preview`, with nothing written; `is_a_directory`, `not_a_regular_file`,
-/// `not_a_directory`; `outside_roots` if a link leads out; `not_permitted`, also for a file that
-/// may not be written though it could be replaced; `io`.
+/// - `changed_since_preview`; nothing was written.
+/// - `is_a_directory`, `not_a_regular_file`, `not_a_directory`.
+/// - `outside_roots` if a link leaves the roots.
+/// - `not_permitted`, also for a read-only file that could be replaced.
+/// - `io`.
 pub fn atomic_write(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -98,14 +98,14 @@ pub fn atomic_write(
 ///
 /// # Errors
 ///
-/// As [`atomic_write`], for the first file that cannot be written, also because it is given twice;
-/// then all are as before. If one of them could not be put back, the error names it.
+/// As [`atomic_write`], for the first file that cannot be written, or that is given twice. All
+/// files are then restored. If one of them could not be restored, the error names it.
 pub fn write_all(workspace: &Workspace, changes: &[FileWrite<'_>]) -> Result<(), ToolError> {
     let protection = WriteSafety::assess(workspace, changes)?;
     write_all_with_progress(workspace, changes, &protection, &mut |_| {})
 }
 
-/// The same, with the protection that was permitted. It reports its progress to `watch`.
+/// As [`write_all`], with the permitted safety level and with progress reports to `watch`.
 pub(crate) fn write_all_with_progress(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -124,14 +124,14 @@ pub(crate) fn write_all_with_progress(
     Ok(())
 }
 
-/// Files that were written, with the old ones still beside them until this is dropped.
+/// Written files. The old files are still next to them until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WrittenFiles<'a> {
     staged: Vec<StagedFile<'a>>,
     journal: Option<Journal>,
 }
 
-/// Writes several files, all or none, and keeps nothing of what was there.
+/// Writes several files, all or none, without backups.
 pub(crate) fn commit<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
@@ -157,7 +157,7 @@ pub(crate) fn commit<'a>(
         watch(far);
     }
     let WrittenFiles { staged, journal } = &mut written;
-    // One file that is exchanged is the old one or the new one without it, when the power is back.
+    // After a power failure, a single exchanged file is either old or new without a synced journal.
     let needs_it = staged.len() > 1 || staged.iter().any(StagedFile::is_in_place);
     let durability = if needs_it { workspace.durability() } else { Durability::System };
     if let Some(journal) = journal {
@@ -167,7 +167,7 @@ pub(crate) fn commit<'a>(
         ready.map_err(|error| state_folder_error(workspace, &error))?;
     }
     if needs_it {
-        // Those beside the files: by them they are made whole again.
+        // Recovery after a power failure needs the temporary files.
         sync_names(staged.iter())?;
     }
     if let Err(error) = put_all_in_place(staged) {
@@ -176,8 +176,8 @@ pub(crate) fn commit<'a>(
         return Err(with_unrestored_files(error, &left));
     }
     if let Some(journal) = journal {
-        // Without this line a process that is killed now would put them back, which is as good; but
-        // once the call is told as done, no failure of the power may.
+        // Without this record, a kill at this point would revert the call, which is also
+        // consistent. After the call was reported as completed, a power failure must not revert it.
         drop(journal.write_done().and_then(|()| journal.sync(workspace.durability())));
     }
     for staged in staged {
@@ -189,10 +189,10 @@ pub(crate) fn commit<'a>(
     Ok(written)
 }
 
-/// Puts files in their places, up to the first that cannot be.
+/// Moves files into place, up to the first failure.
 fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
     for at in 0..staged.len() {
-        // A file can be given twice only if the second one was not seen after the first.
+        // A path can occur twice only if the second write was not previewed after the first one.
         let (before, rest) = staged.split_at_mut(at);
         let next = &mut rest[0];
         if before.iter().any(|before| before.path() == next.path()) {
@@ -200,11 +200,11 @@ fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
         }
         next.commit()?;
     }
-    // A file that is written in place keeps its name.
+    // A file that is written in place keeps its directory entry.
     sync_names(staged.iter().filter(|staged| !staged.is_in_place()))
 }
 
-/// Waits until the disk has the names in the directories of files.
+/// Waits until the directory entries of files are on the disk.
 fn sync_names<'a>(mut staged: impl Iterator<Item = &'a StagedFile<'a>>) -> Result<(), ToolError> {
     let mut waited = HashSet::new();
     staged.try_for_each(|staged| staged.sync_names(&mut waited))
@@ -212,7 +212,7 @@ fn sync_names<'a>(mut staged: impl Iterator<Item = &'a StagedFile<'a>>) -> Resul
 
 impl Drop for WrittenFiles<'_> {
     fn drop(&mut self) {
-        // The last first: a directory that was made for one may hold the ones after it.
+        // In reverse order: a directory that was created for one file may contain later ones.
         for staged in self.staged.iter_mut().rev() {
             if let (false, Some(journal)) = (staged.clean(), &mut self.journal) {
                 journal.keep_for_replay();
@@ -222,7 +222,7 @@ impl Drop for WrittenFiles<'_> {
 }
 
 impl PreImage {
-    /// Returns the bytes, if there was a file.
+    /// Returns the bytes, if the file existed.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
@@ -232,7 +232,7 @@ impl PreImage {
     }
 }
 
-/// Begins a journal, where the workspace keeps one.
+/// Begins a journal, if the workspace keeps journals.
 fn begin_journal(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
@@ -258,15 +258,15 @@ fn begin_journal(
     Journal::begin(folder, names).map(Some).map_err(|error| state_folder_error(workspace, &error))
 }
 
-/// Says that the state folder failed since the change was previewed, which found it usable: another
-/// preview finds that it is not.
+/// Creates the error for a state folder that failed although the preview found it usable. The next
+/// preview detects the failure.
 fn state_folder_error(workspace: &Workspace, error: &io::Error) -> ToolError {
-    let message = format!("nothing was done: {}", workspace.state_folder().record_failure(error));
+    let message =
+        format!("no file was changed: {}", workspace.state_folder().record_failure(error));
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Says why something could not be kept: the state folder is to blame if it takes nothing any more,
-/// or if there is no room.
+/// Creates the error for a failed backup. It names the state folder if that is unusable or full.
 pub(crate) fn explain_backup_error(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -280,13 +280,13 @@ pub(crate) fn explain_backup_error(
     }
 }
 
-/// Adds to an error what could not be put back, if anything.
+/// Adds to an error the files that could not be restored, if any.
 pub(crate) fn with_unrestored_files(error: ToolError, left: &[String]) -> ToolError {
     if left.is_empty() {
         return error;
     }
-    // Whatever it was: something was done, so it must not count as something that was not.
-    let message = format!("{error}. These could not be put back: {}", left.join(", "));
+    // Always `io`: the other codes promise that nothing was changed.
+    let message = format!("{error}. These could not be restored: {}", left.join(", "));
     ToolError::recoverable(ErrorCode::Io, message)
 }
 

@@ -1,11 +1,11 @@
-//! Arguments as models write them, brought into the form that a tool's schema has.
+//! Normalises the arguments that models write to the form of a tool's schema.
 //!
-//! What else models call a field or a value stands beside it, as a keyword of its schema:
-//! `x-aliases` of a field or a value, `x-opposites` for names of a boolean's opposite, `x-fallback`
-//! for the value of a field that stands for unknown ones. `x-refused` of an object names fields that
-//! it does not have and without which a call would do something else than the model asked for:
-//! `append` unless it is false, `mode=a` for that value only; `x-instead` is what to do then. The
-//! schema that models get has none of these. Arguments that fit as they are stay as they are.
+//! Other names that models use are keywords in the schema of a field or a value: `x-aliases`,
+//! `x-opposites` for names with the opposite meaning of a boolean, and `x-fallback` for the value
+//! of a field that replaces unknown ones. `x-refused` of an object lists fields that it does not
+//! have, and without which a call would do something else than the model requested: `append` unless
+//! it is false, `mode=a` for that value only. `x-instead` says what to do in that case. The schema
+//! for models has none of these keywords. Valid arguments are not changed.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -16,21 +16,21 @@ use crate::error::ToolError;
 use crate::limits::{MAX_ARGUMENT_NAME_BYTES, MAX_ARGUMENT_NOTES};
 use crate::tool::CallDescription;
 
-/// Arguments that were brought into form, and what there is to tell the model of that.
+/// Normalised arguments, and notes on the changes for the model.
 #[derive(Debug, Default)]
 pub(crate) struct Normalised {
     pub(crate) args: Value,
     pub(crate) notes: Vec<String>,
 }
 
-/// Takes from a schema what models need not know.
+/// Removes the keywords that models need not know from a schema.
 pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     match schema {
         Value::Object(keywords) => {
             keywords.retain(|name, _| !name.starts_with("x-"));
             for (keyword, value) in keywords {
                 match (&**keyword, value) {
-                    // What is named here is chosen by the tool, and may begin with `x-`.
+                    // The tool chooses these names, which may begin with `x-`.
                     ("properties" | "patternProperties" | "$defs", Value::Object(named)) => {
                         named.values_mut().for_each(strip_internal_keywords);
                     }
@@ -44,12 +44,12 @@ pub(crate) fn strip_internal_keywords(schema: &mut Value) {
     }
 }
 
-/// Brings arguments into the form of a schema, as far as they can be understood.
+/// Converts arguments to the form of a schema, as far as they can be understood.
 ///
 /// # Errors
 ///
-/// `invalid_arguments` for a field that is given by two names, with different values, and for one
-/// that the schema refuses.
+/// `invalid_arguments` for a field that is given by two names with different values, and for a
+/// refused field.
 pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<Normalised, ToolError> {
     let mut form = Normaliser { root: schema, notes: Vec::new() };
     let args = form.value(schema, args, "")?.unwrap_or(Value::Null);
@@ -63,10 +63,11 @@ pub(crate) fn names_field(schema: &Value, field: &str, written: &str) -> bool {
         || name_and_aliases(field, property).any(|name| fold_name(name) == fold_name(written))
 }
 
-/// Describes a call by the arguments that are there; none if they do not tell enough for a title.
+/// Describes a call by partial arguments. Returns `None` if they are not sufficient for a title.
 ///
-/// A tool describes whole arguments only. The strings that are missing are stood in for by a text that
-/// no path and no title can hold, and where something depends on one, there is no title yet.
+/// A tool can only describe complete arguments. Missing strings are replaced by a placeholder that
+/// cannot occur in a path or title. If a part of the description depends on a placeholder, there is
+/// no title yet.
 pub(super) fn describe_partial(
     schema: &Value,
     args: &Map<String, Value>,
@@ -76,7 +77,7 @@ pub(super) fn describe_partial(
     let is_text = |name: &&str| schema["properties"][*name]["type"] == "string";
     let missing = required.filter_map(Value::as_str).filter(|name| !args.contains_key(*name));
     let missing: Vec<_> = missing.filter(is_text).collect();
-    // One that came under another name fits only where nothing stands in for it.
+    // A field with an alias is valid only without a placeholder for the same field.
     let mut left_out = std::iter::once(None).chain(missing.iter().map(Some));
     let about = left_out.find_map(|left_out| {
         let mut args = args.clone();
@@ -84,13 +85,13 @@ pub(super) fn describe_partial(
         args.extend(stood_in.map(|name| ((*name).to_owned(), PENDING_STRING.into())));
         describe(&Value::Object(args))
     })?;
-    // An empty one is what a tool makes of an optional argument that may still come.
+    // An empty value may come from an optional argument that is still pending.
     let is_known =
         |(_, value): &(&str, String)| !value.contains(PENDING_STRING) && !value.is_empty();
     about.arguments.iter().all(is_known).then_some(about)
 }
 
-/// Stands for a string that is still to come: no path of any system holds it.
+/// Placeholder for a pending string. No system allows it in a path.
 const PENDING_STRING: &str = "\0";
 
 struct Normaliser<'a> {
@@ -99,7 +100,7 @@ struct Normaliser<'a> {
 }
 
 impl<'a> Normaliser<'a> {
-    /// Brings a value into form; nothing, if it says no more than that the field is not given.
+    /// Converts a value. Returns `None` if it only says that the field is not given.
     fn value(
         &mut self,
         schema: &'a Value,
@@ -198,7 +199,7 @@ impl<'a> Normaliser<'a> {
         Ok(Value::Object(formed))
     }
 
-    /// Leaves out fields that are unknown, where a schema takes no others.
+    /// Removes unknown fields if a schema does not allow additional ones.
     fn drop_unknown_fields(
         &mut self,
         schema: &Value,
@@ -223,7 +224,7 @@ impl<'a> Normaliser<'a> {
         Ok(Map::new())
     }
 
-    /// Finds the value of an enumeration that is meant.
+    /// Returns the value of an enumeration that matches.
     fn match_enum_value(
         &mut self,
         spellings: &[(&str, &Value)],
@@ -252,9 +253,9 @@ impl<'a> Normaliser<'a> {
         }
     }
 
-    /// Follows references, and looks past what only says that a value may be null.
+    /// Resolves references, and skips wrappers that only allow null.
     fn resolve_schema(&self, mut schema: &'a Value) -> &'a Value {
-        // A schema that refers to itself without end is none of ours.
+        // The limit only matters for a schema that refers to itself, which no tool has.
         for _ in 0..8 {
             let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
             let some = schema["anyOf"].as_array().into_iter().flatten();
@@ -275,7 +276,7 @@ impl<'a> Normaliser<'a> {
     }
 }
 
-/// Finds the field that a name means, and whether it means the opposite.
+/// Returns the field that a name means, and whether it means the opposite.
 fn find_field<'a>(
     properties: &'a Map<String, Value>,
     written: &str,
@@ -292,7 +293,7 @@ fn find_field<'a>(
     })
 }
 
-/// Whether `x-refused` means a field with this value.
+/// Whether an entry of `x-refused` matches a field with this value.
 fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match refused.split_once('=') {
@@ -308,14 +309,14 @@ fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
     }
 }
 
-/// The values of an enumeration, each with its schema.
+/// Returns the values of an enumeration, each with its schema.
 fn enum_values(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let plain = strings(&schema["enum"]).map(|name| (name, &Value::Null));
     let described = schema["oneOf"].as_array().into_iter().flatten();
     plain.chain(described.filter_map(|schema| Some((schema["const"].as_str()?, schema))))
 }
 
-/// The names of a field or a value.
+/// Returns the name and the aliases of a field or a value.
 fn name_and_aliases<'a>(name: &'a str, schema: &'a Value) -> impl Iterator<Item = &'a str> {
     std::iter::once(name).chain(strings(&schema["x-aliases"]))
 }
@@ -324,7 +325,7 @@ fn strings(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A name as it is compared: `filePath` and `FILE-PATH` are `file_path`.
+/// Folds a name for comparison: `filePath` and `FILE-PATH` become `file_path`.
 fn fold_name(name: &str) -> String {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     letters.flat_map(char::to_lowercase).collect()
@@ -338,7 +339,7 @@ fn parse_bool(text: &str) -> Option<Value> {
     }
 }
 
-/// Reads a number; one without a fraction is whole, however it is written.
+/// Parses a number. A number without a fraction becomes an integer, however it is written.
 fn parse_number(text: &str) -> Option<Value> {
     let whole = |float: f64| float.fract() == 0.0 && float.abs() < 9e15;
     let float = || text.parse::<f64>().ok();
@@ -364,7 +365,7 @@ mod tests {
     use serde::Deserialize;
     use serde_json::{Value, json};
 
-    /// One of each kind.
+    /// One field of each kind.
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "its schema is used")]
@@ -394,11 +395,11 @@ mod tests {
     #[derive(Debug, Default, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     enum State {
-        /// Nothing yet.
+        /// Not started.
         #[default]
         #[schemars(extend("x-aliases" = ["todo"]))]
         New,
-        /// On its way.
+        /// In progress.
         InWork,
     }
 
@@ -448,7 +449,7 @@ mod tests {
     fn what_is_unknown_is_left_out_and_noted() {
         let args = json!({"path": "a", "color": 1, "edits": [
             {"text": "x", "state": "soon", "why": 1}, {"text": "y", "state": 3, "why": 2},
-            // What asks for nothing else than what is done is not refused.
+            // A refused field is accepted if it only requests the default behaviour.
             {"text": "z", "append": false, "mode": "w"}, {"text": "z", "append": null},
         ]});
         let expected = json!({"path": "a", "edits": [
@@ -559,7 +560,7 @@ mod tests {
         assert_eq!(describe_partial_args(&json!({"text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": 1, "text": "x"})), None);
         assert_eq!(describe_partial_args(&json!({"path": "", "text": "x"})), None);
-        // Under another name, beside which the right one is refused.
+        // Under an alias, where the placeholder of the field itself is refused.
         assert_eq!(describe_partial_args(&json!({"file": "a.rs"})), known);
     }
 }

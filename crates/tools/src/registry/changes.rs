@@ -1,5 +1,4 @@
-//! What a request shows of the changes that a call would make: within a bound, and with a file that
-//! holds the rest.
+//! The changes in a permission request: truncated to the limit, with a link to a patch file.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,8 +14,8 @@ use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
 use crate::tool::{Context, blocking};
 
-/// Bounds what is shown of changes, and tells whether that is everything. Where it is not, all that
-/// is listed of them lies in a file of the session, to which the last content is a link.
+/// Returns the content items for changes, truncated to the limit, and whether all changes are shown
+/// completely. If not, a patch file of the session lists them, and the last item is a link to it.
 pub(super) async fn content_for_changes(
     changes: Vec<FileChange>,
     context: &Context,
@@ -27,7 +26,7 @@ pub(super) async fn content_for_changes(
         let workspace = context.workspace.clone();
         let title = Note::new("whole-change").render(titles);
         let staged = blocking(move || Ok(write_patch_file(&changes, workspace.outputs(), title)));
-        // Without the file the request is still a true one: it says how much it leaves out.
+        // Without the file the request is still correct, because it reports the omitted part.
         shown.extend(staged.await.ok().flatten());
     }
     (shown, is_whole)
@@ -39,7 +38,7 @@ fn bound_changes(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool
     for change in changes {
         let bounded = diff::shorten_change(change, room).unwrap_or_else(|| change.clone());
         let cut = bounded.unlisted;
-        // A change of which nothing is shown would look like one that empties the file.
+        // A change without hunks would look like a deletion of the content.
         let is_empty = bounded.hunks.is_empty() && (!change.hunks.is_empty() || cut != (0, 0));
         if is_empty || shown.len() >= MAX_CHANGES_SHOWN {
             rest.push(change);
@@ -58,7 +57,7 @@ fn bound_changes(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool
     (shown, is_whole && rest.is_empty())
 }
 
-/// Says in words what a change does of which there is nothing else to be shown.
+/// Describes a change that has nothing else to show.
 fn change_sentence(change: &FileChange) -> Option<Note> {
     let is_shown = change.old_text.is_some() || change.new_text.is_some();
     if is_shown || !change.hunks.is_empty() {
@@ -76,7 +75,7 @@ fn change_sentence(change: &FileChange) -> Option<Note> {
     Some(from.into_iter().fold(note, |note, from| note.with("from", path_text(from))))
 }
 
-/// Says in words which changes are not shown at all.
+/// Describes the changes that are not shown at all.
 fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     if let [only] = rest {
         return Some(omitted_lines_note("lines-not-shown", &only.path, only.line_counts()));
@@ -96,7 +95,7 @@ fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     (!rest.is_empty()).then(|| numbers.into_iter().fold(note, with))
 }
 
-/// Returns what else is said about a call, as so few items that none is lost.
+/// Returns the notes of a call as content items, joined so that none exceeds the limit.
 pub(super) fn bound_notes(mut notes: Vec<String>) -> Vec<Content> {
     if notes.len() > MAX_NOTES_SHOWN {
         let rest = notes.split_off(MAX_NOTES_SHOWN - 1).join("\n");
@@ -128,7 +127,8 @@ fn write_patch_file<R>(
         }
         bytes += patch.len();
         if file.write_all(patch.as_bytes()).is_err() {
-            // Half of it would be taken for the whole; that it stays hurts nobody else.
+            // A partial patch would be mistaken for the whole. If it cannot be deleted, it does no
+            // harm.
             drop(std::fs::remove_file(&path));
             return None;
         }

@@ -1,4 +1,5 @@
-//! One call of a tool: previewed, permitted and run, as `acp_lifecycle` drives it.
+//! One call of a tool, which [`execute_call`](acp_lifecycle::execute_call()) previews, permits and
+//! runs.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,18 +31,18 @@ pub struct PreparedCall {
     tool: Option<Arc<RegisteredTool>>,
     tool_names: Vec<Cow<'static, str>>,
     name: String,
-    /// As the model wrote them.
+    /// The arguments as the model wrote them.
     args: Value,
-    /// As the tool takes them, once they are, and whether its title shows all that they name.
+    /// The normalised arguments, and whether the title shows all named files.
     normalised: Option<(Value, bool)>,
-    /// What there is to tell it about them.
+    /// Notes for the model on the arguments.
     notes: Vec<String>,
     context: Context,
     titles: Arc<Titles>,
-    /// What an earlier preview showed is there, and may not hold any more.
+    /// Whether the content of an earlier preview is shown, which may be outdated.
     is_previewed: bool,
-    /// The files of the session that hold what its request does not show, by their URIs. They go with
-    /// a call that does not run.
+    /// URIs of the patch files that hold the omitted part of the permission request. They are
+    /// deleted with a call that does not run.
     patch_file_uris: Vec<String>,
 }
 
@@ -64,13 +65,13 @@ impl CallExecutor for PreparedCall {
         if call.judge(&reads) != Verdict::Ask {
             return Ok(reads);
         }
-        // What the session has read it knows.
+        // Files that the session has read need no further permission.
         let unread = self.context.run_blocking(move |workspace| {
             Ok(read_effects(workspace, &shared, |at| !is_already_read(workspace, at)))
         });
         let unread = unread.await.map_err(|error| to_failure(error, call))?;
         if call.judge(&unread) == Verdict::Ask {
-            // A note says so.
+            // A note reports it.
             self.is_previewed = true;
         }
         Ok(unread)
@@ -100,7 +101,7 @@ impl CallExecutor for PreparedCall {
         let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
         shown.extend(changes::bound_notes(notes.collect()));
         if entry.spec.display == OutputDisplay::Terminal {
-            // Its terminal stays.
+            // The terminal of the call stays.
             patch = shown.into_iter().fold(patch, ToolCallPatch::append);
         } else if !shown.is_empty() || self.is_previewed {
             patch = patch.content(shown);
@@ -132,7 +133,7 @@ impl CallExecutor for PreparedCall {
         match failed {
             None => Ok(CallSuccess { text, images, patch }),
             Some((code, reason)) => {
-                // The call shows already what went wrong.
+                // The call already shows the error.
                 let failure = CallFailure::recoverable(code.as_str(), text);
                 Err(CallFailure { note: None, reason, patch, ..failure })
             }
@@ -147,7 +148,8 @@ impl Drop for PreparedCall {
 }
 
 impl PreparedCall {
-    /// Makes a call of a tool; `names` are those that there are, should there be none of its name.
+    /// Creates a call of a tool. `names` are the registered tools, for the error if this one is
+    /// unknown.
     pub(super) fn new(
         tool: Option<Arc<RegisteredTool>>,
         tool_names: Vec<Cow<'static, str>>,
@@ -170,7 +172,7 @@ impl PreparedCall {
         }
     }
 
-    /// Tells the client what the call is about, and returns the tool and what it is given.
+    /// Reports the description of the call to the client. Returns the tool and its arguments.
     async fn prepare(
         &mut self,
         call: &CallHandle,
@@ -203,7 +205,7 @@ impl PreparedCall {
         self.patch_file_uris.drain(..).for_each(|uri| outputs.remove(&uri));
     }
 
-    /// Adds to a text for the model what there is to tell it about its arguments.
+    /// Appends the notes on the arguments to a text for the model.
     fn with_notes(&self, text: &str) -> String {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         match &self.notes[..] {
@@ -230,8 +232,8 @@ fn linked_uri(content: &Content) -> Option<String> {
     }
 }
 
-/// Returns what reading those of the named files is that are meant. What has no place or does not
-/// exist has no text either.
+/// Returns the effects of reading those of the named files that `is_meant` selects. Files that do
+/// not exist or have no valid path have no text.
 fn read_effects(
     workspace: &Workspace,
     paths: &[String],
@@ -245,7 +247,7 @@ fn read_effects(
     guard::mark_outside_effects(workspace, distinct.into_iter().collect())
 }
 
-/// Whether the session has read a file as it is now.
+/// Whether the session has read the current content of a file.
 fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     let Ok(PreImage::Bytes(bytes)) = read_whole(workspace, at, MAX_WHOLE_FILE_BYTES) else {
         return false;
@@ -256,8 +258,8 @@ fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     })
 }
 
-/// Returns what a call would do; a tool that can do anything, or would change something, and
-/// tells of no effect, has an unknown one, which is always asked about.
+/// Returns the effects of a call. If none are declared, they are unknown for a tool that can do
+/// anything or would change files; unknown effects always require permission.
 pub(super) fn declared_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let changes = |change: &FileChange| {
@@ -268,13 +270,13 @@ pub(super) fn declared_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effect
     if is_silent && acts { Effects::from(Effect::Unknown) } else { draft.effects.clone() }
 }
 
-/// Returns files as locations, if there are any.
+/// Returns files as locations, or `None` if there are none.
 fn to_locations(paths: &[PathBuf]) -> Option<Vec<Location>> {
     let located: Vec<_> = paths.iter().filter_map(|path| Location::try_new(path).ok()).collect();
     (!located.is_empty()).then_some(located)
 }
 
-/// Says what an error means for a call, with no name of a file that the call may not read.
+/// Converts an error to the failure of a call, without names of files that the call may not read.
 fn to_failure(error: ToolError, call: &CallHandle) -> CallFailure {
     match error {
         ToolError::Recoverable(mut report) => {

@@ -1,5 +1,5 @@
-//! Long results: kept whole in a file of the session, to which the client gets a link and of which the
-//! model is told. What a command writes is kept while it comes.
+//! Stores long results in a file of the session, with a link for the client. Outputs of commands
+//! are stored separately while they run.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
 use crate::tool::{Context, ToolOutput, blocking};
 use callboard_text::path_text;
 
-/// Keeps a result, if it is long and not kept already.
+/// Stores a result in a file, if it is long and not already stored.
 pub(super) async fn store_long_result(
     output: &mut ToolOutput,
     call: &CallHandle,
@@ -50,10 +50,10 @@ pub(super) async fn store_long_result(
     output.text.insert_str(0, &told);
 }
 
-/// Writes a result to a file; nothing, where none are kept.
+/// Writes a result to a file. Returns `None` if the session stores no files.
 fn write<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
     let Some((mut file, path)) = outputs.create(OutputKind::Reproducible)? else { return Ok(None) };
-    // Half of it would be taken for the whole.
+    // A partial result would be mistaken for the whole.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok(Some(path))
 }

@@ -1,4 +1,4 @@
-//! The list of tools, and the arguments that models write.
+//! Tests for the registry and for the arguments that models write.
 
 use super::Registry;
 use super::prepared_call::declared_effects;
@@ -58,8 +58,8 @@ fn no_two_arguments_of_a_tool_share_a_name() {
     }
 }
 
-/// Calls as Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor have them, one a line: the
-/// tool, the arguments, what they are taken for, and how many notes there are.
+/// Calls in the style of Claude Code, Codex, Gemini CLI, OpenCode, Zed, Cline and Cursor, one per
+/// line: the tool, the arguments, the normalised arguments, and the number of notes.
 const CALLS_OF_OTHER_AGENTS: &str = r#"
     ["read_file", {"file_path": "a", "offset": "3", "limit": 10.0}, {"path": "a", "offset": 3, "limit": 10}, 0]
     ["read_file", {"absolute_path": "/a"}, {"path": "/a"}, 0]
@@ -97,13 +97,13 @@ fn arguments_that_models_know_from_elsewhere_are_understood() {
         let formed = tool.normalise(&args).unwrap();
         assert_eq!(formed.args, expected, "{args}");
         assert_eq!(formed.notes.len(), notes, "{args} {:?}", formed.notes);
-        // They fit now, and stay so.
+        // Normalised arguments are valid, and a second pass does not change them.
         let again = tool.normalise(&formed.args).unwrap();
         assert_eq!((again.args, again.notes.len()), (expected, 0));
     }
 }
 
-/// A tool that panics over its own arguments.
+/// A tool that panics when it describes its arguments.
 #[derive(Debug)]
 struct PanickingTool;
 
@@ -145,7 +145,7 @@ fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
     assert_eq!(registry.locations("fragile", &json!({}), &context), []);
 }
 
-/// A tool of a server, by its name and the key of its title.
+/// A tool of a server with its name and the key of its title.
 #[derive(Debug)]
 struct ServerTool(&'static str, Option<&'static str>);
 
@@ -199,7 +199,8 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     for (name, key, pending, whole) in [
         ("word_count", None, "word_count", "word_count query: \"two\", more: 1"),
         ("word_count", Some("count"), "Soon", "Count"),
-        // Neither the title of another tool is taken by a name, nor its calls by an alias.
+        // A name does not adopt the title of another tool, and an alias does not redirect its
+        // calls.
         ("count", None, "count", "count query: \"two\", more: 1"),
         (
             "list-directory-here",
@@ -215,7 +216,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
         let open = registry.announce(&session, &id, &"t".into(), name, &context, &cancel).unwrap();
         let title = |id| session.tool_call(id).unwrap().title;
         assert_eq!(title(&id).replace('`', ""), pending);
-        // More than the schema has is no business of the registry.
+        // The registry does not remove fields that are not in the schema.
         let call = registry.prepare_call(name, json!({ "query": "two", "more": 1 }), &context);
         let ended = execute_call(open, call).await;
         assert!(ended.text.contains("\"more\": Number(1)"), "{}", ended.text);
@@ -262,7 +263,7 @@ impl DynTool for ShowingServerTool {
     }
 }
 
-/// Lets nothing be read.
+/// Denies every read.
 #[derive(Debug)]
 struct DenyReadsPolicy;
 

@@ -1,6 +1,4 @@
-//! Finds files and directories by their names.
-//!
-//! It knows nothing of what the files hold.
+//! Finds files and directories by name.
 
 mod fuzzy;
 
@@ -20,36 +18,37 @@ use crate::search::{EntryPage, SearchGlob};
 
 use self::fuzzy::{BestMatches, FuzzyMatcher};
 
-/// Which names to find, and where.
+/// The parameters of a search for names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameQuery {
-    /// A glob, or letters for [`NameMatch::Fuzzy`].
+    /// A glob, or letters for [`NamePatternKind::Fuzzy`].
     pub pattern: String,
-    /// How the pattern is meant.
+    /// The kind of the pattern.
     pub pattern_kind: NamePatternKind,
-    /// The directory to search, `cwd` if none.
+    /// The directory to search; `cwd` if `None`.
     pub path: Option<String>,
-    /// Whether that is found which `.gitignore` and the like name.
+    /// Whether to include paths that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// How many paths to show; 1,000 if not given, which is the most.
+    /// Maximum number of paths to show; 1,000 by default, which is the maximum.
     pub max_results: Option<u32>,
-    /// How many paths to pass over before the first that is shown; at most 20,000.
+    /// Number of paths to skip before the first one shown; at most 20,000.
     pub offset: u32,
 }
 
-/// How a pattern for names is meant.
+/// The kind of a pattern for names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NamePatternKind {
-    /// Without a slash it matches names anywhere; with one it matches paths relative to the
-    /// searched directory, where `*` stays in one component and `**` does not.
+    /// A glob. Without a slash it matches names anywhere. With one it matches paths relative to the
+    /// searched directory, where `*` matches within one component and `**` across components.
     Glob,
-    /// Letters that come in a path in this order, small ones in either case; the best first.
+    /// Letters that occur in a path in this order. Lower-case letters match either case. The best
+    /// match is first.
     Fuzzy,
 }
 
 impl NameQuery {
-    /// Makes a search by a glob beneath `cwd`.
+    /// Creates a search with a glob beneath `cwd`.
     #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
@@ -63,10 +62,10 @@ impl NameQuery {
     }
 }
 
-/// What a search for names found: by a glob in the order of the names, else the best first.
+/// The result of a search for names: ordered by name for a glob, the best match first otherwise.
 pub type FoundPaths = EntryPage<FoundPath>;
 
-/// One path that a search for names found.
+/// One path found by a search for names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundPath {
@@ -76,10 +75,10 @@ pub struct FoundPath {
     pub is_directory: bool,
 }
 
-/// Finds what matches a pattern beneath a directory.
+/// Finds the paths beneath a directory that match a pattern.
 ///
-/// Hidden files are found, what is in `.git` is not, and what `.gitignore` names only if asked for.
-/// It takes at most 20 s, then it returns what it has and says so.
+/// Hidden files are included, `.git` is not, and ignored files only on request. After 20 s the
+/// search stops and returns a partial result that says so.
 ///
 /// # Errors
 ///
@@ -94,9 +93,9 @@ pub fn find(
     find_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// The same beneath a place that was looked at, whatever path the query has. It tells how far it is
-/// every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL), and by a glob where the first
-/// matches are as soon as they are found.
+/// Like [`find`] for an inspected path, which replaces the path of the query. Reports progress
+/// every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL). For a glob, the locations of the
+/// first matches are reported as soon as they are found.
 pub(crate) fn find_at(
     workspace: &Workspace,
     query: &NameQuery,
@@ -152,20 +151,20 @@ enum NameMatcher {
     Fuzzy(FuzzyMatcher),
 }
 
-/// A walk that counts what it finds, and tells of it.
+/// A walk that counts its entries and reports progress.
 struct PathSearch<'a> {
     walk: Walk<'a>,
-    /// Where it begins, in the words of the session.
+    /// The start of the walk, as the session displays it.
     root_path: &'a Path,
     on_progress: &'a OnSearchProgress<'a>,
-    /// How many entries it saw, and how many of them match.
+    /// Number of entries seen, and number of matches.
     entries_seen: usize,
     match_count: usize,
     throttle: ProgressThrottle,
 }
 
 impl PathSearch<'_> {
-    /// Takes the matches as they come, and counts the rest up to a bound.
+    /// Collects the matches in order, and counts the rest up to a limit.
     fn collect_in_order(
         &mut self,
         glob: &SearchGlob,
@@ -197,7 +196,7 @@ impl PathSearch<'_> {
         });
     }
 
-    /// Looks at all, and keeps the best.
+    /// Searches all entries and keeps the best matches.
     fn collect_best(
         &mut self,
         fuzzy: &mut FuzzyMatcher,
@@ -211,7 +210,7 @@ impl PathSearch<'_> {
         (offset.min(self.match_count), best.into_sorted().skip(offset).collect())
     }
 
-    /// Returns the next match, and what the pattern says of it.
+    /// Returns the next match with its value.
     fn next_match<T>(
         &mut self,
         mut matches: impl FnMut(&Path) -> Option<T>,
@@ -232,14 +231,14 @@ impl PathSearch<'_> {
 }
 
 impl FoundPaths {
-    /// Returns the offset to go on with, if there is more to show.
+    /// Returns the offset of the next page, if there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         let next = self.skipped_entries + self.entries.len();
         (self.omitted_entries > 0 && next <= MAX_ENTRIES_GATHERED).then_some(next)
     }
 
-    /// Returns the paths as text, one a line, relative to `cwd` where they are inside of it.
+    /// Returns the paths as text, one per line, relative to `cwd` if they are inside of it.
     #[must_use]
     pub fn to_text(&self, workspace: &Workspace) -> String {
         let mut text = String::new();
@@ -256,7 +255,7 @@ impl FoundPaths {
         text + &self.footer(self.next_offset())
     }
 
-    /// Returns the first paths as locations, for a client to follow.
+    /// Returns the first paths as locations for a client to follow.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         locations(&self.path, &self.entries)
     }

@@ -1,11 +1,10 @@
 //! Searches the contents of files for a regular expression, in this process.
 //!
-//! It knows nothing of ripgrep's command line or its configuration files.
-//!
-//! Several threads take files from one walk in the order of their names, and what they find is put
-//! into that order again. Once more is found than is shown no further file is begun. So the first
-//! matches in that order are always shown, whichever thread was faster. Every file is opened in the
-//! directory that it was found in, beneath its root; links are not followed.
+//! Several threads receive files from one walk in the order of their names, and their results are
+//! put back into that order. Once there are more matches than are shown, no further file is
+//! started. So the first matches in that order are always shown, whichever thread is faster. Each
+//! file is opened relative to the directory in which it was found, beneath its root. Links are not
+//! followed.
 
 mod file_queue;
 mod file_search;
@@ -37,45 +36,46 @@ use self::result_page::{FileSearchResult, PageRange, ResultPage};
 
 pub use self::query::GrepQuery;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Matches {
-    /// The files with matches, in the order of the names.
+    /// The files with matches, in the order of their names.
     pub files: Vec<FileMatches>,
-    /// How many matching lines are shown.
+    /// Number of matching lines shown.
     pub count: usize,
-    /// How many matching lines were passed over before these, as was asked for.
+    /// Number of matching lines skipped before the page, as requested.
     pub skipped_matches: usize,
     /// Whether there are more matches than are shown.
     pub truncated: bool,
-    /// Why it did not look at everything, if not because of too many matches.
+    /// Why the search stopped early, if not because of too many matches.
     pub stop: Option<EarlyStop>,
-    /// What was not searched. Where matches are left out this may differ between equal searches.
+    /// Files that were not searched. If matches are omitted, this may differ between equal
+    /// searches.
     pub unsearched: UnsearchedCounts,
 }
 
-/// What one file holds of a search.
+/// The matches of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileMatches {
     /// The absolute path.
     pub path: PathBuf,
-    /// The matching lines and those around them.
+    /// The matching lines and their context.
     pub lines: Vec<MatchLine>,
-    /// Why the file was not searched to its end, if it was not and is not the last one shown.
+    /// Why the file was searched in part, unless it is complete or the last one shown.
     pub partial_reason: Option<PartialSearchReason>,
 }
 
-/// Why a file with matches was not searched to its end.
+/// Why a file with matches was searched only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartialSearchReason {
-    /// It has more matches than were asked for of one file.
+    /// It has more matches than requested per file.
     MatchLimit,
-    /// What follows holds a NUL byte.
+    /// The rest contains a NUL byte.
     Binary,
-    /// A line of more than 4 MiB follows.
+    /// The next line is longer than 4 MiB.
     LongLine,
 }
 
@@ -83,54 +83,55 @@ pub enum PartialSearchReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatchLine {
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub number: u64,
-    /// The line, or what of a long one is around the match.
+    /// The line, or the part of a long line around the match.
     pub text: String,
-    /// Whether it matches; else it is context.
+    /// Whether the line matches; otherwise it is context.
     pub is_match: bool,
 }
 
-/// How many files and directories were not searched, or not whole.
+/// Numbers of files and directories that were not searched, or only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct UnsearchedCounts {
-    /// They hold a NUL byte, and no match before it.
+    /// Files with a NUL byte and no match before it.
     pub binary: usize,
-    /// They have more than 8 MiB, too much to be searched over several lines.
+    /// Files larger than 8 MiB in a multi-line search.
     pub large: usize,
-    /// They have a line of more than 4 MiB, which is where it ended.
+    /// Files that were searched up to a line longer than 4 MiB.
     pub long_lines: usize,
-    /// They could not be read.
+    /// Files or directories that could not be read.
     pub unreadable: usize,
-    /// They are directories of more than 500,000 entries, which are looked at.
+    /// Directories of which only the first 500,000 entries were read.
     pub truncated_directories: usize,
 }
 
-/// How far a search is, for those who watch it.
+/// The progress of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchProgress {
-    /// How many files were searched.
+    /// Number of files that were searched.
     pub(crate) files_searched: usize,
-    /// How many files to search were found so far, if that is known.
+    /// Number of files found so far, if known.
     pub(crate) files_found: Option<usize>,
-    /// How many matching lines there are to show.
+    /// Number of matching lines on the page.
     pub(crate) match_count: usize,
-    /// The first matches in the order of the names, if there are others than before. They stay.
+    /// The locations of the first matches in the order of the names, if they changed. Reported
+    /// locations stay.
     pub(crate) locations: Option<Vec<Location>>,
 }
 
-/// Told how far a search is, from several threads, one at a time.
+/// A callback for the progress of a search. It is called by several threads, one at a time.
 pub(crate) type OnSearchProgress<'a> = dyn Fn(SearchProgress) + Sync + 'a;
 
 /// Searches the contents of a file, or of all files beneath a directory.
 ///
-/// It takes at most 20 s, then it returns what it has and says so.
+/// After 20 s the search stops and returns a partial result that says so.
 ///
 /// # Errors
 ///
-/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for a type of files that there is
-/// not, or an offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
+/// As [`Workspace::resolve`]; `bad_pattern`; `invalid_arguments` for an unknown file type or an
+/// offset that is too large; `not_found`, `not_a_regular_file`, `not_permitted`.
 pub fn search(
     workspace: &Workspace,
     query: &GrepQuery,
@@ -140,8 +141,8 @@ pub fn search(
     search_at(workspace, query, &at, cancel, &|_| {})
 }
 
-/// The same at a place that was looked at, whatever path the query has. It tells how far it is: the
-/// first matches as soon as they are found, the rest every
+/// Like [`search`] for an inspected path, which replaces the path of the query. Reports the
+/// locations of the first matches as soon as they are found, and the progress every
 /// [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn search_at(
     workspace: &Workspace,
@@ -183,7 +184,7 @@ struct ParallelSearch<'a> {
 impl ParallelSearch<'_> {
     fn run(self) -> Matches {
         thread::scope(|scope| {
-            // This thread is one of them.
+            // This thread is one of the workers.
             let others: Vec<_> =
                 (1..threads()).map(|_| scope.spawn(|| self.run_worker())).collect();
             self.run_worker();
@@ -217,7 +218,7 @@ impl ParallelSearch<'_> {
         if page.is_enough() {
             self.files.close();
         }
-        // Told under the lock, so that news never overtakes news.
+        // Called under the lock, so that reports stay in order.
         if let Some(seen) = page.progress_update(Instant::now()) {
             (self.on_progress)(SearchProgress {
                 files_found: Some(self.files.found_count()),

@@ -1,6 +1,4 @@
-//! Lists what is in a directory, and in those beneath it.
-//!
-//! It knows nothing of what the files hold.
+//! Lists the entries of a directory and of its subdirectories.
 
 use callboard_text::{grouped_count_with_noun, path_text};
 use std::fmt::Write as _;
@@ -16,8 +14,8 @@ use crate::limits::{MAX_ENTRIES_GATHERED, MAX_ENTRIES_SHOWN, MAX_LIST_DEPTH};
 use crate::progress::ProgressThrottle;
 use crate::search::EntryPage;
 
-/// What is in a directory, directories first, in the order of the names, each directory followed by
-/// what is in it.
+/// The entries of a directory ordered by name, directories first. Each directory is followed by its
+/// entries.
 pub type Listing = EntryPage<ListEntry>;
 
 /// One entry of a listing.
@@ -26,11 +24,11 @@ pub type Listing = EntryPage<ListEntry>;
 pub struct ListEntry {
     /// The path relative to the listed directory.
     pub path: PathBuf,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: ListEntryKind,
 }
 
-/// What an entry of a listing is.
+/// The kind of an entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListEntryKind {
@@ -43,28 +41,28 @@ pub enum ListEntryKind {
     },
     /// A symbolic link, which is not followed.
     Link {
-        /// The path that it holds.
+        /// The path stored in the link.
         target: PathBuf,
     },
     /// A FIFO, socket or device.
     Special,
 }
 
-/// Which directory to list, and what of it.
+/// The parameters of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
     /// The directory.
     pub path: String,
-    /// How many levels to show: 1 if not given, at most 10.
+    /// Number of levels to show; 1 by default, at most 10.
     pub depth: Option<u32>,
-    /// Whether that is shown which `.gitignore` and the like name.
+    /// Whether to include entries that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// How many entries to pass over before the first that is shown.
+    /// Number of entries to skip before the first one shown.
     pub offset: u32,
 }
 
 impl ListQuery {
-    /// Asks for what is in a directory.
+    /// Creates a listing of a directory.
     #[must_use]
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), depth: None, include_ignored: false, offset: 0 }
@@ -73,8 +71,8 @@ impl ListQuery {
 
 /// Lists a directory.
 ///
-/// Hidden files are shown, `.git` is not, and what `.gitignore` names only if asked for. It takes
-/// at most 20 s, then it returns what it has and says so.
+/// Hidden files are included, `.git` is not, and ignored files only on request. After 20 s the
+/// listing stops and returns a partial result that says so.
 ///
 /// # Errors
 ///
@@ -87,8 +85,8 @@ pub fn list(
     list_at(workspace, query, &workspace.resolve(&query.path)?, cancel, &|_| {})
 }
 
-/// The same of a place that was looked at, whatever path the query has. It tells how many entries
-/// it saw every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
+/// Like [`list`] for an inspected path, which replaces the path of the query. Reports the number of
+/// entries every [`PROGRESS_INTERVAL`](crate::limits::PROGRESS_INTERVAL).
 pub(crate) fn list_at(
     workspace: &Workspace,
     query: &ListQuery,
@@ -142,13 +140,13 @@ fn entry_kind(workspace: &Workspace, at: &WorkspacePath, kind: FileKind) -> List
 }
 
 impl Listing {
-    /// Returns the offset to go on with, if there is more to show.
+    /// Returns the offset of the next page, if there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.omitted_entries > 0).then_some(self.skipped_entries + self.entries.len())
     }
 
-    /// Returns the listing as text, one entry a line.
+    /// Returns the listing as text, one entry per line.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -217,7 +215,7 @@ mod tests {
         assert_eq!(listed(&tree, "b", Some(0)).entries.len(), 3);
         tree.write("d/e/e/p/e/r/t/h/a/n/t/e/n", "");
         assert_eq!(listed(&tree, "d", Some(99)).entries.len(), 10);
-        // What is asked for by name is shown, ignored or not.
+        // A directory that is requested by name is listed, ignored or not.
         assert_eq!(listed(&tree, "target", None).to_text(), "x (0 bytes)\n");
         assert!(listed(&tree, "z", None).to_text().contains("nothing here"));
     }
@@ -277,7 +275,7 @@ mod tests {
         }
         let listing = listed(&tree, ".", None);
         assert_eq!((listing.entries.len(), listing.omitted_entries), (MAX_ENTRIES_SHOWN, 7));
-        let more = "[7 more; narrow the path or the pattern, or go on with offset 1000]\n";
+        let more = "[7 more; narrow the path or the pattern, or continue with offset 1000]\n";
         assert!(listing.to_text().ends_with(more));
         let query = ListQuery { offset: 1_000, ..ListQuery::new(".") };
         let rest = list(&tree.workspace, &query, &|| false).unwrap();

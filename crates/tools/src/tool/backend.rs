@@ -1,7 +1,6 @@
-//! The client as tools use it: the texts of files that it holds, and commands in terminals of its own.
+//! The client as a backend of tools: the texts that its editor holds, and its terminals.
 //!
-//! It knows nothing of protocols: who embeds this crate brings a [`TextBackend`] and a
-//! [`TerminalBackend`].
+//! An embedder implements [`TextBackend`] and [`TerminalBackend`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,36 +12,37 @@ use futures::future::BoxFuture;
 
 use crate::limits::MAX_CLIENT_ERROR_BYTES;
 
-/// The texts of files as a client holds them.
+/// The texts of files that a client holds, including unsaved changes.
 ///
-/// Each method ends within a bounded time. Dropping what it returns takes the request back.
+/// Each method ends within a bounded time. Dropping the returned future cancels the request.
 pub trait TextBackend: fmt::Debug + Send + Sync {
-    /// Returns whether the client takes texts too; if not, [`write`](Self::write) is never called.
+    /// Returns whether the client accepts texts. If not, [`write`](Self::write) is never called.
     fn can_write(&self) -> bool;
 
-    /// Asks for the whole text of a file, by its absolute path.
+    /// Requests the whole text of a file by its absolute path.
     ///
     /// # Errors
     ///
-    /// What the client said, or that it said nothing in time.
+    /// The error of the client, or a timeout.
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>>;
 
-    /// Tells the whole text that a file shall have.
+    /// Sends the new text of a whole file.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read). Nobody knows then whether the client has taken the text.
+    /// As [`read`](Self::read). It is then unknown whether the client has accepted the text.
     fn write<'a>(&'a self, path: &'a Path, text: &'a str)
     -> BoxFuture<'a, Result<(), ClientError>>;
 }
 
-/// Why a client did not do what it was asked for.
+/// Why a request to the client failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ClientError(String);
 
 impl ClientError {
-    /// Makes it of what the client said, of which the beginning is kept, made visible.
+    /// Creates an error from the message of the client. Only the beginning is kept, and invisible
+    /// characters are made visible.
     #[must_use]
     pub fn new(why: &str) -> Self {
         Self(visible(head(why.trim(), MAX_CLIENT_ERROR_BYTES)).trim_end_matches('.').to_owned())
@@ -51,45 +51,45 @@ impl ClientError {
 
 /// The terminals of a client that runs commands itself.
 ///
-/// Each method, and each of [`ClientTerminal`], ends within a bounded time, except
-/// [`ClientTerminal::wait`], which whoever waits bounds. Dropping what it returns takes the request
-/// back.
+/// Each method, and each of [`ClientTerminal`], ends within a bounded time. The exception is
+/// [`ClientTerminal::wait`], for which the caller sets the limit. Dropping the returned future
+/// cancels the request.
 pub trait TerminalBackend: fmt::Debug + Send + Sync {
-    /// Starts a command. A terminal that comes when nobody waits for it any more is released.
+    /// Starts a command. A terminal that is created after the future was dropped is released.
     ///
     /// # Errors
     ///
-    /// What the client said, or that it said nothing in time.
+    /// The error of the client, or a timeout.
     fn create(
         &self,
         command: ClientCommand,
     ) -> BoxFuture<'_, Result<Arc<dyn ClientTerminal>, ClientError>>;
 }
 
-/// A terminal at the client. Dropping it releases it, once: what still runs in it is ended, and
-/// what the client shows of it stays.
+/// A terminal of the client. Dropping it releases it once: a command that still runs is ended, and
+/// the client keeps showing the output.
 ///
-/// Clients refuse to be told more of a call that shows a terminal which is released, so it is
-/// [kept](acp_lifecycle::CallHandle::keep) until its call has ended.
+/// Clients reject updates of a call that shows a released terminal. So the terminal is
+/// [kept](acp_lifecycle::CallHandle::keep_until_end) until its call has ended.
 pub trait ClientTerminal: fmt::Debug + Send + Sync {
-    /// Returns what the client calls it.
+    /// Returns the id of the terminal.
     fn id(&self) -> &str;
 
-    /// Waits until its command has ended.
+    /// Waits until the command has ended.
     ///
     /// # Errors
     ///
-    /// What the client said.
+    /// The error of the client.
     fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>>;
 
-    /// Asks for its output so far.
+    /// Requests the output so far.
     ///
     /// # Errors
     ///
-    /// What the client said, or that it said nothing in time.
+    /// The error of the client, or a timeout.
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>>;
 
-    /// Ends its command. The terminal stays.
+    /// Ends the command. The terminal stays.
     ///
     /// # Errors
     ///
@@ -102,22 +102,23 @@ pub trait ClientTerminal: fmt::Debug + Send + Sync {
 pub struct ClientCommand {
     /// The program.
     pub program: String,
-    /// What it is told.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// What is set in its environment, beside what the client has there.
+    /// Environment variables that are added to the environment of the client.
     pub env: Vec<(String, String)>,
-    /// The absolute path it starts in.
+    /// The absolute path of the working directory.
     pub cwd: PathBuf,
-    /// Bytes of its output that the client is to keep, the last ones.
+    /// Maximum number of bytes of output that the client keeps. The beginning is dropped first.
     pub output_bytes: u64,
 }
 
-/// What a command at a client has written.
+/// The output of a command that a client runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOutput {
-    /// What the client kept of it.
+    /// The output that the client kept.
     pub text: String,
-    /// Whether that is not all: the beginning is missing then, or the end, as clients differ.
+    /// Whether the text is incomplete. Depending on the client, the beginning or the end is
+    /// missing.
     pub is_truncated: bool,
     /// How the command ended, once it has.
     pub exit: Option<TerminalExit>,

@@ -1,4 +1,4 @@
-//! The context of a session's calls: its files, its environment, and the client's texts and terminals.
+//! The context of a session's calls: files, environment, and the client's texts and terminals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,22 +13,23 @@ use crate::error::ToolError;
 use crate::files::LateWrite;
 use crate::files::workspace::{Workspace, WorkspacePath, guard};
 
-/// What every call of a session may use.
+/// The context that all calls of a session share.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Context {
-    /// The files it may reach.
+    /// The files that calls may access.
     pub workspace: Arc<Workspace>,
     /// The environment of commands.
     pub env: Arc<BTreeMap<String, String>>,
-    /// The texts that the client holds; none where it tells of none.
+    /// The unsaved texts of the client, if it supports them.
     pub text: Option<Arc<dyn TextBackend>>,
-    /// The terminals that the client runs commands in; none where it has none.
+    /// The terminals of the client, if it supports them.
     pub terminal: Option<Arc<dyn TerminalBackend>>,
 }
 
 impl Context {
-    /// Makes a context whose commands get no environment, and without texts and terminals of a client.
+    /// Creates a context with an empty command environment, and without texts and terminals of a
+    /// client.
     #[must_use]
     pub fn new(workspace: Arc<Workspace>) -> Self {
         Self { workspace, env: Arc::default(), text: None, terminal: None }
@@ -40,29 +41,30 @@ impl Context {
         Self { env, ..self }
     }
 
-    /// Sets the texts that the client holds, if it tells of any.
+    /// Sets the unsaved texts of the client, if it supports them.
     #[must_use]
     pub fn with_text(self, text: Option<Arc<dyn TextBackend>>) -> Self {
         Self { text, ..self }
     }
 
-    /// Sets the terminals that the client runs commands in, if it has any.
+    /// Sets the terminals of the client, if it supports them.
     #[must_use]
     pub fn with_terminal(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
         Self { terminal, ..self }
     }
 
-    /// Looks for what other programs wrote late to files that the session had replaced, or while it
-    /// wrote them, and says it, one text each. Each is said once; if nobody waits for the answer,
-    /// to whoever asks next. Results of changes say it too, so this is for what comes after the
-    /// last one: between requests, at the end of a turn and of a session.
+    /// Detects late writes and returns a report of each. A late write is one by another program to
+    /// a file that the session had replaced, or was just writing. Each is reported once; if the
+    /// future is dropped, the next caller receives the reports. Results of changes include them
+    /// too, so this is for those after the last change: between requests, and at the end of a turn
+    /// or session.
     pub async fn late_writes(&self) -> Vec<String> {
         if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
                 workspace.detect_late_writes();
                 Ok(())
             };
-            // It cannot fail; a panic costs what would have been found.
+            // The closure returns no errors. If it panics, its findings are lost.
             drop(self.run_blocking(look).await);
         }
         let late = self.workspace.undo_store().take_late_writes();
@@ -70,7 +72,7 @@ impl Context {
         late.iter().map(told).collect()
     }
 
-    /// Does blocking work on files where it holds up no other task.
+    /// Runs blocking work on files on a thread that blocks no other task.
     pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
@@ -79,8 +81,8 @@ impl Context {
         blocking(move || work(&workspace)).await
     }
 
-    /// Looks at a place that a call names, where that holds up no other task, and tells what
-    /// reading or searching it does.
+    /// Inspects a path of a call on a blocking thread. Returns it with the effects of reading or
+    /// searching it.
     pub(crate) async fn inspect_with_effects(
         &self,
         given: &str,
@@ -95,7 +97,7 @@ impl Context {
         .await
     }
 
-    /// Waits until what killed processes left unfinished is in order.
+    /// Waits until the recovery of changes of killed processes has completed.
     pub(crate) async fn wait_recovered(&self) -> Result<(), ToolError> {
         if self.workspace.is_recovered() {
             return Ok(());
@@ -110,7 +112,7 @@ impl Context {
 
 impl fmt::Debug for Context {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of the environment are nobody's business.
+        // Values of the environment may be secrets.
         formatter
             .debug_struct("Context")
             .field("workspace", &self.workspace)
@@ -118,14 +120,14 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Runs blocking work where it holds up no other task.
+/// Runs blocking work on a thread that blocks no other task.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     unwrap_join(tokio::task::spawn_blocking(work).await)
 }
 
-/// Does work to its end, also where nobody waits for it any more: a call that is cancelled must not
+/// Runs a future to completion even if the caller is dropped, because a cancelled call must not
 /// leave files half changed.
 pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
@@ -136,7 +138,7 @@ pub(crate) async fn run_to_completion<T: Send + 'static>(
 fn unwrap_join<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolError> {
     match ended {
         Ok(result) => result,
-        // A panic goes on in the caller, who ends the call by it.
+        // Re-raises the panic in the caller, which fails the call.
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(ToolError::fatal(error)),

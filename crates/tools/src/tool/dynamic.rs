@@ -1,4 +1,4 @@
-//! Tools that are known only at run time, and the typed ones as such.
+//! Tools that are known only at run time, and the adapter for typed tools.
 
 use std::fmt;
 
@@ -13,16 +13,17 @@ use super::{
 };
 use crate::error::ToolError;
 
-/// A tool whose name, description and schema are known only at run time, such as one of a server.
+/// A tool whose name, description and schema are known only at run time, e.g. of a server.
 ///
-/// It is as [`Tool`] with JSON for arguments and [`AnyPlan`] for plans, and every [`Tool`] is one.
+/// It is like [`Tool`] with JSON arguments and [`ErasedPlan`] as the plan. Every [`Tool`]
+/// implements it.
 /// [`Registry::add_dyn`](crate::Registry::add_dyn) adds one to a session.
 ///
-/// Arguments are not compared with the schema, unless [`DynTool::accepts`] does.
+/// Arguments are not validated against the schema, unless [`DynTool::accepts`] does so.
 ///
 /// ```
-/// use acp_lifecycle::{AnyPlan, Grant, Pinned};
-/// use acp_tools::{Draft, DynTool, Invocation, Output, Registry, Spec, ToolError};
+/// use acp_lifecycle::{ErasedPlan, Grant, Pinned};
+/// use acp_tools::{DynTool, Invocation, Registry, Spec, ToolError, ToolOutput, ToolPreview};
 /// use futures::FutureExt as _;
 /// use futures::future::BoxFuture;
 /// use serde_json::{Value, json};
@@ -44,22 +45,22 @@ use crate::error::ToolError;
 ///         &'a self,
 ///         args: Value,
 ///         _: Invocation<'a>,
-///     ) -> BoxFuture<'a, Result<Draft<AnyPlan>, ToolError>> {
-///         async move { Ok(Draft::new(Box::new(args) as AnyPlan)) }.boxed()
+///     ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>> {
+///         async move { Ok(ToolPreview::new(Box::new(args) as ErasedPlan)) }.boxed()
 ///     }
 ///
 ///     fn run<'a>(
 ///         &'a self,
-///         pinned: Pinned<AnyPlan>,
+///         pinned: Pinned<ErasedPlan>,
 ///         grant: Grant,
 ///         _: Invocation<'a>,
-///     ) -> BoxFuture<'a, Result<Output, ToolError>> {
+///     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
 ///         async move {
 ///             let plan = pinned.release(grant)?;
 ///             let Ok(args) = plan.downcast::<Value>() else {
 ///                 return Err(ToolError::fatal("a plan of another tool"));
 ///             };
-///             Ok(Output::new(args.to_string()))
+///             Ok(ToolOutput::new(args.to_string()))
 ///         }
 ///         .boxed()
 ///     }
@@ -71,37 +72,38 @@ use crate::error::ToolError;
 /// # Ok::<(), acp_lifecycle::TitlesError>(())
 /// ```
 pub trait DynTool: fmt::Debug + Send + Sync {
-    /// Returns the tool's name, its description and the like, always the same.
+    /// Returns the name, the description and other static data of the tool. Must always be the
+    /// same.
     fn spec(&self) -> Spec;
 
-    /// Returns what the agent itself may call the tool for; by default nothing.
+    /// Returns the purpose for which the agent itself may call the tool. `None` by default.
     fn role(&self) -> Option<ToolRole> {
         None
     }
 
-    /// Returns how the tool is used well, beside its description; by default nothing.
+    /// Returns a usage hint in addition to the description. `None` by default.
     fn hint(&self) -> Option<ToolHint> {
         None
     }
 
-    /// Returns the JSON Schema of the arguments, an object, always the same. Models get it without
-    /// keywords that begin with `x-`.
+    /// Returns the JSON Schema of the arguments, an object. Must always be the same. Models receive
+    /// it without keywords that begin with `x-`.
     fn input_schema(&self) -> Value;
 
-    /// Returns whether the tool takes the arguments as they are. If not, the registry brings them into
-    /// the form of the schema: numbers in strings become numbers, unknown fields are left out, and the
-    /// model is told.
+    /// Returns whether the tool accepts the arguments unchanged. If not, the registry converts them
+    /// to the form of the schema: numbers in strings become numbers, and unknown fields are removed
+    /// and reported to the model.
     ///
-    /// By default, all arguments are taken as they are.
+    /// By default all arguments are accepted unchanged.
     fn accepts(&self, args: &Value) -> bool {
         let _ = args;
         true
     }
 
-    /// Describes a call by its arguments alone; nothing if they do not fit.
+    /// Describes a call by its arguments alone. Returns `None` if they are invalid.
     ///
-    /// By default, the title is the name of the tool and the arguments in words, or the message of the
-    /// key that [`Spec::with_title`] sets.
+    /// By default the title is the name of the tool and the arguments, or the message of the key
+    /// that [`Spec::with_title`] sets.
     fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let _ = context;
         Some(
@@ -110,13 +112,15 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         )
     }
 
-    /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`] does.
+    /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`]
+    /// does.
     ///
-    /// By default, those of [`describe`](Self::describe) for a tool that may change files.
+    /// By default these are the paths of [`describe`](Self::describe) for a tool that may change
+    /// files.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if the call could not be done; then nobody is asked.
+    /// [`ToolError`] if the call cannot be done. No permission is requested then.
     fn reads<'a>(
         &'a self,
         args: Value,
@@ -126,22 +130,22 @@ pub trait DynTool: fmt::Debug + Send + Sync {
         ready(Ok(default_reads(self.spec().side_effects, describe))).boxed()
     }
 
-    /// Finds out what a call would do, without doing it, as [`Tool::preview`] does.
+    /// Determines the effects of a call, without side effects, as [`Tool::preview`] does.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if it could not be done; then nobody is asked.
+    /// [`ToolError`] if the call cannot be done. No permission is requested then.
     fn preview<'a>(
         &'a self,
         args: Value,
         invocation: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolPreview<ErasedPlan>, ToolError>>;
 
-    /// Does what was permitted, as [`Tool::run`] does.
+    /// Runs the permitted call, as [`Tool::run`] does.
     ///
     /// # Errors
     ///
-    /// [`ToolError`] if it was not done.
+    /// [`ToolError`] if the call failed.
     fn run<'a>(
         &'a self,
         pinned: Pinned<ErasedPlan>,
@@ -166,7 +170,7 @@ impl<T: Tool> DynTool for T {
     fn input_schema(&self) -> Value {
         let mut schema = schemars::schema_for!(T::Args).to_value();
         if let Value::Object(schema) = &mut schema {
-            // There are models' servers that want it of a tool without arguments too.
+            // Some model servers require it also for a tool without arguments.
             schema.entry("properties").or_insert_with(|| json!({}));
         }
         schema
@@ -223,7 +227,7 @@ impl<T: Tool> DynTool for T {
     }
 }
 
-/// Reads the arguments of a tool.
+/// Deserializes the arguments of a tool.
 fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
     serde_path_to_error::deserialize(args).map_err(|error| {
         let (name, path) = (Tool::spec(tool).name, error.path().to_string());
@@ -233,10 +237,10 @@ fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
     })
 }
 
-/// Writes the arguments of a call for its title: `query: "x", limit: 3`.
+/// Formats the arguments of a call for its title: `query: "x", limit: 3`.
 fn arguments_in_words(args: &Value) -> String {
     let word = |(name, value): (&String, &Value)| match value {
-        // As it is, so that what is still to come is found in it.
+        // Not escaped, so that the placeholder of a pending argument is found in it.
         Value::String(text) => format!("{name}: \"{text}\""),
         other => format!("{name}: {other}"),
     };

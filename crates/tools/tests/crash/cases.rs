@@ -1,4 +1,4 @@
-//! The changes that are interrupted, and what may be there afterwards.
+//! The file changes that are interrupted, and the states that are allowed afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use acp_tools::files::write::{FileWrite, write_all};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
-/// Names that are looked for when a change begins and when it has ended, to be seen in a trace.
+/// File names that are looked up at the start and the end of a change, to mark them in a trace.
 pub(crate) const BEGIN_MARKER: &str = "/crash-begins-here";
 pub(crate) const END_MARKER: &str = "/crash-ends-here";
 
@@ -21,12 +21,12 @@ pub(crate) struct CrashCase {
     files: fn() -> Vec<ChangedFile>,
 }
 
-/// Which renames its system has.
+/// The kinds of rename that the file system supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RenameSupport {
-    /// Those that exchange or replace nothing too.
+    /// All renames, including exchanges and those that never replace.
     All,
-    /// Only those that move a file over another one.
+    /// Only renames that may replace the target.
     Plain,
 }
 
@@ -40,10 +40,10 @@ enum ChangeKind {
 /// A file that is changed.
 struct ChangedFile {
     path: String,
-    /// What it holds before; nothing, if it is not there.
+    /// Content before the change; `None` if the file does not exist.
     old: Option<String>,
     new: String,
-    /// It has a second name, so it is written in place.
+    /// Whether it has a second name, so that it is written in place.
     is_linked: bool,
 }
 
@@ -104,7 +104,7 @@ pub(crate) const CASES: [CrashCase; 10] = [
     plain("plain-delete", ChangeKind::Delete, || vec![edited(0)]),
 ];
 
-/// A case of a system that has neither exchanges nor renames that replace nothing.
+/// A case on a file system that supports neither exchanges nor renames that never replace.
 const fn plain(name: &'static str, kind: ChangeKind, files: fn() -> Vec<ChangedFile>) -> CrashCase {
     CrashCase { name, kind, renames: RenameSupport::Plain, files }
 }
@@ -140,7 +140,7 @@ impl CrashCase {
         self.renames
     }
 
-    /// Makes the files as they are before, in memory where that can be.
+    /// Creates the files in their initial state, in memory if possible.
     pub(crate) fn prepare_folder(&self) -> TempDir {
         let shared = tempfile::tempdir_in("/dev/shm");
         let scene = shared.unwrap_or_else(|_| tempfile::tempdir().unwrap());
@@ -158,7 +158,7 @@ impl CrashCase {
         scene
     }
 
-    /// Makes the change.
+    /// Applies the change.
     pub(crate) fn change(&self, folder: &Path) -> Result<(), ToolError> {
         let workspace = workspace(folder);
         let files = (self.files)();
@@ -185,7 +185,7 @@ impl CrashCase {
         done
     }
 
-    /// Tells whether all files are old or all new, with nothing beside them.
+    /// Returns whether all files are old or all new, without leftovers.
     pub(crate) fn state(&self, folder: &Path) -> FilesState {
         let (mut olds, mut news) = (0, 0);
         let files = (self.files)();
@@ -220,7 +220,7 @@ impl CrashCase {
         }
     }
 
-    /// Finds everything that does not belong there.
+    /// Returns all unexpected files.
     fn leftover_files(&self, folder: &Path) -> Vec<PathBuf> {
         let (mut folders, mut left) = (vec![folder.join("root"), folder.join("state")], Vec::new());
         while let Some(folder) = folders.pop() {

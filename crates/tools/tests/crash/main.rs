@@ -1,10 +1,10 @@
-//! What becomes of an edit whose process is killed, or gets an error, at any of its file system
-//! calls: after the next start each file is the old one or the new one, all files of a call alike,
-//! and nothing lies beside them.
+//! Edits whose process is killed, or gets an error, at any of its file system calls. After the next
+//! start each file is the old one or the new one, consistently for all files of a call, and no
+//! other files are left.
 //!
-//! It needs strace, which kills and makes errors. `CRASH_STEP` says that every so manyeth call is
-//! tried, and `CRASH_CASES` which changes, all unless it names some; `cargo xtask accept crash`
-//! tries every call.
+//! The tests need strace, which injects the signals and errors. `CRASH_STEP` sets the step between
+//! the calls that are tried, and `CRASH_CASES` selects cases, by default all; `cargo xtask accept
+//! crash` tries every call.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by them")]
@@ -17,11 +17,11 @@ use strace::{InjectedFault, Strace, SystemCall};
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The errors that a call gets, beside the signal that kills its process.
+/// Errors injected into a call, in addition to the signal that kills its process.
 const ERRORS: [&str; 5] = ["EIO", "ENOSPC", "EACCES", "EROFS", "EMFILE"];
 
-/// What runs beneath strace, in a process of its own: the change of the case that the environment
-/// names.
+/// The test body that runs under strace, in a separate process: it applies the change of the case
+/// that is named in the environment.
 #[test]
 #[ignore = "it is the process that is killed; the other tests run it"]
 fn subject() {
@@ -30,7 +30,7 @@ fn subject() {
         return;
     };
     let case = CASES.iter().find(|known| known.name == case).unwrap();
-    // Its end is told by the file system too: the exit code is that of the test.
+    // The outcome is also written to a file, because the exit code is that of the test.
     let told = case.change(folder.as_ref()).map_err(|error| error.to_string());
     std::fs::write(
         std::path::Path::new(&folder).join("told"),
@@ -50,13 +50,13 @@ fn cases() -> impl Iterator<Item = &'static CrashCase> {
     })
 }
 
-/// Runs a case with one fault, then starts once more, and holds what is there against the law.
+/// Runs a case with one fault, starts once more, and asserts that the state is all old or all new.
 fn require_all_or_nothing(case: &CrashCase, call: &SystemCall, fault: &InjectedFault<'_>) {
     let scene = case.prepare_folder();
     Strace::run(case, scene.path(), Some((call, fault)));
     let told = std::fs::read_to_string(scene.path().join("told")).ok();
     let of = |what: &str| format!("{}: {fault:?} at {call:?}: {what}, told {told:?}", case.name);
-    // What a process keeps is put in order when the next one begins.
+    // The next process repairs the files when it opens the workspace.
     drop(cases::workspace(scene.path()));
     let state = case.state(scene.path());
     match (state, told.as_deref()) {
@@ -78,7 +78,7 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
         let calls = Strace::calls(case, scene.path());
         assert_eq!(case.state(scene.path()), FilesState::New, "{}", case.name);
         assert!(calls.len() > 20, "{} of {}", calls.len(), case.name);
-        // The disk is told to keep the names too, of what is written.
+        // The names of written files must be synced to the disk too.
         let syncs = calls.iter().filter(|call| call.name == "fsync").count();
         assert_eq!(syncs > 0, !case.name.ends_with("delete"), "{}", case.name);
         for call in calls {
@@ -100,6 +100,6 @@ fn each_file_is_old_or_new_wherever_its_writer_dies() {
             });
         }
     });
-    // Told to whoever runs it with --nocapture.
+    // Printed when run with --nocapture.
     eprintln!("{} faults tried of {}", faults.len().div_ceil(step()), faults.len());
 }

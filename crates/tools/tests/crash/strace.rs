@@ -1,5 +1,5 @@
-//! Runs the change of a case beneath strace: to see which file system calls it makes, or to make
-//! one of them fail.
+//! Runs the change of a case under strace: to record its file system calls, or to make one of them
+//! fail.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 
 use crate::cases::{BEGIN_MARKER, CrashCase, END_MARKER, RenameSupport};
 
-/// The call that exchanges names, or replaces nothing.
+/// The system call for exchanges and for renames that never replace.
 const FLAGGED: &str = "renameat2";
 
 /// One file system call of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SystemCall {
     pub(crate) name: String,
-    /// Which one of this name it is in its process, from 1.
+    /// Position among the calls with this name in its process, from 1.
     number: usize,
 }
 
-/// What happens instead of a call.
+/// A fault injected in place of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum InjectedFault<'a> {
     Kill,
@@ -28,7 +28,7 @@ pub(crate) enum InjectedFault<'a> {
 pub(crate) struct Strace;
 
 impl Strace {
-    /// Whether there is a strace that may trace: where there is none, nothing can be told here.
+    /// Whether strace is installed and permitted to trace; otherwise the tests are skipped.
     pub(crate) fn is_installed() -> bool {
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "true"]).stderr(Stdio::null());
@@ -40,7 +40,7 @@ impl Strace {
         is_installed
     }
 
-    /// Runs the change of a case, and returns the file system calls that it made.
+    /// Runs the change of a case, and returns its file system calls.
     pub(crate) fn calls(case: &CrashCase, folder: &Path) -> Vec<SystemCall> {
         Self::run(case, folder, None);
         let log = std::fs::read_to_string(folder.join("log")).unwrap();
@@ -78,7 +78,7 @@ impl Strace {
         command.args(["-f", "-qq", "--seccomp-bpf", "-o"]).arg(folder.join("log"));
         let also = fault.is_none_or(|(call, _)| call.name != FLAGGED);
         if also && case.renames() == RenameSupport::Plain {
-            // As a file system that has none says it.
+            // The error of a file system without such renames.
             command.arg(format!("--inject={FLAGGED}:error=EINVAL"));
         }
         match fault {

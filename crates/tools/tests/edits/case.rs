@@ -1,4 +1,4 @@
-//! A random file, edits of it, and what must come of them.
+//! A random file, edits of it, and their expected results.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -10,22 +10,23 @@ use encoding_rs::{Encoding, SHIFT_JIS, WINDOWS_1252};
 
 use super::random::Random;
 
-/// Words that every one of the encodings here has.
+/// Words that every encoding used here can represent.
 const PLAIN: [&str; 8] = ["let", "x", "=", "foo();", "{", "}", "\"it's\"", "a-b"];
 const LATIN: [&str; 6] = ["Größe", "straße", "fällt", "déjà", "über", "être"];
 const CJK: [&str; 6] = ["吾輩は", "猫である", "名前は", "まだ無い", "東京", "日本語"];
 const SIGNS: [&str; 5] = ["“x”", "it’s", "a – b", "\u{a0}", "𝄞"];
 const BLANKS: [&str; 5] = ["", "", "", "  ", "\t"];
 
-/// A file. It prints as the seed of its edits and its bytes, which is enough to make it again.
+/// A random file. Its debug output is the seed of its edits and its bytes, which is enough to
+/// reproduce it.
 #[derive(Debug)]
 pub(crate) struct RandomEditCase {
     pub(crate) bytes: Vec<u8>,
     seed: u64,
 }
 
-/// How the characters of a file are written, as another implementation has it than the one under
-/// test where there is one.
+/// Encoding of a file's characters, with an implementation independent of the one under test where
+/// possible.
 pub(crate) enum FileEncoding {
     Utf8,
     Utf16(fn(u16) -> [u8; 2]),
@@ -91,8 +92,8 @@ impl RandomEditCase {
         Self { bytes: form.encode(&text), seed: random.next() }
     }
 
-    /// Makes edits of one to three places that do not touch, from the last one on, and tells where
-    /// they are in the text. Nothing, for files without text.
+    /// Generates edits of one to three places that do not touch, from the last one to the first,
+    /// and their spans in the text. Returns `None` for files without text.
     pub(crate) fn exact_edits(&self) -> Option<(Vec<Edit>, Vec<Range<usize>>)> {
         let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let text = text.as_str();
@@ -115,7 +116,7 @@ impl RandomEditCase {
         (!edits.is_empty()).then_some((edits, spans))
     }
 
-    /// Makes an edit whose old text is not quite what is there.
+    /// Generates an edit whose old text differs slightly from the file.
     pub(crate) fn loose_edits(&self) -> Option<Vec<Edit>> {
         let text = DecodedText::decode("f", self.bytes.clone()).ok()?;
         let random = &mut Random::new(self.seed);
@@ -146,8 +147,8 @@ impl RandomEditCase {
         (!old_text.trim().is_empty()).then(|| vec![Edit { old_text, new_text, occurrence: which }])
     }
 
-    /// Requires that new bytes are the old ones outside of the spans, and the new texts in them,
-    /// whatever ends their lines have.
+    /// Asserts that the new bytes equal the old ones outside the spans, and the new texts inside
+    /// them, regardless of line endings.
     pub(crate) fn require_spans(&self, new: &[u8], edits: &[Edit], spans: &[Range<usize>]) {
         let old = DecodedText::decode("f", self.bytes.clone()).unwrap();
         let form = FileEncoding::detect(&old);
@@ -161,8 +162,8 @@ impl RandomEditCase {
         assert!(rest.is_empty(), "{self:?} {edits:?}");
     }
 
-    /// Requires of an edit that means one place that the lines before and after it are the same, to
-    /// the byte, whatever the edit itself says of where that is.
+    /// Asserts that an edit of a single place leaves the lines before and after it unchanged to the
+    /// byte, independently of the place that the edit reports.
     pub(crate) fn require_lines(&self, new: &[u8], edit: &Edit) {
         if edit.occurrence != Occurrence::Only {
             return;
@@ -190,7 +191,7 @@ impl RandomEditCase {
         bytes.strip_prefix(start).unwrap_or_else(|| panic!("{self:?}: {bytes:?} {start:?}"))
     }
 
-    /// Passes over a text that may have other line ends.
+    /// Skips a text that may have other line endings.
     fn skip_text<'a>(&self, mut bytes: &'a [u8], text: &str, form: &FileEncoding) -> &'a [u8] {
         for (at, line) in text.split('\n').enumerate() {
             if at > 0 {
@@ -214,7 +215,7 @@ impl Random {
     }
 }
 
-/// Chooses a place that cuts no line end in two.
+/// Returns a random span that does not split a line ending.
 fn random_span(random: &mut Random, text: &str) -> Option<Range<usize>> {
     let fits = |at: &usize| text.is_char_boundary(*at) && !is_inside_character(text, *at);
     let start = random.below(text.len() + 1);
@@ -224,7 +225,7 @@ fn random_span(random: &mut Random, text: &str) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// Whether a place is between the two bytes of a line end.
+/// Whether a position is between the two bytes of a line ending.
 fn is_inside_character(text: &str, at: usize) -> bool {
     text.as_bytes()[..at].ends_with(b"\r") && text.as_bytes()[at..].starts_with(b"\n")
 }
@@ -242,7 +243,7 @@ fn new_text(random: &mut Random, old: &str) -> String {
     new
 }
 
-/// Makes the edit of a span, by its number if its text is there more than once.
+/// Returns the edit of a span, with an occurrence number if its text occurs more than once.
 fn exact_edit(
     random: &mut Random,
     text: &str,
@@ -254,7 +255,8 @@ fn exact_edit(
     let lf =
         |part: &str| if is_mac { part.replace('\r', "\n") } else { part.replace("\r\n", "\n") };
     let (old, before) = (&text[span.clone()], &text[..span.start]);
-    // Who names a carriage return means it where it is; then places are counted as they are.
+    // An explicit carriage return is matched literally; then occurrences are counted in the raw
+    // text.
     let is_raw = lf(old).contains('\r') || (old.contains('\r') && random.one_in(2));
     let as_meant = |part: &str| if is_raw { part.to_owned() } else { lf(part) };
     let (old_text, text, before) = (as_meant(old), as_meant(text), as_meant(before));
@@ -267,9 +269,10 @@ fn exact_edit(
     });
     let number = places.position(|at| at == before.len()).unwrap() + 1;
     let is_only = number == 1 && places.next().is_none();
-    // A line feed would make another kind of file of one that has none.
+    // A line feed would change the line ending style of a file that has none.
     let new_text = if is_raw && is_mac { new_text.replace('\n', "\r") } else { new_text };
-    // A new text that holds the old one may be there already, and one before it may hold it too.
+    // A new text that contains the old one may already be there, and an earlier edit may contain it
+    // too.
     let which = if is_first && is_only && !new_text.contains(&old_text) && random.one_in(2) {
         Occurrence::Only
     } else {
@@ -278,7 +281,7 @@ fn exact_edit(
     Edit { old_text, new_text, occurrence: which }
 }
 
-/// Returns the bytes between the places that were replaced.
+/// Returns the bytes between the replaced spans.
 pub(crate) fn bytes_outside(old: &DecodedText, splices: &[TextEdit]) -> Vec<Vec<u8>> {
     let form = FileEncoding::detect(old);
     let starts = std::iter::once(0).chain(splices.iter().map(|splice| splice.old.end));
@@ -286,7 +289,7 @@ pub(crate) fn bytes_outside(old: &DecodedText, splices: &[TextEdit]) -> Vec<Vec<
     starts.zip(ends).map(|(start, end)| form.encode(&old.as_str()[start..end])).collect()
 }
 
-/// Requires that bytes begin and end with what is kept, and hold all of it in order.
+/// Asserts that the bytes begin and end with the kept parts, and contain all of them in order.
 pub(crate) fn require_in_order(new: &[u8], kept: &[Vec<u8>], case: &RandomEditCase) {
     assert!(new.starts_with(&kept[0]), "{case:?}");
     assert!(new.ends_with(&kept[kept.len() - 1]), "{case:?}");

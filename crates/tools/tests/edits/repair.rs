@@ -1,8 +1,8 @@
-//! Edits as models get them wrong: none may be applied elsewhere than where it was meant, and what is
-//! refused can be put right by a program that sees nothing but the error.
+//! Typical mistakes of models in edits: none may be applied at the wrong place, and a program can
+//! repair each refused edit using only the error.
 //!
-//! `EDIT_REPAIRS` says how many, `PROPTEST_RNG_SEED` which ones; `cargo xtask accept edit-repair` makes
-//! 2,000.
+//! `EDIT_REPAIRS` sets the number of edits, `PROPTEST_RNG_SEED` the first seed; `cargo xtask accept
+//! edit-repair` uses 2,000.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -13,13 +13,14 @@ use similar::TextDiff;
 
 use super::random::Random;
 
-/// What the line that is meant becomes.
+/// Replacement for the intended line.
 const EXPECTED_LINE: &str = "the_edit_that_was_meant();";
 
-/// An edit that a model meant, and what it wrote instead.
+/// The edit that a model intended, and the edit that it wrote.
 struct Attempt {
     text: String,
-    /// The lines that are meant, and the one of them that changes, counted from 0.
+    /// First line and number of the intended lines, and the offset of the changed one, counted from
+    /// 0.
     first: usize,
     count: usize,
     changes: usize,
@@ -42,7 +43,7 @@ impl Attempt {
             return None;
         }
         let changes = random.pick(&telling);
-        // What stands in for the line that changes, while the others are spoilt.
+        // A placeholder for the changed line while the others are corrupted.
         let mut old: Vec<_> = meant
             .iter()
             .enumerate()
@@ -57,7 +58,7 @@ impl Attempt {
         });
         let new = new.collect();
         let old: Vec<_> = old.into_iter().map(|(_, line)| line).collect();
-        // One that names another place exactly is no mistake that could be noticed.
+        // An edit that exactly matches another place is not a detectable mistake.
         let before: usize = lines[..first].iter().map(|line| line.len() + 1).sum();
         let after = before + meant.iter().map(|line| line.len() + 1).sum::<usize>();
         let wanted = old.join("\n");
@@ -67,7 +68,7 @@ impl Attempt {
         Some(Self { first, count, changes, old, new, text })
     }
 
-    /// Whether all but the meant line is as it was, and that one has the mark.
+    /// Whether only the intended line changed, and contains the mark.
     fn is_applied(&self, text: &str) -> bool {
         let mut lines: Vec<_> = text.split('\n').collect();
         let mut expected: Vec<_> = self.text.split('\n').collect();
@@ -79,7 +80,7 @@ impl Attempt {
         is_marked && lines == expected
     }
 
-    /// Whether something changed outside of the lines that are meant.
+    /// Whether something changed outside the intended lines.
     fn is_applied_elsewhere(&self, text: &str) -> bool {
         let lines: Vec<_> = self.text.split_inclusive('\n').collect();
         let before = lines[..self.first].concat();
@@ -92,8 +93,8 @@ impl Attempt {
         Edit { old_text, new_text, occurrence: Occurrence::Only }
     }
 
-    /// What a program makes of an error: the lines that the error shows, with what changes in the
-    /// edit changed in the one that is most like it.
+    /// Repairs the edit from an error: takes the lines that the error shows, and applies the edit's
+    /// change to the most similar one.
     fn repair_from_error(&self, error: &str) -> Option<(f32, Edit)> {
         let (_, shown) = error.split_once(":\n```")?;
         let ticks = shown.len() - shown.trim_start_matches('`').len();
@@ -126,7 +127,7 @@ fn indent(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// Makes one of the mistakes that models make. The line that is meant stays, however it looks.
+/// Applies one of the typical mistakes of models. The intended line stays, possibly altered.
 fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&str]) {
     let at = random.below(lines.len());
     match random.below(7) {
@@ -156,7 +157,7 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
                 *line = format!("{more}{rest}");
             }
         }
-        // An invented neighbour, or one from elsewhere.
+        // An invented neighbouring line, or one from elsewhere.
         _ => {
             let invented = match random.below(3) {
                 0 => "// Next, the value is checked.".to_owned(),
@@ -169,7 +170,7 @@ fn corrupt_lines(random: &mut Random, lines: &mut Vec<(bool, String)>, file: &[&
     }
 }
 
-/// The texts of this repository.
+/// Returns the text files of this repository.
 fn files() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root =

@@ -1,4 +1,4 @@
-//! The table: a path as a model gives it, and what becomes of reading and of writing it.
+//! The table of paths as a model gives them, with the expected decisions for reading and writing.
 
 use super::ExpectedVerdict::{self, Inside, Obeyed, Outside, Protected, Refused};
 
@@ -53,7 +53,7 @@ pub(crate) fn path_cases() -> Vec<PathCase> {
     add(&["circle", "circle/x", "loop-a", "loop-b/x"], IO, IO);
     let devices = ["fifo", "socket", "../fifo", "out-dir/fifo", "/dev/null", "/dev/zero"];
     add(&devices, NOT_A_REGULAR_FILE, NOT_A_REGULAR_FILE);
-    // By length, in bytes: of a path, of a name, of what the system takes.
+    // Length limits in bytes: of a path, of a name, and of the system.
     let whole = format!("{}file", "./".repeat(2_046));
     add(&[&whole, &"n".repeat(255)], Inside, Inside);
     add(&[&"n".repeat(256)], IO, IO);
@@ -87,7 +87,7 @@ const PLAIN_PATHS: &[&str] = &[
     "../more/../more/dir/file",
 ];
 
-/// They look like something else, and are names.
+/// Names that look like special syntax.
 const ONLY_NAMES: &[&str] = &[
     " ",
     "file ",
@@ -112,7 +112,7 @@ const ONLY_NAMES: &[&str] = &[
     "a;b|c&d",
 ];
 
-/// Other writings of letters, dots and slashes; invisible ones; other directions.
+/// Other spellings of letters, dots and slashes; invisible characters; other writing directions.
 const PATH_SPELLINGS: &[&str] = &[
     "nf\u{e9}",
     "nfe\u{301}",
@@ -154,7 +154,7 @@ const LINKED_PATHS: &[&str] = &[
 
 const UNGUARDED_PATHS: &[&str] = &[".gitignore", ".env.example", "git/config", "my.git/config"];
 
-/// What programs obey, which a mode that accepts edits asks about.
+/// Files that programs obey, for which a mode that accepts edits asks.
 const EXECUTED_FILES: &[&str] = &[
     "x.code-workspace",
     "lefthook.yml",
@@ -250,7 +250,7 @@ const OUTSIDE_PATHS: &[&str] = &[
     "again/out",
 ];
 
-/// The ways by which the system leads to what processes have open, and what it says of them.
+/// Paths in `/proc` through which the files and the state of processes can be accessed.
 const PROC_PATHS: &[&str] = &[
     "/proc/self/root/etc/passwd",
     "/proc/self/root/none",

@@ -1,4 +1,4 @@
-//! Two roots, and what lies around them, with links in every position.
+//! Two roots and their surroundings, with links in every position.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// What every file outside of the roots holds.
+/// Content of every file outside the roots.
 pub(crate) const SECRET: &str = "outside, and nobody's business";
 
 const FILES: [&str; 8] = [
@@ -36,7 +36,7 @@ const FILES: [&str; 8] = [
 
 const FILES_OUTSIDE: [&str; 4] = ["secret", "root-evil/secret", ".ssh/key", "home/.bashrc"];
 
-/// Links by where they are and where they lead; `{}` is the folder around it all.
+/// Links with their targets; `{}` is the folder around everything.
 const LINKS: [(&str, &str); 24] = [
     ("root/in", "dir/file"),
     ("root/in-dir", "dir"),
@@ -64,7 +64,7 @@ const LINKS: [(&str, &str); 24] = [
     ("link-out", "root-evil"),
 ];
 
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin());
+static REGISTRY: LazyLock<Registry> = LazyLock::new(Registry::builtin);
 
 pub(crate) struct PathTree {
     outer: TempDir,
@@ -76,7 +76,7 @@ pub(crate) struct PathTree {
 
 impl PathTree {
     pub(crate) fn new() -> Self {
-        // In memory, where there is such a place: a tree is made for each row.
+        // In memory if possible, because a tree is created for each row.
         let mut folder = tempfile::Builder::new();
         folder.prefix("tree");
         let outer = folder.tempdir_in("/dev/shm").or_else(|_| folder.tempdir()).unwrap();
@@ -118,12 +118,12 @@ impl PathTree {
         self.context.workspace.roots().map(Path::to_owned).collect()
     }
 
-    /// Puts this tree's folder into a path of the table.
+    /// Replaces the placeholder in a path with the folder of this tree.
     pub(crate) fn expand_placeholders(&self, given: &str) -> String {
         given.replace("{}", self.outer.path().to_str().unwrap())
     }
 
-    /// Announces a call.
+    /// Announces and prepares a call.
     pub(crate) fn call(&self, tool: &str, args: &Value) -> (OpenCall, PreparedCall) {
         let id = ToolCallId::new(format!("call{}", self.calls.fetch_add(1, Ordering::Relaxed)));
         let cancel = CancellationToken::new();
@@ -133,7 +133,7 @@ impl PathTree {
         (open, REGISTRY.prepare_call(tool, args.clone(), &self.context))
     }
 
-    /// Everything around the roots: names, and what they hold.
+    /// Returns the names and contents of everything around the roots.
     pub(crate) fn files_outside(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.outer.path().to_owned()];

@@ -1,6 +1,7 @@
-//! What must not be shown as it is: characters and sequences that hide, reorder or break a line.
+//! Texts that must never be shown unescaped: characters and sequences that hide, reorder or break a
+//! line.
 
-/// Each by a name for it.
+/// Hostile texts with their names.
 pub(crate) const HOSTILE: &[(&str, &str)] = &[
     ("arabic letter mark", "\u{61c}"),
     ("left-to-right mark", "\u{200e}"),

@@ -1,4 +1,4 @@
-//! A session with calls on it, and typical arguments of every tool.
+//! A session with calls, and typical arguments of every tool.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// A session in a folder, with one more root.
+/// A session in a folder, with an additional root.
 pub(crate) struct TitleSession {
     pub(crate) session: SessionHandle,
     pub(crate) registry: Registry,
@@ -37,7 +37,7 @@ impl TitleSession {
         }
     }
 
-    /// The root that is not the session's `cwd`.
+    /// Returns the root that is not the session's `cwd`.
     pub(crate) fn additional_folder(&self) -> PathBuf {
         self.folder.path().join("more")
     }
@@ -52,7 +52,7 @@ impl TitleSession {
         open.expect("the id is new")
     }
 
-    /// Announces and describes a call and returns what the client is shown of it.
+    /// Announces and describes a call, and returns the document that the client receives.
     pub(crate) fn describe(&mut self, name: &str, args: &Value) -> ToolCallReport {
         let open = self.announce(name);
         self.registry.describe(open.handle(), name, args, &self.context);
@@ -65,17 +65,17 @@ impl TitleSession {
         self.session.update(report).expect("the call is open")
     }
 
-    /// Replaces what differs from one test to the next.
+    /// Replaces values that differ from one test to the next.
     pub(crate) fn normalised(&self, text: &str) -> String {
         text.replace(&self.folder.path().display().to_string(), "/tmp")
     }
 }
 
-/// Arguments of a tool, the same but for one text in the place that its title shows.
+/// Returns the arguments of a tool, with the given text in the field that its title shows.
 ///
 /// # Panics
 ///
-/// For a tool that has no row here: its titles would be tested by nothing.
+/// If the tool has no row here, because its titles would not be tested.
 pub(crate) fn args(tool: &str, text: &str) -> Value {
     match tool {
         "read_file" => json!({ "path": text, "offset": 3, "limit": 5 }),
@@ -103,7 +103,7 @@ pub(crate) fn args(tool: &str, text: &str) -> Value {
     }
 }
 
-/// What stands in the place that a title shows, by a name for it.
+/// Returns values of the field that a title shows, each with a name.
 pub(crate) fn sample_texts(more: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("relative", "src/main.rs".to_owned()),

@@ -1,6 +1,6 @@
-//! Every tool's titles in every locale, compared with `seen.txt`.
+//! Titles of every tool in every locale, compared with `seen.txt`.
 //!
-//! After a change that is meant: `UPDATE_SEEN=1 cargo test -p acp-tools --test tools titles::`.
+//! After an intended change: `UPDATE_SEEN=1 cargo test -p acp-tools --test tools titles::`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn titles_are_those_that_were_last_seen() {
     assert_eq!(seen, std::fs::read_to_string(path).unwrap());
 }
 
-/// The other forms of a tool's title.
+/// Returns the other argument forms of a tool.
 fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
     match tool {
         "read_file" => vec![
@@ -65,7 +65,7 @@ fn argument_forms(tool: &str) -> Vec<(&'static str, serde_json::Value)> {
     }
 }
 
-/// Leaves out the middle of what nobody would read.
+/// Omits the middle of very long titles.
 fn shorten_title(title: &str) -> String {
     let letters: Vec<_> = title.chars().collect();
     if letters.len() <= 200 {

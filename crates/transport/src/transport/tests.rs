@@ -1,4 +1,4 @@
-//! A small SDK agent served over pipes, with a client that writes lines by hand.
+//! Tests with a small SDK agent served over pipes, and a client that writes raw lines.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, pipe};
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::limits::{MAX_LINE_BYTES, MAX_QUEUED_ANSWER_BYTES, MAX_UNANSWERED_REQUESTS};
 
-/// Stands in every bad line and in no answer.
+/// Occurs in every bad line and must not occur in any response.
 const MARKER: &str = "XYZZY";
 const INITIALIZE: &str =
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
@@ -48,7 +48,7 @@ impl LineClient {
         line
     }
 
-    /// Ends the input; returns the rest of the output and how the agent's connection ended.
+    /// Closes the input. Returns the rest of the output and the result of the agent's connection.
     fn end(self) -> (Vec<String>, Result<()>) {
         drop(self.input);
         let rest = self.output.lines().map(io::Result::unwrap).collect();
@@ -56,8 +56,8 @@ impl LineClient {
     }
 }
 
-/// Answers `initialize`, fails `fail` with its parameters as data, and answers `large` with as
-/// many bytes as it asks for; at the end of input it says `bye`.
+/// Answers `initialize`, fails `_fail` with its parameters as data, and answers `_large` with the
+/// requested number of bytes. At the end of input it sends `_bye`.
 fn serve(transport: Transport) -> Result<()> {
     let agent = Agent
         .v1()
@@ -186,9 +186,9 @@ fn all_bad_lines_on_one_connection_are_answered_in_order() {
     let counts = client.counters.snapshot();
     assert_eq!(counts.lines_read, lines.len() as u64 + 1);
     assert_eq!(counts.bytes_read, (bytes + INITIALIZE.len() + 1) as u64);
-    // Two are blank; a stray response and a notification nobody knows are not malformed.
+    // Two are blank; a stray response and an unknown notification are not malformed.
     assert_eq!(counts.lines_malformed, lines.len() as u64 - 4);
-    // Malformed lines are answered, but for one broken response; so is the initialize.
+    // Every malformed line except one invalid response is answered, and so is `initialize`.
     assert_eq!(counts.lines_queued, counts.lines_malformed);
     assert_eq!(client.end().1, Ok(()));
 }
@@ -213,7 +213,7 @@ fn a_last_line_without_newline_is_answered_and_queued_output_is_drained() {
     let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     assert_initialized(&client.receive());
-    // More than the pipe holds: most of it is still queued when the input ends.
+    // Larger than the pipe's capacity, so most of it is still queued when the input ends.
     let large =
         json!({"jsonrpc": "2.0", "id": 1, "method": "_large", "params": {"bytes": 900_000}});
     client.input.write_all(large.to_string().as_bytes()).unwrap();
@@ -233,7 +233,7 @@ fn a_flood_of_requests_over_every_bound_is_all_answered() {
     let mut client = LineClient::new();
     client.send(INITIALIZE.as_bytes());
     client.receive();
-    // Together far over the bounds of requests and of answers.
+    // Far beyond the limits of requests and of responses in total.
     let (count, bytes) = (4 * MAX_UNANSWERED_REQUESTS, MAX_QUEUED_ANSWER_BYTES / 64);
     let mut input = client.input.try_clone().unwrap();
     let flood = thread::spawn(move || {
@@ -259,7 +259,7 @@ fn a_client_that_closes_its_reading_end_ends_the_connection_cleanly() {
     assert_eq!(agent.join().unwrap(), Ok(()));
 }
 
-/// Never takes a byte, until the test is over.
+/// Blocks without accepting a byte until the test ends.
 struct BlockedWriter(Receiver<()>);
 
 impl Write for BlockedWriter {

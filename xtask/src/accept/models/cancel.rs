@@ -1,4 +1,4 @@
-//! Turns that are cancelled while the model speaks, or while it is waited for.
+//! Turns that are cancelled while the model sends a reply, or while the agent waits for it.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -15,21 +15,21 @@ use super::super::seed::Random;
 use super::SessionClient;
 use crate::process::TaskError;
 
-/// The milliseconds after the point at which a turn is cancelled at the latest.
+/// Maximum delay from the point to the cancel, in milliseconds.
 const MAX_CANCEL_DELAY_MS: u64 = 20;
 
-/// Where a turn is when it is cancelled.
+/// A point of a turn at which it is cancelled.
 struct TurnCancelPoint {
     name: &'static str,
-    /// What the model says in a turn before it, if there is one.
+    /// The model's answer in a previous turn, if there is one.
     before: Option<fn() -> Value>,
-    /// What the model says, and goes on saying.
+    /// The model's answer, which continues past the point.
     answer: fn() -> Value,
-    /// Whether an update tells that the turn has come there, where one does.
+    /// Whether an update shows that the turn has reached the point, if one does.
     is_there: Option<fn(&Value) -> bool>,
-    /// The milliseconds from then on in which the model is asked.
+    /// Minimum delay from the point to the cancel, in milliseconds: the model is asked by then.
     least_ms: u64,
-    /// Whether a request is open at that point, which has to be closed.
+    /// Whether a request is open at that point, which must be closed.
     is_asking: bool,
 }
 
@@ -88,18 +88,18 @@ const POINTS: &[TurnCancelPoint] = &[
     },
 ];
 
-/// What the model takes; the text before the summary is more.
+/// Context size of the model; the text before the summary exceeds it.
 const CONTEXT_TOKENS: usize = 32_000;
 
-/// A reply that takes its time.
+/// Returns a slow reply.
 fn slow_reply() -> Value {
     let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
     reply(&json!(words.collect::<Vec<_>>()))
 }
 
-/// The time in milliseconds from a cancel to the answer of its turn, of n turns the 99th
-/// percentile. Every turn is answered as cancelled with its calls ended, and a request that was
-/// open is closed.
+/// Time in milliseconds from a cancel to the response of its turn, the 99th percentile of n turns.
+/// Every turn must respond as cancelled after its calls have ended, and an open request must be
+/// closed.
 pub(in super::super) fn cancel_latency_at_points(
     built: &ReleasePrograms,
     n: u32,
@@ -142,7 +142,7 @@ fn turn(
     let mut calls = BTreeMap::new();
     client.agent.send("session/prompt", &params)?;
     if !point.is_asking {
-        // The reply is whole before what follows it.
+        // The first reply is complete before the next begins.
         server.next_finished_request()?;
     }
     if let Some(is_there) = point.is_there {
@@ -151,22 +151,22 @@ fn turn(
             is_there(&message["params"]["update"])
         })?;
         if let Some(answer) = early {
-            return Err(TaskError::Failed(format!("answered by {answer} before it came there")));
+            return Err(TaskError::Failed(format!("response {answer} before the cancel point")));
         }
     }
     thread::sleep(Duration::from_millis(point.least_ms + random.below(MAX_CANCEL_DELAY_MS)));
     let start = Instant::now();
     client.agent.notify("session/cancel", &session)?;
     let answer = client.agent.wait_for_response("session/prompt", DEADLINE, |message| {
-        record_call_status(message, &mut calls)
+        record_call_status(message, &mut calls);
     })?;
     let latency = start.elapsed();
     if answer["stopReason"] != "cancelled" {
-        return Err(TaskError::Failed(format!("answered by {answer}")));
+        return Err(TaskError::Failed(format!("unexpected response {answer}")));
     }
     let is_open = |status: &&String| !matches!(&***status, "completed" | "failed");
     if let Some(status) = calls.values().find(is_open) {
-        return Err(TaskError::Failed(format!("a call was left {status}")));
+        return Err(TaskError::Failed(format!("a call did not end: {status}")));
     }
     if point.is_asking && server.next_finished_request()?["told"] != false {
         return Err(TaskError::Failed("the request was read to its end".to_owned()));
@@ -174,7 +174,7 @@ fn turn(
     Ok(latency)
 }
 
-/// Takes the status of a call in.
+/// Records the status of a call.
 fn record_call_status(message: &Value, calls: &mut BTreeMap<String, String>) {
     let update = &message["params"]["update"];
     if let (Some(id), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {

@@ -1,4 +1,4 @@
-//! One open call, as a connection was told of it.
+//! An open call, as sent on one connection.
 
 use foldhash::HashMap;
 use serde_json::Value;
@@ -11,16 +11,17 @@ use crate::schema::v1::{
 };
 use crate::{CallMeta, Content, ContentPatch, TerminalId, ToolCallId, json, wire};
 
-/// One open call: its items, and what the client holds of it.
+/// An open call: its content items, and the client's state of it.
 #[derive(Debug)]
 pub(super) struct SentCall {
     items: Vec<Content>,
-    /// Without its metadata.
+    /// The call without its metadata.
     pub(super) call: ToolCall,
     pub(super) meta: Option<Box<CallMeta>>,
-    /// What is too large for a streamed update and goes with the next report that is not one.
+    /// Fields that are too large for a streamed update. They are sent with the next report that is
+    /// not streamed.
     pub(super) deferred: LargeFields,
-    /// Bytes of what is large that streamed updates have held.
+    /// Bytes of large fields sent in streamed updates so far.
     streamed_bytes: usize,
     pub(super) announced: bool,
 }
@@ -37,8 +38,8 @@ impl SentCall {
         }
     }
 
-    /// Changes the items and returns the content if that is not what the client holds. `ending` is
-    /// what a cancelled call says at last; `status` is what it has now.
+    /// Updates the items and returns the content if it differs from the client's state. `ending` is
+    /// the last text of a cancelled call; `status` is the current status.
     pub(super) fn update_content(
         &mut self,
         mut patch: ContentPatch,
@@ -54,7 +55,7 @@ impl SentCall {
         if keeps && self.terminals().next().is_none() {
             return None;
         }
-        // The first terminal of a call that is about to be announced is opened with it.
+        // The first terminal of a call that is about to be announced is opened together with it.
         let opens = match shows.display {
             TerminalDisplay::MetaEvents if !self.announced => self.terminals().next().cloned(),
             _ => None,
@@ -73,11 +74,11 @@ impl SentCall {
         (content != self.call.content).then_some(content)
     }
 
-    /// Takes what is held back into an update, or holds back what is too large for a streamed
-    /// one; then the client holds what the update says.
+    /// Adds deferred fields to an update, or defers fields that are too large for a streamed one.
+    /// Then applies the update to the client's state.
     ///
-    /// Of changes of files that are held back, as much goes as fits: a client that does not merge a
-    /// permission request into its card would show none of them.
+    /// If file changes are deferred, an excerpt that fits is sent instead: a client that does not
+    /// merge a permission request into its card would show no change at all.
     pub(super) fn flush_or_defer(
         &mut self,
         update: &mut ToolCallUpdate,
@@ -98,19 +99,19 @@ impl SentCall {
             // The first report is the whole call.
             self.call.update(std::mem::take(&mut update.fields));
         } else if !is_final {
-            // A call that ends is forgotten, so nothing will be compared with it.
+            // An ended call is removed, so nothing will be compared with it.
             self.call.update(update.fields.clone());
         }
     }
 
-    /// Returns a part of the changes that fits a streamed update beside `rest` bytes, if the client
-    /// does not hold just that.
+    /// Returns an excerpt of the changes that fits into a streamed update besides `rest` bytes,
+    /// unless the client already holds it.
     fn change_excerpt(&mut self, rest: usize, meta_key: &str) -> Option<Vec<ToolCallContent>> {
-        // What is repeated stays in proportion.
+        // Resent bytes must stay in proportion.
         if self.streamed_bytes > MAX_RESENT_BYTES {
             return None;
         }
-        // A byte of text may take six in JSON.
+        // A byte of text may take six bytes in JSON.
         let sizes = [
             MAX_STREAMED_UPDATE_BYTES / 2,
             MAX_STREAMED_UPDATE_BYTES / 8,
@@ -130,8 +131,8 @@ impl SentCall {
         Some(items)
     }
 
-    /// Returns all that the client is to hold, metadata included.
-    pub(super) fn to_full_call(&mut self, meta_key: &str) -> ToolCall {
+    /// Returns the whole call as the client should hold it, including metadata.
+    pub(super) fn take_full_call(&mut self, meta_key: &str) -> ToolCall {
         let mut held = ToolCallUpdateFields::new();
         std::mem::take(&mut self.deferred).move_into(&mut held);
         self.call.update(held);
@@ -140,7 +141,7 @@ impl SentCall {
         call
     }
 
-    /// Returns whether a streamed update may hold what is large beside the rest of it.
+    /// Returns whether a streamed update may include the large fields besides its other fields.
     fn may_stream(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
         // The metadata is in the line too, with a trace of up to 9 KiB.
@@ -152,7 +153,7 @@ impl SentCall {
             )
     }
 
-    /// Returns the terminals that it shows, in order.
+    /// Returns the terminals that the call shows, in order.
     pub(super) fn terminals(&self) -> impl Iterator<Item = &TerminalId> {
         self.items.iter().filter_map(|item| match item {
             Content::Terminal(id) => Some(id),
@@ -192,7 +193,7 @@ impl LargeFields {
         fields.raw_output = self.raw_output;
     }
 
-    /// Returns the bytes that they take as JSON behind other fields.
+    /// Returns the length of the fields as JSON in bytes, after other fields.
     fn json_len(&self) -> usize {
         let content = self.content.as_deref().map(|items| {
             let commas = items.len().saturating_sub(1);
@@ -205,7 +206,7 @@ impl LargeFields {
     }
 }
 
-/// Returns the bytes that an item takes as JSON, without writing it if it is text.
+/// Returns the length of an item as JSON in bytes, without serialising it if it is text.
 fn item_json_len(item: &ToolCallContent) -> usize {
     match item {
         ToolCallContent::Content(v1::Content {
@@ -220,7 +221,7 @@ fn item_json_len(item: &ToolCallContent) -> usize {
     }
 }
 
-/// How terminals are shown, and which there are.
+/// The terminals of a connection, and how they are displayed.
 pub(super) struct TerminalContext<'a> {
     pub(super) display: TerminalDisplay,
     pub(super) meta_key: &'a str,

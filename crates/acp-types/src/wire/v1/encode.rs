@@ -1,4 +1,4 @@
-//! The form that single values of the model take in v1.
+//! Encodes values of the model for v1.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::{
     Status, TerminalId, diff, json,
 };
 
-/// Returns v1's status for one of the model's: a cancelled call has failed, a paused one runs.
+/// Returns the v1 status of a call: a cancelled call is `failed`, a paused one `in_progress`.
 #[must_use]
 pub fn status(status: Status) -> ToolCallStatus {
     match status {
@@ -34,7 +34,7 @@ pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
     }
 }
 
-/// A cancelled step is completed and says so.
+/// Encodes a plan. A cancelled step is encoded as completed, with a note in its text.
 pub(super) fn plan(plan: &Plan, meta_key: &str) -> WireUpdate {
     let entries = plan.entries.iter().map(|entry| plan_entry(entry, meta_key)).collect();
     SessionUpdate::Plan(v1::Plan::new(entries)).into()
@@ -59,9 +59,9 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
     encoded
 }
 
-/// Returns the items that content takes in v1; a change may take several.
+/// Encodes content items for v1. A change may become several items.
 ///
-/// `shown` makes the item of a terminal; one of which nothing is known yet may take none.
+/// `shown` encodes a terminal. It returns `None` if nothing is known about it yet.
 pub(super) fn content_items(
     content: &[Content],
     meta_key: &str,
@@ -78,7 +78,7 @@ pub(super) fn content_items(
     items
 }
 
-/// Shortens the changes of files that no message may hold.
+/// Shortens file changes that are too large for a message.
 pub(super) fn shorten_changes(content: &mut [Content], meta_key: &str) {
     let extra = json::escaped_string_len(meta_key).saturating_sub(META_KEY_BYTES);
     for item in content {
@@ -90,8 +90,8 @@ pub(super) fn shorten_changes(content: &mut [Content], meta_key: &str) {
     }
 }
 
-/// Returns what changes of files show within so many bytes, with a count of the rest in words. None
-/// where there is no change, or something that cannot be shown in part.
+/// Returns an excerpt of file changes of at most `max` bytes, with a count of the omitted lines as
+/// text. Returns `None` if there is no change, or if an item cannot be shortened.
 pub(super) fn change_excerpt(
     content: &[Content],
     meta_key: &str,
@@ -113,7 +113,7 @@ pub(super) fn change_excerpt(
         if is_whole || !part.hunks.is_empty() {
             let part = match is_whole {
                 true => part,
-                // Only hunks are shown, and the count says what they leave out.
+                // Only the hunks are shown; the count covers the omitted lines.
                 false => FileChange { old_text: None, new_text: None, ..part },
             };
             room = room.saturating_sub(part.byte_len());
@@ -138,8 +138,8 @@ pub(super) fn change_excerpt(
     has_change.then_some(items)
 }
 
-/// A small change is one diff of whole files; a large one a diff a hunk; one without text, a
-/// sentence. It is [shortened](shorten) already.
+/// Encodes a change that is already [shortened](shorten_changes): a small change as one diff of
+/// whole files, a large one as one diff per hunk, and one without text as a sentence.
 fn file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
@@ -172,7 +172,7 @@ fn file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
 }
 
 fn hunk_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
-    // A diff has one path: the other one stands before it.
+    // A diff has only one path, so the other one is shown before it.
     let from = matches!(change.operation, Operation::Move { .. } | Operation::Copy { .. })
         .then(|| change_sentence(change));
     let hunks = change.hunks.iter().map(|hunk| {

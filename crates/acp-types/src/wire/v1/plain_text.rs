@@ -1,16 +1,16 @@
-//! What a terminal would have left to read of an output, for clients that are shown text. It has
-//! neither a width nor colours.
+//! Converts terminal output to plain text, for clients that display no terminals.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use callboard_text::is_strippable;
 
-/// Returns terminal output as text: without escape sequences and what
-/// [hides](callboard_text::is_hidden), of lines that are drawn again the last state.
+/// Returns terminal output as plain text, without escape sequences and
+/// [strippable](callboard_text::is_strippable) characters. Of redrawn lines, only the last state is
+/// kept.
 ///
-/// Of the movements of the cursor it follows those of programs that draw some lines again. It
-/// never moves to where nothing is, so that the text is no longer than the output.
+/// It follows those cursor movements that programs use to redraw lines. The cursor never moves
+/// beyond existing text, so the result is never longer than the output.
 pub(super) fn to_plain_text(output: &str) -> String {
     let mut page = OutputScreen::default();
     let mut letters = output.chars().peekable();
@@ -28,13 +28,13 @@ pub(super) fn to_plain_text(output: &str) -> String {
     page.into_text()
 }
 
-/// The lines, and the cursor.
+/// A screen of unlimited width: its lines and the cursor.
 struct OutputScreen {
-    /// There is always one.
+    /// Never empty.
     lines: Vec<Vec<char>>,
     row: usize,
     col: usize,
-    /// The next character starts the line over.
+    /// Whether the next character replaces the line.
     carriage_returned: bool,
 }
 
@@ -69,7 +69,7 @@ impl OutputScreen {
         (self.row, self.col, self.carriage_returned) = (row, col, false);
     }
 
-    /// Does what a control sequence says (ECMA-48), as far as it is followed.
+    /// Applies a control sequence (ECMA-48), if it is supported.
     fn apply_control_sequence(&mut self, number: usize, end: char) {
         let count = number.max(1);
         let up = self.row.saturating_sub(count);
@@ -92,7 +92,7 @@ impl OutputScreen {
         }
     }
 
-    /// Erases the line of the cursor from a column on.
+    /// Erases the line of the cursor from a column to its end.
     fn erase_line_from(&mut self, col: usize) {
         if let Some(line) = self.lines.get_mut(self.row) {
             line.truncate(col);
@@ -111,15 +111,15 @@ impl OutputScreen {
     }
 }
 
-/// Reads the rest of an escape sequence: CSI to its final byte, OSC and other strings to their
-/// end, anything else by one character (ECMA-48).
+/// Parses the rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC and other strings
+/// up to their terminator, any other sequence as one character.
 fn apply_escape_sequence(letters: &mut Peekable<Chars<'_>>, page: &mut OutputScreen) {
     match letters.next() {
         Some('[') => {
             let mut params = String::new();
             while let Some(letter) = letters.next_if(|letter| !letter.is_control()) {
                 if ('\u{40}'..='\u{7e}').contains(&letter) {
-                    // What is no number is for one terminal or another.
+                    // A sequence without a number is specific to some terminals.
                     let first = params.split(';').next().unwrap_or_default();
                     if let Ok(number) = if first.is_empty() { Ok(0) } else { first.parse() } {
                         page.apply_control_sequence(number, letter);
@@ -180,9 +180,9 @@ mod tests {
             ("Building 3/4\r\u{1b}[K", ""),
             ("|\u{8}/\u{8}-\u{8}done", "done"),
             ("é\u{8}e", "e"),
-            // Not for us, or not followed.
+            // Private or unsupported sequences.
             ("a\u{1b}[?2Kb\u{1b}[1Kc\u{1b}[2Jd\u{1b}[Ae", "abcde"),
-            // Never to where nothing is.
+            // Never beyond existing text.
             ("a\u{1b}[99A\u{1b}[99G\u{1b}[99Cb\u{1b}[99Bc", "abc"),
             ("a\u{1b}[99999999999999999999999Ab", "ab"),
         ] {

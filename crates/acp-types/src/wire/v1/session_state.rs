@@ -1,4 +1,4 @@
-//! The state of a session in v1: commands, mode, options, title, usage, compactions.
+//! Encodes the state of a session for v1: commands, mode, options, title, usage, compactions.
 
 use crate::schema::v1::{self, SessionUpdate};
 use crate::wire::{compaction_meta, maybe_undefined};
@@ -7,7 +7,7 @@ use crate::{
     PermissionOption, PermissionOptionKind, SessionInfo, SessionModes, SessionState,
 };
 
-/// Writes the modes of a session, for the answer to `session/new`.
+/// Encodes the modes of a session for the response to `session/new`.
 #[must_use]
 pub fn modes(modes: &SessionModes) -> v1::SessionModeState {
     let mode = |mode: &crate::SessionMode| {
@@ -17,7 +17,7 @@ pub fn modes(modes: &SessionModes) -> v1::SessionModeState {
     v1::SessionModeState::new(modes.current.clone(), available)
 }
 
-/// Writes the options of a session, for the answers to `session/new` and
+/// Encodes the options of a session for the responses to `session/new` and
 /// `session/set_config_option`.
 #[must_use]
 pub fn config_options(options: &[ConfigOption]) -> Vec<v1::SessionConfigOption> {

@@ -1,4 +1,5 @@
-//! The JSON of a `session/update`: a first report names its kind and its status.
+//! Serialises `session/update` notifications, in which a first report always has a kind and a
+//! status.
 
 use std::ops::Deref;
 
@@ -12,11 +13,11 @@ use crate::schema::v1::{
 };
 use crate::wire::{Message, REQUEST_PERMISSION, SESSION_UPDATE};
 
-/// An update as it is serialised for a client.
+/// An update in the form in which it is serialised for a client.
 ///
-/// The schema crate omits `kind` and `status` of a `tool_call` where they have their default value.
-/// The protocol says the same of a missing field, but clients differ: some take a call without a
-/// status as one that runs. So these two fields are always written.
+/// The schema crate omits `kind` and `status` of a `tool_call` if they have their default values.
+/// The protocol defines the same defaults for missing fields, but clients differ: some treat a call
+/// without a status as running. So both fields are always written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireUpdate(SessionUpdate);
 
@@ -25,20 +26,20 @@ pub struct WireUpdate(SessionUpdate);
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SessionUpdateParams {
-    /// The session that the update belongs to.
+    /// Session of the update.
     pub session_id: SessionId,
-    /// What changed.
+    /// The update.
     pub update: WireUpdate,
 }
 
 impl WireUpdate {
-    /// Returns the parameters of the notification that carries this update.
+    /// Returns the parameters of a notification with this update.
     #[must_use]
     pub fn into_params(self, session_id: impl Into<SessionId>) -> SessionUpdateParams {
         SessionUpdateParams { session_id: session_id.into(), update: self }
     }
 
-    /// Returns what is left of an update of a call without paths and values of any form.
+    /// Returns an update of a call without its paths and free-form values.
     fn reduced_to_status(&self) -> Option<Self> {
         let reduced = match &self.0 {
             SessionUpdate::ToolCall(call) => {
@@ -63,15 +64,15 @@ impl Message for SessionUpdateParams {
         SESSION_UPDATE
     }
 
-    /// Returns its parameters.
+    /// Returns the parameters.
     ///
-    /// An update that JSON cannot hold is reduced to what it always can: the id, the title, the
-    /// kind and the status of its call. The projections make no such update, but they are not the
-    /// only ones who make one.
+    /// An update that cannot be represented in JSON is reduced to the id, the title, the kind and
+    /// the status of its call, which always can. The projections create no such update, but other
+    /// code may.
     ///
     /// # Errors
     ///
-    /// If it is about no call.
+    /// Returns an error if such an update is not about a call.
     fn params(&self) -> serde_json::Result<Value> {
         serde_json::to_value(self).or_else(|error| {
             let update = self.update.reduced_to_status().ok_or(error)?;

@@ -1,11 +1,11 @@
-//! Decodes a stream of bytes to text, with characters that are split between two chunks.
+//! Decodes a stream of UTF-8 whose chunks may split characters.
 
-/// Holds the beginning of a character until its end arrives.
+/// A UTF-8 decoder that buffers an incomplete character until the next chunk.
 #[derive(Debug, Default)]
 pub(super) struct Utf8Decoder(Vec<u8>);
 
 impl Utf8Decoder {
-    /// Decodes what is complete; bytes that are no text become U+FFFD.
+    /// Decodes all complete characters. Invalid bytes become U+FFFD.
     pub(super) fn decode(&mut self, bytes: &[u8]) -> String {
         self.0.extend_from_slice(bytes);
         let complete = self.0.len() - incomplete_suffix_len(&self.0);
@@ -15,13 +15,13 @@ impl Utf8Decoder {
         decoded
     }
 
-    /// Decodes what is left: the beginning of a character whose end never came.
+    /// Decodes the remaining bytes, i.e. an incomplete character.
     pub(super) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
     }
 }
 
-/// Returns how many bytes at the end may be the beginning of a character.
+/// Returns the number of bytes at the end that may be an incomplete character.
 fn incomplete_suffix_len(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     loop {

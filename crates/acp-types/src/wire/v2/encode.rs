@@ -1,4 +1,4 @@
-//! The form that single values of the model take in draft v2.
+//! Encodes values of the model for draft v2.
 
 use callboard_text::utf8_path;
 
@@ -54,7 +54,8 @@ pub(super) fn content(item: &Content, meta_key: &str) -> ToolCallContent {
     }
 }
 
-/// Both versions write blocks alike; one that v2 does not know becomes the text of its JSON.
+/// Converts a content block. Both versions encode blocks alike; a block that v2 does not define
+/// becomes the text of its JSON.
 fn content_block(block: &crate::ContentBlock) -> ContentBlock {
     let value = serde_json::to_value(block).unwrap_or_default();
     let text = value.to_string();

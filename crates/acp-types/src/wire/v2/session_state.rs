@@ -1,4 +1,4 @@
-//! The state of a session in draft v2: commands, options, title, usage, compactions.
+//! Encodes the state of a session for draft v2: commands, options, title, usage, compactions.
 
 use crate::schema::v2::{self, SessionUpdate};
 use crate::wire::{compaction_meta, maybe_undefined};
@@ -7,8 +7,8 @@ use crate::{
     PermissionOption, PermissionOptionKind, SessionInfo, SessionState,
 };
 
-/// Writes the options of a session, for the answers to `session/new` and
-/// `session/set_config_option`. The modes are one of them.
+/// Encodes the options of a session for the responses to `session/new` and
+/// `session/set_config_option`. The modes are one of the options.
 #[must_use]
 pub fn config_options(options: &[ConfigOption]) -> Vec<v2::SessionConfigOption> {
     options.iter().map(config_option).collect()
@@ -44,7 +44,7 @@ pub(super) fn permission_option(option: PermissionOption) -> v2::PermissionOptio
     v2::PermissionOption::new(option.id, option.name, kind)
 }
 
-/// Returns nothing for a mode, which is an option.
+/// Encodes a part of the state. Returns `None` for a mode, which is an option in draft v2.
 pub(super) fn session_update(state: &SessionState, meta_key: &str) -> Option<SessionUpdate> {
     Some(match state {
         SessionState::Commands(commands) => {

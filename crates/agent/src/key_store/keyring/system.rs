@@ -1,17 +1,17 @@
-//! The keyring of the system: Secret Service, Keychain or Credential Manager.
+//! The system's keyring: Secret Service, Keychain or Credential Manager.
 //!
-//! Whatever is asked of it ends by `limits::KEYRING_DEADLINE`, because it may wait for its user, or
-//! for a service that hangs. What then still waits is left behind in its thread.
+//! Every method returns within `limits::KEYRING_TIMEOUT`, because the keyring may wait for its user
+//! or hang. A blocked call is abandoned on its thread.
 
 use std::time::Duration;
 
 use super::Keyring;
 use crate::limits::KEYRING_TIMEOUT;
 
-/// The name that keys stand under in the keyring.
+/// Service name of the keys in the keyring.
 const SERVICE: &str = "callboard";
 
-/// That of the user's session.
+/// The keyring of the user's session.
 #[derive(Debug)]
 pub(in crate::key_store) struct SystemKeyring;
 
@@ -46,10 +46,10 @@ fn run_with_deadline<T: Send + 'static>(
     ask: impl FnOnce() -> keyring::Result<T> + Send + 'static,
 ) -> Result<T, String> {
     let (to, answer) = std::sync::mpsc::sync_channel(1);
-    // Who asked may have given up by then.
+    // The receiver may have timed out by then.
     let thread = std::thread::Builder::new().name("keyring".to_owned());
     let started = thread.spawn(move || drop(to.send(ask())));
-    started.map_err(|error| format!("the system's keyring cannot be asked: {error}"))?;
+    started.map_err(|error| format!("cannot access the system's keyring: {error}"))?;
     match answer.recv_timeout(deadline) {
         Ok(answer) => {
             answer.map_err(|error| format!("the system's keyring: {}", redacted_message(&error)))
@@ -61,14 +61,14 @@ fn run_with_deadline<T: Send + 'static>(
     }
 }
 
-/// Some errors hold what was found, which may be a key.
+/// Returns the message of an error without values from the keyring, which may be keys.
 fn redacted_message(error: &keyring::Error) -> String {
     match error {
         keyring::Error::PlatformFailure(why) | keyring::Error::NoStorageAccess(why) => {
             why.to_string()
         }
         keyring::Error::NoDefaultStore => "there is none".to_owned(),
-        _ => "what it holds is of no use".to_owned(),
+        _ => "the stored entry is invalid".to_owned(),
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
         for (error, told) in [
             (keyring::Error::NoDefaultStore, "there is none"),
             (keyring::Error::NoStorageAccess("it is locked".into()), "it is locked"),
-            (keyring::Error::BadEncoding(b"sk-0123".to_vec()), "what it holds is of no use"),
+            (keyring::Error::BadEncoding(b"sk-0123".to_vec()), "the stored entry is invalid"),
         ] {
             assert_eq!(of(Some(error)).unwrap_err(), format!("the system's keyring: {told}"));
         }

@@ -1,5 +1,5 @@
 //! Three clients of one session, v1 with text, v1 with terminals and draft v2, behind their
-//! projections; and what each of them must hold (G1, G2, G3, G5).
+//! projections, and the state that each of them must hold (G1, G2, G3, G5).
 
 use acp_lifecycle::{OutboxItem, PermissionRequest};
 use acp_types::observe::{self, Violation};
@@ -12,7 +12,7 @@ use pretty_assertions::assert_eq;
 
 const KEY: &str = "callboard";
 
-/// Everybody who watches a session.
+/// All clients of a session.
 pub(crate) struct Clients {
     text: V1,
     terminals: V1,
@@ -53,7 +53,7 @@ impl Clients {
         updates.iter().for_each(|update| seen.update(update));
     }
 
-    /// Each is asked for permission.
+    /// Sends a permission request to each client.
     pub(crate) fn ask(&mut self, request: &PermissionRequest) {
         self.text.ask(request);
         self.terminals.ask(request);
@@ -61,7 +61,7 @@ impl Clients {
         self.v2.1.permission_request(&asked.expect("the call is told"));
     }
 
-    /// No rule of order was broken.
+    /// Asserts that no ordering rule was violated.
     pub(crate) fn check_order(&self) {
         let none: [Violation; 0] = [];
         assert_eq!(self.text.seen.violations(), none);
@@ -69,7 +69,7 @@ impl Clients {
         assert_eq!(self.v2.1.violations(), none);
     }
 
-    /// Every client holds what there is to hold of a call.
+    /// Asserts that every client holds the current state of a call.
     pub(crate) fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         self.text.check(document, terminal);
         self.terminals.check(document, terminal);
@@ -82,7 +82,7 @@ impl Clients {
         assert_eq!(shown.exit_status.value().is_some(), terminal.exit.is_some());
     }
 
-    /// Every client holds the plan that was sent last.
+    /// Asserts that every client holds the last plan.
     pub(crate) fn check_plan(&self, steps: usize) {
         for seen in [&self.text.seen, &self.terminals.seen] {
             assert_eq!(seen.plan().map(|plan| plan.entries.len()), Some(steps));
@@ -110,14 +110,14 @@ impl V1 {
     }
 
     fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
-        // A terminal that came after the first report is shown as text.
+        // A terminal that was attached after the first report is shown as text.
         let shown = terminal.and_then(|terminal| self.seen.terminal(&terminal.id.0));
         let surface = if shown.is_some() { self.surface } else { TerminalDisplay::Text };
         let expected = wire::v1::tool_call(document, surface, KEY, |_| terminal);
         let mut held = self.seen.tool_call(&document.id.0).expect("every call is told").clone();
         held.meta = held.meta.filter(|meta| !says_nothing(meta));
         assert_eq!(held, expected);
-        // Before its exit, the beginning of a character may wait for its end.
+        // Before the exit, the first bytes of an incomplete character may be buffered.
         if let (Some(shown), Some(terminal)) = (shown, terminal)
             && terminal.exit.is_some()
         {
@@ -127,7 +127,7 @@ impl V1 {
     }
 }
 
-/// What was never said stands at its default.
+/// Fields that were never sent have their default.
 fn normal(mut call: ToolCallUpdate) -> ToolCallUpdate {
     call.content = MaybeUndefined::Value(call.content.take().unwrap_or_default());
     call.locations = MaybeUndefined::Value(call.locations.take().unwrap_or_default());
@@ -138,7 +138,7 @@ fn normal(mut call: ToolCallUpdate) -> ToolCallUpdate {
     call
 }
 
-/// Metadata that was taken back is the same as none.
+/// Metadata that was withdrawn counts as no metadata.
 fn says_nothing(meta: &Meta) -> bool {
     meta[KEY] == serde_json::json!({})
 }

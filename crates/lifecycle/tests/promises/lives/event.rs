@@ -1,4 +1,4 @@
-//! What can happen in a life of a session, and how often each of it does.
+//! The events of a session's lifecycle and their weights.
 //!
 //! A new operation is a variant of [`Event`], a line of [`event`] and an arm of `World::happen`.
 
@@ -8,12 +8,12 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::sample::select;
 use proptest::strategy::Union;
 
-/// One thing that happens. Calls are named by small numbers, so that lives collide often; the
-/// last number is a call of the turn before, which has been answered.
+/// One event. Calls are numbered with small numbers so that events often concern the same call. The
+/// last number is a call of the previous turn, which has been answered.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     Announce(u8),
-    /// A call whose arguments still stream, and the time that its first report may still take.
+    /// A call whose arguments still stream, and the maximum delay of its first report.
     Stream(u8),
     ReportWithin(u8, u64),
     Title(u8, &'static str),
@@ -27,9 +27,9 @@ pub(crate) enum Event {
     Exit(u8, i32),
     Start(u8),
     Pause(u8),
-    /// Somebody else's agent tells of a call.
+    /// Another agent reports a call.
     Upsert(u8, Status),
-    /// The first call made the second.
+    /// The first call becomes the parent of the second.
     Adopt(u8, u8),
     OfferCancel(u8),
     Finish(u8, u8),
@@ -42,23 +42,23 @@ pub(crate) enum Event {
     EndTurn,
     /// Time passes.
     Wait(u64),
-    /// The client takes so many items, if they are due.
+    /// The client receives up to this many items that are due.
     Take(u8),
-    /// The client takes everything that waits, due or not.
+    /// The client receives all queued items, due or not.
     Flush,
 }
 
-/// What a call asks permission for.
+/// Permission that a call requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     Read,
     Write,
-    /// The request does not show everything.
+    /// A write that the request does not show in full.
     CutWrite,
     Unknown,
 }
 
-/// What the client answers.
+/// Answer of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     Option(&'static str),
@@ -66,20 +66,20 @@ pub(crate) enum Reply {
     Failed,
 }
 
-/// How the client of a life takes what it is sent.
+/// Pace at which the client receives items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Everything, as soon as it is due.
+    /// Receives every item as soon as it is due.
     Quick,
-    /// When an event says so.
+    /// Receives items when an event requests it.
     AsToldTo,
-    /// Nothing, until the life ends.
+    /// Receives nothing until the end of the lifecycle.
     Stuck,
-    /// When an event says so, until it goes away; what is sent then is lost.
+    /// Receives items when an event requests it, until it disconnects; later items are lost.
     Leaving,
 }
 
-/// Calls that a turn may have.
+/// Maximum number of calls in a turn.
 pub(crate) const CALLS: u8 = 4;
 
 pub(crate) fn event() -> impl Strategy<Value = Event> {
@@ -129,7 +129,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     ])
 }
 
-/// Some bytes, characters cut in two among them.
+/// Generates bytes that include partial characters.
 fn output() -> impl Strategy<Value = Vec<u8>> {
     vec(select(&[b'a', b'\n', 0xc3, 0xa4, 0x1b, 0xff][..]), 0..6)
 }

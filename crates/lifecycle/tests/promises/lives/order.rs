@@ -1,4 +1,4 @@
-//! The order of what a session sends, judged item by item, before any projection.
+//! Checks the order of the items that a session sends, before any projection.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use acp_lifecycle::{OutboxItem, PermissionId};
 use acp_types::{Status, ToolCallId, TurnId};
 use pretty_assertions::assert_eq;
 
-/// What the items so far said, and what must have been said before those to come.
+/// State derived from the items so far, and the items that later ones depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     told: HashSet<ToolCallId>,
@@ -16,12 +16,12 @@ pub(crate) struct Order {
     answered: HashSet<TurnId>,
     said: String,
     heard: String,
-    /// How much text had been said when a fence was offered: it comes first.
+    /// Length of the message text when a fence was offered; that text must be sent first.
     fences: HashMap<Fence, usize>,
     pub(crate) handed_over: u64,
 }
 
-/// What nothing that was offered before it may follow.
+/// An item that no earlier offered item may follow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Fence {
     Announced(ToolCallId),
@@ -40,7 +40,7 @@ impl Order {
         self.fences.insert(fence, self.said.len());
     }
 
-    /// A permission request is void. Returns whether it will never be handed over.
+    /// Records that a permission request is void. Returns whether it will never be sent.
     pub(crate) fn take_back(&mut self, number: PermissionId) -> bool {
         self.fences.remove(&Fence::Asked(number)).is_some()
     }
@@ -98,7 +98,7 @@ impl Order {
         assert!(self.heard.len() >= said, "{fence:?} overtakes a message");
     }
 
-    /// Nothing waits any more: every fence was passed, and the text is whole.
+    /// Asserts that the queue is empty: every fence was passed, and the text is complete.
     pub(crate) fn check_empty(&self) {
         assert_eq!(self.heard, self.said);
         assert!(self.fences.is_empty(), "never sent: {:?}", self.fences);

@@ -1,4 +1,4 @@
-//! Who asked for permission, what was remembered, and what may run (G7, G8).
+//! Permission requests, remembered decisions, and the calls that may run (G7, G8).
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use super::world::{World, arguments};
 #[derive(Debug, Default)]
 pub(crate) struct Permits {
     asked: BTreeMap<PermissionId, Asked>,
-    /// The calls that always may, and those that never may.
+    /// Remembered decisions, with whether the effect is allowed.
     remembered: Vec<(Effect, bool)>,
-    /// Requests that were taken back before they were handed over.
+    /// Requests that were withdrawn before they were sent.
     taken_back: u64,
 }
 
@@ -29,12 +29,12 @@ struct Asked {
     wish: Wish,
     arguments: u8,
     waits: bool,
-    /// Taken back or answered, and not yet counted as sent or never to be sent.
+    /// Whether it was withdrawn or answered, and is not yet counted as sent or as never to be sent.
     is_void: bool,
 }
 
 impl Permits {
-    /// A call has ended: what it asked for is void.
+    /// Marks the requests of an ended call as void.
     pub(crate) fn call_ended(&mut self, id: &ToolCallId) {
         self.asked.values_mut().filter(|asked| asked.call == *id).for_each(Asked::end);
     }
@@ -51,13 +51,13 @@ impl Permits {
         self.taken_back
     }
 
-    /// Any request that there ever was, so that answers come late and twice too.
+    /// Returns any earlier request, so that late and repeated answers occur too.
     fn any(&self, which: u8) -> Option<PermissionId> {
         let count = self.asked.len().max(1);
         self.asked.keys().nth(usize::from(which) % count).copied()
     }
 
-    /// What must come of asking for an effect: deny wins, then what is always allowed.
+    /// Returns the expected decision for an effect: a denial wins over an approval.
     fn remembers(&self, effect: &Effect) -> Option<bool> {
         let verdicts = self.remembered.iter().filter(|(other, _)| other == effect);
         verdicts.map(|(_, allows)| *allows).min()
@@ -70,7 +70,7 @@ impl Asked {
         self.waits = false;
     }
 
-    /// Whether an option that remembers may be chosen.
+    /// Whether an option that remembers the decision may be selected.
     fn may_remember(&self) -> bool {
         self.wish == Wish::Write
     }
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// A request could not be sent.
+    /// Handles a request that could not be delivered.
     pub(super) fn undelivered(&mut self, number: PermissionId) {
         self.answer_to(number, Reply::Failed);
     }
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// Forgets the oldest of what is remembered.
+    /// Revokes the oldest remembered rule.
     pub(super) fn revoke(&mut self) {
         let oldest: Option<Rule> = self.session.rules().iter().next().cloned();
         assert_eq!(oldest.is_some(), !self.permits.remembered.is_empty());
@@ -183,14 +183,14 @@ impl World {
         }
     }
 
-    /// A tool is about to run: the grant opens what it was given for and nothing else.
+    /// Starts a tool: the grant releases only the subject that it was given for.
     fn run(&mut self, id: &ToolCallId, granted: u8, grant: Grant) {
         let now = self.arguments(id).expect("only an open call is granted anything");
         let released = Pinned::new((), subject(id, now)).release(grant);
         assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
     }
 
-    /// Requests wait as long as their call is open and no longer.
+    /// Asserts that requests stay open exactly as long as their call.
     pub(super) fn check_requests(&mut self) {
         for (number, asked) in &mut self.permits.asked {
             assert_eq!(self.session.permission_request(*number).is_some(), asked.waits);
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// What does not show everything, or nothing is known of, cannot be remembered.
+    /// Asserts that a request that is truncated or has unknown effects cannot be remembered.
     fn check_options(&self, number: PermissionId, asked: &Asked) {
         let options = &self.session.permission_request(number).expect("it was just asked").options;
         let remembering = options.iter().filter(|option| {
@@ -213,7 +213,8 @@ impl World {
     }
 }
 
-/// Two calls of a turn, and those of all turns, do the same to the world.
+/// Returns the effect of a call. Every second call of a turn, and of all turns, has the same
+/// effect.
 fn effect(call: u8, wish: Wish) -> Effect {
     let path = format!("/p/{}", call % 2).into();
     match wish {

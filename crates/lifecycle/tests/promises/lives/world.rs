@@ -1,4 +1,4 @@
-//! A session, a small model of what it must do, and its clients.
+//! A session, a small model of its required behaviour, and its clients.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,7 +19,7 @@ use super::event::{CALLS, Event, Pace};
 use super::order::{Fence, Order};
 use super::permits::Permits;
 
-/// Items that a leaving client takes before it is gone.
+/// Items that a disconnecting client receives before it disconnects.
 const LEAVES_AFTER: u64 = 6;
 
 pub(crate) struct World {
@@ -36,7 +36,7 @@ pub(crate) struct World {
     clients: Clients,
 }
 
-/// What a call must have come to.
+/// Expected state of a call.
 struct Call {
     status: Status,
     title: String,
@@ -147,13 +147,14 @@ impl World {
         self.check_queue();
     }
 
-    /// Ends the turn, sends the rest, and compares what the clients hold with the documents.
+    /// Ends the turn, sends the remaining items, and compares the clients' state with the
+    /// documents.
     pub(crate) fn end(mut self) {
         self.happen(Event::EndTurn);
         if self.pace == Pace::Stuck {
             self.pace = Pace::AsToldTo;
         }
-        // An answer drives on everything before it, whatever the rates.
+        // An answer flushes everything queued before it, regardless of the rate limits.
         self.take(usize::MAX);
         assert!(self.session.outbox().is_empty());
         self.check_held();
@@ -161,12 +162,13 @@ impl World {
         assert!(self.permits.are_over());
     }
 
-    /// The version of an open call's arguments.
+    /// Returns the version of an open call's arguments.
     pub(crate) fn arguments(&mut self, id: &ToolCallId) -> Option<u8> {
         self.open_call(id).map(|call| call.arguments)
     }
 
-    /// The call of this turn with a number; beyond them, one of the turn before.
+    /// Returns the id of a call of this turn by its number; [`CALLS`] means a call of the previous
+    /// turn.
     pub(crate) fn call_id(&self, call: u8) -> ToolCallId {
         match call {
             CALLS => format!("t{}/0", self.turn - 1).into(),
@@ -206,7 +208,7 @@ impl World {
         self.open_call(&id).map(expected);
     }
 
-    /// Replaces the content, but for the terminal.
+    /// Replaces the content except for the terminal.
     fn replace(&mut self, call: u8, text: &'static str) {
         let terminal = self.calls.get(&self.call_id(call)).and_then(|call| call.terminal.clone());
         let mut content = vec![Content::text(text)];
@@ -248,7 +250,7 @@ impl World {
     fn exit(&mut self, call: u8, code: i32) {
         let id = TerminalId::new(self.call_id(call).0);
         let exit = TerminalExit { code: Some(code), signal: None };
-        self.session.end_terminal(&id, exit.clone(), self.now);
+        self.session.exit_terminal(&id, exit.clone(), self.now);
         if let Some(terminal) = self.terminals.get_mut(&id) {
             terminal.exit.get_or_insert(exit);
         }
@@ -260,7 +262,7 @@ impl World {
         assert_eq!(starts, self.started(&id));
     }
 
-    /// A call was told to start. Returns whether that is a step.
+    /// Records that a call was started. Returns whether this changes its status.
     fn started(&mut self, id: &ToolCallId) -> bool {
         let Some(call) = self.open_call(id) else { return false };
         let before = std::mem::replace(&mut call.status, Status::InProgress);
@@ -310,7 +312,7 @@ impl World {
     fn adopt(&mut self, parent: u8, call: u8) {
         let (parent, id) = (self.call_id(parent), self.call_id(call));
         self.session.update_call_meta(&id, |meta| meta.parent = Some(parent.to_string()), self.now);
-        // Nobody, itself and its own children are no parents, so it has none then.
+        // An unknown call, the call itself and its own children are not accepted as parents.
         let is_known = parent != id && self.calls.contains_key(&parent);
         let parent = Some(parent).filter(|parent| is_known && !self.descends(parent, &id));
         if let Some(call) = self.open_call(&id) {
@@ -318,7 +320,7 @@ impl World {
         }
     }
 
-    /// Whether a call was made by another, by way of others perhaps.
+    /// Whether a call is a direct or indirect child of another.
     fn descends(&self, id: &ToolCallId, other: &ToolCallId) -> bool {
         let parent = self.calls.get(id).and_then(|call| call.parent.as_ref());
         parent.is_some_and(|parent| parent == other || self.descends(parent, other))
@@ -337,7 +339,7 @@ impl World {
         self.ended(&id, &end);
     }
 
-    /// A call has ended, unless it had already.
+    /// Records the end of a call, unless it had already ended.
     fn ended(&mut self, id: &ToolCallId, end: &CallEnd) {
         if self.open_call(id).is_none() {
             return;
@@ -427,8 +429,8 @@ impl World {
         }
     }
 
-    /// What was offered waits, was joined, was taken back or was handed over, and a client that
-    /// takes nothing costs at most four entries a call (G6).
+    /// Asserts that every offered item is queued, merged, withdrawn or sent, and that a client that
+    /// receives nothing costs at most four entries per call (G6).
     fn check_queue(&self) {
         let outbox = self.session.outbox();
         let counters = outbox.counters();
@@ -446,14 +448,15 @@ impl World {
         }
     }
 
-    /// Nothing waits: the documents are what they must be, and every client holds them (G5).
+    /// Asserts that the queue is empty, the documents are as expected, and every client holds them
+    /// (G5).
     fn check_held(&self) {
         self.order.check_empty();
         for (id, call) in &self.calls {
             let board = self.session.board();
             let document = board.tool_call(id).or_else(|| board.history().get(id));
             let document = document.expect("a call is open or remembered");
-            // Only of an open call, the title is followed by how far it is.
+            // The title of an open call is followed by its progress.
             let title = match document.title.split_once(SUBTITLE_SEPARATOR) {
                 Some((base, _)) if !call.status.is_final() => base,
                 _ => &document.title,
@@ -485,7 +488,7 @@ fn turn_of(id: &ToolCallId) -> TurnId {
     id.0.split('/').next().unwrap_or_default().into()
 }
 
-/// The arguments of a call, in one of their versions.
+/// Returns the given version of a call's arguments.
 pub(crate) fn arguments(version: u8) -> Value {
     json!({ "version": version })
 }

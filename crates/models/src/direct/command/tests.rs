@@ -1,10 +1,10 @@
-//! How prompts are read.
+//! Parsing of prompts.
 
 use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// The calls of a prompt as `tool arguments`, or `help`, or the error's text.
+/// Returns the calls of a prompt as `tool arguments`, or `help`, or the text of the error.
 fn read_back(prompt: &str) -> Result<Vec<String>, String> {
     match parse(prompt).map_err(|error| error.to_string())? {
         ParsedPrompt::Help => Ok(vec!["help".to_owned()]),
@@ -101,38 +101,38 @@ fn a_prompt_with_one_wrong_line_makes_no_call_and_names_the_line() {
         ("/", "Line 1 is not a command"),
         ("read a\n\nand then?", "Line 3 is not a command"),
         ("write f\n<<<\na\n>>>\nand then?", "Line 5 is not a command"),
-        ("read", "Line 1: a path is missing. The form is `read PATH[:FROM-TO]`"),
+        ("read", "Line 1: a path is missing. The syntax is `read PATH[:FROM-TO]`"),
         ("read :3", "Line 1: a path is missing"),
-        ("read a b", "Line 1: too many words; put a path"),
+        ("read a b", "Line 1: too many words; quote a path"),
         ("read 'a", "Line 1: ' is never closed"),
         ("read 'a'b", "Line 1: a space is missing after 'a'"),
-        ("read a:0", "Line 1: `0` is no range"),
-        ("read a:5-4", "Line 1: `5-4` is no range"),
-        ("read a:5-", "Line 1: `5-` is no range"),
-        ("read a:1-2-3", "Line 1: `1-2-3` is no range"),
-        ("read a:99999999999999999999", "Line 1: `99999999999999999999` is no range"),
+        ("read a:0", "Line 1: `0` is not a range"),
+        ("read a:5-4", "Line 1: `5-4` is not a range"),
+        ("read a:5-", "Line 1: `5-` is not a range"),
+        ("read a:1-2-3", "Line 1: `1-2-3` is not a range"),
+        ("read a:99999999999999999999", "Line 1: `99999999999999999999` is not a range"),
         ("list a b", "Line 1: too many words"),
-        ("find", "Line 1: a pattern is missing. The form is `find GLOB [PATH]`"),
+        ("find", "Line 1: a pattern is missing. The syntax is `find GLOB [PATH]`"),
         ("grep a b c", "Line 1: too many words"),
         ("grep \"a", "Line 1: \" is never closed"),
         ("run", "Line 1: the command is missing"),
         ("think \t", "Line 1: the thought is missing"),
-        ("todo a", "Line 1: `a` is no entry"),
-        ("todo [ ] a; b", "Line 1: `b` is no entry"),
-        ("todo [ ]", "Line 1: `[ ]` is no entry"),
-        ("todo [?] a", "Line 1: `[?] a` is no entry"),
-        ("undo that", "Line 1: nothing can follow. The form is `undo`"),
+        ("todo a", "Line 1: `a` is not an entry"),
+        ("todo [ ] a; b", "Line 1: `b` is not an entry"),
+        ("todo [ ]", "Line 1: `[ ]` is not an entry"),
+        ("todo [?] a", "Line 1: `[?] a` is not an entry"),
+        ("undo that", "Line 1: it takes no arguments. The syntax is `undo`"),
         ("tool", "Line 1: the tool's name is missing"),
-        ("tool x [1]", "Line 1: the arguments are no JSON object"),
-        ("tool x {\"a\": ", "Line 1: the arguments are no JSON object"),
+        ("tool x [1]", "Line 1: the arguments are not a JSON object"),
+        ("tool x {\"a\": ", "Line 1: the arguments are not a JSON object"),
         ("list\nedit", "Line 2: a path is missing"),
-        ("edit f", "Line 1: the line after it must be `<<<`"),
-        ("edit f\n\n<<<", "Line 1: the line after it must be `<<<`"),
+        ("edit f", "Line 1: the next line must be `<<<`"),
+        ("edit f\n\n<<<", "Line 1: the next line must be `<<<`"),
         ("edit f\n<<<\na", "Line 1: the line `===` is missing"),
         ("edit f\n<<<\na\n>>>\nedit g\n<<<\na\n===\nb\n>>>", "Line 1: the line `===` is missing"),
         ("edit f\n<<<\na\n===\nb", "Line 1: the line `>>>` is missing"),
-        ("edit f\n<<<\n===\nb\n>>>", "Line 1: there is no old text"),
-        ("edit f\n<<<\n\n===\nb\n>>>", "Line 1: there is no old text"),
+        ("edit f\n<<<\n===\nb\n>>>", "Line 1: the old text is empty"),
+        ("edit f\n<<<\n\n===\nb\n>>>", "Line 1: the old text is empty"),
         ("write f\n<<<\na\nwrite g\n<<<\nb\n>>>", "Line 1: the line `>>>` is missing"),
         ("write f\n<<<", "Line 1: the line `>>>` is missing"),
     ];

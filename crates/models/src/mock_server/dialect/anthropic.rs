@@ -1,4 +1,4 @@
-//! Anthropic's Messages: blocks that start, grow and stop, one after the other.
+//! Encoder for Anthropic's Messages: a sequence of content blocks with start, deltas and stop.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use super::{
 
 pub(super) struct AnthropicEncoder {
     id: String,
-    /// How many blocks have begun.
+    /// Number of blocks started so far.
     blocks: usize,
-    /// The kind of the block that has not stopped.
+    /// Kind of the block that is open.
     open: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ impl AnthropicEncoder {
     }
 }
 
-/// What a thought is signed with: a client has to send it back with the thought.
+/// Signature of each thought. A client must send it back with the thought.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 impl ReplyEncoder for AnthropicEncoder {
@@ -114,7 +114,7 @@ impl ReplyEncoder for AnthropicEncoder {
     }
 }
 
-/// The error object, with the kind that a status has.
+/// Returns the error object, with the error type of the status.
 pub(super) fn error_object(status: u16, message: &str) -> Value {
     let kind = match status {
         401 => "authentication_error",

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions: `choices[0].delta`, then the reason, the usage and `[DONE]`.
+//! Encoder for OpenAI's chat completions: `choices[0].delta`, finish reason, usage, `[DONE]`.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl ReplyEncoder for ChatEncoder {
 
     fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
         let mut fragments = argument_fragments(call);
-        // Without positions nothing would tell to which call a fragment belongs.
+        // Without an index, a fragment could not be assigned to its call.
         if !self.has_index {
             fragments = vec![fragments.concat()];
         }

@@ -1,4 +1,5 @@
-//! Gemini: parts of a candidate, the reason beside the last; calls come whole and have no ids.
+//! Encoder for Gemini: parts of a candidate, with the finish reason in the last one. Calls are sent
+//! whole and without ids.
 
 use serde_json::{Value, json};
 
@@ -58,10 +59,10 @@ impl ReplyEncoder for GeminiEncoder {
     }
 }
 
-/// What a call is signed with: a client has to send it back with the call.
+/// Signature of each call. A client must send it back with the call.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
-/// The error object, with the word that a status has.
+/// Returns the error object, with the status word of the status.
 pub(super) fn error_object(status: u16, message: &str) -> Value {
     let word = match status {
         400 => "INVALID_ARGUMENT",

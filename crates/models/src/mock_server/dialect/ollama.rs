@@ -1,4 +1,5 @@
-//! Ollama: a line of JSON a piece, the last one `done`; calls come whole and have no ids.
+//! Encoder for Ollama: one JSON line per piece, the last one `done`. Calls are sent whole and
+//! without ids.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! OpenAI's Responses: items that are added, grow and are done, and the whole response at the end.
+//! Encoder for OpenAI's Responses: items that are added, extended and completed, then the response.
 
 use std::mem;
 
@@ -10,9 +10,9 @@ use super::{
 
 pub(super) struct ResponsesEncoder {
     id: String,
-    /// The items that are done.
+    /// Completed items.
     items: Vec<Value>,
-    /// The kind and the text of the item that is not.
+    /// Kind and text of the open item.
     open: Option<(&'static str, String)>,
     events: usize,
 }
@@ -97,7 +97,7 @@ impl ResponsesEncoder {
         self.push_event(event, data, out);
     }
 
-    /// Ends the item that is not done.
+    /// Completes the open item, if there is one.
     fn finish_open_item(&mut self, out: &mut BodyWriter) {
         let Some((kind, text)) = self.open.take() else { return };
         let (event, index) = match kind {

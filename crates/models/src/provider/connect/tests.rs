@@ -1,4 +1,4 @@
-//! Replies of each dialect, and the requests that got them.
+//! Replies of each dialect, and the requests that caused them.
 
 mod cached_prefix;
 mod images;
@@ -20,7 +20,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
-/// A stream of events, one a line.
+/// Returns a stream of events from one event per line.
 fn events(lines: &str) -> String {
     let lines: Vec<_> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     response_text(
@@ -60,7 +60,7 @@ async fn collect_events(model: &Arc<dyn Model>, request: ModelRequest) -> Vec<Mo
     tokio::time::timeout(Duration::from_secs(10), model.reply(request).collect()).await.unwrap()
 }
 
-/// The events, with neighbouring texts and neighbouring fragments joined, and without replay.
+/// Joins neighbouring texts and neighbouring fragments, and removes replay events.
 fn join_neighbours(events: &[ModelEvent]) -> Vec<ModelEvent> {
     let mut joined: Vec<ModelEvent> = Vec::new();
     for event in events {
@@ -78,7 +78,7 @@ fn join_neighbours(events: &[ModelEvent]) -> Vec<ModelEvent> {
     joined
 }
 
-/// The history after a reply of one call, with the call's result.
+/// Returns the history after a reply with one call, with the call's result.
 fn history_after(prompt: &str, events: &[ModelEvent], result: &str) -> Vec<ChatMessage> {
     let mut call =
         crate::ModelToolCall { id: String::new(), name: String::new(), arguments: String::new() };
@@ -114,8 +114,8 @@ fn call(id: &str, name: &str, arguments: &str) -> Vec<ModelEvent> {
     ]
 }
 
-/// Asks for a reply with one call, which has to be this, and then for the next one with what the call
-/// returned; returns that.
+/// Requests a reply with one call, compares it, and then requests the next reply with the call's
+/// result. Returns the second request.
 async fn check_turn(
     model: &Arc<dyn Model>,
     said: &[ModelEvent],
@@ -186,7 +186,7 @@ async fn errors_say_what_is_worth_doing() {
         (
             response_text("502 Bad", "", "<html>oh</html>"),
             ModelErrorKind::Transient,
-            "answered with a page",
+            "responded with an HTML page",
         ),
         (
             response_text("302 Found", "location: http://elsewhere", ""),
@@ -388,10 +388,10 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
     for (ca_file, expected) in [
         (Some(file("ca.pem", &pem)), None),
         (None, Some("the certificate of 127.0.0.1:")),
-        (Some(file("empty.pem", "")), Some("it holds no certificate in PEM")),
+        (Some(file("empty.pem", "")), Some("it contains no PEM certificate")),
         (Some(missing), Some("missing.pem (`ca_file`) cannot be used: No such file")),
-        // Opening one would wait for whoever writes into it.
-        (Some(pipe), Some("pipe.pem (`ca_file`) cannot be used: it is no file")),
+        // Opening a FIFO would block until another process opens it for writing.
+        (Some(pipe), Some("pipe.pem (`ca_file`) cannot be used: it is not a regular file")),
     ] {
         let base_url = Some(format!("{url}/v1"));
         let settings =
@@ -423,7 +423,7 @@ async fn a_server_that_takes_a_request_and_never_answers_is_idle() {
     let heard = heard.await.unwrap();
     let [ModelEvent::Error(error)] = &*heard else { panic!("{heard:?}") };
     assert_eq!(error.kind, ModelErrorKind::IdleTimeout);
-    assert!(error.message.ends_with("did not begin to answer within 240 s"), "{error}");
+    assert!(error.message.ends_with("did not start to respond within 240 s"), "{error}");
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! The HTTP clients of the process: one for each set of trusted certificates, with the proxies of
-//! the environment and without them.
+//! The process's HTTP clients: one per set of trusted certificates, with and without proxies.
 //!
-//! Building one that trusts the system's certificates reads them all, which takes tens of
-//! milliseconds, or longer where the user's file of certificates lies on a network; so it happens
-//! once, beside everything else, and never for a server that is reached without TLS.
+//! Building a client that trusts the system's certificates reads all of them. That takes tens of
+//! milliseconds, or longer if the user's certificate file is on a network drive. A client is
+//! therefore built only once, on a blocking thread. Servers without TLS use a client without
+//! certificates.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,29 +18,29 @@ use url::{Host, Url};
 use super::super::errors::RequestFailure;
 use crate::{ModelErrorKind, bounded_file, limits};
 
-/// What makes two clients different.
+/// The properties in which clients differ.
 #[derive(Clone, PartialEq)]
 struct ClientKey {
     trust: Trust,
-    /// Proxies are for the way out.
+    /// Loopback addresses are reached without proxies.
     is_loopback: bool,
 }
 
 #[derive(Clone, PartialEq)]
 enum Trust {
-    /// Nobody: for plain HTTP.
+    /// No certificates, for plain HTTP.
     NoTls,
     /// The system's authorities, and those in the file.
     System(Option<PathBuf>),
 }
 
-/// A client that is there or that somebody builds: who gives up waiting for it leaves it to those
-/// who come later.
+/// A client that is built or being built. If one caller stops waiting, later callers still share
+/// the result.
 type SharedClient = Shared<BoxFuture<'static, Result<Client, RequestFailure>>>;
 
 static CLIENTS: Mutex<Vec<(ClientKey, SharedClient)>> = Mutex::new(Vec::new());
 
-/// Returns the process's client for requests to `url`; builds it if this is the first.
+/// Returns the process's client for requests to `url`, and builds it if there is none.
 pub(in super::super) async fn client_for(
     url: &Url,
     ca_file: Option<&Path>,
@@ -59,14 +59,14 @@ pub(in super::super) async fn client_for(
     )
 }
 
-/// Returns the client of a kind. It is built in one thread at a time, however often it is asked
-/// for: a file that cannot be read may hold that thread for ever.
+/// Returns the client for a key. Each is built on one thread only, however many callers wait:
+/// reading an unresponsive file may block that thread forever.
 fn cached_client(
     kind: ClientKey,
     build: impl FnOnce(&ClientKey) -> Result<Client, RequestFailure> + Send + 'static,
 ) -> SharedClient {
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    // What failed is tried anew.
+    // A client that failed to build is built again.
     clients.retain(|(_, client)| !matches!(client.peek(), Some(Err(_))));
     if let Some((_, client)) = clients.iter().find(|(known, _)| *known == kind) {
         return client.clone();
@@ -84,7 +84,7 @@ fn cached_client(
     client
 }
 
-/// Tells whether an address is on this machine.
+/// Returns whether a URL is on this machine.
 pub(in super::super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -95,7 +95,7 @@ pub(in super::super) fn is_loopback(url: &Url) -> bool {
 }
 
 fn build_client(kind: &ClientKey) -> Result<Client, RequestFailure> {
-    // A redirect would take the key to wherever the answer says.
+    // Following a redirect would send the key to another address.
     let builder =
         Client::builder().redirect(Policy::none()).connect_timeout(limits::CONNECT_TIMEOUT);
     let builder = if kind.is_loopback { builder.no_proxy() } else { builder };
@@ -105,7 +105,7 @@ fn build_client(kind: &ClientKey) -> Result<Client, RequestFailure> {
         Trust::System(Some(file)) => builder.tls_certs_merge(read_certificates(file)?),
     };
     builder.build().map_err(|error| {
-        let text = format!("no HTTP client can be made: {}", super::root_cause(&error));
+        let text = format!("cannot create an HTTP client: {}", super::root_cause(&error));
         RequestFailure::new(ModelErrorKind::Other, text)
     })
 }
@@ -123,7 +123,7 @@ fn read_certificates(file: &Path) -> Result<Vec<Certificate>, RequestFailure> {
     }
     match Certificate::from_pem_bundle(&pem) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        _ => Err(unusable(&"it holds no certificate in PEM")),
+        _ => Err(unusable(&"it contains no PEM certificate")),
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
             })
         };
         for _ in 0..3 {
-            // Gives up at once.
+            // The caller stops waiting immediately.
             assert!(ask().now_or_never().is_none());
         }
         drop(open);

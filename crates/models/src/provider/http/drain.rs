@@ -1,8 +1,8 @@
-//! The body of an answer that may be left before its end.
+//! A response body whose rest is drained when it is dropped.
 //!
-//! The library reads no further than to the reply's own end. A connection can serve the next
-//! request only if the body was read to *its* end, which is a few bytes later; without them each
-//! request would make a connection of its own.
+//! The library reads only to the end of the reply. A connection can be reused only if the body was
+//! read to *its* end, which is a few bytes later. Without that, each request would open a new
+//! connection.
 
 use bytes::Bytes;
 use reqwest::Response;
@@ -10,8 +10,8 @@ use tokio::{runtime::Handle, time::timeout};
 
 use crate::limits::{DRAIN_TIMEOUT, MAX_DRAINED_BYTES};
 
-/// A body. When it is dropped, the rest is read if it is short and there; otherwise the connection
-/// is closed, which is how a provider learns that nobody listens any more.
+/// A response body. On drop, the rest is read if it is short and arrives quickly. Otherwise the
+/// connection is closed, which makes the provider stop generating.
 pub(super) struct DrainOnDrop(Option<Response>);
 
 impl DrainOnDrop {
@@ -19,7 +19,7 @@ impl DrainOnDrop {
         Self(Some(response))
     }
 
-    /// Reads the next piece; none at the end.
+    /// Reads the next chunk; `None` at the end.
     pub(super) async fn chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
         let Some(response) = &mut self.0 else { return Ok(None) };
         let chunk = response.chunk().await;

@@ -1,4 +1,4 @@
-//! What arrives, when it is lost, and who waits for whom.
+//! Delivery, loss and back-pressure of the channel.
 
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +19,7 @@ fn recording() -> Arc<Recording> {
     Arc::new(Recording::new(0, || Ok(None)))
 }
 
-/// All that came, if nothing is lost.
+/// A chunk without omitted bytes.
 fn all(bytes: &[u8]) -> OutputChunk {
     OutputChunk { head: bytes.to_vec(), omitted_bytes: 0, tail: Vec::new() }
 }
@@ -46,10 +46,10 @@ async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
 async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_listens() {
     let recording = recording();
     let (sender, mut receiver) = channel(Some(Arc::clone(&recording)));
-    // Somebody listens, for whom it is too soon.
+    // The receiver waits for the interval to pass.
     sender.send(b"first\n");
     receiver.recv().await.unwrap();
-    // And is still busy with it.
+    // And still shows the first chunk.
     sender.send(b"second\n");
     let line = [&[b'x'; 1_023][..], b"\n"].concat();
     for _ in 0..500 {
@@ -66,14 +66,14 @@ async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_
     let OutputChunk { head, omitted_bytes, tail } = &shown;
     assert!(head.starts_with(b"second\nxxx") && tail.ends_with(b"xxx\nlast\n"));
     assert!(shown.len() <= MAX_LIVE_OUTPUT_BYTES, "{}", shown.len());
-    // All is accounted for, and the rest begins with a line.
+    // All bytes are counted, and the tail begins with a line.
     let sent = 7 + 1_000 * 1_024 + 5;
     assert_eq!(shown.len() as u64 + omitted_bytes, sent);
     assert!(tail.starts_with(&line));
     assert_eq!(recording.finish().bytes, 6 + sent);
 }
 
-/// Sends so much in a thread that it has to wait, and returns what arrives.
+/// Sends enough from a thread that it has to wait, and returns the number of received bytes.
 async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
     let (sender, mut receiver) = channel(recording);
     let bytes = room * 3;

@@ -1,4 +1,4 @@
-//! What passes, what does not, and that chunks make no difference.
+//! Allowed and forbidden sequences, split into any chunks.
 
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
@@ -7,7 +7,7 @@ use proptest::sample::{Index, select};
 
 use super::EscapeFilter;
 
-/// Sequences that act beyond the picture, by what they do.
+/// Sequences with side effects, by their effect.
 const FORBIDDEN_SEQUENCES: &[(&str, &[u8])] = &[
     ("clipboard, set", b"\x1b]52;c;cm0gLXJmIC8=\x07"),
     ("clipboard, set, by ST", b"\x1b]52;p;cm0gLXJmIC8=\x1b\\"),
@@ -72,7 +72,7 @@ const FORBIDDEN_SEQUENCES: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// Sequences that draw, and what becomes of them.
+/// Sequences that draw, and their output.
 const ALLOWED_SEQUENCES: &[(&[u8], &str)] = &[
     (b"plain \t\x08\r\n", "plain \t\x08\r\n"),
     ("äß€😀\u{200d}".as_bytes(), "äß€😀\u{200d}"),
@@ -91,7 +91,7 @@ const ALLOWED_SEQUENCES: &[(&[u8], &str)] = &[
     (b"\x1b]8;id=a-1;HTTP://a\x1b\\", "\x1b]8;id=a-1;HTTP://a\x1b\\"),
     (b"\x1b]8;id=a:x=y;http://a\x1b\\", "\x1b]8;;http://a\x1b\\"),
     (b"\xff\xe2\x82", "\u{fffd}"),
-    // A line that ends ends what is in it.
+    // The end of a line ends an unfinished sequence.
     (b"\x1b]52;c;eA\nseen", "\nseen"),
     (b"\x1b]8;;https://a\nseen", "\nseen"),
     (b"\x1b_Gx\r\nseen", "\nseen"),
@@ -104,7 +104,7 @@ fn filtered<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
     String::from_utf8(shown.concat()).expect("UTF-8")
 }
 
-/// At every place cut in two, and byte by byte.
+/// Splits at every place, and byte by byte.
 fn check(what: &str, bytes: &[u8], expected: &str) {
     for at in 0..=bytes.len() {
         let (first, second) = bytes.split_at(at);
@@ -136,7 +136,7 @@ fn a_link_that_is_too_long_is_none() {
     }
 }
 
-/// Finds what no output may hold, by looking at it in another way than the filter does.
+/// Finds forbidden output, by a different method than the filter's.
 fn forbidden(output: &str) -> Option<&str> {
     let is_control = |letter: char| letter.is_control() && !"\x08\t\r\n\x1b".contains(letter);
     if output.contains(is_control) {
@@ -174,7 +174,7 @@ fn what_hides_or_reorders_does_not_pass_and_parts_of_an_emoji_do() {
     }
 }
 
-/// Pieces of sequences, whole ones, text and any bytes.
+/// Fragments of sequences, whole ones, text and arbitrary bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let acting: Vec<_> =
         FORBIDDEN_SEQUENCES.iter().map(|(_, sequence)| sequence.to_vec()).collect();
@@ -187,7 +187,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         3 => select(acting.clone()),
         2 => select(drawing),
         3 => select(parts),
-        // A sequence that ends too soon.
+        // A truncated sequence.
         2 => (select(acting), any::<Index>()).prop_map(|(mut sequence, at)| {
             sequence.truncate(at.index(sequence.len() + 1));
             sequence

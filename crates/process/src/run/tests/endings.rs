@@ -1,4 +1,4 @@
-//! How commands end, and that nothing of them is left.
+//! Ways in which commands end, each without a left-over process.
 
 use pretty_assertions::assert_eq;
 
@@ -23,13 +23,13 @@ async fn cancelling_leaves_nothing_behind() {
     for start in [
         "sleep @",
         "sleep @ & wait",
-        // In sessions of their own, known by their parents or, those gone, by the mark.
+        // In separate sessions, found by their parents or, if those are gone, by their environment.
         "setsid sleep @ & sleep @",
         "(setsid sleep @ &); sleep @",
         "(setsid sh -c 'setsid sleep @ & setsid sleep @' &); sleep @",
         "env -i setsid env -i sleep @ & wait",
         "env -i setsid env -i sh -c 'trap \"\" TERM; sleep @' & wait",
-        // Deaf to requests, and stopped.
+        // Ignoring the request, and stopped.
         "trap '' TERM HUP INT; sleep @ & sleep @",
         "nohup sleep @ & until grep -qsx sleep /proc/$!/comm; do :; done; kill -STOP $!; disown; sleep @",
     ] {
@@ -44,7 +44,7 @@ async fn cancelling_leaves_nothing_behind() {
             cancel.cancel();
             let exit = running.await.unwrap().unwrap();
             assert_eq!((exit.cause, exit.code), (ExitCause::Cancelled, None), "{start}");
-            // One that hears may not come to it in time.
+            // One that handles the signal may not be scheduled in time.
             let heard = !start.starts_with("trap") && exit.signal.as_deref() == Some("SIGTERM");
             assert!(heard || exit.signal.as_deref() == Some("SIGKILL"), "{start}: {exit:?}");
             assert_eq!(alive(&sleep), 0, "{start}");
@@ -82,7 +82,7 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
     ] {
         for supervision in SUPERVISIONS {
             let sleep = endless();
-            // The shell must not be gone before the program is there to be left over.
+            // The shell must not exit before the program runs and can be left over.
             let line = format!(
                 "{}; until grep -qsx sleep /proc/$!/comm; do :; done",
                 start.replace('@', &sleep)
@@ -90,7 +90,7 @@ async fn what_runs_on_in_the_background_is_ended_with_the_shell() {
             let (exit, output) = finish(supervision, command(&line)).await;
             assert_eq!((exit.cause, exit.code), (ExitCause::Exited, Some(0)), "{start}");
             assert_eq!(alive(&sleep), 0, "{start}");
-            // The terminal hangs up on the first one when the shell is gone; it may be in time.
+            // The terminal sends the first one a hangup when the shell exits; it may end in time.
             let is_hung_up = start.starts_with("sleep") && exit.left_over == 0;
             assert!(is_hung_up || exit.left_over == 1, "{start}: {exit:?}");
             assert!(output.contains("hi\n"), "{start}: {output}");
@@ -136,7 +136,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
         let command = ShellCommand { cwd: dir.path().to_owned(), ..command(&line) };
         let mut has_begun = false;
         let running = run(supervision, command, CancellationToken::new(), |_| {
-            // What it prints may come in two pieces, and the gate is read once.
+            // The output may arrive in two pieces, and the gate is read once.
             if std::mem::replace(&mut has_begun, true) {
                 return;
             }
@@ -147,7 +147,7 @@ async fn a_process_that_cut_all_ties_does_not_hold_up_the_call_and_a_helper_ends
         let exit = timeout(PATIENCE, running).await.expect("it holds up the call").unwrap();
         assert_eq!((exit.cause, exit.code), (ExitCause::Exited, Some(0)));
         let escaped = find(&sleep);
-        // What `sys::process::group` says it cannot find.
+        // The kind of process that `tree::group` documents as not found.
         let expected = if supervision == Supervision::Helper { (1, 0) } else { (0, 1) };
         assert_eq!((exit.left_over, escaped.len()), expected);
         for escaped in escaped {
@@ -205,11 +205,11 @@ async fn dropping_the_call_kills_and_reaps() {
     }
 }
 
-/// A process that hears no request is not given time for it, nor time to end by itself.
+/// A process that ignores the request gets no time for it, nor time to exit by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_the_call_kills_at_once() {
     let mut fastest = Duration::MAX;
-    // Not each time on a machine that has other things to do.
+    // One of several tries has to be fast enough: the machine may be busy.
     for _ in 0..10 {
         let sleep = endless();
         let line = format!("trap '' HUP TERM; echo begun; setsid sleep {sleep} & wait");

@@ -1,4 +1,4 @@
-//! Sessions that are full: what is left of them, and what the client is told.
+//! Sessions that are full: the messages that are left, and the updates to the client.
 
 use std::sync::Mutex;
 use std::time::SystemTime;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use super::*;
 use crate::limits;
 
-/// Summarises, or never says anything.
+/// Returns a fixed summary, fails, or hangs.
 #[derive(Debug)]
 enum SummaryModel {
     Says(&'static str),
-    /// Fails in this way as often, and then says something.
+    /// Fails this many times with an error, then returns a summary.
     FailsFirst(ModelError, usize),
     Fails,
     Hangs,
@@ -47,13 +47,13 @@ impl Model for SummaryModel {
     }
 }
 
-/// How often the model was asked before.
+/// Number of requests to the model before the compaction.
 const INDEX: usize = 3;
 
 struct TestCompaction {
     handle: SessionHandle,
     cancel: CancellationToken,
-    /// What the client was told, each time.
+    /// The updates to the client, in order.
     told: CompactionClient,
 }
 
@@ -208,7 +208,7 @@ async fn a_cancel_while_a_summary_waits_for_its_next_attempt_leaves_the_session_
     let model = SummaryModel::FailsFirst(failure(ModelErrorKind::Transient, None), 100);
     let mut messages = session(80, 0);
     let before = messages.clone();
-    // The model fails at once, so that the first poll comes to the pause.
+    // The model fails at once, so that the first poll reaches the retry delay.
     let cancel = async { stage.cancel.cancel() };
     let (made, ()) = tokio::join!(stage.make(&model, &mut messages), cancel);
     assert!(matches!(made, CompactionOutcome::Cancelled { requests: 1 }), "{made:?}");

@@ -1,4 +1,4 @@
-//! Which files of instructions are told, when, and how much of them.
+//! Which instruction files are sent, when, and how much of them.
 
 use std::fs;
 
@@ -86,7 +86,7 @@ fn what_changed_or_was_lost_is_told_again_and_what_is_gone_is_said() {
     assert!(project.news().contains("Old."));
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
     assert!(project.news().contains("Newer."));
-    // Written anew with the same content, it is the same.
+    // Rewritten with the same content, it is unchanged.
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
     assert_eq!(project.news(), "");
     project.instructions.mark_forgotten();
@@ -118,13 +118,13 @@ fn long_instructions_are_cut_and_that_is_said() {
     let long = "x".repeat(MAX_INSTRUCTION_FILE_BYTES + 1);
     let mut project = Project::new(&[("root/AGENTS.md", &long)]);
     let news = project.news();
-    assert!(news.contains("is longer; only its beginning is told"), "{}", news.len());
+    assert!(news.contains("is longer; only its beginning is included here"), "{}", news.len());
     assert_eq!(news.matches('x').count(), MAX_INSTRUCTION_FILE_BYTES);
     let mut project = Project::new(&[("root/AGENTS.md", "123456789"), ("root/a/AGENTS.md", "abc")]);
     project.touch("root/a/x");
     let news = project.news_within(10);
     assert!(news.contains("123456789\n") && news.contains("\na\n"), "{news}");
-    // Versions told before count too.
+    // Earlier versions count against the limit.
     write(project.folder.path(), "root/AGENTS.md", "changed");
     let news = project.news_within(10);
     assert!(!news.contains("changed") && news.contains("AGENTS.md is longer"), "{news}");

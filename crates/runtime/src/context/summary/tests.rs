@@ -1,4 +1,4 @@
-//! What the model is asked, and what is told of what it answers.
+//! The request for a summary, and the text built from the reply.
 
 use callboard_models::{ModelErrorKind, ModelToolCall, ReplyStream, ToolResult};
 use futures::{StreamExt as _, stream};
@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Says what it is made of, and remembers nothing.
+/// Replays its events for each request.
 #[derive(Debug)]
 struct ScriptedModel(Vec<ModelEvent>);
 
@@ -115,7 +115,7 @@ fn in_the_place_of_messages_stand_their_summary_and_the_plan() {
     assert!(with.ends_with("- [in_progress] mend"), "{with}");
     let without = replacement_text(None, &old, None, 1 << 20);
     assert!(without.contains("USER: Mend it.") && !without.contains("I look."), "{without}");
-    // A second compaction keeps what the first one told.
+    // A second compaction keeps the text of the first one.
     let earlier = ChatMessage::Context(with);
     assert!(is_replacement(&earlier) && !is_replacement(&old[0].clone()));
     assert!(replacement_text(None, &[&earlier], None, 1 << 20).contains("All of it."));

@@ -1,4 +1,4 @@
-//! The whole prompt as it is told, and what it leaves out where a tool is missing.
+//! The whole system prompt, and the parts that it omits for missing tools.
 
 use acp_tools::Registry;
 use pretty_assertions::assert_eq;

@@ -1,4 +1,4 @@
-//! What is written late when no turn follows that would tell of it.
+//! Late writes that no later turn would report.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

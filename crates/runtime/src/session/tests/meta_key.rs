@@ -1,4 +1,4 @@
-//! The key of `_meta` is the embedder's in all that is sent and read.
+//! The embedder's key of `_meta` is used in everything that is sent and read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use acp_conformance::{AgentUnderTest, ClientBehaviour, PermissionReply, Side};
 
-/// The direct model's agent with a key of its own, before its first turn.
+/// Starts the direct model's agent with a custom key, before its first turn.
 async fn start(
     behaviour: impl Into<ClientBehaviour>,
 ) -> (AgentUnderTest, String, tempfile::TempDir) {
@@ -23,7 +23,7 @@ async fn start(
     (agent, session, folder)
 }
 
-/// Collects the keys of every `_meta`, each with where that is.
+/// Collects the keys of every `_meta`, each with its place.
 fn meta_keys(value: &Value, place: &str, keys: &mut BTreeSet<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| meta_keys(item, place, keys)),
@@ -60,7 +60,7 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
     for line in agent.client.transcript().lines() {
         meta_keys(&serde_json::from_str(line).unwrap(), "", &mut keys);
     }
-    // Of a diff, of a step of the plan, of a call in a request, of a call in an update.
+    // In a diff, in a step of the plan, in a call of a request, in a call of an update.
     let expected = ["content: own", "entries: own", "toolCall: own", "update: own"];
     assert_eq!(Vec::from_iter(keys), expected);
 }

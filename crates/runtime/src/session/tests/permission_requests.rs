@@ -1,4 +1,4 @@
-//! What a client is asked about that is too long to be shown whole.
+//! Permission requests whose content is too long to be shown whole.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use serde_json::json;
 use super::start;
 use acp_conformance::{AgentUnderTest, ClientBehaviour, FormReply, PermissionReply, content_text};
 
-/// What is asked about a command of the direct model: the kinds of the options, and the content.
+/// Returns the kinds of the options and the content of the permission request for a command of the
+/// direct model.
 async fn permission_request(prompt: &str) -> (Vec<PermissionOptionKind>, Vec<ToolCallContent>) {
     let agent =
         crate::agent::CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());

@@ -1,4 +1,4 @@
-//! Histories of every shape: what every provider takes stays so, however much is left out.
+//! Histories of every shape stay valid for every provider, however much is left out.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn history_messages(history: &History) -> Vec<ChatMessage> {
     history.messages().iter().map(|message| (**message).clone()).collect()
 }
 
-/// Asserts what every provider demands.
+/// Asserts the rules that every provider enforces.
 pub(in crate::turn) fn check_valid(history: &History) {
     let mut waiting = Vec::new();
     for message in history.messages().iter() {

@@ -1,4 +1,4 @@
-//! Calls while their arguments come.
+//! Calls while their arguments stream.
 
 use super::PendingCall;
 use crate::context::WorkspaceContext;
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The first reports that a client gets, with the milliseconds after which it does.
+/// The first reports to a client, with their times in milliseconds.
 struct FirstReports(tokio::time::Instant, mpsc::UnboundedSender<(u128, String)>);
 
 impl OutboxSink for FirstReports {
@@ -34,13 +34,13 @@ impl OutboxSink for FirstReports {
     }
 }
 
-/// Lets the clock, which is paused, go on.
+/// Advances the paused clock.
 async fn advance_clock(time: Duration) {
     drop(tokio::time::timeout(time, std::future::pending::<()>()).await);
 }
 
-/// Streams fragments of arguments, each so many milliseconds after the one before, and returns
-/// when the call is reported and by which title.
+/// Streams fragments of arguments, each with a delay in milliseconds before it. Returns when the
+/// call is first reported, and its title.
 async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
     let (reports, mut reported) = mpsc::unbounded_channel();
     let reports = FirstReports(tokio::time::Instant::now(), reports);
@@ -69,7 +69,7 @@ async fn first_report(tool: &str, fragments: &[(u64, &str)]) -> (u128, String) {
 async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
     let long = "x".repeat(5000);
     for (tool, fragments, within, title) in [
-        // The path is known and the text still streams.
+        // The path is known while the text still streams.
         (
             "write_file",
             &[(90, r#"{"path": "src/a"#), (60, r#".rs", "content": ""#), (0, &long)][..],
@@ -77,7 +77,7 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
             "Write src/a.rs",
         ),
         ("edit_file", &[(1, r#"{"path":"a.rs""#)], 1..11, "Edit a.rs"),
-        // What may still change the title comes at once, or is not waited for.
+        // An argument that may still change the title is used if it arrives at once.
         (
             "grep",
             &[(9, r#"{"pattern":"x""#), (1, r#","path":"src"}"#), (0, "END")],
@@ -85,7 +85,7 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
             "Search for `x` in src",
         ),
         ("grep", &[(9, r#"{"pattern":"x""#), (500, r#","path":"src"}"#)], 9..20, "Search for `x`"),
-        // No title of its own.
+        // Without its path, the title is generic.
         (
             "edit_file",
             &[(1, r#"{"old_text":"a","new_text":""#), (1, &long)],
@@ -94,9 +94,9 @@ async fn a_call_is_reported_when_its_title_is_known_or_after_200_ms() {
         ),
         ("read_file", &[], 200..210, "Read a file"),
         ("read_file", &[(190, r#"{"path":"a.rs"}"#), (0, "END")], 190..200, "Read a.rs"),
-        // Arguments that are none.
+        // Arguments that are invalid.
         ("read_file", &[(5, r#"{"p"#), (0, "END")], 5..10, "Read a file"),
-        // Nothing to wait for.
+        // No argument can change the title.
         ("terminal_list", &[(50, "{}")], 0..5, "List the commands in the background"),
         ("no_such_tool", &[], 0..5, "`no_such_tool`"),
     ] {

@@ -1,10 +1,10 @@
-//! A command in the background that ends is shown and told by the turn that learns of it.
+//! The end of a background command is reported by the next turn that detects it.
 
 use super::*;
 use acp_types::schema::v1::{ToolCallContent, ToolCallStatus};
 use pretty_assertions::assert_eq;
 
-/// Sends a command to the background, and is done.
+/// Starts a background command, then ends its turn.
 #[derive(Debug)]
 struct BackgroundCommandModel {
     command: String,

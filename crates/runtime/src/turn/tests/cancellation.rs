@@ -1,5 +1,5 @@
-//! A turn that is cancelled at each point at which it can be: before each time it is polled, and
-//! between any two polls of anything that runs beside it.
+//! A turn that is cancelled at every possible point: before each of its polls, and between any two
+//! polls of concurrent work.
 
 use std::future::poll_fn;
 
@@ -7,8 +7,8 @@ use super::*;
 use acp_types::schema::v1::ToolCallStatus;
 use pretty_assertions::assert_eq;
 
-/// Fails once, where it has time to, says something, calls tools side by side, then those that
-/// are asked about, then is done.
+/// Fails once, unless disabled, replies with text, calls tools in parallel, then tools that need
+/// permission, then ends its turn.
 #[derive(Debug)]
 struct ToolCallingModel {
     fails_first: bool,
@@ -44,16 +44,16 @@ impl Model for ToolCallingModel {
     }
 }
 
-/// Between what the turn is cancelled.
+/// The point at which the turn is cancelled.
 #[derive(Clone, Copy, Debug)]
 enum CancelPoint {
-    /// Before the turn is polled for this time.
+    /// Before this poll of the turn.
     Poll(usize),
-    /// When everything that can run has had this many turns.
+    /// After a concurrent task has yielded this many times.
     Tick(usize),
 }
 
-/// Runs a turn that is cancelled at a point; returns whether it came that far.
+/// Runs a turn that is cancelled at a point; returns whether the turn reached it.
 async fn is_cancelled_well(point: CancelPoint) -> bool {
     let stage = TurnFixture::new();
     let (cancel, started) = (stage.cancel.clone(), stage.started.clone());
@@ -75,7 +75,8 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
             fire();
         }
     });
-    // Nobody's time goes on while somebody ticks.
+    // A tick case has no retry delay, because the paused clock does not advance while the task
+    // above is ready.
     let caller = Arc::new(ToolCallingModel { fails_first: matches!(point, CancelPoint::Poll(_)) });
     let mut history = History::default();
     let blocks = vec![ContentBlock::from("go")];
@@ -112,7 +113,7 @@ async fn is_cancelled_well(point: CancelPoint) -> bool {
     started_before.is_some()
 }
 
-/// Cancels at point after point until the turn has ended before; returns how many there are.
+/// Cancels at each point until the turn ends before it; returns the number of points.
 async fn points(point: fn(usize) -> CancelPoint) -> usize {
     for at in 0.. {
         if !is_cancelled_well(point(at)).await {

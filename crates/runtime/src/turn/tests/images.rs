@@ -1,4 +1,4 @@
-//! What calls show, for a model that sees it and for one that does not.
+//! Images in results, for models with and without support for images.
 
 use callboard_models::ToolResult;
 use pretty_assertions::assert_eq;
@@ -6,7 +6,8 @@ use pretty_assertions::assert_eq;
 use super::reply_endings::FakeModel;
 use super::*;
 
-/// A turn with one call that shows an image, and what is remembered of its result.
+/// Runs a turn with one call that shows an image. Returns the number of requests, the results in
+/// the history, and the client's record.
 async fn turn_with_image(refusals: usize) -> (usize, Vec<ToolResult>, ClientRecord) {
     let shows = r#"{"path": "/a", "says": "an image"}"#;
     let first = [call_with("a", "look", shows), vec![ModelEvent::Stop(ModelStopReason::ToolCalls)]]
@@ -39,12 +40,12 @@ async fn a_model_that_refuses_it_is_asked_once_more_without_it() {
         let (requests, results, seen) = turn_with_image(refusals).await;
         assert_eq!(requests, 3);
         assert_eq!(results[0].parts, []);
-        assert!(results[0].text.starts_with("an image\n[You do not take"), "{results:?}");
-        assert!(seen.thought.contains("it is asked without"), "{}", seen.thought);
+        assert!(results[0].text.starts_with("an image\n[The model does not"), "{results:?}");
+        assert!(seen.thought.contains("sent again without it"), "{}", seen.thought);
     }
 }
 
-/// It is more than a line to the client bears.
+/// It is larger than the maximum length of a line to the client.
 #[tokio::test(start_paused = true)]
 async fn an_image_of_two_megabytes_reaches_the_model() {
     let mut stage = TurnFixture::new();

@@ -1,5 +1,5 @@
-//! What another program writes to a file that the session replaced, and that no result tells of any
-//! more, is told by the turn that learns of it.
+//! A write by another program to a file that the session replaced is reported by the turn that
+//! detects it, if no result can report it any more.
 
 use super::*;
 use acp_tools::files::write::{PreImage, atomic_write};
@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-/// Says something, just when another program writes, if one does.
+/// A model that writes to the open file, if there is one, as another program would; then replies.
 #[derive(Debug, Default)]
 struct LateWriteModel {
     open: Mutex<Option<File>>,
@@ -27,7 +27,8 @@ impl Model for LateWriteModel {
     }
 }
 
-/// Replaces a file of the stage, and returns the old one as who had it open has it.
+/// Replaces a file of the fixture; returns the old file, as a program that had it open would see
+/// it.
 fn replace_file(stage: &TurnFixture, name: &str) -> File {
     let path = stage.folder.path().join(name);
     std::fs::write(&path, "old").unwrap();
@@ -38,7 +39,7 @@ fn replace_file(stage: &TurnFixture, name: &str) -> File {
     open
 }
 
-/// What the model was told: the user's words, and what happened beside.
+/// The texts that the model received: the user's prompts and the notes.
 fn model_messages(history: &History) -> Vec<String> {
     let told = history.messages().iter().filter_map(|message| match &**message {
         ChatMessage::Context(text) => Some(text.split(" after").next().unwrap().to_owned()),

@@ -1,4 +1,4 @@
-//! Random replies: what may run side by side does, what shares a file follows each other.
+//! Random replies: independent calls run in parallel, calls that share a file run in order.
 
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::strategy::ValueTree as _;
@@ -8,18 +8,18 @@ use serde_json::json;
 
 use super::*;
 
-/// A call of a random reply: its tool, how it names its file, how long it works.
+/// A call of a random reply: its tool, the name of its file, and the steps that it works.
 type RandomCall = (&'static str, &'static str, usize);
 
 fn random_call() -> impl Strategy<Value = RandomCall> {
     let tool = prop_oneof![3 => select(vec!["look"]), 4 => select(vec!["alter"]), 1 => select(vec!["order"])];
-    // Names of four files and a folder; the last is of a file that cannot be told.
+    // Names of four files and a folder; the last one names an unknown file.
     let names =
         vec!["a", "./a", "linked-a", "b", "sub/c", "sub/../sub/c", "linked/c", "sub", "d", ""];
     (tool, select(names), 0..6_usize)
 }
 
-/// The file that a name means; `None` if it may be any.
+/// The file of a name; `None` if it may be any file.
 fn file(name: &str) -> Option<&str> {
     Some(match name {
         "a" | "./a" | "linked-a" => "a",
@@ -42,7 +42,7 @@ fn is_ordered(one: RandomCall, other: RandomCall) -> bool {
     }
 }
 
-/// Runs the calls as one reply; returns what began and ended, in order.
+/// Runs the calls as one reply; returns their steps in order.
 async fn run_reply(reply: &[RandomCall]) -> Vec<Step> {
     let stage = TurnFixture::new();
     let root = stage.folder.path();
@@ -80,7 +80,8 @@ fn calls(reply: &[RandomCall]) -> reply_endings::FakeModel {
     ])
 }
 
-/// How many calls ran at once at most; panics if two ran that are ordered, or in the wrong order.
+/// Returns the maximum number of parallel calls; panics if ordered calls ran in parallel or in the
+/// wrong order.
 fn check_order(reply: &[RandomCall], log: &[Step]) -> usize {
     let at = |step: &Step| log.iter().position(|other| other == step).unwrap();
     for later in 0..reply.len() {

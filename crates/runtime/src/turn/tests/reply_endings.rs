@@ -1,4 +1,5 @@
-//! How replies end, and what the client, the next request and the answer say then.
+//! The endings of replies: the updates to the client, the next request, and the answer to the
+//! prompt.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -11,15 +12,15 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Says what it was given, a reply a request, and then that it is done; keeps what it is asked.
+/// Replays scripted replies, one per request, then says that it is done; records the requests.
 #[derive(Debug, Default)]
 pub(super) struct FakeModel {
     replies: Mutex<VecDeque<Vec<ModelEvent>>>,
     pub(super) asked: Mutex<Vec<Vec<Arc<ChatMessage>>>>,
     traits: ModelCapabilities,
-    /// Is cancelled when a reply comes to where it hangs.
+    /// Cancelled when a reply reaches the point where it hangs.
     hangs: CancellationToken,
-    /// Whether a reply that has no end was dropped.
+    /// Whether a reply that never ends was dropped.
     is_dropped: Arc<AtomicBool>,
 }
 
@@ -33,7 +34,7 @@ impl FakeModel {
     }
 }
 
-/// Notes that it was dropped.
+/// Records that it was dropped.
 struct SetOnDrop(Arc<AtomicBool>);
 
 impl Drop for SetOnDrop {
@@ -42,7 +43,7 @@ impl Drop for SetOnDrop {
     }
 }
 
-/// What no event means: the reply says nothing more and does not end.
+/// An event that stands for a reply that hangs: no further event, and no end.
 const HANGS: fn() -> ModelEvent =
     || ModelEvent::Usage(TokenUsage { input_tokens: Some(0), ..TokenUsage::default() });
 
@@ -86,7 +87,7 @@ fn error_event(fault: ModelErrorKind) -> ModelEvent {
     ModelEvent::Error(error(fault))
 }
 
-/// A history in words.
+/// Formats a history as lines of text.
 fn history_in_words(messages: &[Arc<ChatMessage>]) -> Vec<String> {
     let said = |message: &Arc<ChatMessage>| match &**message {
         ChatMessage::User(parts) => format!("user: {parts:?}"),
@@ -105,16 +106,16 @@ fn history_in_words(messages: &[Arc<ChatMessage>]) -> Vec<String> {
     messages.iter().map(said).map(|it| it.replace("user: [Text(\"go\")]", "go")).collect()
 }
 
-/// What is expected of a turn.
+/// The replies of a turn and its expected results.
 struct Case {
     replies: Vec<Vec<ModelEvent>>,
     ending: Result<StopReason, i32>,
-    /// What the client is shown as the answer.
+    /// The answer that the client is shown.
     said: &'static str,
     requests: usize,
-    /// What is told with the next prompt.
+    /// The messages of the next prompt's request.
     history: &'static [&'static str],
-    /// Calls that ended well, and those that did not.
+    /// Number of completed calls, and of calls that ended otherwise.
     calls: (usize, usize),
 }
 
@@ -136,7 +137,7 @@ async fn check_turn(name: &str, case: Case) {
     assert_eq!(started, case.calls.0, "{name}");
 }
 
-/// A call that was begun.
+/// Returns the start of a call.
 fn started_call() -> Vec<ModelEvent> {
     vec![ModelEvent::CallStart { id: "a".into(), name: "look".into() }]
 }
@@ -152,6 +153,7 @@ fn case(
     Case { replies, ending, said, requests, history, calls }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn whole_replies() -> Vec<(&'static str, Case)> {
     vec![
         (
@@ -236,6 +238,7 @@ fn whole_replies() -> Vec<(&'static str, Case)> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn broken_replies() -> Vec<(&'static str, Case)> {
     vec![
         (
@@ -289,7 +292,7 @@ fn broken_replies() -> Vec<(&'static str, Case)> {
                 &[
                     "go",
                     "assistant: So[]",
-                    "context: The reply broke off here, by a fault. None of its calls was run.",
+                    "context: The reply broke off here because of an error. None of its calls was run.",
                 ],
                 (0, 1),
             ),
@@ -571,7 +574,7 @@ async fn calls_that_are_too_many_for_a_reply_are_told_to_the_model_and_the_clien
     let ending = stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await;
     assert_eq!((ending, model.requests()), (Ok(StopReason::EndTurn), 2));
     check_valid(&history);
-    let words = "Left out of this reply: its last calls, 2 of them. One reply makes 128.";
+    let words = "Calls left out at the end of this reply: 2. The limit is 128 per reply.";
     let asked = model.asked.lock().unwrap()[1].clone();
     assert_eq!(history_in_words(&asked).last().unwrap(), &format!("context: {words}"));
     let seen = stage.end().await;
@@ -584,7 +587,7 @@ async fn a_result_goes_back_within_its_bound() {
     let says = "x".repeat(2 * limits::MAX_RESULT_BYTES);
     let look = call_with("a", "look", &serde_json::json!({"path": "", "says": says}).to_string());
     let reply = [look, vec![stop(ModelStopReason::ToolCalls)]].concat();
-    // Of a window that holds it all, so that no room has to be made.
+    // With a window that holds everything, so that no compaction is needed.
     let traits = ModelCapabilities::new().with_context_tokens(1 << 20);
     let (stage, model) =
         (TurnFixture::new(), Arc::new(FakeModel { traits, ..FakeModel::new(vec![reply]) }));

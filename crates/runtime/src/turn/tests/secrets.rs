@@ -4,7 +4,7 @@ use super::*;
 
 const KEY: &str = "sk-learnt-in-mid-turn";
 
-/// Learns its key when it is first asked, and says it.
+/// Learns its key on the first request, and repeats it in its reply.
 #[derive(Debug)]
 struct KeyLearningModel(LiveSecrets);
 

@@ -1,4 +1,4 @@
-//! What is told of commands in the background: to the model as text, to the client as data.
+//! Reports on background commands: text for the model, data for the client.
 
 use callboard_text::{grouped_count_with_noun, path_text};
 use std::fmt::Write as _;
@@ -16,25 +16,25 @@ use crate::tool::{CallDescription, Context, Invocation, ToolOutput, blocking, re
 use callboard_process::ExitCause;
 use callboard_process::record::{NewOutput, hidden_chars_note};
 
-/// Why a command goes on in the background.
+/// Why a command continues in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackgroundReason {
-    /// It takes longer than it is waited for.
+    /// The call has waited for the maximum time.
     WaitExpired,
-    /// It waits for somebody to type something.
+    /// The command waits for input.
     AwaitsInput,
 }
 
-/// Says that no further command can go there.
+/// Creates the error for a full background.
 pub(super) fn too_many_error() -> ToolError {
     let message = format!(
-        "{MAX_BACKGROUND_RUNNING} commands run in the background, which is all there may be. Stop one \
+        "{MAX_BACKGROUND_RUNNING} commands run in the background, which is the limit. Stop one \
          with terminal_stop, or wait for its end with terminal_wait; terminal_list shows them."
     );
     ToolError::recoverable(ErrorCode::TooMany, message)
 }
 
-/// Ends the call of a command that goes on.
+/// Ends the call of a command that continues in the background.
 pub(super) async fn finish_detached_call(
     id: &str,
     why: BackgroundReason,
@@ -43,19 +43,19 @@ pub(super) async fn finish_detached_call(
     let call = invocation.call;
     let (command, fresh) = read_new_output(id, invocation.context).await?;
     if !command.is_running() {
-        // It ended in this moment, and is told as what it is: nobody would tell it again.
+        // The command ended just now. Its end is reported here, because it is reported only once.
         let head = status_text(&command).await?;
         return Ok(new_output_result(&command, &head, fresh.as_ref(), call));
     }
     let typing =
         command.info.input.as_ref().map_or("", |_| "terminal_input types at its terminal, ");
     let so = match why {
-        BackgroundReason::WaitExpired => "It still runs, and goes on",
-        BackgroundReason::AwaitsInput => "It may be waiting for input, and goes on",
+        BackgroundReason::WaitExpired => "It still runs, and continues",
+        BackgroundReason::AwaitsInput => "It may be waiting for input, and continues",
     };
     let note = format!("{so} in the background as {id}.");
     let head = format!(
-        "{note} terminal_output shows what is new of it, {typing}terminal_wait waits for its end, \
+        "{note} terminal_output shows its new output, {typing}terminal_wait waits for its end, \
          terminal_stop ends it."
     );
     call.append_content(Content::text(note));
@@ -63,7 +63,7 @@ pub(super) async fn finish_detached_call(
     Ok(ToolOutput { content: None, ..new_output_result(&command, &head, fresh.as_ref(), call) })
 }
 
-/// Finds a command by the id that a model wrote.
+/// Finds a background command by the id that a model wrote.
 pub(in crate::builtin) fn find_command(
     id: &str,
     context: &Context,
@@ -72,15 +72,15 @@ pub(in crate::builtin) fn find_command(
     background.find(id.trim()).ok_or_else(|| {
         let ids: Vec<_> = background.list().into_iter().map(|command| command.id).collect();
         let known = match &ids[..] {
-            [] => "There was none in this session.".to_owned(),
-            ids => format!("Those there are: {}.", ids.join(", ")),
+            [] => "This session has had none.".to_owned(),
+            ids => format!("The ids are: {}.", ids.join(", ")),
         };
         let message = format!("There is no command {:?} in the background. {known}", id.trim());
         ToolError::recoverable(ErrorCode::NotFound, message)
     })
 }
 
-/// Describes a call that is about a command, by its command line if there is one of that id.
+/// Describes a call on a background command, with its command line if the id is known.
 pub(in crate::builtin) fn describe_command_call(
     key: &'static str,
     id: &str,
@@ -91,7 +91,7 @@ pub(in crate::builtin) fn describe_command_call(
     CallDescription::new(key).with("command", line)
 }
 
-/// Takes what is new of a command's output.
+/// Returns the new output of a command.
 pub(in crate::builtin) async fn read_new_output(
     id: &str,
     context: &Context,
@@ -100,12 +100,12 @@ pub(in crate::builtin) async fn read_new_output(
     let seen = blocking(move || Ok(workspace.background().read_new_output(&wanted))).await?;
     match seen {
         Some(seen) => Ok(seen),
-        // Forgotten a moment ago.
+        // It was removed a moment ago.
         None => find_command(id, context).map(|command| (command, None)),
     }
 }
 
-/// Tells how a command is and what is new of its output.
+/// Returns the status of a command, and its new output.
 pub(in crate::builtin) async fn status_with_new_output(
     id: &str,
     invocation: Invocation<'_>,
@@ -128,7 +128,7 @@ fn new_output_result(
     command_result(command, &format!("[{head}]\n{new}"), call)
 }
 
-/// Makes the result of a call that is about one command.
+/// Creates the result of a call on one command.
 pub(in crate::builtin) fn command_result(
     command: &BackgroundCommand,
     text: &str,
@@ -145,7 +145,7 @@ pub(in crate::builtin) fn command_result(
     ToolOutput::for_model_and_client(redact_secrets(call, text), raw_output(command))
 }
 
-/// Tells whether a command runs, or how it ended.
+/// Returns the text that says whether a command runs, or how it ended.
 pub(in crate::builtin) async fn status_text(
     command: &BackgroundCommand,
 ) -> Result<String, ToolError> {
@@ -184,7 +184,7 @@ fn format_new_output(fresh: &NewOutput) -> String {
     // Writing to a String cannot fail.
     if let Some(file) = fresh.file.as_ref().filter(|_| fresh.excerpt.left_out_bytes > 0) {
         let path = path_text(&file.path);
-        let _ = writeln!(told, "[all of it can be read with read_file, by lines: {path}]");
+        let _ = writeln!(told, "[read_file can read the whole output by lines: {path}]");
     }
     if fresh.excerpt.hidden_chars > 0 {
         let _ = writeln!(told, "[{}]", hidden_chars_note(fresh.excerpt.hidden_chars));

@@ -1,8 +1,8 @@
-//! Has the client run a command of `terminal`, in a terminal of its own, and tells the model of it.
+//! Runs a command of `terminal` in a terminal of the client.
 //!
-//! The client shows what the command writes, so nothing is asked for while it runs but its end. A
-//! client may answer late, by an error or not at all: then the call ends all the same, and the
-//! terminal is released when it has. It knows nothing of protocols.
+//! The client shows the output, so while the command runs, only its end is requested. A client may
+//! answer late, with an error, or not at all. The call ends in any case, and then the terminal is
+//! released.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,14 +34,14 @@ use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
 use callboard_process::{self as process, ExitCause, ShellCommand, Streams};
 
-/// Returns the client's terminals, if it is to run a command: not one that reads what is typed or
-/// is to go on in the background, which no client can be asked for, and not where the client shows
-/// the terminals that we run.
+/// Returns the terminals of the client if it should run the command. It cannot run commands that
+/// read typed input or continue in the background. It also runs none if the client displays the
+/// terminals of the agent.
 pub(super) fn client_backend<'a>(
     plan: &Plan,
     invocation: Invocation<'a>,
 ) -> Option<&'a dyn TerminalBackend> {
-    // The line is for a Unix shell, and a request can only name a folder whose path is UTF-8.
+    // The line is for a Unix shell, and a request can only contain a folder path in UTF-8.
     let is_for_client = cfg!(unix)
         && plan.command.streams == Streams::Pipe
         && !plan.is_background_requested
@@ -50,7 +50,7 @@ pub(super) fn client_backend<'a>(
     invocation.context.terminal.as_deref().filter(|_| is_for_client && !shows_ours)
 }
 
-/// Has a command run to its end, which comes when it would have gone on in the background.
+/// Runs a command to its end. It is ended when it would have moved to the background.
 pub(super) async fn run(
     plan: Plan,
     backend: &dyn TerminalBackend,
@@ -110,9 +110,9 @@ async fn create(
     }
 }
 
-/// What the client is to run. It has an environment of its own, and what is in ours is none of its
-/// business: it is told only what keeps programs from asking and paging, and git's configuration. Its
-/// terminal is its own.
+/// Returns the command for the client. The client has its own environment, and does not receive the
+/// one of the agent. It only receives the variables that keep programs from prompting and paging,
+/// and the configuration of git.
 fn client_command(command: ShellCommand) -> ClientCommand {
     let is_set = |name: &str| {
         name != "TERM" && env::FIXED_VARIABLES.iter().any(|(set, _)| *set == name)
@@ -127,16 +127,16 @@ fn client_command(command: ShellCommand) -> ClientCommand {
     }
 }
 
-/// What came of a command at the client.
+/// The result of a command that the client ran.
 struct ClientRun {
     end: ExitCause,
-    /// None if the client did not say how it ended.
+    /// `None` if the client did not report how the command ended.
     exit: Option<TerminalExit>,
     output: Result<ClientOutput, ClientError>,
 }
 
 impl ClientRun {
-    /// One of which nothing is known but who ended it.
+    /// Creates a result of which only the cause of the end is known.
     fn new(end: ExitCause) -> Self {
         Self { end, exit: None, output: Ok(ClientOutput::default()) }
     }
@@ -145,13 +145,13 @@ impl ClientRun {
         let TerminalExit { code, signal } = self.exit.clone().unwrap_or_default();
         let signal = signal.filter(|signal| !signal.trim().is_empty());
         let signal = signal.map(|signal| visible(head(signal.trim(), MAX_CLIENT_SIGNAL_BYTES)));
-        // Some clients say 0 where there is no code.
+        // Some clients report 0 if there is no exit code.
         let code = code.filter(|code| signal.is_none() || *code != 0);
         let (end, duration) = (self.end, begun.elapsed());
         process::CommandExit::new(code, signal, end, duration)
     }
 
-    /// Tells how it ended, and what is missing of its output.
+    /// Describes how the command ended, and whether its output is incomplete.
     fn end_text(
         &self,
         exit: &process::CommandExit,
@@ -160,18 +160,18 @@ impl ClientRun {
     ) -> String {
         let how = match (exit.cause, exit.code, &exit.signal) {
             (ExitCause::TimedOut, ..) if patience.is_some() => format!(
-                "ended after {} ms, for want of a `timeout_ms`; it may have had effects. The \
-                 client's terminal lets nothing go on in the background: ask for more time by \
-                 `timeout_ms`, or for `background`, where it does not run at the client",
+                "ended after {} ms, because `timeout_ms` was not set; it may have had effects. \
+                 Commands in the client's terminal cannot continue in the background: set a longer \
+                 `timeout_ms`, or set `background`, which does not use the client's terminal",
                 limit.unwrap_or_default().as_millis()
             ),
             (ExitCause::Exited, None, None) => {
-                "the client does not say how it ended; it may have had effects".to_owned()
+                "the client did not report how it ended; it may have had effects".to_owned()
             }
             _ => exit_text(exit, limit),
         };
         match &self.output {
-            Err(error) => format!("{how}; the client does not tell its output: {error}"),
+            Err(error) => format!("{how}; the client did not return its output: {error}"),
             Ok(ClientOutput { is_truncated: true, .. }) => format!(
                 "{how}; the client kept only a part of its output, and the rest, at the beginning \
                  or at the end, is not counted"
@@ -181,7 +181,7 @@ impl ClientRun {
     }
 }
 
-/// Waits for the end of a command, or ends it, and asks for its output.
+/// Waits for the end of a command, or ends it, and requests its output.
 async fn wait_or_kill(
     terminal: &dyn ClientTerminal,
     limit: Option<Duration>,
@@ -196,8 +196,8 @@ async fn wait_or_kill(
         () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
         Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
     };
-    // A command that the user cancelled is not waited for: once it is told to end, its end is
-    // there soon or does not matter, and so is its last output.
+    // A command that the user cancelled is not waited for. After the kill request its end and its
+    // last output arrive soon, or do not matter.
     let (linger, tries) = match end {
         ExitCause::Cancelled => (CLIENT_CANCEL_LINGER, 0),
         _ => (patience, MAX_CLIENT_OUTPUT_RETRIES),
@@ -216,7 +216,7 @@ async fn wait_or_kill(
             }
         }
     };
-    // What the client says of it or does not say, the terminal is released.
+    // The terminal is released whatever the client answers.
     drop(timeout(patience, killed).await);
     let output = timeout(patience, final_output(terminal, tries)).await;
     let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
@@ -224,12 +224,12 @@ async fn wait_or_kill(
     ClientRun { end, exit, output }
 }
 
-/// Waits until a command has ended. A client that fails to wait for it is asked for its output
-/// instead, every now and then; and so, seldom, is one that does not answer.
+/// Waits until a command has ended. If the wait request fails, the output is polled instead. It is
+/// also polled at long intervals while a wait request is pending.
 ///
 /// # Errors
 ///
-/// What the client said, if it knows nothing of the terminal any more.
+/// The error of the client, if it no longer has the terminal.
 async fn wait_exit(terminal: &dyn ClientTerminal) -> Result<TerminalExit, ClientError> {
     let told = async {
         match terminal.wait().await {
@@ -262,8 +262,8 @@ async fn poll_exit(
     }
 }
 
-/// Asks for the output of a command that has ended, some of which may still be on its way while
-/// the client has not noted the end there: so many times more.
+/// Requests the output of an ended command. Some output may still be in transit if the client has
+/// not recorded the end, so the request is repeated up to `tries` times.
 async fn final_output(
     terminal: &dyn ClientTerminal,
     tries: u32,
@@ -279,7 +279,7 @@ async fn final_output(
     Ok(truncate_output(output))
 }
 
-/// Leaves out the beginning of what is more than was asked for.
+/// Drops the beginning of an output that exceeds the requested size.
 fn truncate_output(mut output: ClientOutput) -> ClientOutput {
     let kept = tail(&output.text, MAX_CLIENT_OUTPUT_BYTES as usize).len();
     let over = output.text.len() - kept;

@@ -1,4 +1,4 @@
-//! What is told of a command that has ended: to the model as text, to the client as data.
+//! Reports on ended commands: text for the model, data for the client.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::error::ErrorCode;
 use crate::files::state::outputs::file_uri;
 use crate::tool::{ToolOutput, redact_secrets};
 
-/// Tells the client and the model of a command that has ended, `how` in words, and what it wrote.
+/// Reports the end of a command and its output to the client and the model. `how` describes the
+/// end.
 pub(super) fn report_command(
     call: &CallHandle,
     exit: &process::CommandExit,
@@ -54,7 +55,7 @@ fn raw_output(exit: &process::CommandExit, recorded: &RecordedOutput) -> Value {
     })
 }
 
-/// The whole output, for whoever wants to see it.
+/// Returns a link to the file with the whole output.
 fn output_file_link(file: &RecordedFile) -> ContentBlock {
     let name = file.path.file_name().unwrap_or_default().to_string_lossy();
     let link = ResourceLink::new(name, file_uri(&file.path))
@@ -64,7 +65,7 @@ fn output_file_link(file: &RecordedFile) -> ContentBlock {
     ContentBlock::ResourceLink(link)
 }
 
-/// What the processes of the command used together, and how much memory the largest of them.
+/// Returns the CPU time of all processes of the command, and the peak memory of the largest one.
 fn usage_json(usage: ResourceUsage) -> Value {
     json!({ "cpuMs": (usage.cpu.as_secs_f64() * 1000.0).round(), "peakBytes": usage.peak_bytes })
 }
@@ -91,8 +92,8 @@ pub(super) fn exit_text(exit: &process::CommandExit, timeout: Option<Duration>) 
             timeout.unwrap_or_default().as_millis()
         ),
         (ExitCause::WaitedForInput, ..) => {
-            "ended because it may have been waiting for input, which \
-                                      nobody gives; it may have had effects"
+            "ended because it may have been waiting for input, which is not available; it may \
+             have had effects"
                 .to_owned()
         }
         (ExitCause::Cancelled, ..) => "cancelled while it ran; it may have had effects".to_owned(),

@@ -1,6 +1,4 @@
-//! Runs a command of `terminal` itself, and tells the client and the model of it.
-//!
-//! It knows nothing of arguments and of whether the command may run.
+//! Runs a command of `terminal` as a local process, and reports it to the client and the model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +24,7 @@ use callboard_process::{
     self as process, CommandInput, OutputPiece, ShellCommand, SpawnError, Streams, WindowSize,
 };
 
-/// Runs a command to its end, or until it goes on in the background.
+/// Runs a command to its end, or until it continues in the background.
 pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOutput, ToolError> {
     let Plan { mut command, cwd_handle: folder, is_background, foreground_wait: patience, .. } =
         plan;
@@ -38,7 +36,7 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOu
         command.streams = Streams::Terminal(WindowSize::default());
     }
     let background = invocation.context.workspace.background();
-    // Who asks for a terminal may have to be answered, which is done in the background.
+    // A command with a terminal may need input, which is given in the background.
     let is_interactive = matches!(command.streams, Streams::Interactive(_));
     let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
     if is_background && place.is_none() {
@@ -57,7 +55,7 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOu
     let exit = loop {
         tokio::select! {
             biased;
-            // First, so that nothing is started for a call that is over.
+            // Checked first, so that no process is started for a cancelled call.
             () = call.cancel_token().cancelled(), if !job.stop.is_cancelled() => job.stop.cancel(),
             exit = &mut running => break exit.map_err(spawn_failed_error)?,
             why = wait_until_backgrounded(patience, job.input.as_ref()),
@@ -73,16 +71,16 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOu
             }
         }
     };
-    // Of long lines, that takes its time.
+    // Decoding long lines takes noticeable time.
     let recorded = blocking(move || Ok(recording.finish())).await?;
     Ok(report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout)))
 }
 
-/// A command that runs for a call.
+/// A running command of a call.
 struct RunningCommand {
     recording: Arc<Recording>,
     running: CommandFuture,
-    /// Says that the call does not show it any more.
+    /// Cancelled when the call no longer shows the command.
     detached: CancellationToken,
 }
 
@@ -93,7 +91,7 @@ fn start_command(
     invocation: Invocation<'_>,
 ) -> RunningCommand {
     let call = invocation.call.clone();
-    // The files are gone with the session, and a command must not keep that.
+    // The output files are deleted with the session. The command must not keep the session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
     let open = move || {
         workspace.upgrade().map_or(Ok(None), |it| it.outputs().create(OutputKind::Irreplaceable))
@@ -102,10 +100,10 @@ fn start_command(
     let detached = CancellationToken::new();
     let (session, is_detached) = (call.session().clone(), detached.clone());
     let ready = move || {
-        // Open as long as the command runs: its folder is named by the descriptor.
+        // Keeps the folder open while the command runs, because its path uses the descriptor.
         let _open = &folder;
         let (session, is_detached) = (session.clone(), is_detached.clone());
-        // Nobody waits for a client that is not shown it.
+        // A detached command does not wait for the client.
         async move {
             let _is_over = is_detached.run_until_cancelled(session.wait_writable()).await;
         }
@@ -117,7 +115,7 @@ fn start_command(
         _ if is_detached.is_cancelled() => {}
         OutputPiece::Bytes(bytes) => call.append_terminal_output(&id, &filter.push(bytes)),
         OutputPiece::Omitted(bytes) => {
-            // What follows is in the midst of nothing.
+            // The escape state is unknown after a gap.
             filter = EscapeFilter::default();
             call.skip_terminal_output(&id, bytes);
         }
@@ -127,7 +125,7 @@ fn start_command(
     RunningCommand { recording, running, detached }
 }
 
-/// Waits until a command is not to be waited for any more.
+/// Resolves when the command should move to the background.
 async fn wait_until_backgrounded(
     patience: Option<Duration>,
     input: Option<&CommandInput>,

@@ -1,9 +1,8 @@
-//! What a command line would do that is asked about whatever is allowed, and which files it says
-//! it writes.
+//! Assesses command lines: the effects that always require permission, and the files they write.
 //!
-//! It knows nothing of rules and runs nothing. Its answer only ever raises a question: a script, an
-//! alias or an encoding hides from it what a command does, and no wall stands on it. What it cannot
-//! read is asked about.
+//! The result can only add a permission request. Scripts, aliases and encodings hide the real
+//! effects of a command, so the assessment is not a security boundary. A line that cannot be parsed
+//! requires permission.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +13,18 @@ use crate::files::workspace::{Workspace, guard, open};
 use crate::limits::{MAX_COMMAND_RISK_TEXT_BYTES, MAX_COMMAND_RISKS_SHOWN};
 use crate::note::Note;
 
-/// What a command line would do, as far as its text tells.
+/// The assessment of a command line, as far as its text shows.
 #[derive(Debug)]
 pub(crate) struct RiskAssessment {
-    /// That it runs, the files inside the roots that it redirects to, and those elsewhere that it
-    /// shows by a name inside.
+    /// The execution, the writes to files inside the project folders, and the reads of outside
+    /// files that have a path inside.
     pub(crate) effects: Effects,
-    /// Why it is asked about each time, if it is.
+    /// Why the command always requires permission, if it does.
     pub(crate) note: Option<Note>,
 }
 
-/// Judges a command line that would run in a folder. It asks the file system about the files that
-/// output is redirected to.
+/// Assesses a command line that would run in a folder. It accesses the file system to check the
+/// targets of redirections.
 pub(crate) fn assess_command(
     line: &str,
     cwd: &Path,
@@ -37,8 +36,8 @@ pub(crate) fn assess_command(
     assess(run, risks::find_risks(line, place), None, workspace)
 }
 
-/// Judges what is typed at a program that may be a shell, in any folder by now. What a part of a
-/// line becomes is not known, nor what keys do that write nothing.
+/// Assesses the input for a program that may be a shell, in any folder. The completion of a partial
+/// line is unknown, and so is the effect of control keys.
 pub(crate) fn assess_terminal_input(
     text: &str,
     home: Option<&Path>,
@@ -85,7 +84,8 @@ fn assess(
     RiskAssessment { effects: if note.is_some() { effects.always_ask() } else { effects }, note }
 }
 
-/// Returns what showing a file is that lies inside by its name and elsewhere by a link.
+/// Returns the effect of showing a file that is inside by its name, but linked to a place
+/// elsewhere.
 fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
     let at = workspace.resolve_path(path).ok()?;
     if workspace.canonicalize(&at).is_ok() {
@@ -95,13 +95,14 @@ fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
     workspace.is_outside(&elsewhere).then(|| Effect::Read(elsewhere.path().to_owned()))
 }
 
-/// Whether a folder inside the roots is another one by a link on the way to it.
+/// Whether the path of a folder inside the project folders contains a link to another folder.
 fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
     let at = workspace.resolve_path(path);
     at.is_ok_and(|at| workspace.canonicalize(&at).map_or(true, |real| real.path() != at.path()))
 }
 
-/// Returns what writing a file is, or the key of why it is asked about each time.
+/// Returns the effect of writing a file, or the key of the reason why it always requires
+/// permission.
 fn write_effect(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {

@@ -1,4 +1,4 @@
-//! What a call of `terminal` leaves behind: for the model, for the client, and in files.
+//! Tests for `terminal`: the result for the model, the report to the client, and files.
 
 mod client_terminal;
 
@@ -55,7 +55,7 @@ impl TestSession {
         }
     }
 
-    /// Runs a call to its end, and returns what the model and the client are told.
+    /// Runs a call to its end. Returns the results for the model and the client.
     async fn call(&mut self, name: &str, args: Value) -> (CallOutcome, ToolCallReport) {
         self.call_in(&CancellationToken::new(), name, args).await
     }
@@ -71,7 +71,7 @@ impl TestSession {
         let id = ToolCallId::new(format!("call{}", self.calls));
         let Self { session, registry, context, .. } = self;
         let open = registry.announce(session, &id, &"t".into(), name, context, cancel).unwrap();
-        // A call that is asked about would wait for ever: there is nobody to answer.
+        // A call that requests permission would wait forever, because the test does not answer.
         let running = execute_call(open, registry.prepare_call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);
         let report = session.update(|session, _| session.board().history().get(&id).cloned());
@@ -79,7 +79,7 @@ impl TestSession {
     }
 }
 
-/// Permits everything, and makes a folder a link to another one before it does.
+/// Allows everything, but first replaces a folder by a link to another one.
 #[derive(Debug)]
 struct FolderSwappingPolicy(std::path::PathBuf);
 
@@ -105,7 +105,7 @@ async fn a_command_runs_in_the_folder_that_was_shown_or_not_at_all() {
     assert_eq!(ended.status, Status::Failed, "{}", ended.text);
     assert!(!stage.folder.path().join("elsewhere/made").exists());
     assert!(!stage.folder.path().join("root/old/made").exists());
-    // By its descriptor a folder is found that has another name by then.
+    // The path of a descriptor shows the new name of a renamed folder.
     let (ended, _) = stage.call("terminal", json!({"command": "pwd", "cwd": "old"})).await;
     assert!(ended.text.contains("root/old\n"), "{}", ended.text);
 }
@@ -140,7 +140,8 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     assert_eq!(report.meta.output_bytes, Some(whole.len() as u64));
     assert_eq!(link.size, i64::try_from(whole.len()).ok());
 
-    // The model pages through it, and its secrets are hidden there too, in another session as well.
+    // The model pages through the file. Secrets are redacted there too, and in another session as
+    // well.
     let above = Workspace::new(stage.folder.path().to_owned(), Vec::new()).unwrap();
     let other = Arc::new(above.with_state_folder(&stage.folder.path().join("state")));
     for workspace in [Arc::clone(&stage.context.workspace), other] {
@@ -152,15 +153,15 @@ async fn a_long_output_is_linked_and_read_without_its_secrets() {
     }
 }
 
-/// The terminal is one that nobody types at, though the command reads from it.
+/// The terminal has no user, but the command reads from it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_waits_for_input_in_vain_is_ended_and_told_as_such() {
     let mut stage = TestSession::new();
     stage.session.update(|session, _| session.set_shows_terminals(true));
     let line = r"printf 'Password: '; read -r x < /dev/tty; echo got $x";
     let (ended, report) = stage.call("terminal", json!({ "command": line })).await;
-    let told = "[ended because it may have been waiting for input, which nobody gives; it may have \
-                had effects";
+    let told = "[ended because it may have been waiting for input, which is not available; it may \
+                have had effects";
     assert!(ended.text.starts_with(told), "{}", ended.text);
     assert!(ended.text.ends_with("]\nPassword: "), "{}", ended.text);
     assert_eq!((ended.status, report.status), (Status::Failed, Status::Failed));
@@ -180,7 +181,7 @@ async fn what_a_command_wrote_is_found_by_no_search_that_would_tell_its_secrets(
         assert_eq!(report.raw_output.unwrap()["code"], "not_permitted", "{}", ended.text);
         assert!(ended.text.contains("read_file"), "{}", ended.text);
     }
-    // From above, the rest is found.
+    // In a workspace of the parent folder the rest can be read.
     let workspace = Workspace::new(folder.clone(), Vec::new()).unwrap();
     stage.context.workspace = Arc::new(workspace.with_state_folder(&folder.join("state")));
     let above = json!({ "pattern": "hunter", "path": ".", "include_ignored": true });

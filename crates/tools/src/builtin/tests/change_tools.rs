@@ -1,4 +1,4 @@
-//! What the previews of tools that change files show, refuse and say.
+//! Tests for the previews of tools that change files.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::note::Note;
 use crate::registry::arguments::normalise;
 use crate::tool::{Context, Invocation, Tool, ToolPreview};
 
-/// Previews a call, by the arguments as a model writes them.
+/// Previews a call with the arguments as a model writes them.
 async fn preview<T: Tool>(
     tool: T,
     tree: TestWorkspace,
@@ -50,7 +50,8 @@ async fn one_call_makes_so_many_replacements() {
     }
 }
 
-/// A range of lines is how other agents name what goes: inserting the new text there would double it.
+/// Other agents name the lines to replace by a range. Inserting the new text there would duplicate
+/// them.
 #[tokio::test]
 async fn only_an_old_text_that_is_given_as_empty_inserts() {
     let tree = || test_workspace(&[("f", "a\nb\n")]);
@@ -103,7 +104,7 @@ async fn an_argument_without_which_a_call_would_do_something_else_is_refused() {
     }
 }
 
-/// Files full of one letter, as large as files may be, three of which are too much for a call.
+/// Files of the maximum size that consist of one letter, three of which exceed the limit of a call.
 #[tokio::test]
 async fn one_call_edits_so_many_bytes() {
     let tree = test_workspace(&[]);
@@ -219,7 +220,7 @@ async fn a_line_chooses_no_place_in_a_file_that_has_changed_since_it_was_read() 
     }
 }
 
-/// A client that answers each question alike.
+/// A client that gives the same answer to each request.
 struct AnsweringClient(SessionHandle, &'static str);
 
 impl OutboxSink for AnsweringClient {

@@ -1,5 +1,4 @@
-//! Files that something else changes while somebody is asked about a call: what is asked again, and
-//! what is done.
+//! Tests for files that change while permission is requested: the repeated request, and the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,16 +18,16 @@ use super::run_whole_call;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
 use crate::{ClientError, Context, TextBackend, Workspace};
 
-/// What somebody else does to the files while the client is asked, by how often it was before.
+/// A concurrent change while the client is asked, with the number of earlier requests.
 type ConcurrentChange = fn(&TestWorkspace, u32);
 
-/// A client that allows once, after somebody else did something.
+/// A client that allows once, after a concurrent change.
 struct ApprovingClient {
     session: SessionHandle,
     tree: Arc<TestWorkspace>,
     meanwhile: ConcurrentChange,
     asked: Arc<AtomicU32>,
-    /// The change that was shown with each question.
+    /// The change shown in each request.
     shown: Arc<Mutex<Vec<Option<FileChange>>>>,
 }
 
@@ -48,7 +47,7 @@ impl OutboxSink for ApprovingClient {
     }
 }
 
-/// An editor that holds what the disk holds, unless there is a buffer: a file too, for the tests.
+/// An editor that holds the same texts as the disk, or an unsaved buffer, which is also a file.
 #[derive(Debug)]
 struct FakeEditor {
     buffer: PathBuf,
@@ -84,12 +83,12 @@ struct ChangedCallRecord {
     report: ToolCallReport,
     shown: Vec<Option<FileChange>>,
     tree: Arc<TestWorkspace>,
-    /// How often the client was asked what it holds.
+    /// How often the client was asked for its text.
     texts_asked: u32,
 }
 
 impl ChangedCallRecord {
-    /// The code of the error that it ended with; none if it completed.
+    /// The error code of the call; `None` if it completed.
     fn code(&self) -> Option<&str> {
         self.report.raw_output.as_ref()?.get("code")?.as_str()
     }
@@ -99,7 +98,7 @@ impl ChangedCallRecord {
     }
 }
 
-/// Lives the life of a call on a file `f` of ten lines.
+/// Runs a complete call on a file `f` of ten lines.
 async fn run_call_with_change(
     tool: &str,
     args: Value,
@@ -136,14 +135,14 @@ fn edit() -> Value {
     json!({ "path": "f", "old_text": "9\n", "new_text": "nine\n" })
 }
 
-/// Puts a line before the others, the first time.
+/// Inserts a line before the others, the first time.
 fn insert_line_above(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         tree.write("f", format!("0\n{LINES}"));
     }
 }
 
-/// Changes a line that is shown beside the one that changes, the first time.
+/// Changes a line that is shown next to the changed one, the first time.
 fn change_neighbouring_line(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         tree.write("f", LINES.replace("8\n", "eight\n"));
@@ -155,7 +154,7 @@ async fn an_edit_whose_lines_are_as_they_were_shown_is_made_where_they_are_now()
     let life = run_call_with_change("edit_file", edit(), insert_line_above).await;
     assert_eq!((life.code(), life.asked()), (None, 1), "{}", life.ended.text);
     assert_eq!(life.tree.read("f"), format!("0\n{}", LINES.replace('9', "nine")));
-    // The user sees where it was made.
+    // The user sees the place of the change.
     assert_eq!(life.report.locations[0].line().map(u32::from), Some(10));
     let (before, now) = (life.shown[0].as_ref().unwrap(), change(&life.report).unwrap());
     assert_eq!((before.hunks[0].old_start, now.hunks[0].old_start), (6, 7));
@@ -173,7 +172,7 @@ async fn whatever_else_changed_of_what_was_shown_is_asked_about_again() {
             change_neighbouring_line as ConcurrentChange,
             "1\n2\n3\n4\n5\n6\n7\neight\nnine\n10\n",
         ),
-        // It may be another one by now.
+        // The number may now select another line.
         ("edit_file", numbered, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
         ("edit_file", near, insert_line_above, "0\n1\n2\n3\n4\n5\n6\n7\n8\nn\n10\n"),
         ("write_file", json!({ "path": "f", "content": "new\n" }), insert_line_above, "new\n"),
@@ -238,7 +237,7 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     assert_eq!((life.report.raw_input.as_ref(), &*life.report.title), (Some(&written), "Edit f"));
     let note = "The argument why is unknown and was ignored.";
     assert!(life.ended.text.ends_with(note), "{}", life.ended.text);
-    // What failed says so too, and nothing is done where two names differ.
+    // A failed call reports it too, and nothing is done if two names contradict each other.
     let missing = json!({ "path": "f", "old_str": "no such line", "new_str": "x", "why": "" });
     let life = run_call_with_change("edit_file", missing, |_, _| ()).await;
     assert_eq!(life.code(), Some("no_match"), "{}", life.ended.text);
@@ -247,13 +246,13 @@ async fn a_call_is_shown_as_it_was_written_and_done_as_it_was_meant() {
     let life = run_call_with_change("edit_file", both, |_, _| ()).await;
     assert_eq!((life.code(), life.asked()), (Some("invalid_arguments"), 0), "{}", life.ended.text);
     assert!(life.ended.text.contains("path and "), "{}", life.ended.text);
-    // A line that is inserted rests on the number of a line.
+    // The place of an inserted line depends on a line number.
     let insert = json!({ "path": "f", "old_text": "", "new_text": "0", "line": "1" });
     let life = run_call_with_change("edit_file", insert, insert_line_above).await;
     assert_eq!((life.code(), life.asked()), (None, 2), "{}", life.ended.text);
 }
 
-/// An editor that loses the last line end when it reads a file, and in which somebody types.
+/// An editor that loses the last line end when it reads a file, and in which the user types.
 fn type_without_last_line_end(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         fs::write(editor_buffer(tree), format!("0\n{}", LINES.trim_end())).unwrap();
@@ -276,7 +275,7 @@ async fn the_last_line_end_that_an_editor_lost_is_written_back_with_an_edit() {
     }
 }
 
-/// Somebody types into the editor, the first time.
+/// The user types into the editor, the first time.
 fn type_into_editor(tree: &TestWorkspace, before: u32) {
     if before == 0 {
         fs::write(editor_buffer(tree), format!("0\n{LINES}")).unwrap();
@@ -294,7 +293,7 @@ async fn what_is_typed_while_the_change_is_looked_at_is_neither_lost_nor_passed_
         assert_eq!(life.tree.read("f"), LINES, "{tool}: the disk is another text than the editor");
         assert_eq!(fs::read_to_string(editor_buffer(&life.tree)).unwrap(), after, "{tool}");
         assert!(life.ended.text.contains("not saved"), "{tool}: {}", life.ended.text);
-        // Where nobody types it is asked for the preview and for the change, and no more.
+        // Without typing, it is asked once for the preview and once for the change.
         assert_eq!(run_call_with_change(tool, args, |_, _| ()).await.texts_asked, 2, "{tool}");
     }
 }

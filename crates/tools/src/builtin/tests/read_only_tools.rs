@@ -1,4 +1,4 @@
-//! What a client is told of calls that look, by their whole life: places, progress, images.
+//! Tests for the reports of read-only calls: locations, progress, images.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -28,7 +28,7 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_works
 use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES, MAX_INLINE_RESULT_BYTES};
 use crate::{Context, Invocation, Registry, Tool, Workspace};
 
-/// Keeps every patch that a client would be told.
+/// Records every patch that a client would receive.
 #[derive(Clone, Default)]
 struct RecordingClient(Arc<Mutex<Vec<ToolCallPatch>>>);
 
@@ -74,12 +74,12 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
     let place = |name: &str| Location::try_new(tree.path(name)).unwrap().at_line(2);
     assert_eq!(report.locations[..2], [place("000"), place("001")]);
     assert_eq!(report.meta.progress, None, "the call has ended");
-    // A short call may have ended before any of it was due.
+    // A short call may end before a report is due.
     for progress in patches.iter().filter_map(|patch| patch.meta.as_ref()?.progress.clone()) {
         assert!((1.0..=300.0).contains(&progress.current), "{progress:?}");
         assert!(progress.message.unwrap().starts_with("files, "));
     }
-    // What was told of the places while it ran is the beginning of what is told at the end.
+    // The reported locations during the call are the beginning of those at its end.
     let told: Vec<_> = patches.iter().filter_map(|patch| patch.locations.as_ref()).collect();
     assert!(told.iter().all(|told| report.locations.starts_with(told)), "{told:?}");
 }
@@ -154,7 +154,7 @@ async fn a_file_is_shown_as_what_it_is() {
     assert!(life.ended.text.contains("The same name is at: src/lines"), "{}", life.ended.text);
 }
 
-/// A line to the client bears less than a model takes: see the limits.
+/// A line to the client has a lower size limit than the input of a model, see the limits.
 #[tokio::test]
 async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     let tree = test_workspace(&[]);
@@ -188,19 +188,19 @@ async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
     }
 }
 
-/// What only looks may wait for a disk that hangs: meanwhile other sessions go on.
+/// A read may block on a disk that hangs. Other sessions continue meanwhile.
 #[test]
 fn looking_holds_up_nobody() {
     fn is_elsewhere<T: Tool>(tool: T, args: Value, context: &Context) -> bool {
         let args = serde_json::from_value(args).unwrap();
-        // What is not done elsewhere is done when it is asked for the first time.
+        // Work on the current thread is done at the first poll.
         let open = open_call(context);
         tool.preview(args, Invocation::new(open.handle(), context)).now_or_never().is_none()
     }
     let runtime = Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let _guard = runtime.enter();
     let (done, wait) = mpsc::channel::<()>();
-    // Whatever goes elsewhere waits for this.
+    // All other blocking work waits for this.
     drop(spawn_blocking(move || wait.recv()));
     let tree = test_workspace(&[("f", "")]);
     let context = Context::new(Arc::new(tree.workspace));
@@ -212,7 +212,7 @@ fn looking_holds_up_nobody() {
     drop(done);
 }
 
-/// A file that is out of the way while it is deleted, when its process is killed.
+/// A file that was moved away by a deletion when the process was killed.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_a_killed_process_left_is_in_order_before_anything_is_looked_at() {

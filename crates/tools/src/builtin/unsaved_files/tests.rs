@@ -1,4 +1,4 @@
-//! A client that holds texts, and what it is told of them.
+//! Tests for a client that holds unsaved texts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::files::workspace::testing::test_workspace;
 use crate::tool::Context;
 use crate::tool::backend::{ClientError, TextBackend};
 
-/// An editor: its texts, which it saves when it is told new ones, but for one file.
+/// An editor with texts, which it saves when it receives new ones, except for one file.
 #[derive(Debug, Default)]
 struct SavingEditor {
     texts: Mutex<BTreeMap<PathBuf, String>>,
     refuses: Option<&'static str>,
-    /// Cancelled when it has taken a text.
+    /// Cancelled when the editor has accepted a text.
     cancels: CancellationToken,
-    /// Every file it was asked about.
+    /// Every file for which it was asked.
     requested_paths: Mutex<Vec<PathBuf>>,
 }
 
@@ -57,7 +57,7 @@ impl TextBackend for SavingEditor {
     }
 }
 
-/// A session with files on the disk and, in the editor, the same with `unsaved` before each.
+/// A session with files on the disk. The editor holds the same texts with `unsaved` prepended.
 struct EditorSession {
     _outer: tempfile::TempDir,
     editor: Arc<SavingEditor>,
@@ -112,7 +112,7 @@ async fn each_file_is_asked_about_once_and_only_where_the_disk_would_be() {
     assert_eq!((held.texts.len(), held.change_notes().len()), (2, 2));
     let cwd = stage.context.workspace.cwd();
     let expected = ["a", "b", "missing"].map(|name| cwd.join(name));
-    // They are asked about at once, each as soon as the disk has told its own text.
+    // The requests are concurrent, each sent as soon as the file was read from the disk.
     let mut asked = stage.editor.requested_paths.lock().unwrap().clone();
     asked.sort_unstable();
     assert_eq!(asked, expected);
@@ -201,7 +201,7 @@ fn a_text_that_differs_by_marks_and_line_ends_only_is_the_same() {
         ("", Some(b"a"), false),
         ("", None, true),
         ("a", None, false),
-        // UTF-16, which an editor decodes; Latin-1, which one may not.
+        // UTF-16, which an editor decodes; Latin-1, which it may not decode.
         ("\u{e9}", Some(b"\xff\xfe\xe9\x00"), true),
         ("e", Some(b"\xff\xfe\xe9\x00"), false),
         ("caf\u{fffd} olé", Some(b"caf\xe9 ol\xe9"), true),

@@ -1,5 +1,4 @@
-//! Whether the text that a client holds is the one on the disk, whatever became of it on the way. It
-//! knows nothing of clients.
+//! Compares the text of a client with the file on the disk, despite the changes of editors.
 
 use std::borrow::Cow;
 
@@ -7,20 +6,20 @@ use encoding_rs::WINDOWS_1252;
 
 use crate::files::encoding::DecodedText;
 
-/// What a client's text is beside that of the disk.
+/// The result of comparing a client's text with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextComparison {
-    /// The same, but for what clients lose or change when they read a file: the byte order mark, the
-    /// kind of the line ends, the last line end, bytes that they cannot decode.
+    /// Equal, except for parts that clients lose or change when they read a file: the byte order
+    /// mark, the kind of the line ends, the last line end, and bytes that they cannot decode.
     Same,
-    /// Another one.
+    /// Different.
     Different,
-    /// Another one, with holes where the client could not decode the file: written back, it would
-    /// damage it.
+    /// Different, with replacement characters where the client could not decode the file. Written
+    /// back, the text would damage the file.
     Garbled,
 }
 
-/// Compares a client's text with that of the disk, which may have none.
+/// Compares a client's text with the disk, which may not have the file.
 pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> TextComparison {
     let Some(disk) = disk else {
         return if client.is_empty() { TextComparison::Same } else { TextComparison::Different };
@@ -47,23 +46,23 @@ pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> Tex
     }
 }
 
-/// Returns the line end that the last line of a client's text lacks and that of the disk has: clients
-/// that lose it when they read a file would leave it out when the text is written back.
+/// Returns the line end that the last line of a client's text lacks and that the disk has. A client
+/// that lost it when it read the file would omit it when the text is written back.
 pub(super) fn lost_line_end(client: &str, disk: &str) -> &'static str {
     let end = |text: &str| ["\r\n", "\n", "\r"].into_iter().find(|end| text.ends_with(end));
     if client.is_empty() || end(client).is_some() {
         return "";
     }
-    // Where the client shows lines with other ends than the disk, it is one of these.
+    // If the client shows other line ends than the disk, it is one of these.
     let shown = client.rfind('\n').and_then(|at| end(&client[..=at]));
     end(disk).map_or("", |lost| shown.unwrap_or(lost))
 }
 
-/// Returns what a client may read that takes bytes for UTF-8 which are not, or UTF-8 for bytes of an
+/// Returns the texts that a client may decode if it takes other bytes for UTF-8, or UTF-8 for an
 /// older encoding.
 fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     let lossy = String::from_utf8_lossy(bytes);
-    // Of UTF-8 nothing is left out by a client that cannot decode something.
+    // A client that drops invalid bytes drops nothing of valid UTF-8.
     let is_utf8 = matches!(lossy, Cow::Borrowed(_));
     let without = (!is_utf8).then(|| {
         let whole = bytes.utf8_chunks().map(|chunk| chunk.valid());
@@ -74,13 +73,13 @@ fn possible_decodings(bytes: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     [lossy, latin, windows].into_iter().chain(without)
 }
 
-/// Whether two texts are the same, but for the last line end.
+/// Whether two texts are equal, except for the last line end.
 fn equals_except_last_line_end(one: &str, other: &str) -> bool {
     one == other || one.strip_suffix('\n') == Some(other) || other.strip_suffix('\n') == Some(one)
 }
 
-/// Whether a text with holes is another one but for them, each of which stands for some characters
-/// that are not ASCII; and but for the last line end.
+/// Whether a text with holes is equal to another one except for the holes and the last line end.
+/// Each hole stands for some characters that are not ASCII.
 fn matches_with_holes(holed: &str, whole: &str) -> bool {
     let [holed, whole] = [holed, whole].map(|text| text.strip_suffix('\n').unwrap_or(text));
     let (mut holed, mut whole) = (holed.chars().peekable(), whole.chars().peekable());
@@ -105,7 +104,7 @@ fn normalise(text: &str) -> String {
     text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Makes one of several holes beside each other: clients differ in how many bytes one stands for.
+/// Merges adjacent holes, because clients differ in how many bytes one hole stands for.
 fn merge_holes(text: &str) -> String {
     let mut merged = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -141,7 +140,7 @@ mod tests {
             ("", b"a\n", TextComparison::Different),
             ("a \n", b"a\n", TextComparison::Different),
             ("a\n\nb\n", b"a\nb\n", TextComparison::Different),
-            // UTF-8 that a client takes for Latin-1, and what its user wrote.
+            // UTF-8 that a client decodes as Latin-1, and a user's edit.
             ("Ã©tÃ©\n", "été\n".as_bytes(), TextComparison::Same),
             ("ete\n", "été\n".as_bytes(), TextComparison::Different),
             ("t\n", "été\n".as_bytes(), TextComparison::Different),
@@ -149,7 +148,7 @@ mod tests {
             ("\u{fffd}t\u{fffd} new\n", "été\n".as_bytes(), TextComparison::Garbled),
             ("a \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Same),
             ("b \u{fffd}\n", "a \u{fffd}\n".as_bytes(), TextComparison::Different),
-            // Latin-1 that it takes for UTF-8.
+            // Latin-1 that a client decodes as UTF-8.
             ("naïve café, très bon, à bientôt\n", latin, TextComparison::Same),
             (
                 "na\u{fffd}ve caf\u{fffd}, tr\u{fffd}s bon, \u{fffd} bient\u{fffd}t",
@@ -184,7 +183,7 @@ mod tests {
     }
 
     proptest! {
-        /// However a client reads a file: what it reads is no change, and a word more is one.
+        /// The result of reading a file is never a change, and one more word always is.
         #[test]
         fn no_reading_of_a_file_is_a_change(
             bytes in prop_oneof![

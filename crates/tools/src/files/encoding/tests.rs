@@ -1,4 +1,4 @@
-//! Which bytes are text, and that all but what is replaced stay.
+//! Tests of decoding, and of edits that preserve all other bytes.
 
 use acp_types::diff::TextEdit;
 use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
@@ -46,7 +46,7 @@ fn bytes_that_an_edit_would_damage_are_refused() {
         (
             "eins\nGrößen\n\u{20ac}\n".bytes().chain(*b"\xfc\n").collect(),
             ErrorCode::UnknownEncoding,
-            "f is UTF-8 but for some bytes, the first in line 4",
+            "f is UTF-8 with invalid bytes, the first in line 4",
         ),
     ] {
         let error = DecodedText::decode("f", bytes).unwrap_err();
@@ -79,14 +79,15 @@ fn the_form_of_a_file_outlives_its_text() {
         (b"a\nb\n".to_vec(), "x\ny\n", b"x\ny\n".to_vec(), vec![]),
         (b"a\r\nb\r\n".to_vec(), "x\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
         (b"a\rb\r".to_vec(), "x\ny", b"x\ry".to_vec(), vec!["line ends (CR)"]),
-        // The most of several; what says how its lines end has it so.
+        // The most frequent line end wins.
         (b"a\r\nb\nc\r\n".to_vec(), "x\n", b"x\r\n".to_vec(), vec!["line ends (CRLF)"]),
         (b"a\r\nb\n".to_vec(), "x\n", b"x\n".to_vec(), vec![]),
         (b"a\r\nb\r\n".to_vec(), "x\r\ny\n", b"x\r\ny\r\n".to_vec(), vec!["line ends (CRLF)"]),
         (b"a\nb\n".to_vec(), "x\r\ny\n", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
         (b"a\nb\n".to_vec(), "x\ry\r", b"x\ny\n".to_vec(), vec!["line ends (LF)"]),
         (b"a\rb\r".to_vec(), "x\r\ny\r", b"x\ry\r".to_vec(), vec!["line ends (CR)"]),
-        // Carriage returns that end no line are characters, and a text without lines has no form.
+        // Carriage returns that end no line are characters, and a text without line ends has no
+        // style.
         (b"a\rb\nc\n".to_vec(), "x\ry", b"x\ry".to_vec(), vec![]),
         (b"a\nb\n".to_vec(), "x\ry\n", b"x\ry\n".to_vec(), vec![]),
         (b"a".to_vec(), "x\r\ny\n", b"x\r\ny\n".to_vec(), vec![]),

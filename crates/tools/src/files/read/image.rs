@@ -1,4 +1,4 @@
-//! Images, as they are shown to a client. It knows nothing of what is in them.
+//! Images in the form in which clients and models receive them.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -18,19 +18,19 @@ use crate::limits::{MAX_CLIENT_IMAGE_BYTES, MAX_IMAGE_BYTES};
 /// A whole image.
 #[derive(Debug)]
 pub(crate) struct ImageFile {
-    /// Its media type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    /// The media type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
     pub(crate) media_type: &'static str,
-    /// At most [`IMAGE_BYTES`] of it.
+    /// The bytes of the image, at most [`MAX_IMAGE_BYTES`].
     pub(crate) bytes: Vec<u8>,
 }
 
 impl ImageFile {
-    /// Returns the image in Base64.
+    /// Returns the image encoded as Base64.
     pub(crate) fn to_base64(&self) -> acp_types::Image {
         acp_types::Image::new(self.media_type, STANDARD.encode(&self.bytes))
     }
 
-    /// Says of an image that is too large for the client to be shown where it is.
+    /// Returns a link and a note in place of an image that is too large for the client.
     pub(crate) fn to_link_content(&self, path: &Path) -> Vec<Content> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let link = ResourceLink::new(name, file_uri(path))
@@ -38,14 +38,15 @@ impl ImageFile {
             .size(i64::try_from(self.bytes.len()).ok());
         let (bytes, most) = (self.bytes.len() as u64, MAX_CLIENT_IMAGE_BYTES as u64);
         let note = format!(
-            "The image has {} bytes. Up to {} are shown here; a model that sees images is sent all of it.",
+            "The image has {} bytes, and up to {} are shown here. Models with image support \
+             receive all of it.",
             group_thousands(bytes),
             group_thousands(most)
         );
         vec![Content::Block(ContentBlock::ResourceLink(link)), Content::text(note)]
     }
 
-    /// Says what the image is, for who cannot see it.
+    /// Returns a one-line description for models without image support.
     pub(crate) fn describe(&self) -> String {
         format!(
             "[{}, {}]\n",
@@ -55,9 +56,9 @@ impl ImageFile {
     }
 }
 
-/// Names the media type of an image that clients and models know, by its first bytes.
+/// Returns the media type of an image that clients and models support, by its first bytes.
 pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
-    // A text may begin like one of them.
+    // Text may begin with the same bytes, e.g. "GIF".
     if !start.contains(&0) && std::str::from_utf8(start).is_ok() {
         return None;
     }
@@ -66,7 +67,7 @@ pub(super) fn sniff_media_type(start: &[u8]) -> Option<&'static str> {
     known.into_iter().find(|known| *known == kind.mime_type())
 }
 
-/// Reads a whole file, if it is not too large to be shown.
+/// Reads the whole file, or returns `None` if it exceeds [`MAX_IMAGE_BYTES`].
 pub(super) fn read_capped_image(file: &mut File) -> io::Result<Option<Vec<u8>>> {
     file.rewind()?;
     read_to_cap(file, MAX_IMAGE_BYTES)

@@ -1,4 +1,4 @@
-//! Lines as they come in, and the page that is made of them. It knows nothing of files.
+//! A line reader with bounded memory, and the builder of an excerpt.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::limits::{
     LINE_READ_BUFFER_BYTES, MAX_LINE_READ_FILE_BYTES, MAX_READ_LINE_CHARS, MAX_READ_TEXT_BYTES,
 };
 
-/// The lines of a window as they come in.
+/// Collects the lines of an excerpt.
 #[derive(Default)]
 pub(super) struct ExcerptBuilder {
     pub(super) text: String,
@@ -27,7 +27,7 @@ pub(super) struct ExcerptBuilder {
 }
 
 impl ExcerptBuilder {
-    /// Adds a line of which `bytes` is the beginning, and which has `length` bytes in all.
+    /// Adds a line whose first bytes are `bytes` and whose total length is `length` bytes.
     pub(super) fn add(&mut self, number: u64, bytes: &[u8], length: usize) {
         let bytes = if length > bytes.len() { trim_partial_character(bytes) } else { bytes };
         let mut hidden = length - bytes.len();
@@ -84,38 +84,38 @@ impl ExcerptBuilder {
     }
 }
 
-/// Reads lines, keeping no more of each than a window may show.
+/// Reads lines and buffers at most the part of each that an excerpt may show.
 pub(super) struct LineReader<'a, R> {
     pub(super) input: BufReader<io::Take<R>>,
-    /// How many lines were read or passed over, and those before the first of them.
+    /// The number of lines that were read or skipped, plus those before the start of the input.
     pub(super) count: u64,
-    /// The beginning of the last line that was read.
+    /// The buffered beginning of the last line that was read.
     line: Vec<u8>,
     checkpoints: Vec<LineCheckpoint>,
     cancel: &'a IsCancelled<'a>,
 }
 
-/// A place on the way through lines that were passed over: in a line, unless it is the beginning.
+/// A position in the skipped part of the input, usually in the middle of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct LineCheckpoint {
-    /// How many lines end before it.
+    /// The number of lines that end before it.
     pub(super) lines: u64,
-    /// How many bytes are before it.
+    /// The number of bytes before it.
     pub(super) bytes: u64,
 }
 
 impl<'a, R: io::Read> LineReader<'a, R> {
-    /// Enough for the longest characters.
+    /// Bytes buffered per line: enough for [`MAX_READ_LINE_CHARS`] characters of 4 bytes.
     const LINE_PREFIX_BYTES: usize = MAX_READ_LINE_CHARS * 4;
 
-    /// Reads the lines of what comes after `before` others.
+    /// Creates a reader of lines whose first one has the number `before + 1`.
     pub(super) fn new(input: R, before: u64, cancel: &'a IsCancelled<'a>) -> Self {
         let input =
             BufReader::with_capacity(LINE_READ_BUFFER_BYTES, input.take(MAX_LINE_READ_FILE_BYTES));
         Self { input, count: before, line: Vec::new(), checkpoints: Vec::new(), cancel }
     }
 
-    /// Reads lines for a page as long as there is room.
+    /// Reads lines into a page until it is full or the input ends.
     pub(super) fn read_into(&mut self, page: &mut ExcerptBuilder, limit: u32) -> io::Result<()> {
         while page.lines < limit && page.truncated_by.is_none() {
             let Some(length) = self.read_line()? else { break };
@@ -124,7 +124,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         Ok(())
     }
 
-    /// Passes over lines until there were `count`.
+    /// Skips lines until [`Self::count`] is `count`.
     pub(super) fn skip_to(&mut self, count: u64) -> io::Result<()> {
         let mut is_open = false;
         while self.count < count {
@@ -137,7 +137,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
             self.checkpoints.push(LineCheckpoint { lines: self.count, bytes: read - chunk as u64 });
             let chunk = self.input.buffer();
             let Some(last) = chunk.last() else {
-                // The last line needs no end.
+                // The last line may lack a line end.
                 self.count += u64::from(is_open);
                 break;
             };
@@ -154,13 +154,13 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         Ok(())
     }
 
-    /// Returns where to begin to come to a line, by its number from 1, that was passed over.
+    /// Returns the last checkpoint before a skipped line, whose number is counted from 1.
     pub(super) fn checkpoint_before(&self, line: u64) -> LineCheckpoint {
         let after = self.checkpoints.partition_point(|mark| mark.lines + 1 < line);
         after.checked_sub(1).map_or(LineCheckpoint::default(), |at| self.checkpoints[at])
     }
 
-    /// Reads a line and returns how long it is without its end.
+    /// Reads a line and returns its length in bytes without the line end.
     fn read_line(&mut self) -> io::Result<Option<usize>> {
         self.line.clear();
         let (mut length, mut is_any) = (0, false);
@@ -188,23 +188,23 @@ impl<'a, R: io::Read> LineReader<'a, R> {
         }
     }
 
-    /// Returns whether the file goes on where reading had to stop.
+    /// Returns whether the file continues beyond the read limit.
     pub(super) fn is_truncated(&self, file_bytes: u64) -> bool {
         self.input.get_ref().limit() == 0 && file_bytes > MAX_LINE_READ_FILE_BYTES
     }
 
-    /// Returns whether there are more lines that could be read.
+    /// Returns whether the input has more lines within the read limit.
     pub(super) fn has_more(&mut self) -> io::Result<bool> {
         Ok(!self.input.fill_buf()?.is_empty())
     }
 
-    /// Refuses to go on with what nobody waits for any more, as `interrupted`.
+    /// Fails with [`io::ErrorKind::Interrupted`] if the call was cancelled.
     fn require_not_cancelled(&self) -> io::Result<()> {
         if (self.cancel)() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }
 }
 
-/// Leaves out a last character that was cut in two.
+/// Removes a partial character from the end.
 pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -212,7 +212,7 @@ pub(super) fn trim_partial_character(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Decodes a line, and tells whether that lost something.
+/// Decodes a line and returns whether any bytes were replaced.
 fn decode_lossy(bytes: &[u8]) -> (String, bool) {
     match String::from_utf8_lossy(bytes) {
         Cow::Borrowed(text) => (text.to_owned(), false),

@@ -1,4 +1,4 @@
-//! What a window of a file shows, and what it says of the rest.
+//! Tests of the lines and notes in an excerpt.
 
 use super::{FileContent, FileExcerpt, ReadRequest, TruncatedBy, read_excerpt};
 use crate::error::{ErrorCode, ToolError};
@@ -55,7 +55,10 @@ fn a_window_has_the_lines_that_were_asked_for() {
 #[test]
 fn the_model_sees_numbers_and_how_to_go_on() {
     let window = read("a\nb\nc\nd\n", Some(2), Some(2)).unwrap();
-    assert_eq!(window.for_model(), "     2\tb\n     3\tc\n[lines 2-3 of 4; go on with offset 4]\n");
+    assert_eq!(
+        window.for_model(),
+        "     2\tb\n     3\tc\n[lines 2-3 of 4; continue with offset 4]\n"
+    );
     assert_eq!(read_whole_file("a\n").for_model(), "     1\ta\n");
     assert_eq!(read_whole_file("").for_model(), "[the file is empty]\n");
     assert_eq!((read_whole_file("").first_line, read_whole_file("").total_lines), (0, Some(0)));
@@ -138,7 +141,7 @@ fn lines_beyond_what_is_edited_are_read_and_the_last_ones_too() {
     tree.write("large", line.repeat(last as usize));
     let read = |offset| read_excerpt(&tree.workspace, "large", Some(offset), Some(2));
     for (offset, first, count, total, next) in [
-        // Who wants the first lines does not wait until all are counted.
+        // A request for the first lines does not count all lines.
         (1, 1, 2, None, Some(3)),
         (last - 2, last - 2, 2, None, Some(last)),
         (last - 1, last - 1, 2, Some(last), None),
@@ -201,12 +204,12 @@ fn the_last_lines_of_a_file_beyond_the_bound_are_refused_before_it_is_read() {
         (MAX_LINE_READ_FILE_BYTES + 1, ErrorCode::TooLarge),
     ] {
         tree.write("long", &lines);
-        // What follows takes no room on the disk.
+        // The rest of the file is sparse and uses no disk space.
         File::options().write(true).open(tree.path("long")).unwrap().set_len(bytes).unwrap();
         let window = read_excerpt(&tree.workspace, "long", None, Some(2)).unwrap();
         assert_eq!((window.text.as_str(), window.file_bytes), ("one\ntwo\n", bytes));
         assert_eq!((window.next_offset(), window.total_lines), (Some(3), None));
-        // Only what is read is found to be cancelled.
+        // Cancellation is only checked while reading, so a refusal by size comes first.
         let last = super::read_text_or_image(
             &tree.workspace,
             &tree.resolve("long"),
@@ -309,7 +312,7 @@ fn lines_are_the_same_wherever_the_buffer_ends() {
     }
 }
 
-/// A text that counts what is read of it.
+/// A text that counts the bytes that are read.
 struct CountingReader {
     text: Cursor<String>,
     bytes: usize,

@@ -1,8 +1,7 @@
-//! Something that goes for good, on its way: out of the way first, where nobody finds it by its
-//! name, compared there, then removed or put back.
+//! Moves an entry to a temporary name, compares it there, and then removes it for good or restores
+//! it.
 //!
-//! It knows nothing of what is kept of it. A journal says where it lies, should the process be
-//! killed.
+//! The journal records the temporary name, in case the process is killed.
 
 use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +16,7 @@ use crate::files::system::{Dir, FileKind};
 use crate::files::workspace::Workspace;
 use crate::files::workspace::open::EntryPath;
 
-/// Something out of the way.
+/// An entry under its temporary name.
 #[derive(Debug)]
 pub(super) struct Quarantined<'a> {
     dir: &'a Dir,
@@ -28,7 +27,7 @@ pub(super) struct Quarantined<'a> {
 }
 
 impl<'a> Quarantined<'a> {
-    /// Takes something out of the way, if it is what was seen.
+    /// Moves an entry to a temporary name, if it matches the snapshot.
     pub(super) fn quarantine(
         workspace: &Workspace,
         dir: &'a Dir,
@@ -41,11 +40,12 @@ impl<'a> Quarantined<'a> {
         let place = workspace.real_path(&entry.path);
         let parent = place.parent().unwrap_or(&place);
         let begin = |folder| Journal::begin_quarantine(folder, parent, &entry.name, &name);
-        // What is lost for good anyway needs none; one that is copied is in order with its copy.
+        // The journal is best effort: either the entry is not restorable anyway, or a backup exists
+        // before it is removed.
         let journal = folder.map(begin).and_then(Result::ok);
         dir.rename(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };
-        // Whoever changes a directory now has it open already.
+        // The only remaining writers are programs that already have the directory open.
         if EntrySnapshot::take(dir, &aside.name).is_ok_and(|now| now == *seen) {
             return Ok(aside);
         }
@@ -53,12 +53,12 @@ impl<'a> Quarantined<'a> {
         Err(changed_error(&entry.path))
     }
 
-    /// Returns its name while it is out of the way.
+    /// Returns the temporary name.
     pub(super) fn quarantine_name(&self) -> &OsStr {
         &self.name
     }
 
-    /// Gives it its name back.
+    /// Moves the entry back to its name.
     pub(super) fn restore(mut self) -> Result<(), ToolError> {
         let back = self.dir.rename(&self.name, &self.entry.name);
         back.map_err(|_taken| {
@@ -69,8 +69,9 @@ impl<'a> Quarantined<'a> {
         })
     }
 
-    /// Removes it for good. What cannot be removed now is removed at the next start, where there is
-    /// a journal; the error says where it lies.
+    /// Removes the entry for good.
+    ///
+    /// If that fails, the error contains its path, and with a journal the next start removes it.
     pub(super) fn remove_for_good(mut self) -> Result<(), ToolError> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
         let removed = match self.kind {
@@ -84,7 +85,7 @@ impl<'a> Quarantined<'a> {
             let beside = self.quarantine_path();
             let given = self.entry.path.given();
             let message = format!(
-                "{given} is gone, but what was there could not all be removed and lies in {}: \
+                "{given} is gone, but its content could not all be removed and is in {}: \
                  {error}",
                 path_text(&beside)
             );
@@ -92,7 +93,7 @@ impl<'a> Quarantined<'a> {
         })
     }
 
-    /// Returns where it lies.
+    /// Returns the path under the temporary name.
     fn quarantine_path(&self) -> PathBuf {
         self.entry.path.path().with_file_name(&self.name)
     }

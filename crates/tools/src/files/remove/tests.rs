@@ -1,4 +1,4 @@
-//! What is deleted, moved and undone, and what is not.
+//! Tests of deleting, moving and undoing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn undo(tree: &TestWorkspace) -> Result<(), ToolError> {
     UndoPlan::for_last_change(&tree.workspace)?.run(&tree.workspace)
 }
 
-/// Every file of a folder with its bytes and mode.
+/// Returns every file of a folder with its bytes and mode.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32)> {
     let (mut folders, mut files) = (vec![folder.to_owned()], BTreeMap::new());
     while let Some(folder) = folders.pop() {
@@ -77,7 +77,7 @@ fn what_is_deleted_or_moved_comes_back() {
     assert_eq!(undo(&tree).unwrap_err().code(), Some(ErrorCode::NotFound));
 }
 
-/// Returns the files that the next undo leaves alone, with what is kept of them.
+/// Returns the files that the next undo skips, with the text of their backups.
 fn skipped_by_undo(tree: &TestWorkspace) -> Vec<(PathBuf, Option<String>)> {
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let kept = |kept: &PathBuf| fs::read_to_string(kept).unwrap();
@@ -104,7 +104,7 @@ fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
     assert_eq!(undoing.affected_paths().collect::<Vec<_>>(), [(tree.path("b").as_path(), false)]);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(["a", "b", "dir/made"].map(|path| tree.read(path)), ["theirs", "old b", "theirs"]);
-    // What could not be given back is not lost, and only that is kept on.
+    // The backup that was not restored is kept, and no other.
     assert_eq!(fs::read_to_string(&kept).unwrap(), "old a");
     undo(&tree).unwrap();
     assert_eq!(tree.read("first"), "old");
@@ -270,7 +270,7 @@ fn a_step_is_undone_once_however_often_it_was_looked_at() {
     let first = UndoPlan::for_last_change(&tree.workspace).unwrap();
     let second = UndoPlan::for_last_change(&tree.workspace).unwrap();
     first.run(&tree.workspace).unwrap();
-    // As many steps as before, but not the same ones.
+    // As many entries as before, but not the same ones.
     write(&tree, "a", "2").unwrap();
     let error = second.run(&tree.workspace).unwrap_err();
     assert_eq!(
@@ -298,7 +298,7 @@ fn what_was_not_kept_is_a_step_that_says_so() {
     assert_eq!(tree.read("a"), "1");
 }
 
-/// A step that made and replaced files is undone as a whole or not at all.
+/// An entry that created and replaced files is undone as a whole or not at all.
 #[test]
 fn an_undo_that_cannot_be_finished_changes_nothing() {
     let tree = test_workspace_with_undo(&[("a", "1")]);
@@ -319,7 +319,7 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
     assert_eq!((tree.names("."), tree.read("a")), (vec!["a".to_owned()], "1".to_owned()));
 }
 
-/// The directory may be another one by then, or a link to one.
+/// The directory may have been replaced by another one, or by a link to one.
 #[test]
 fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
     type Act = fn(&TestWorkspace);
@@ -337,7 +337,7 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
         let error = undoing.run(&tree.workspace).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!(files(tree.workspace.cwd()), before);
-        // Once it is there again, it is undone after all.
+        // Once the directory is back, the entry can be undone.
         fs::rename(tree.path("dir"), tree.path("swapped")).unwrap();
         fs::rename(tree.path("aside"), tree.path("dir")).unwrap();
         undo(&tree).unwrap();
@@ -345,7 +345,7 @@ fn what_comes_back_comes_to_the_directory_that_was_looked_at() {
     }
 }
 
-/// No name may say less than what will be changed.
+/// The preview shows the real path, not the name of a link.
 #[test]
 fn what_comes_back_is_shown_and_guarded_where_it_really_goes() {
     let tree = test_workspace_with_undo(&[("a/pre-commit", "a"), (".git/hooks/other", "")]);
@@ -375,7 +375,7 @@ fn a_name_that_is_no_text_comes_back_as_it_was() {
     assert_eq!(files(tree.workspace.cwd()), before);
 }
 
-/// A tree on another file system than what is kept of it, where this machine has two.
+/// Returns a workspace on another file system than its backups, if this machine has two.
 fn tree_on_other_file_system() -> Option<(TestWorkspace, TempDir)> {
     let tree = test_workspace(&[("a", "text"), ("dir/b", "b")]);
     let state = tempfile::tempdir_in("/dev/shm").ok()?;

@@ -1,9 +1,9 @@
-//! Which files are on their way, on the disk before they are: after a process was killed, the next
-//! one makes all files of its last call the old ones again, and removes what lies beside them.
+//! Write-ahead journals: after a crash, the next start reverts the files of an unfinished call and
+//! removes the temporary files next to them.
 //!
-//! It knows nothing of what is written. A journal is a file of one call, locked as long as its
-//! process lives, in three lines: the names, then what tells the files beside the old ones from
-//! others, then that all is done. Files are told apart by their identity, never by their time.
+//! A journal is one file per call and is locked as long as its process lives. It has three lines:
+//! the names, then the ids of the temporary files, then a mark that all is done. Files are compared
+//! by their id, never by their time.
 
 mod replay;
 
@@ -22,7 +22,7 @@ use crate::limits::{MAX_JOURNAL_BYTES, MAX_OPEN_TRIES};
 
 pub(crate) use self::replay::{remove_tree, replay};
 
-/// The journal of one call. It is removed when this is dropped.
+/// The journal of one call. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(in crate::files) path: PathBuf,
@@ -34,35 +34,35 @@ pub(crate) struct Journal {
 /// One line of a journal.
 #[derive(Debug, Serialize, Deserialize)]
 enum JournalRecord {
-    /// What will be made.
+    /// The files that the call will create.
     Begin(Vec<JournalFile>),
-    /// All of it is made; from here on it is put in place.
+    /// All temporary files are written; from here on they are moved into place.
     Ready(Vec<PreparedFile>),
-    /// All of it is in its place.
+    /// All files are in place.
     Done,
 }
 
-/// A file and the one beside it.
+/// A file and its temporary file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::files) struct JournalFile {
-    /// The directory, as a name: it may be no text.
+    /// The path of the directory; it may be invalid UTF-8.
     pub(in crate::files) dir: OsString,
     pub(in crate::files) name: OsString,
     pub(in crate::files) temporary: OsString,
-    /// The directories that are missing on the way to it, the outermost first.
+    /// The missing directories above the file, outermost first.
     pub(in crate::files) made: Vec<OsString>,
-    /// The directory of the copies from which it is repaired, if that is another one.
+    /// The directory of the copies from which the file is repaired, if it is a different one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::files) copies: Option<OsString>,
 }
 
-/// How a file will be written.
+/// The way in which a file will be written.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(in crate::files) struct PreparedFile {
     pub(in crate::files) way: JournalWriteKind,
-    /// What tells the file beside it from others.
+    /// The id of the temporary file.
     pub(in crate::files) ours: FileId,
-    /// What tells the old file from others, if there is one.
+    /// The id of the old file, if there is one.
     pub(in crate::files) old: Option<FileId>,
     /// The hash of the new content.
     pub(in crate::files) after: [u8; 32],
@@ -73,30 +73,30 @@ pub(in crate::files) enum JournalWriteKind {
     Add,
     Replace,
     InPlace,
-    /// It is out of the way, to be removed when all is done.
+    /// The entry was moved to the temporary name, to be removed at the end.
     Aside,
 }
 
 impl Journal {
-    /// Begins a journal in a folder, which is made if need be.
+    /// Begins a journal in a folder, which is created if it is missing.
     pub(in crate::files) fn begin(folder: &Path, names: Vec<JournalFile>) -> io::Result<Self> {
         make_private(folder)?;
         for _ in 0..MAX_OPEN_TRIES {
             let file = tempfile::Builder::new().prefix(JOURNAL_PREFIX).tempfile_in(folder)?;
             let (file, path) = file.keep().map_err(|error| error.error)?;
-            // Where there are no locks, nobody else begins with what is being written either.
+            // Without lock support, no other process replays an unfinished journal either.
             drop(file.lock());
-            // Another process may have found it before it was locked, empty, and removed it.
+            // Another process may have removed the file before it was locked, because it was empty.
             if link_count(&file.metadata()?) > 0 {
                 let mut journal = Self { path, file, bytes: 0, is_kept_on_drop: false };
                 journal.write(&JournalRecord::Begin(names))?;
                 return Ok(journal);
             }
         }
-        Err(io::Error::other("another process removes it again and again"))
+        Err(io::Error::other("another process removes the journal again and again"))
     }
 
-    /// Begins the journal of something that goes out of the way.
+    /// Begins the journal of an entry that is moved to a temporary name.
     pub(crate) fn begin_quarantine(
         folder: &Path,
         dir: &Path,
@@ -120,18 +120,18 @@ impl Journal {
         self.write(&JournalRecord::Done)
     }
 
-    /// Waits until the disk has it, if it is to have anything.
+    /// Waits until the content is on the disk, if the durability requires it.
     pub(in crate::files) fn sync(&self, durability: Durability) -> io::Result<()> {
         durability.sync_file(&self.file)
     }
 
-    /// Waits likewise until the disk has its name.
+    /// Waits until the name is on the disk, if the durability requires it.
     pub(in crate::files) fn sync_name(&self, durability: Durability) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         durability.sync_directory(&PinnedDirectory::pin(folder)?.open_dir(Path::new(""))?)
     }
 
-    /// Leaves it to the next start, which does what could not be done now.
+    /// Leaves the journal for the next start, which finishes the work.
     pub(crate) fn keep_for_replay(&mut self) {
         self.is_kept_on_drop = true;
     }
@@ -141,7 +141,7 @@ impl Journal {
         text.push(b'\n');
         self.bytes += text.len() as u64;
         if self.bytes > MAX_JOURNAL_BYTES {
-            return Err(io::Error::other("it would be too long"));
+            return Err(io::Error::other("the journal would be too long"));
         }
         self.file.write_all(&text)
     }
@@ -155,29 +155,30 @@ impl Drop for Journal {
     }
 }
 
-/// Makes the name of a file beside another one, which no other file has.
+/// Returns a unique name for a temporary file.
 pub(crate) fn unique_temporary_name() -> OsString {
     temporary_name(call_number(), 0)
 }
 
-/// Returns a number for a call that no other one has.
+/// Returns a unique number for a call.
 pub(in crate::files) fn call_number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Makes the name of a file beside another one, of those of a call.
+/// Returns the name of one of the temporary files of a call.
 pub(in crate::files) fn temporary_name(call: u64, number: usize) -> OsString {
     format!("{TEMPORARY_PREFIX}{call:016x}-{number}{TEMPORARY_SUFFIX}").into()
 }
 
-/// Returns the name that an old file has while a new one takes its place.
+/// Returns the name of the old file while the new one is moved into place.
 pub(in crate::files) fn old_file_name(temporary: &OsStr) -> OsString {
     let mut name = temporary.to_owned();
     name.push("-old");
     name
 }
 
-/// Returns the name of what is to be written in place, beside the copy of what was there.
+/// Returns the name of the new content of a file that is written in place, next to the copy of the
+/// old content.
 pub(in crate::files) fn new_content_name(temporary: &OsStr) -> OsString {
     let mut name = temporary.to_owned();
     name.push("-new");

@@ -1,8 +1,7 @@
-//! What programs write to a file that was replaced, because they had it open: nobody sees it by its
-//! name, but it is kept with the old file. And what they write to a file just while it is written in
-//! place, as far as that can be seen.
+//! Detects writes to a file after it was replaced, by programs that still had it open.
 //!
-//! It knows nothing of steps.
+//! Such a write does not appear under the name of the file, but it is kept in the backup. Writes at
+//! the same moment as a write in place are detected as far as possible.
 
 use callboard_text::path_text;
 use std::ffi::{OsStr, OsString};
@@ -15,24 +14,23 @@ use crate::files::system::{Dir, EntryMetadata};
 use crate::limits::MTIME_GRANULARITY;
 use crate::note::Note;
 
-/// Something that a program wrote to a file that was replaced before, or just while it was written
-/// in place.
+/// A write by another program to a file that had been replaced, or that was being written in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LateWrite {
-    /// The file that was meant.
+    /// The file that the program meant to write.
     pub path: PathBuf,
-    /// Where the old file lies with what was written to it. Nothing for a file that was written in
-    /// place: what was written is in that itself, perhaps only a part of it.
+    /// The path of the backup that contains the write. `None` for a file that was written in place,
+    /// which contains the write itself, perhaps only in part.
     pub backup: Option<PathBuf>,
-    /// Whether undoing the change restores it, if nothing else changes the file before.
+    /// Whether undoing the change restores the write, if nothing else changes the file before.
     pub can_be_undone: bool,
 }
 
 impl LateWrite {
-    /// Says what was written, and where it lies.
+    /// Returns a note that names the written file and its backup.
     ///
-    /// `path` is the path of the file in the words of the session.
+    /// `path` is the path of the file as the session displays it.
     pub(crate) fn note(&self, path: String) -> Note {
         let Some(kept) = &self.backup else {
             return Note::new("late-in-place").with("path", path);
@@ -42,14 +40,14 @@ impl LateWrite {
     }
 }
 
-/// A file that was replaced, in what is kept.
+/// The backup of a replaced file, observed for late writes.
 #[derive(Debug)]
 pub(super) struct WatchedBackup {
     path: PathBuf,
     name: OsString,
-    /// How large it was, and when it was written.
+    /// The size in bytes and the modification time when it was last checked.
     size_and_mtime: (u64, i128),
-    /// What it held, if a write since might have left the same time.
+    /// The content hash, if a later write could have left the same modification time.
     hash: Option<ContentHash>,
 }
 
@@ -64,7 +62,7 @@ impl WatchedBackup {
         Self { path: path.to_owned(), name, size_and_mtime: (look.bytes, look.modified), hash }
     }
 
-    /// Whether it was written since it was looked at last.
+    /// Returns whether the backup was written since the last check.
     pub(super) fn was_written(&mut self, dir: &Dir) -> io::Result<bool> {
         let look = dir.entry_metadata(&self.name)?;
         let now = (look.bytes, look.modified);
@@ -83,17 +81,17 @@ impl WatchedBackup {
         &self.path
     }
 
-    /// Its name in what is kept.
+    /// Returns the name of the backup in its folder.
     pub(super) fn name(&self) -> &OsStr {
         &self.name
     }
 }
 
-/// Whether another write would leave another time.
+/// Returns whether another write would change the modification time.
 fn is_mtime_settled(look: &EntryMetadata) -> bool {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let age = now.map_or(0, |now| now.as_nanos() as i128 - look.modified);
-    // Whole seconds are all that some file systems know.
+    // Some file systems only store whole seconds.
     let is_coarse = look.modified % 1_000_000_000 == 0;
     let tick = if is_coarse { 100 * MTIME_GRANULARITY } else { MTIME_GRANULARITY };
     age > tick.as_nanos() as i128

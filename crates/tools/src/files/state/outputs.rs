@@ -1,8 +1,7 @@
-//! The files that hold the whole outputs of one session's commands, and long results of other tools,
-//! in the user's state folder.
+//! Files with the complete output of one session's commands, and with long results of other tools.
 //!
-//! They lie outside of the roots, so nothing but what reads may reach them, and that through a
-//! workspace of its own. It knows nothing of commands.
+//! They are in the user's state folder, outside of the roots. Only tools that read may access them,
+//! and only through a separate workspace.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,18 +16,18 @@ use crate::files::system::{Dir, FileVisibility, PinnedDirectory};
 use crate::limits::{MAX_OUTPUT_FILES, MAX_OUTPUT_FILES_BYTES, STATE_SWEEP_INTERVAL_BYTES};
 use crate::lock::lock;
 
-/// Pins a folder to read what is in it.
+/// A function that pins a folder and returns a reader for it.
 type OpenReader<Reader> = fn(PathBuf) -> io::Result<Reader>;
 
 /// The outputs that a session keeps, and the `Reader` of their folder.
 #[derive(Debug)]
 pub(crate) struct OutputStore<Reader> {
-    /// Where, and what pins the folder to read it; nowhere, if none are kept.
+    /// The folder and the function that pins it for reading; `None` if no outputs are kept.
     folder: Option<(PathBuf, OpenReader<Reader>)>,
-    /// Held while the disk is waited for.
+    /// This lock is held during disk access.
     store: Mutex<Option<SessionOutputFolder>>,
-    /// The path of that, and what reads it: known without waiting. It is pinned when the folder is
-    /// made, so that no link that takes its place later is followed.
+    /// The path of the session's folder and its reader, available without the lock. The folder is
+    /// pinned when it is created, so that a link that replaces it later is not followed.
     reader: OnceLock<(PathBuf, Arc<Reader>)>,
 }
 
@@ -38,35 +37,36 @@ impl<Reader> Default for OutputStore<Reader> {
     }
 }
 
-/// What a file holds.
+/// The kind of content in an output file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputKind {
-    /// What can be had nowhere else, such as what a command wrote.
+    /// Content that exists nowhere else, e.g. the output of a command.
     Irreplaceable,
-    /// What another call of its tool returns again: it goes before any output.
+    /// Content that the tool returns again if it is called again. It is removed before any
+    /// irreplaceable output.
     Reproducible,
 }
 
-/// The folder of one session.
+/// The output folder of one session.
 #[derive(Debug)]
 struct SessionOutputFolder {
     dir: Dir,
     path: PathBuf,
-    /// The oldest first.
+    /// The files, oldest first.
     names: VecDeque<(OsString, OutputKind)>,
     count: u64,
-    /// How many bytes they had when all of the state folder was looked at.
+    /// The size in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
     _held: FolderLock,
 }
 
 impl<Reader> OutputStore<Reader> {
-    /// Keeps them in a folder of their own beneath `folder`, which is made with the first of them.
+    /// Keeps outputs in a session folder beneath `folder`, which is created with the first output.
     pub(crate) fn in_folder(folder: PathBuf, pin: OpenReader<Reader>) -> Self {
         Self { folder: Some((folder, pin)), ..Self::default() }
     }
 
-    /// Makes a file that only its owner can read. Nothing, if none are kept.
+    /// Creates a file that only its owner can read; returns `None` if no outputs are kept.
     pub(crate) fn create(&self, kind: OutputKind) -> io::Result<Option<(File, PathBuf)>> {
         let Some((folder, pin)) = &self.folder else { return Ok(None) };
         let mut locked = lock(&self.store);
@@ -81,7 +81,8 @@ impl<Reader> OutputStore<Reader> {
         };
         let mut room = MAX_OUTPUT_FILES_BYTES;
         if let Some(path) = store.path_if_sweep_due() {
-            // Others take the lock meanwhile, tasks among them.
+            // The sweep is slow, so other threads, including async tasks, can use the lock
+            // meanwhile.
             drop(locked);
             let surplus = session_folder::surplus_bytes(&path);
             locked = lock(&self.store);
@@ -92,25 +93,25 @@ impl<Reader> OutputStore<Reader> {
         locked.as_mut().map(|store| store.create(kind, room)).transpose()
     }
 
-    /// Removes a file of this session, by its URI.
+    /// Removes an output of this session by its URI.
     pub(crate) fn remove(&self, of: &str) {
         let mut store = lock(&self.store);
         let Some(SessionOutputFolder { names, path, .. }) = &mut *store else { return };
         if let Some(at) = names.iter().position(|(name, _)| file_uri(&path.join(name)) == of)
             && let Some((name, _)) = names.remove(at)
         {
-            // One that is gone already is no error.
+            // A missing file is no error.
             drop(fs::remove_file(path.join(name)));
         }
     }
 
-    /// Returns what reads a path, if it is that of an output of this session.
+    /// Returns the reader for a path, if it is an output of this session.
     pub(crate) fn reader_for(&self, path: &str) -> Option<&Arc<Reader>> {
         let (folder, reader) = self.reader.get()?;
         Path::new(path).starts_with(folder).then_some(reader)
     }
 
-    /// Returns whether a path is that of an output, of whichever session. Blocks on the disk.
+    /// Returns whether a path is an output of any session. Blocks on the disk.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         self.folder.as_ref().is_some_and(|(folder, _)| {
             let is_within = |folder: &Path| path.starts_with(folder);
@@ -120,7 +121,7 @@ impl<Reader> OutputStore<Reader> {
 }
 
 impl SessionOutputFolder {
-    /// Makes a folder for this session; those that are too old go.
+    /// Creates a folder for this session and removes expired ones.
     fn make(folder: &Path) -> io::Result<Self> {
         let (path, held) = session_folder::make(folder)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
@@ -138,7 +139,7 @@ impl SessionOutputFolder {
         while self.names.len() >= MAX_OUTPUT_FILES || self.bytes() > room {
             let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Reproducible);
             let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
-            // One that is gone already is no error; a command that still writes to it goes on.
+            // A missing file is no error; a command that still writes to it continues.
             drop(fs::remove_file(self.path.join(oldest)));
         }
         self.count += 1;
@@ -149,8 +150,8 @@ impl SessionOutputFolder {
         Ok((file, path))
     }
 
-    /// Returns its path, if so much was kept that all of the state folder has to be looked at: where
-    /// all sessions have too many bytes, this one may have fewer than it has.
+    /// Returns the path of the folder if enough was written since the last sweep that another one
+    /// is due. If all sessions together exceed their limit, this one may keep less than it has.
     fn path_if_sweep_due(&mut self) -> Option<PathBuf> {
         let bytes = self.bytes();
         let is_due = bytes >= self.bytes_at_last_sweep + STATE_SWEEP_INTERVAL_BYTES;
@@ -164,7 +165,7 @@ impl SessionOutputFolder {
     }
 }
 
-/// Writes an absolute path as a `file` URI (RFC 8089).
+/// Formats an absolute path as a `file` URI (RFC 8089).
 pub(crate) fn file_uri(path: &Path) -> String {
     let mut uri = String::from("file://");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -215,7 +216,7 @@ mod tests {
         let window =
             read_excerpt(&workspace.workspace_for_reading(given), given, Some(2), Some(1)).unwrap();
         assert_eq!((window.text.as_str(), window.total_lines), ("two\n", Some(3)));
-        // Nothing else of the state folder, and nothing that writes.
+        // Neither other files of the state folder nor tools that write are accepted.
         let keys = state.join("keys");
         std::fs::write(&keys, "secret").unwrap();
         let beside = format!("{given}/../../../keys");
@@ -226,7 +227,7 @@ mod tests {
             );
         }
         assert!(workspace.resolve(given).is_err());
-        // A link in its place is not followed out.
+        // A link that replaces the file is not followed.
         std::fs::remove_file(&path).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(&keys, &path).unwrap();
@@ -245,7 +246,7 @@ mod tests {
         let workspace =
             Arc::new(Workspace::new(root, Vec::new()).unwrap().with_state_folder(&state));
         let (_, path) = workspace.outputs().create(OutputKind::Irreplaceable).unwrap().unwrap();
-        // Before anything was read.
+        // Replace the folder before anything was read.
         let outputs = path.parent().unwrap();
         std::fs::rename(outputs, state.join("moved")).unwrap();
         std::os::unix::fs::symlink(&keys, outputs).unwrap();

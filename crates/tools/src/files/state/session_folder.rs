@@ -1,5 +1,4 @@
-//! The folders of sessions beneath the user's state folder, and the bound over all of them. It knows
-//! nothing of what is kept there.
+//! The folders of sessions in the user's state folder, and their common size limit.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -16,7 +15,7 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// Keeps a folder from being removed; nothing can where folders are not locked.
+/// A lock that keeps a folder from being removed; without effect if folders cannot be locked.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _locked: Option<File>,
@@ -25,8 +24,9 @@ pub(crate) struct FolderLock {
 /// The state folders that this process has swept.
 static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Makes a folder that is its owner's alone beneath one of the state folder, which is
-/// [swept](sweep) once, on a thread of its own.
+/// Creates a session folder that only its owner can access.
+///
+/// The first call for a state folder also spawns a thread that [sweeps](sweep) it.
 pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
     make_private(folder)?;
     restrict_to_owner(folder);
@@ -34,7 +34,7 @@ pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
     if let Some(state) = folder.parent().map(Path::to_owned).filter(is_new) {
         restrict_to_owner(&state);
         let sweeping = thread::Builder::new().name("state".into());
-        // The next session sweeps it otherwise.
+        // If the thread cannot be spawned, the next process sweeps the folder.
         drop(sweeping.spawn(move || {
             restrict_all_to_owner(&state);
             sweep(&state, MAX_STATE_BYTES);
@@ -52,28 +52,29 @@ fn create_locked(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
         let made = builder.tempdir_in(folder)?.keep();
         let locked = File::open(&made).ok().filter(|folder| folder.lock_shared().is_ok());
-        // Another process may have found it before it was locked, and removed it.
+        // Another process may have removed the folder before it was locked.
         if made.exists() {
             return Ok((made, FolderLock { _locked: locked }));
         }
     }
-    Err(io::Error::other("another process removes it again and again"))
+    Err(io::Error::other("another process removes the folder again and again"))
 }
 
-/// Something in the state folder.
+/// An entry in the state folder.
 struct StoredItem {
     path: PathBuf,
     modified: SystemTime,
     is_session: bool,
     is_old: bool,
     bytes: u64,
-    /// Whether it has more bytes, because there is too much of it to be counted.
+    /// Whether the entry has more bytes, because it has too many files to count.
     is_undercounted: bool,
 }
 
-/// Removes what is too old and what ended sessions left, the oldest first, until all of it has at
-/// most `bound` bytes; before these, what has more than can be counted. What an open session holds,
-/// of whatever process, stays. Returns how many bytes there are then.
+/// Removes expired entries, and folders of ended sessions until the total is at most `bound` bytes.
+///
+/// Sessions with too many files to count are removed first, then the oldest ones. Folders of open
+/// sessions, of any process, stay. Returns the remaining total in bytes.
 pub(crate) fn sweep(state: &Path, bound: u64) -> u64 {
     sweep_with_file_limit(state, bound, MAX_COUNTED_FILES)
 }
@@ -98,8 +99,8 @@ fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
     total
 }
 
-/// Returns by how many bytes all sessions have too many, once those that ended gave way to an open
-/// one, which has this folder.
+/// Sweeps the state folder of an open session, and returns by how many bytes the total still
+/// exceeds the limit.
 pub(crate) fn surplus_bytes(session: &Path) -> u64 {
     let state = session.ancestors().nth(2);
     state.map_or(0, |state| sweep(state, MAX_STATE_BYTES).saturating_sub(MAX_STATE_BYTES))
@@ -119,7 +120,7 @@ fn list_stored(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
     entries.collect()
 }
 
-/// Counts what lies in a folder, as far as it is not too much to look at: then none is left.
+/// Sums the bytes in a folder until `left` files were counted; `left` is then zero.
 fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize) -> u64 {
     *left = if depth > MAX_COUNTED_DEPTH { 0 } else { left.saturating_sub(1) };
     if !metadata.is_dir() {
@@ -132,13 +133,13 @@ fn tree_bytes(path: &Path, metadata: &fs::Metadata, left: &mut u64, depth: usize
     })
 }
 
-/// Removes something that nobody holds, and keeps others from holding it meanwhile.
+/// Removes an entry that is not locked, and locks it meanwhile.
 fn remove_unlocked(stored: &StoredItem) -> bool {
     let Ok(held) = File::open(&stored.path) else { return false };
     let is_free = match held.try_lock() {
         Ok(()) => true,
         Err(TryLockError::WouldBlock) => false,
-        // Where nothing can be locked, only its age says that nobody needs it.
+        // Without locks, the age decides.
         Err(TryLockError::Error(_)) => stored.is_old,
     };
     let removed = is_free.then(|| match fs::remove_file(&stored.path) {
@@ -148,7 +149,7 @@ fn remove_unlocked(stored: &StoredItem) -> bool {
     removed.is_some_and(|removed| removed.is_ok())
 }
 
-/// Takes from others what an earlier version let them look into.
+/// Removes access for others from entries that an earlier version created.
 fn restrict_all_to_owner(state: &Path) {
     let folders = [UNDO_FOLDER, OUTPUT_FOLDER, JOURNAL_FOLDER].map(|name| state.join(name));
     for folder in folders.iter().map(PathBuf::as_path).chain([state]) {
@@ -156,7 +157,7 @@ fn restrict_all_to_owner(state: &Path) {
     }
     for entry in folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten() {
         restrict_to_owner(&entry.path());
-        // An open session may be about to give a file back, with the mode that it had.
+        // An open session may be about to restore a file with its original mode.
         let held = File::open(entry.path()).ok().filter(|held| held.try_lock().is_ok());
         let is_folder = entry.file_type().is_ok_and(|found| found.is_dir());
         let files =
@@ -165,8 +166,8 @@ fn restrict_all_to_owner(state: &Path) {
     }
 }
 
-/// Makes a file or folder of this user its owner's alone. Another name of a file, elsewhere, keeps
-/// it as it is.
+/// Restricts a file or folder of this user to its owner. A file with several hard links is not
+/// changed.
 #[cfg(unix)]
 pub(crate) fn restrict_to_owner(path: &Path) {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
 
-    /// A session of so many bytes, last changed so long ago.
+    /// Creates a session folder with a number of bytes and an age.
     fn session(state: &Path, kind: &str, bytes: usize, age: Duration) -> (PathBuf, FolderLock) {
         let (path, held) = create_locked(&state.join(kind)).unwrap();
         fs::write(path.join("1"), vec![0; bytes]).unwrap();
@@ -226,7 +227,7 @@ mod tests {
             session(state.path(), UNDO_FOLDER, 100, hours(2)),
         ];
         let paths = made.each_ref().map(|(path, _)| path.clone());
-        // The oldest one is open.
+        // The oldest session is open.
         let [open, ended @ ..] = made;
         drop(ended);
         assert_eq!(sweep(state.path(), 400), 400);

@@ -1,6 +1,4 @@
-//! The steps of a session: what its calls did to files, and under which name the old ones are kept.
-//!
-//! It knows nothing of where they are kept.
+//! Undo entries: the file operations of one call, and the names of their backups.
 
 use callboard_text::path_text;
 use std::ffi::OsString;
@@ -10,30 +8,30 @@ use serde_json::{Value, json};
 
 use crate::files::content_hash::ContentHash;
 
-/// What one call did.
+/// The operations of one call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UndoEntry {
-    /// In the order in which it was done.
+    /// The operations in the order in which they were done.
     pub(crate) operations: Vec<FileOperation>,
 }
 
-/// What was done to one file.
+/// An operation on one file.
 #[derive(Debug, Clone)]
 pub(crate) enum FileOperation {
-    /// A directory was made.
+    /// A directory was created.
     CreatedDirectory(PathBuf),
-    /// It was made.
+    /// A file was created.
     Created {
         path: PathBuf,
         hash_after: ContentHash,
     },
-    /// Its content was replaced.
+    /// The content of a file was replaced.
     Replaced {
         path: PathBuf,
         backup: Backup,
         hash_after: ContentHash,
     },
-    /// It was removed; a directory with all that was in it.
+    /// An entry was removed; a directory with all its content.
     Deleted {
         path: PathBuf,
         backup: Backup,
@@ -42,18 +40,18 @@ pub(crate) enum FileOperation {
         from: PathBuf,
         to: PathBuf,
     },
-    /// It was replaced or removed, and what was there is gone.
+    /// A file was replaced or removed, and no backup exists.
     Unrecoverable {
         path: PathBuf,
     },
 }
 
-/// The name of something that is kept, and how large it is.
+/// The name and size of a backup.
 #[derive(Debug, Clone)]
 pub(crate) struct Backup {
     pub(super) name: OsString,
     pub(super) bytes: u64,
-    /// The mode of a file that is its owner's alone as long as it is kept.
+    /// The original mode of a file that is restricted to its owner while it is kept.
     pub(super) mode: Option<u32>,
 }
 
@@ -68,7 +66,7 @@ impl UndoEntry {
 }
 
 impl FileOperation {
-    /// What is kept of what was there.
+    /// Returns the backup of the old content.
     pub(in crate::files) fn backup(&self) -> Option<&Backup> {
         match self {
             Self::Replaced { backup: before, .. } | Self::Deleted { backup: before, .. } => {
@@ -81,7 +79,7 @@ impl FileOperation {
         }
     }
 
-    /// Where it left something, or nothing.
+    /// Returns the path that the operation changed last.
     pub(in crate::files) fn affected_path(&self) -> &Path {
         match self {
             Self::CreatedDirectory(path)

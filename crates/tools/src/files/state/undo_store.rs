@@ -1,4 +1,4 @@
-//! Where what was changed is kept, and the list of what was done. It undoes nothing itself.
+//! The store of backups, and the list of changes that can be undone.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -23,37 +23,37 @@ use crate::limits::{
 };
 use crate::lock::lock;
 
-/// What was kept of the files that a session changed.
+/// The backups of the files that a session changed, and its undo entries.
 #[derive(Debug, Default)]
 pub(crate) struct UndoStore {
-    /// Where; nowhere, if nothing is kept.
+    /// The folder of backups of all sessions; `None` if no backups are kept.
     folder: Option<PathBuf>,
     state: Mutex<UndoState>,
 }
 
 #[derive(Debug, Default)]
 struct UndoState {
-    /// What takes long is done in it without the lock.
+    /// The folder of this session. Slow operations use it without the lock.
     folder: Option<Arc<SessionUndoFolder>>,
-    /// With a number that no other step of the session has or had.
+    /// The entries with their numbers, which are unique in the session.
     entries: VecDeque<(u64, UndoEntry)>,
-    /// What could not be undone of steps: it stays for whoever looks for it.
+    /// Entries that could not be restored; their backups stay available to the user.
     unrestored: VecDeque<UndoEntry>,
-    /// Whether a step was forgotten that nobody was told of.
+    /// Whether an entry was dropped since the last report.
     has_dropped_entries: bool,
     bytes: u64,
-    /// How many they were when all of the state folder was looked at.
+    /// The size in bytes at the last sweep of the state folder.
     bytes_at_last_sweep: u64,
     backup_count: u64,
     entry_count: u64,
     watched: VecDeque<WatchedBackup>,
-    /// What could not be kept and nobody was told of.
+    /// Files without a backup that were not yet reported.
     unrecoverable: Vec<PathBuf>,
-    /// What was written late and nobody was told of.
+    /// Late writes that were not yet reported.
     late_writes: VecDeque<LateWrite>,
 }
 
-/// The folder of one session.
+/// The undo folder of one session.
 #[derive(Debug)]
 struct SessionUndoFolder {
     dir: Dir,
@@ -62,21 +62,22 @@ struct SessionUndoFolder {
 }
 
 impl UndoStore {
-    /// Keeps what is changed in a folder of its own beneath `folder`.
+    /// Keeps backups in a session folder beneath `folder`.
     pub(crate) fn in_folder(folder: PathBuf) -> Self {
         Self { folder: Some(folder), state: Mutex::default() }
     }
 
-    /// Whether things can be moved from a directory to where they are kept, if they are.
+    /// Returns whether entries can be moved from a directory into the store.
     pub(crate) fn is_on_same_file_system(&self, dir: &Dir) -> bool {
-        // It is made with the first change, beneath what is there.
+        // The folder is created with the first backup, on the file system of its nearest existing
+        // parent.
         let mut above = self.folder.iter().flat_map(|folder| folder.ancestors());
         let existing =
             above.find_map(|path| PinnedDirectory::pin(path).ok()?.open_dir(Path::new("")).ok());
         existing.is_some_and(|existing| existing.is_on_same_file_system(dir))
     }
 
-    /// Checks that something can be kept, as far as the system tells without trying.
+    /// Checks that a backup can be created, as far as the system reports without a write.
     pub(crate) fn require_can_store(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let (store, _) = self.lock_state().next_backup_name(folder)?;
@@ -86,8 +87,9 @@ impl UndoStore {
         }
     }
 
-    /// Moves something into the store. Nothing, if nothing is kept; an error if it cannot be
-    /// moved, as to another file system.
+    /// Moves an entry into the store; returns `None` if no backups are kept.
+    ///
+    /// Fails if the entry cannot be moved, e.g. from another file system.
     pub(crate) fn move_in(
         &self,
         dir: &Dir,
@@ -100,7 +102,7 @@ impl UndoStore {
         })
     }
 
-    /// Copies a file into the store, with its owner, mode and attributes where they can be had.
+    /// Copies a file into the store, with its owner, mode and attributes where possible.
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
         self.store_backup(|store, blob| {
             let bytes = copy(dir, name, &store.dir, &blob)?;
@@ -116,28 +118,27 @@ impl UndoStore {
         })
     }
 
-    /// Reads what is kept of a file.
+    /// Reads the backup of a file.
     pub(crate) fn read(&self, blob: &Backup) -> io::Result<Vec<u8>> {
         fs::read(self.backup_path(blob).ok_or(io::ErrorKind::NotFound)?)
     }
 
-    /// Returns where something is kept.
+    /// Returns the path of a backup.
     pub(crate) fn backup_path(&self, blob: &Backup) -> Option<PathBuf> {
         Some(self.open_folder().ok()?.path.join(&blob.name))
     }
 
-    /// Returns the same, if something is there.
+    /// Returns the path of a backup if it exists.
     pub(crate) fn existing_backup_path(&self, blob: &Backup) -> Option<PathBuf> {
         self.backup_path(blob).filter(|place| place.symlink_metadata().is_ok())
     }
 
-    /// Looks at what is kept.
+    /// Takes a snapshot of a backup.
     pub(crate) fn snapshot_backup(&self, blob: &Backup) -> io::Result<EntrySnapshot> {
         EntrySnapshot::take(&self.open_folder()?.dir, &blob.name)
     }
 
-    /// Moves what is kept to a name that nothing has; by a copy, if it is a file and cannot be
-    /// moved.
+    /// Moves a backup to an unused name. A file that cannot be moved is copied.
     pub(crate) fn restore(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
         let store = self.open_folder()?;
         if let Some(mode) = blob.mode {
@@ -145,7 +146,7 @@ impl UndoStore {
         }
         match store.dir.rename_into(&blob.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                // Beside its place first: half a file must not have its name.
+                // Copy to a temporary name first: a partial file must never have the final name.
                 let beside = unique_temporary_name();
                 let copied = copy(&store.dir, &blob.name, dir, &beside);
                 let placed = copied.and_then(|_bytes| dir.rename(&beside, name));
@@ -156,15 +157,15 @@ impl UndoStore {
         .inspect_err(|_| drop(store.dir.restrict_to_owner(&blob.name)))
     }
 
-    /// Removes what is kept.
+    /// Removes a backup.
     pub(crate) fn remove(&self, blob: &Backup) {
         if let Ok(store) = self.open_folder() {
             store.remove(&blob.name);
         }
     }
 
-    /// Notices from now on whether something writes to a file that was replaced, and that was so
-    /// when it was compared last.
+    /// Watches the backup of a replaced file for late writes. `look` and `old` describe its last
+    /// comparison.
     pub(crate) fn watch(
         &self,
         path: &Path,
@@ -179,15 +180,15 @@ impl UndoStore {
         }
     }
 
-    /// Whether there is anything that could be written late.
+    /// Returns whether any backup is watched.
     pub(crate) fn is_watching(&self) -> bool {
         !self.lock_state().watched.is_empty()
     }
 
-    /// Looks for what was written since to files that had been replaced.
+    /// Checks the watched backups for late writes.
     pub(crate) fn detect_late_writes(&self) {
         let Ok(store) = self.open_folder() else { return };
-        // Whoever looks meanwhile finds none of these: each is told once.
+        // Taking the list out ensures that each late write is reported once.
         let mut watched = mem::take(&mut self.lock_state().watched);
         let mut late = Vec::new();
         watched.retain_mut(|watched| match watched.was_written(&store.dir) {
@@ -196,7 +197,7 @@ impl UndoStore {
                 late.extend(is_written.then(found));
                 true
             }
-            // It was restored, or is kept no more.
+            // The backup was restored or removed.
             Err(_) => false,
         });
         let mut kept = self.lock_state();
@@ -210,37 +211,37 @@ impl UndoStore {
         kept.watched = watched.split_off(over);
     }
 
-    /// Notes that something else was in a file right after it was written in place.
+    /// Records that a file had different content right after it was written in place.
     pub(crate) fn record_concurrent_write(&self, path: &Path) {
         let path = path.to_owned();
         self.lock_state().push_late_write(LateWrite { path, backup: None, can_be_undone: false });
     }
 
-    /// Notes that what was in a file before could not be kept, although it should have been.
+    /// Records that the backup of a file failed although it was expected to succeed.
     pub(crate) fn record_unrecoverable(&self, path: &Path) {
         let mut kept = self.lock_state();
         kept.unrecoverable.truncate(MAX_LATE_WRITE_WATCHES);
         kept.unrecoverable.push(path.to_owned());
     }
 
-    /// Returns those files, each once.
+    /// Returns the files without a backup, each once.
     pub(crate) fn take_unrecoverable(&self) -> Vec<PathBuf> {
         mem::take(&mut self.lock_state().unrecoverable)
     }
 
-    /// Returns what was found or noted, each once.
+    /// Returns the detected late writes, each once.
     pub(crate) fn take_late_writes(&self) -> Vec<LateWrite> {
         mem::take(&mut self.lock_state().late_writes).into()
     }
 
-    /// Remembers a step, and forgets the oldest ones if it is too much.
+    /// Adds an entry and drops the oldest ones that exceed the limits.
     pub(crate) fn push(&self, step: UndoEntry) {
         if step.operations.is_empty() || self.folder.is_none() {
             return;
         }
         let mut kept = self.lock_state();
         if let Some(store) = &kept.folder {
-            // The list is for people; without it everything can be undone all the same.
+            // The log is for people; undo works without it.
             drop(store.append_to_log(&step));
         }
         kept.bytes += step.backup_bytes();
@@ -250,7 +251,8 @@ impl UndoStore {
         let room = match kept.folder_if_sweep_due() {
             None => MAX_UNDO_BYTES,
             Some(store) => {
-                // Others take the lock meanwhile, tasks among them.
+                // The sweep is slow, so other threads, including async tasks, can use the lock
+                // meanwhile.
                 drop(kept);
                 let surplus = session_folder::surplus_bytes(&store.path);
                 kept = self.lock_state();
@@ -268,17 +270,17 @@ impl UndoStore {
         forgotten.iter().flat_map(UndoEntry::backups).for_each(|blob| self.remove(blob));
     }
 
-    /// Returns whether steps were forgotten since this was asked last: they cannot be undone.
+    /// Returns whether entries were dropped since the last call; these cannot be undone.
     pub(crate) fn take_has_dropped_entries(&self) -> bool {
         mem::take(&mut self.lock_state().has_dropped_entries)
     }
 
-    /// Returns the last step and its number.
+    /// Returns the last entry and its number.
     pub(crate) fn last(&self) -> Option<(u64, UndoEntry)> {
         self.lock_state().entries.back().cloned()
     }
 
-    /// Takes the last step off the list, if it has this number: nobody else undoes it then.
+    /// Removes and returns the last entry if it has this number, so that no other caller undoes it.
     pub(crate) fn claim(&self, number: u64) -> Option<UndoEntry> {
         let mut kept = self.lock_state();
         let is_last = kept.entries.back().is_some_and(|(last, _)| *last == number);
@@ -286,14 +288,15 @@ impl UndoStore {
         Some(step)
     }
 
-    /// Puts a step back that was not undone.
+    /// Puts back an entry that was not undone.
     pub(crate) fn unclaim(&self, number: u64, step: UndoEntry) {
         let mut kept = self.lock_state();
         let at = kept.entries.partition_point(|(other, _)| *other < number);
         kept.entries.insert(at, (number, step));
     }
 
-    /// Forgets a step that was undone, but for what is `left` of it: that is kept on.
+    /// Removes the backups of an undone entry, except those of `left`, the part that was not
+    /// restored.
     pub(crate) fn discard(&self, step: &UndoEntry, left: UndoEntry) {
         let is_left = |blob: &Backup| left.backups().any(|other| other.name == blob.name);
         let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
@@ -314,7 +317,7 @@ impl UndoStore {
         lock(&self.state)
     }
 
-    /// Does something in the store with a new name, if there is a store.
+    /// Runs `make` in the store with a new name, if there is a store.
     fn store_backup(
         &self,
         make: impl FnOnce(&SessionUndoFolder, OsString) -> io::Result<Backup>,
@@ -326,8 +329,8 @@ impl UndoStore {
 }
 
 impl UndoState {
-    /// Returns the store, if so much was kept that all of the state folder has to be looked at: where
-    /// all sessions have too many bytes, this one may have fewer than it has.
+    /// Returns the folder if enough was stored since the last sweep that another one is due. If all
+    /// sessions together exceed their limit, this one may keep less than it has.
     fn folder_if_sweep_due(&mut self) -> Option<Arc<SessionUndoFolder>> {
         self.bytes_at_last_sweep = self.bytes_at_last_sweep.min(self.bytes);
         let store = self
@@ -343,7 +346,7 @@ impl UndoState {
         count > MAX_UNDO_ENTRIES || (self.bytes > bytes && count > 1)
     }
 
-    /// Takes off what is forgotten first: what is undone already as far as it can be.
+    /// Removes and returns the entry to drop next: first those that are already undone in part.
     fn pop_oldest(&mut self) -> Option<UndoEntry> {
         if let Some(left) = self.unrestored.pop_front() {
             return Some(left);
@@ -353,12 +356,12 @@ impl UndoState {
         Some(oldest)
     }
 
-    /// Whether a step holds this, so that it can be restored.
+    /// Returns whether an undo entry refers to this backup, so that it can be restored.
     fn can_undo(&self, name: &OsStr) -> bool {
         self.entries.iter().any(|(_, step)| step.backups().any(|blob| blob.name == name))
     }
 
-    /// Remembers a late write until somebody is told of it.
+    /// Records a late write until it is reported.
     fn push_late_write(&mut self, late: LateWrite) {
         self.late_writes.retain(|other| (&other.path, &other.backup) != (&late.path, &late.backup));
         self.late_writes.push_back(late);
@@ -367,7 +370,7 @@ impl UndoState {
         }
     }
 
-    /// Returns the store, which is made with the first thing that is kept, and a new name in it.
+    /// Returns the folder, which is created with the first backup, and a new name in it.
     fn next_backup_name(
         &mut self,
         folder: &Path,
@@ -382,15 +385,15 @@ impl UndoState {
 }
 
 impl SessionUndoFolder {
-    /// Makes a folder for this session, and removes those that nobody needs any more.
+    /// Creates a folder for this session and removes expired ones.
     fn make(folder: &Path) -> io::Result<Self> {
         let (path, held) = session_folder::make(folder)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
         Ok(Self { dir, path, _held: held })
     }
 
-    /// Makes what was brought here its owner's alone. In a directory everything stays as it was:
-    /// nobody else gets there.
+    /// Restricts an entry in the store to its owner. The content of a directory is not changed,
+    /// because others cannot reach it.
     fn restrict_to_owner(&self, name: OsString, bytes: u64) -> Backup {
         let mode = self.dir.restrict_to_owner(&name).ok().flatten();
         Backup { name, bytes, mode }
@@ -402,19 +405,19 @@ impl SessionUndoFolder {
 
     fn remove(&self, name: &OsStr) {
         let path = self.path.join(name);
-        // What cannot be removed is removed with the folder, later.
+        // A backup that cannot be removed is removed later, with the folder.
         drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
     }
 }
 
-/// Writes a step as one line, in one write, which a kill does not tear.
+/// Writes an entry as one line in a single write, which a kill cannot tear.
 fn write_entry(step: &UndoEntry, mut list: impl io::Write) -> io::Result<()> {
     let deeds = Value::from_iter(step.operations.iter().map(FileOperation::to_json));
     list.write_all(format!("{deeds}\n").as_bytes())
 }
 
-/// Copies a file to a name that nothing has, with its owner, mode and attributes where they can be
-/// had; returns how many bytes it has.
+/// Copies a file to an unused name, with its owner, mode and attributes where possible; returns its
+/// size in bytes.
 fn copy(from: &Dir, name: &OsStr, to: &Dir, as_name: &OsStr) -> io::Result<u64> {
     let mut from = from.open(name)?;
     let mut to = to.create(as_name, FileVisibility::Owner)?;
@@ -429,7 +432,7 @@ mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
 
-    /// What each write has.
+    /// Records the bytes of each write.
     struct WriteLog<'a>(&'a mut Vec<String>);
 
     impl io::Write for WriteLog<'_> {

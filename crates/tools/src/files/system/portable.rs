@@ -1,4 +1,4 @@
-//! Files beneath a directory by their canonical paths. It knows nothing of descriptors.
+//! Files beneath a directory by their canonical paths, for systems without directory descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
@@ -17,7 +17,7 @@ impl PinnedDirectory {
         Ok(Self(path.canonicalize()?))
     }
 
-    /// Pins a directory by its absolute path, on which no link may be.
+    /// Pins a directory by an absolute path without links.
     pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? == path {
             Ok(Self(path.to_owned()))
@@ -30,22 +30,22 @@ impl PinnedDirectory {
         false
     }
 
-    /// Whether nothing has its name any more.
+    /// Returns whether the directory no longer exists.
     pub(crate) fn is_removed(&self) -> bool {
         !self.0.exists()
     }
 
-    /// There is no such file system here.
+    /// Always `false`: this system has no procfs.
     pub(crate) fn is_procfs(&self) -> bool {
         false
     }
 
-    /// Opens what is there for reading, whatever it is.
+    /// Opens a file of any kind for reading.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         File::open(self.resolve(path)?)
     }
 
-    /// As [`Self::open`], where no link may be on the way.
+    /// As [`Self::open`], but rejects links in the path.
     pub(crate) fn open_without_links(&self, path: &Path) -> io::Result<File> {
         File::open(self.resolve_without_links(path)?)
     }
@@ -55,7 +55,7 @@ impl PinnedDirectory {
         fs::metadata(self.resolve(path)?)
     }
 
-    /// As [`Self::metadata`], where no link may be on the way.
+    /// As [`Self::metadata`], but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
         fs::metadata(self.resolve_without_links(path)?)
     }
@@ -64,7 +64,7 @@ impl PinnedDirectory {
         Dir::from_path(self.resolve(path)?)
     }
 
-    /// As [`Self::dir`], where no link may be on the way.
+    /// As [`Self::open_dir`], but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
         Dir::from_path(self.resolve_without_links(path)?)
     }
@@ -89,23 +89,23 @@ impl Dir {
         if path.is_dir() { Ok(Self(path)) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
-    /// There is no such path here.
+    /// Always `None`: this system has no paths by descriptor.
     #[cfg(not(unix))]
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         None
     }
 
-    /// Returns what tells this directory from others, as far as can be told.
+    /// Returns the id of this directory, unique as far as the system permits.
     pub(crate) fn own_id(&self) -> io::Result<FileId> {
         Ok(metadata_file_id(&fs::metadata(&self.0)?))
     }
 
-    /// Returns at most `max` entries, in no order, and whether there are more.
+    /// Returns at most `max` entries in no particular order, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
-    /// The same, as long as `goes_on`, which is asked before each.
+    /// As [`Self::entries`], but stops when `goes_on`, called before each entry, returns `false`.
     pub(crate) fn entries_while(
         &self,
         max: usize,
@@ -123,7 +123,7 @@ impl Dir {
         Ok((entries, false))
     }
 
-    /// Whether nothing has its name any more.
+    /// Returns whether the directory no longer exists.
     pub(crate) fn is_removed(&self) -> bool {
         !self.0.exists()
     }
@@ -132,18 +132,18 @@ impl Dir {
         Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
     }
 
-    /// Returns what tells a file from others, as far as can be told.
+    /// Returns the id of a file, unique as far as the system permits.
     pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         Ok(metadata_file_id(&fs::symlink_metadata(self.0.join(name))?))
     }
 
-    /// Holds a file without reading it. As long as it is held no other file gets its
-    /// [identity](Self::identity), also when it has no name any more.
+    /// Holds a file open without reading it. Its [id](Self::entry_id) is not reused meanwhile, even
+    /// if the file is removed.
     pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         File::open(self.0.join(name))
     }
 
-    /// Looks at what is at a name, as far as can be told.
+    /// Returns the metadata of an entry, as far as the system provides it.
     pub(crate) fn entry_metadata(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         let metadata = fs::symlink_metadata(self.0.join(name))?;
         let since =
@@ -167,7 +167,7 @@ impl Dir {
         }
     }
 
-    /// Whether files can be moved from one to the other: trying it tells.
+    /// Always `true`: only a move shows whether it is possible.
     pub(crate) fn is_on_same_file_system(&self, _: &Self) -> bool {
         true
     }
@@ -184,7 +184,7 @@ impl Dir {
         File::options().read(true).write(true).open(self.0.join(name))
     }
 
-    /// Opens a file for reading, whatever it is.
+    /// Opens a file of any kind for reading.
     pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
         if self.kind(name)? == FileKind::Link {
             return Err(outside_root_error());
@@ -192,7 +192,7 @@ impl Dir {
         File::open(self.0.join(name))
     }
 
-    /// Makes a file that was not there.
+    /// Creates a new file; fails if the name exists.
     pub(crate) fn create(&self, name: &OsStr, _: FileVisibility) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
@@ -206,65 +206,64 @@ impl Dir {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
-    /// Gives each of two names what the other one stood for, in one step: unsupported.
+    /// Swaps two names atomically; unsupported on this system.
     pub(crate) fn exchange(&self, _: &OsStr, _: &OsStr) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Gives a file one more name, which nothing has.
+    /// Adds a hard link with an unused name.
     pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::hard_link(self.0.join(from), self.0.join(to))
     }
 
-    /// Moves a file to a name that nothing has.
+    /// Moves a file to an unused name.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.rename_into(from, self, to)
     }
 
-    /// Moves a file to a name in another directory that nothing has.
+    /// Moves a file to an unused name in another directory.
     pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         fs::hard_link(self.0.join(from), dir.0.join(to))?;
         self.remove(from)
     }
 
-    /// Would wait until the disk has the names in it, which nobody can here; only whether it still
-    /// is there can be told.
+    /// Only checks that the directory exists: this system cannot sync directories.
     pub(crate) fn sync(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
 
-    /// Would check that files can be made in it: trying it tells.
+    /// Only checks that the directory exists: an attempt shows the permissions.
     pub(crate) fn require_can_create(&self) -> io::Result<()> {
         fs::metadata(&self.0).map(drop)
     }
 
-    /// Checks that a file can be written, as far as can be told.
+    /// Checks that a file is not read-only.
     pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
         let is_fixed = fs::metadata(self.0.join(name))?.permissions().readonly();
         if is_fixed { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
     }
 
-    /// No file is mounted by itself here.
+    /// Always `false`: this system has no file mounts.
     pub(crate) fn is_mounted(&self, _: &OsStr) -> bool {
         false
     }
 
-    /// Would make a file its owner's alone.
+    /// Only checks that the file exists: this system has no modes.
     pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         fs::symlink_metadata(self.0.join(name)).map(|_| None)
     }
 
-    /// Would set its mode.
+    /// Only checks that the file exists: this system has no modes.
     pub(crate) fn set_mode(&self, name: &OsStr, _: u32) -> io::Result<()> {
         fs::symlink_metadata(self.0.join(name)).map(drop)
     }
 
-    /// Would return how many bytes its file system has room for: trying it tells.
+    /// Only checks that the directory exists: a write shows whether there is enough space.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         fs::metadata(&self.0).map(|_| u64::MAX)
     }
 
-    /// Removes a directory that is empty.
+    /// Removes an empty directory.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_dir(self.0.join(name))
     }
@@ -274,31 +273,31 @@ impl Dir {
     }
 }
 
-/// Asks what is at an absolute path, links followed.
+/// Returns the metadata of an absolute path, following links.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     fs::metadata(path)
 }
 
-/// Returns what tells a file from others, as far as can be told.
+/// Returns the id of a file, unique as far as the system permits.
 pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     let made = metadata.created().ok();
     let since = made.and_then(|made| made.duration_since(SystemTime::UNIX_EPOCH).ok());
-    // What is in a directory changes its length.
+    // The length of a directory depends on its content.
     let length = if metadata.is_dir() { 0 } else { metadata.len() };
     (since.map_or(0, |since| since.as_nanos() as u64), length)
 }
 
-/// Whether somebody may run the file: here only its name tells.
+/// Always `false`: on this system the file name decides.
 pub(crate) fn is_executable(_: &File) -> bool {
     false
 }
 
-/// Returns how many names the file has, as far as can be told.
+/// Always 1: the standard library does not report hard links on this system.
 pub(crate) fn link_count(_: &Metadata) -> u64 {
     1
 }
 
-/// Gives `to` the permissions that `from` has.
+/// Copies the permissions of `from` to `to`.
 pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     to.set_permissions(from.metadata()?.permissions())?;
     Ok(true)

@@ -1,4 +1,4 @@
-//! All fences hold the same table, and the kernel's also holds against a race.
+//! Tests that all kinds of confinement behave the same, and that the kernel's also resists races.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,7 +23,7 @@ fn tree() -> TempDir {
     outer
 }
 
-/// What a folder says of a file that is to be written.
+/// Checks the permissions and attributes of a folder and its file.
 macro_rules! holds_writable {
     ($root:expr) => {
         assert!(!$root.is_removed() && $root.open_dir(Path::new("dir/file")).is_err());
@@ -42,10 +42,11 @@ macro_rules! holds_writable {
     };
 }
 
-/// Checks one kind of root, of which `pin` makes one.
+/// Checks one kind of pinned directory, which `pin` creates.
 macro_rules! holds {
     ($name:ident, $pin:expr) => {
         #[test]
+        #[expect(clippy::too_many_lines, reason = "one table for each implementation")]
         fn $name() {
             let outer = tree();
             let root = $pin(&outer.path().join("root")).unwrap();
@@ -134,7 +135,7 @@ macro_rules! holds {
     };
 }
 
-/// Looks at what is in a root of one kind.
+/// Checks the metadata of entries in one kind of pinned directory.
 macro_rules! looks {
     ($name:ident, $pin:expr) => {
         #[test]
@@ -284,7 +285,7 @@ fn a_name_that_something_has_stays_on_every_file_system() {
                 let error = dir.rename(from, OsStr::new(to)).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{from:?} {to}");
             }
-            // It stays where it is, and nothing is left of the way.
+            // The directory stays where it is, and no placeholder remains.
             assert!(dir.rename(inner, OsStr::new("dir/dir")).is_err());
             assert!(dir.rename(OsStr::new("missing"), new).is_err());
             assert_eq!(dir.kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -1,4 +1,4 @@
-//! Files beneath a directory by its descriptor, and who may use them.
+//! Files beneath a directory by descriptor, and their owner, mode and attributes.
 
 mod dir;
 mod rename;
@@ -20,32 +20,32 @@ pub(crate) use dir::Dir;
 #[cfg(test)]
 pub(crate) use rename::simulated_file_system;
 
-/// Opens nothing, only names it; elsewhere than on Linux it opens.
+/// Resolves a path without opening the file on Linux; opens it for reading elsewhere.
 #[cfg(target_os = "linux")]
 const OPEN_PATH_FLAGS: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const OPEN_PATH_FLAGS: OFlags = OPEN_READ_FLAGS;
 const OPEN_DIRECTORY_FLAGS: OFlags = OPEN_PATH_FLAGS.union(OFlags::DIRECTORY);
-/// Never waits for a FIFO's other end, never takes a terminal.
+/// Never blocks on a FIFO and never acquires a controlling terminal.
 const NONBLOCKING_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 const OPEN_READ_FLAGS: OFlags = OFlags::RDONLY.union(NONBLOCKING_FLAGS);
 
-/// A directory that stays the same one, however it is renamed.
+/// A directory that stays the same even if it is renamed.
 #[derive(Debug)]
 pub(crate) struct PinnedDirectory {
     fd: OwnedFd,
     confinement: Confinement,
 }
 
-/// What keeps a path beneath its root.
+/// The mechanism that confines paths to the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Confinement {
     Kernel,
-    /// It is compared with the canonical path of the root, which has to lead to this one.
+    /// Compares the canonical path with that of the directory, which must still have this id.
     PathComparison(PathBuf, FileId),
 }
 
-/// Which links a path may have.
+/// Whether links in a path are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkPolicy {
     Followed,
@@ -57,7 +57,7 @@ impl PinnedDirectory {
         Self::pin_without_links(&path.canonicalize()?)
     }
 
-    /// Pins a directory by its absolute path, on which no link may be.
+    /// Pins a directory by an absolute path without links.
     pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
         match open_absolute_without_links(path, OPEN_DIRECTORY_FLAGS) {
             Ok(fd) => Ok(Self { fd, confinement: Confinement::Kernel }),
@@ -66,7 +66,7 @@ impl PinnedDirectory {
         }
     }
 
-    /// The same where the kernel has no fence.
+    /// As [`Self::pin_without_links`], for kernels without `openat2`.
     pub(super) fn pin_compared(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
             return Err(outside_root_error());
@@ -83,12 +83,12 @@ impl PinnedDirectory {
         self.confinement == Confinement::Kernel
     }
 
-    /// Whether it was removed.
+    /// Returns whether the directory was removed.
     pub(crate) fn is_removed(&self) -> bool {
         sys::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Whether it lies in a file system that shows what runs, this process too.
+    /// Returns whether the directory is in procfs, which exposes processes including this one.
     pub(crate) fn is_procfs(&self) -> bool {
         #[cfg(target_os = "linux")]
         if let Ok(found) = sys::fstatfs(&self.fd) {
@@ -97,12 +97,12 @@ impl PinnedDirectory {
         false
     }
 
-    /// Opens what is there for reading, whatever it is. It never blocks.
+    /// Opens a file of any kind for reading. Never blocks.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         Ok(self.open_with(path, OPEN_READ_FLAGS, LinkPolicy::Followed)?.into())
     }
 
-    /// As [`Self::open`], where no link may be on the way.
+    /// As [`Self::open`], but rejects links in the path.
     pub(crate) fn open_without_links(&self, path: &Path) -> io::Result<File> {
         Ok(self.open_with(path, OPEN_READ_FLAGS, LinkPolicy::Refused)?.into())
     }
@@ -112,7 +112,7 @@ impl PinnedDirectory {
         File::from(self.open_with(path, OPEN_PATH_FLAGS, LinkPolicy::Followed)?).metadata()
     }
 
-    /// As [`Self::metadata`], where no link may be on the way.
+    /// As [`Self::metadata`], but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
         File::from(self.open_with(path, OPEN_PATH_FLAGS, LinkPolicy::Refused)?).metadata()
     }
@@ -121,7 +121,7 @@ impl PinnedDirectory {
         Ok(Dir(self.open_with(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Followed)?))
     }
 
-    /// As [`Self::dir`], where no link may be on the way.
+    /// As [`Self::open_dir`], but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
         Ok(Dir(self.open_with(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Refused)?))
     }
@@ -145,8 +145,9 @@ impl PinnedDirectory {
     }
 }
 
-/// Asks what is at an absolute path, links followed but for those by which the system leads to what
-/// a process has open: they are refused, and so is what leads through one.
+/// Returns the metadata of an absolute path, following links.
+///
+/// Rejects paths through magic links of procfs, which lead to files that a process has open.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
     match open_and_compare(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
@@ -163,8 +164,8 @@ fn open_error(error: Errno) -> io::Error {
     }
 }
 
-/// Whether the kernel, or a sandbox around us, has no `openat2`. Whatever else fails is no reason
-/// to do without.
+/// Returns whether the kernel, or a sandbox around this process, lacks `openat2`. All other errors
+/// are final.
 fn is_openat2_missing(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM)
 }
@@ -195,7 +196,7 @@ fn open_and_compare(
     fence: sys::ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
     let mut opened = Err(Errno::AGAIN);
-    // The kernel gives up when directories are renamed meanwhile.
+    // The kernel returns `EAGAIN` if directories are renamed meanwhile.
     for _ in 0..MAX_OPEN_TRIES {
         opened = sys::openat2(at, path, flags, Mode::empty(), fence);
         if !matches!(opened, Err(Errno::AGAIN | Errno::INTR)) {
@@ -230,18 +231,18 @@ pub(crate) fn metadata_file_id(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
 
-/// Whether somebody may run the file.
+/// Returns whether any user may execute the file.
 pub(crate) fn is_executable(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.mode() & 0o111 != 0)
 }
 
-/// Returns how many names the file has.
+/// Returns the number of hard links of the file.
 pub(crate) fn link_count(metadata: &Metadata) -> u64 {
     metadata.nlink()
 }
 
-/// Gives `to` the owner, the extended attributes (access control lists among them) and the mode
-/// that `from` has, and tells whether all could be given.
+/// Copies the owner, the extended attributes (including access control lists) and the mode of
+/// `from` to `to`. Returns whether all of them were copied.
 pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     let (wanted, now) = (from.metadata()?, to.metadata()?);
     let owner = |metadata: &Metadata| (metadata.uid(), metadata.gid());
@@ -249,22 +250,22 @@ pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
     if owner(&wanted) != owner(&now) {
         let (uid, gid) =
             (process::Uid::from_raw(wanted.uid()), process::Gid::from_raw(wanted.gid()));
-        // Only the superuser may; a group of one's own may be had without.
+        // Only the superuser may change the owner; any user may set one of their groups.
         if sys::fchown(to, Some(uid), Some(gid)).is_err() {
             is_kept = false;
             let _ = sys::fchown(to, None, Some(gid));
         }
     }
     is_kept &= attributes::copy(from, to);
-    // After the owner, as a change of owner takes the set-user-id bit away, and after a list that
-    // the directory gave.
+    // Set the mode last: a change of owner clears the set-user-id bit, and the directory may add a
+    // default access control list.
     to.set_permissions(wanted.permissions())?;
     Ok(is_kept)
 }
 
 #[cfg(target_os = "linux")]
 mod attributes {
-    //! Extended attributes, where Linux keeps access control lists too.
+    //! Extended attributes, which include access control lists on Linux.
 
     use std::collections::BTreeMap;
     use std::fs::File;
@@ -274,11 +275,11 @@ mod attributes {
 
     type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-    /// Gives `to` the attributes of `from` and no others; tells whether that was possible.
+    /// Replaces the attributes of `to` by those of `from`; returns whether all could be replaced.
     pub(super) fn copy(from: &File, to: &File) -> bool {
         let both = (read_all(from), read_all(to));
         let (Ok(wanted), Ok(now)) = both else {
-            // A file system without attributes has none to keep.
+            // A file system without attributes has none to copy.
             return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
         };
         let mut surplus = now.keys().filter(|name| !wanted.contains_key(*name));
@@ -287,7 +288,7 @@ mod attributes {
         let set = |(name, value): (&Vec<u8>, &Vec<u8>)| {
             sys::fsetxattr(to, &name[..], value, XattrFlags::empty()).is_ok()
         };
-        // Each one that can be had is worth having.
+        // Continue after a failure, to copy as many attributes as possible.
         missing.map(set).fold(is_rid, |all, one| all & one)
     }
 
@@ -313,7 +314,7 @@ mod attributes {
 
 #[cfg(not(target_os = "linux"))]
 mod attributes {
-    //! Extended attributes are kept on Linux only.
+    //! Extended attributes are only copied on Linux.
 
     use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! What is written late, and who is told of it.
+//! Tests of late writes and their notices.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -13,7 +13,7 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace_with_undo};
 use crate::files::write::{PreImage, atomic_write};
 use crate::tool::Context;
 
-/// A tree with a file that another program has open and that was replaced then.
+/// Returns a workspace with a file that was replaced while another program had it open.
 fn replaced_while_open() -> (TestWorkspace, File) {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     let open = OpenOptions::new().write(true).open(tree.path("file")).unwrap();
@@ -22,7 +22,7 @@ fn replaced_while_open() -> (TestWorkspace, File) {
     (tree, open)
 }
 
-/// What is told, with the bytes that lie where it says so.
+/// Returns the late writes with the content of their backups.
 fn late_write_notices(tree: &TestWorkspace) -> Vec<(Option<String>, bool)> {
     let told = |late: LateWrite| {
         assert_eq!(late.path, tree.path("file"));
@@ -83,7 +83,7 @@ async fn each_is_told_once_whoever_waits_for_it() {
     let context = Context::new(workspace.clone());
     assert_eq!(context.late_writes().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
-    // Who asked first did not wait for the answer.
+    // The first caller did not wait for the result.
     workspace.detect_late_writes();
     let told = context.late_writes().await;
     let [told] = &told[..] else { panic!("{told:?}") };

@@ -1,4 +1,4 @@
-//! What the system's answers mean for the model, with names that are like a missing one.
+//! Translates I/O errors into tool errors, with suggestions of similar names.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,18 +14,18 @@ use crate::error::{ErrorCode, PathSuggestions, ToolError, ToolFailure};
 use crate::files::system::Dir;
 use crate::limits::{MAX_NAMES_COMPARED, MAX_SIMILAR_NAMES};
 
-/// Says what the system's answer means for the model, of a path that has no place.
+/// Translates an I/O error for a path that has no place in the workspace.
 pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
     let (code, message) = match error.kind() {
         io::ErrorKind::NotFound => (ErrorCode::NotFound, format!("{given} does not exist")),
         io::ErrorKind::NotADirectory => (
             ErrorCode::NotADirectory,
-            format!("{given} does not lead through directories only, or is no directory"),
+            format!("{given} is not a directory, or one of its parents is not a directory"),
         ),
         io::ErrorKind::IsADirectory => return is_a_directory_error(given),
         io::ErrorKind::CrossesDevices => (
             ErrorCode::OutsideRoots,
-            format!("{given} is outside of the workspace: a link leads out, or in a circle"),
+            format!("{given} is outside of the workspace: a link leaves it or forms a loop"),
         ),
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => (
             ErrorCode::NotPermitted,
@@ -40,7 +40,7 @@ pub(super) fn explain_path_error(given: &str, error: &io::Error) -> ToolError {
     ToolError::recoverable(code, message)
 }
 
-/// Says that a path is refused because of where it lies.
+/// Creates the error for a path outside of the roots.
 pub(super) fn outside_roots_error(workspace: &Workspace, given: &str) -> ToolError {
     let mut roots = String::new();
     for root in workspace.roots() {
@@ -60,13 +60,13 @@ pub(super) fn not_found_failure(at: &WorkspacePath) -> ToolFailure {
     };
     let Ok(dir) = at.root.pinned.open_dir(parent) else {
         return report(format!(
-            "{given} does not exist, nor does its directory. Look for the right path with \
+            "{given} does not exist, nor does its directory. Find the right path with \
              find_path or list_directory"
         ));
     };
     let similar = similar_names(&dir, &name.to_string_lossy());
     if similar.is_empty() {
-        return report(format!("{given} does not exist, and nothing beside it has a similar name"));
+        return report(format!("{given} does not exist, and no file there has a similar name"));
     }
     let path = parse_path(given);
     let named = |name: &OsString| {
@@ -78,28 +78,28 @@ pub(super) fn not_found_failure(at: &WorkspacePath) -> ToolFailure {
     ToolFailure { suggestions: suggested, ..report(format!("{given} does not exist")) }
 }
 
-/// Says that a root was removed while the session is open.
+/// Creates the error for a root that was removed while the session is open.
 pub(super) fn root_removed_error(root: &Path) -> ToolError {
     let message = format!(
-        "the folder {} is gone: it was deleted after the session began, and a folder made again \
-         under its name is another one. Ask the user to begin a new session in a folder that exists",
+        "the folder {} is gone: it was deleted after the session began, and a new folder with the \
+         same name is not used. Ask the user to begin a new session in an existing folder",
         path_text(root)
     );
     ToolError::recoverable(ErrorCode::NotFound, message)
 }
 
-/// Says that a place is another one than when it was looked at.
+/// Creates the error for a path that changed since the preview.
 pub(super) fn changed_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
-        "{} has changed since it was shown: it leads to another place now, or is another file. \
-         Nothing was done. Look at it again",
+        "{} has changed since the preview: it is another file now, or a link to another place. \
+         Nothing was changed. Check it again",
         at.given
     );
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
 pub(super) fn is_a_directory_error(given: &str) -> ToolError {
-    let message = format!("{given} is a directory. See its files with list_directory");
+    let message = format!("{given} is a directory. List its files with list_directory");
     ToolError::recoverable(ErrorCode::IsADirectory, message)
 }
 
@@ -108,7 +108,7 @@ pub(super) fn not_a_file_error(given: &str) -> ToolError {
     ToolError::recoverable(ErrorCode::NotARegularFile, message)
 }
 
-/// Returns the names that differ from `wanted` by little, or only in case.
+/// Returns the names that are similar to `wanted`, ignoring case.
 fn similar_names(dir: &Dir, wanted: &str) -> Vec<OsString> {
     let Ok((entries, _)) = dir.entries(MAX_NAMES_COMPARED) else { return Vec::new() };
     let lower: Vec<_> =
@@ -128,5 +128,5 @@ fn similar_names(dir: &Dir, wanted: &str) -> Vec<OsString> {
     .collect()
 }
 
-/// Names less alike than this are no help.
+/// Minimum similarity of a suggested name, from 0 to 1.
 const MIN_NAME_SIMILARITY: f32 = 0.6;

@@ -1,5 +1,5 @@
-//! What git runs because of files that are not called `.git`: repositories without a folder of that
-//! name, and what the repository's own configuration names.
+//! Detects files outside of `.git` that determine which commands git runs: those of bare
+//! repositories, and those that the repository's configuration names.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -9,8 +9,11 @@ use callboard_text::normalise;
 
 use crate::limits::MAX_GIT_CONFIG_BYTES;
 
-/// Whether a file beneath a root lies in a folder that git takes for a repository, or would with it:
-/// one that holds `HEAD`, `objects` and `refs`. Its configuration says what git runs.
+/// Returns whether a file is in a folder that git treats as a repository, or would treat as one
+/// with this file.
+///
+/// Such a folder contains `HEAD`, `objects` and `refs`. Its configuration determines which commands
+/// git runs.
 pub(super) fn is_in_repository(root: &Path, beneath: &Path) -> bool {
     let mut folder = root.to_owned();
     beneath.iter().any(|name| {
@@ -24,35 +27,35 @@ pub(super) fn is_in_repository(root: &Path, beneath: &Path) -> bool {
     })
 }
 
-/// What makes a folder a repository.
+/// The entries that a folder needs to be a repository.
 const REPOSITORY_MARKERS: &[&str] = &["HEAD", "objects", "refs"];
 
-/// Whether the configuration of the root's repository names a file beneath the root, or a folder
-/// above it: hooks, filters, further configuration.
+/// Returns whether the configuration of the root's repository names a file or a folder that
+/// contains it, e.g. for hooks, filters or includes.
 pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
     let Some((folder, config)) = read_config(root) else { return false };
     let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
     let words =
         values(&config).flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
-    // Hooks are named from the root, further files from the one that names them.
+    // Paths of hooks are relative to the root, paths of includes to the including file.
     let places = words
         .filter(|word| !word.is_empty())
         .flat_map(|word| [root, &folder].map(|base| normalise(&base.join(word))));
     places.into_iter().any(|at| at != root && at.starts_with(root) && path.starts_with(at))
 }
 
-/// Returns the values of a configuration.
+/// Returns the values in a configuration.
 fn values(config: &str) -> impl Iterator<Item = &str> {
     let lines = config.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
     lines.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
 }
 
-/// Returns the configuration of the root's repository, and the folder in which it lies.
+/// Returns the configuration of the root's repository and the folder that contains it.
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let git = root.join(".git");
     let folder = match read(&git) {
-        // A working tree or a submodule: a file that names the folder.
+        // In a worktree or submodule, `.git` is a file with the path of the folder.
         Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
         None => git,
     };

@@ -1,7 +1,5 @@
-//! What of a place there is to know before anybody permits something: whether it is guarded, where
-//! it leads, whether it has further names.
-//!
-//! It knows nothing of rules.
+//! Facts about a path that a permission depends on: whether it is guarded, its real path, and its
+//! other hard links.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +11,9 @@ use super::git;
 use super::workspace_path::{WorkspacePath, WorkspaceRoot, canonicalize_existing};
 use crate::files::system::link_count;
 
-/// Whether a change of a file is always asked about. It looks at the real place.
+/// Returns whether a change of a file always needs permission. `real` is the real path.
 ///
-/// What is kept, and the rules and keys that lie beside it, are as protected as any name.
+/// Backups, rules and keys in the state folder are guarded like protected names.
 pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let path = workspace.real_path(real);
     if workspace.is_outside(real) {
@@ -31,8 +29,8 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     workspace.roots.iter().any(is_of) || is_own_state(workspace, &path)
 }
 
-/// Whether a change of a file is more than one of text: the file is run, or will be as soon as it
-/// may be.
+/// Returns whether a change of a file also changes a program: the file is executable, or is a
+/// script that can be made executable.
 pub(crate) fn is_executable_change(
     workspace: &Workspace,
     real: &WorkspacePath,
@@ -42,12 +40,12 @@ pub(crate) fn is_executable_change(
         || workspace.open_read(real).is_ok_and(|file| crate::files::system::is_executable(&file))
 }
 
-/// Where no root says what is meant to be worked on, the whole path counts.
+/// Outside of the roots, all components of the path are checked.
 fn is_guarded_outside(workspace: &Workspace, path: &Path) -> bool {
     is_protected(path) || is_own_state(workspace, path)
 }
 
-/// Whether a path lies where rules, keys and what is kept for undo are stored.
+/// Returns whether a path is in a folder of the agent itself, e.g. of rules, keys or backups.
 pub(crate) fn is_own_state(workspace: &Workspace, path: &Path) -> bool {
     let is_in = |folder: &PathBuf| {
         let real = canonicalize_existing(folder);
@@ -56,16 +54,16 @@ pub(crate) fn is_own_state(workspace: &Workspace, path: &Path) -> bool {
     workspace.guarded_paths.iter().any(is_in)
 }
 
-/// Marks what of a call's effects lies outside of the roots, by their real paths: that is asked
-/// about, and each time if a change of it would be.
+/// Marks the effects of a call outside of the roots, by their real paths. They need permission, and
+/// each time if one of the paths is guarded.
 pub(crate) fn mark_outside_effects(workspace: &Workspace, effects: Effects) -> Effects {
     let effects = effects.with_outside_paths(|path| workspace.locate("", path).is_none());
     let is_guarded = effects.outside_paths().any(|path| is_guarded_outside(workspace, path));
     if is_guarded { effects.always_ask() } else { effects }
 }
 
-/// Returns what looking at a place does: an effect on the path that was named, if that is in the
-/// roots, and, where links lead elsewhere, on the real one, which rules may speak of.
+/// Returns the effects of accessing a path: one on the named path, if it is inside the roots, and
+/// one on the real path, if links make it a different one. Rules may match either path.
 pub(crate) fn path_effects(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -78,7 +76,7 @@ pub(crate) fn path_effects(
     named.into_iter().chain(real).map(effect).collect()
 }
 
-/// Whether a file has further names, which a change of it changes too, wherever they are.
+/// Returns whether a file has other hard links, anywhere; a change affects these, too.
 pub(crate) fn has_other_hard_links(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let metadata = workspace
         .open_read(real)

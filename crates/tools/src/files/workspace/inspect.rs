@@ -1,7 +1,5 @@
-//! From a path to a place: made absolute by its text, then looked at before anything is permitted:
-//! where the links lead, and what is there.
-//!
-//! It reads nothing of what a file holds.
+//! Resolves and inspects a path before a call is permitted: the target of its links, and the file
+//! there.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +14,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::system::{FileKind, path_metadata};
 use crate::limits::MAX_PATH_BYTES;
 
-/// Makes a path that the model gave absolute and normalises it, by its text alone.
+/// Makes a path from the model absolute and normalises it, by its text alone.
 pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolError> {
     if given.is_empty() {
         return Err(ToolError::invalid_arguments(
@@ -35,7 +33,7 @@ pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolErro
     Ok(normalise(&cwd.join(path)))
 }
 
-/// Finds out where a path leads, and what is there.
+/// Follows the links of a path and records the file there.
 pub(super) fn inspect_path(
     workspace: &Workspace,
     given: &str,
@@ -47,11 +45,11 @@ pub(super) fn inspect_path(
     let real = canonicalize_existing(&whole).map_err(explain)?;
     if let Some(there) = workspace.locate(given, &real) {
         if placed.is_none() && path_metadata(&whole).is_err_and(|error| crosses_proc_link(&error)) {
-            // By a link of a process, even if it leads inside at the moment.
+            // Refuse links of processes, even those that lead inside at the moment.
             return Err(outside_roots_error(workspace, given));
         }
         let seen = inspect_real_path(workspace, &there, named)?;
-        // In the words of the model, if that is inside as well.
+        // Keep the path that the model named, if it is inside as well.
         let at = placed.unwrap_or(there);
         return Ok(WorkspacePath { inspected: Some(seen), ..at });
     }
@@ -60,7 +58,7 @@ pub(super) fn inspect_path(
     Ok(WorkspacePath { inspected: Some(seen), ..at })
 }
 
-/// Pins what a call may reach outside of the roots: a directory, or the one that a file is in.
+/// Pins a directory outside of the roots that a call may access, or the one that contains a file.
 fn pin_outside_roots(
     workspace: &Workspace,
     given: &str,
@@ -92,7 +90,7 @@ fn pin_outside_roots(
     Ok(WorkspacePath::in_root(given, Arc::new(root), beneath))
 }
 
-/// Notes what is at a real place.
+/// Records the ids of the file at a real path and of its directory.
 pub(super) fn inspect_real_path(
     workspace: &Workspace,
     real: &WorkspacePath,
@@ -130,7 +128,7 @@ pub(super) fn inspect_real_path(
     Ok(InspectedPath { parent_id: Some(dir.own_id().map_err(explain)?), file_id: itself, ..seen })
 }
 
-/// Whether a way was refused because it leads through a link of `/proc`.
+/// Returns whether a path was refused because of a link of `/proc`.
 fn crosses_proc_link(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::CrossesDevices
 }

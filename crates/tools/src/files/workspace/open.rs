@@ -1,7 +1,4 @@
-//! How places are opened beneath their roots, names in directories, and the directories that are made
-//! on the way to one.
-//!
-//! It knows nothing of what is done with them.
+//! Opens paths beneath their roots, finds directory entries, and creates missing directories.
 
 use std::ffi::OsString;
 use std::fs::Metadata;
@@ -15,22 +12,24 @@ use super::workspace_path::WorkspacePath;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::system::{Dir, FileKind, HasFileId, PinnedDirectory as Pinned};
 
-/// A name in a directory, whatever it stands for.
+/// A name in a directory, for an entry of any kind.
 #[derive(Debug, Clone)]
 pub(crate) struct EntryPath {
-    /// The directory, as it was looked at.
+    /// The inspected directory.
     pub(crate) parent: WorkspacePath,
     pub(crate) name: OsString,
-    /// Its place, without links but perhaps the last.
+    /// The path of the entry. Only the last component may be a link.
     pub(crate) path: WorkspacePath,
 }
 
 impl EntryPath {
-    /// Finds a name in the directory that it really is in. The last link is not followed.
+    /// Finds the directory that really contains an entry. A link in the last component is not
+    /// followed.
     ///
     /// # Errors
     ///
-    /// As [`Workspace::settle`]; `invalid_arguments` for a root, which is in no directory of ours.
+    /// As [`Workspace::canonicalize`]; `invalid_arguments` for a root or a directory that contains
+    /// one.
     pub(crate) fn find(workspace: &Workspace, at: &WorkspacePath) -> Result<Self, ToolError> {
         let (Some(parent), Some(name)) = (at.parent(), at.path_in_root.file_name()) else {
             return Err(ToolError::invalid_arguments(format!(
@@ -45,7 +44,7 @@ impl EntryPath {
         let path = workspace.real_path(&there);
         if workspace.roots.iter().any(|root| root.real_path.starts_with(&path)) {
             return Err(ToolError::invalid_arguments(format!(
-                "{} holds a root of the workspace",
+                "{} contains a root of the workspace",
                 at.given
             )));
         }
@@ -53,9 +52,11 @@ impl EntryPath {
     }
 }
 
-/// Opens beneath the root. Where a link leads out of this root it is looked up by path, which
-/// may be in a root after all; that place is then opened in the same fenced way. What was
-/// looked at is opened where it was then, and no link leads there any more.
+/// Opens a path beneath its root.
+///
+/// If a link leaves this root, the path is resolved again, because it may lead into another root;
+/// the result is opened with the same confinement. An inspected path is opened at its recorded
+/// target, without following links.
 pub(super) fn open_confined<T>(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -81,7 +82,7 @@ pub(super) fn open_confined<T>(
     opened.map_err(|error| workspace.explain_io_error(at, &error))
 }
 
-/// Refuses something else than what was there when the place was looked at, if it was.
+/// Refuses a file with another id than the inspected one, if the path was inspected.
 pub(crate) fn require_same(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -95,7 +96,7 @@ pub(crate) fn require_same(
     }
 }
 
-/// Refuses another folder than the one that was opened at a place before.
+/// Refuses a directory other than the one that was opened at this path before.
 pub(crate) fn require_same_directory(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -108,13 +109,13 @@ pub(crate) fn require_same_directory(
     }
 }
 
-/// Reads what a link holds, without following it.
+/// Returns the target of a link, without following it.
 pub(crate) fn read_link(at: &WorkspacePath) -> Option<PathBuf> {
     let dir = at.root.pinned.open_dir(at.path_in_root.parent()?).ok()?;
     Some(dir.read_link(at.path_in_root.file_name()?).ok()?.into())
 }
 
-/// Opens a directory, or the nearest one above it that exists.
+/// Opens a directory, or its nearest existing parent.
 pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<Dir, ToolError> {
     let mut at = at.clone();
     loop {
@@ -125,8 +126,8 @@ pub(crate) fn nearest_dir(workspace: &Workspace, at: &WorkspacePath) -> Result<D
     }
 }
 
-/// Opens the directory, and makes what is missing on the way to it, on which no link may be.
-/// Returns what it made, the outermost first.
+/// Opens a directory and creates missing ones on the path, which must not contain links. Returns
+/// the created directories, outermost first.
 pub(crate) fn create_dirs(
     workspace: &Workspace,
     at: &WorkspacePath,
@@ -148,7 +149,7 @@ pub(crate) fn create_dirs(
                     made.push(path.clone());
                     workspace.durability().sync_directory(&dir).map_err(explain)?;
                 }
-                // Another program may have made it meanwhile.
+                // Another program may have created the directory meanwhile.
                 root.open_dir_without_links(&path.path_in_root)
                     .or_else(|error| result.and(Err(error)))
             }
@@ -160,20 +161,20 @@ pub(crate) fn create_dirs(
     Ok((dir.inspect_err(|_| remove_dirs(&made))?, made))
 }
 
-/// Removes directories again that were made, if nothing is in them.
+/// Removes created directories that are empty.
 pub(crate) fn remove_dirs(made: &[WorkspacePath]) {
     for at in made.iter().rev() {
         let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
             continue;
         };
         if let Ok(dir) = at.root.pinned.open_dir_without_links(parent) {
-            // What is not empty stays.
+            // A directory that is not empty stays.
             drop(dir.remove_dir(name));
         }
     }
 }
 
-/// Refuses everything but regular files, which alone can be read without surprises.
+/// Refuses all entries except regular files; reading others could block or have side effects.
 pub(crate) fn require_file(at: &WorkspacePath, metadata: &Metadata) -> Result<(), ToolError> {
     match FileKind::from(metadata.file_type()) {
         FileKind::File => Ok(()),

@@ -1,4 +1,4 @@
-//! Trees of files for tests.
+//! Workspaces for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use tempfile::TempDir;
 use super::{Workspace, WorkspacePath};
 use crate::files::Durability;
 
-/// A workspace in a directory of its own: `root`, beside it `root-evil` and `secret`.
+/// A workspace in a temporary directory with `root`, and next to it `root-evil` and `secret`.
 pub(crate) struct TestWorkspace {
     pub(crate) outer: TempDir,
     pub(crate) workspace: Workspace,
 }
 
-/// Makes a workspace of files, given by path and text. A path that ends with a slash is an empty
+/// Creates a workspace with files, given by path and text. A path with a trailing slash is an empty
 /// directory.
 pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
-    // Not hidden: what lies in a hidden folder is protected.
+    // The prefix is not hidden, because files in hidden folders are protected.
     let outer = tempfile::Builder::new().prefix("tree").tempdir().unwrap();
     let root = outer.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -31,7 +31,7 @@ pub(crate) fn test_workspace(files: &[(&str, &str)]) -> TestWorkspace {
     tree
 }
 
-/// The same, and what is changed is kept beside it.
+/// Creates a workspace as [`test_workspace`] does, with a state folder next to it.
 pub(crate) fn test_workspace_with_undo(files: &[(&str, &str)]) -> TestWorkspace {
     let tree = test_workspace(files);
     let state = tree.outer_folder().join("state");

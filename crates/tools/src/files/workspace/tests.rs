@@ -1,4 +1,4 @@
-//! What a path may name, and what it may not.
+//! Tests of the paths that the workspace accepts and refuses.
 
 use acp_lifecycle::Effect;
 use std::fs;
@@ -69,7 +69,7 @@ fn a_missing_file_is_answered_with_similar_names() {
     for (given, expected) in [
         ("src/mian.rs", "Similar: src/main.rs"),
         ("src/readme.md", "Similar: src/README.md"),
-        ("src/zzz", "nothing beside it"),
+        ("src/zzz", "no file there"),
         ("nowhere/zzz", "nor does its directory"),
     ] {
         let error = tree.workspace.open_read(&tree.resolve(given)).unwrap_err();
@@ -157,7 +157,7 @@ fn every_root_counts_and_links_may_lead_from_one_to_another() {
     assert_eq!(workspace.roots().collect::<Vec<_>>(), [&alias, &two]);
     let by_link = workspace.resolve("link/file").unwrap();
     assert!(workspace.open_read(&by_link).is_ok());
-    // Spelt out or not, a file of the first root has one path.
+    // With or without links, a file of the first root has one path.
     let real = one.canonicalize().unwrap().join("x");
     assert_eq!(workspace.resolve(real.to_str().unwrap()).unwrap().path(), alias.join("x"));
     assert_eq!(workspace.display(&alias.join("x")), "x");

@@ -1,6 +1,4 @@
-//! Places: directories that are pinned, so that they stay the same ones, and what lies beneath them.
-//!
-//! It opens nothing but the directories that it pins.
+//! Resolved paths: pinned directories, and paths beneath them.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,37 +9,37 @@ use callboard_text::{normalise, path_text};
 
 use crate::files::system::{FileId, PinnedDirectory as Pinned};
 
-/// A root of the session, or what a call may reach outside of the roots.
+/// A root of the session, or a pinned directory outside of the roots.
 #[derive(Debug)]
 pub(in crate::files) struct WorkspaceRoot {
-    /// As the client named it.
+    /// The path as the client named it.
     pub(in crate::files) path: PathBuf,
-    /// Without links.
+    /// The path without links.
     pub(in crate::files) real_path: PathBuf,
     pub(in crate::files) pinned: Pinned,
 }
 
-/// Why a workspace cannot be made.
+/// The reason why a workspace cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkspaceError {
-    /// The path is relative. The client has to send absolute ones.
-    #[error("the project folder has to be an absolute path, not {}", path_text(path))]
+    /// The path is relative. The client must send absolute paths.
+    #[error("the project folder must be an absolute path, not {}", path_text(path))]
     NotAbsolute {
         /// The path as it was given.
         path: PathBuf,
     },
-    /// The directory cannot be opened, or is none.
+    /// The directory cannot be opened, or is not a directory.
     #[error("cannot use {} as a project folder: {source}", path_text(path))]
     Unusable {
         /// The path as it was given.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A place beneath one of the roots, by its text, or one that was looked at.
+/// A path beneath one of the roots, resolved by its text or inspected.
 #[derive(Debug, Clone)]
 pub struct WorkspacePath {
     pub(in crate::files) given: String,
@@ -51,21 +49,21 @@ pub struct WorkspacePath {
     pub(in crate::files) inspected: Option<InspectedPath>,
 }
 
-/// What was found when a place was looked at.
+/// The result of inspecting a path.
 #[derive(Debug, Clone)]
 pub(in crate::files) struct InspectedPath {
-    /// The path that was named, absolute.
+    /// The absolute path that was named.
     pub(in crate::files) named_path: PathBuf,
-    /// Where its links led: the path of the real place.
+    /// The real path, with all links followed.
     pub(in crate::files) real_path: PathBuf,
-    /// The directory that it was in, if there was one.
+    /// The id of the directory that contained the file, if it existed.
     pub(in crate::files) parent_id: Option<FileId>,
-    /// What was there, if anything.
+    /// The id of the file, if it existed.
     pub(in crate::files) file_id: Option<FileId>,
 }
 
 impl WorkspaceRoot {
-    /// Pins a directory that no client named, by its real path. On the way there may be no link.
+    /// Pins a directory that no client named, by its real path, which must not contain links.
     pub(in crate::files) fn pin_real_path(path: &Path) -> io::Result<Self> {
         let pinned = Pinned::pin_without_links(path)?;
         Ok(Self { path: path.to_owned(), real_path: path.to_owned(), pinned })
@@ -75,8 +73,8 @@ impl WorkspaceRoot {
         if !path.is_absolute() {
             return Err(WorkspaceError::NotAbsolute { path });
         }
-        // As it was given: what leads through a place that is not there leads nowhere, and what
-        // cannot be listed cannot be worked in.
+        // Use the path as it was given: before normalisation, all components must exist. A
+        // directory that cannot be listed is not usable.
         let given = path;
         let path = normalise(&given);
         let pin = || -> io::Result<_> {
@@ -107,8 +105,8 @@ impl WorkspacePath {
         &self.given
     }
 
-    /// Returns the absolute, normalised path, in the words of the client's roots; outside of them
-    /// the real one.
+    /// Returns the absolute, normalised path, as the client named the root; outside of the roots
+    /// the real path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -120,7 +118,7 @@ impl WorkspacePath {
         &self.path_in_root
     }
 
-    /// Returns a name in this directory.
+    /// Returns the path of an entry in this directory.
     pub(crate) fn child(&self, name: &OsStr) -> Self {
         Self {
             given: self.given.clone(),
@@ -131,8 +129,10 @@ impl WorkspacePath {
         }
     }
 
-    /// Returns the directory that it is in; a root is in none. Of the real place that was looked at
-    /// it is known which directory that was.
+    /// Returns the directory that contains this path; `None` for a root.
+    ///
+    /// If the path was inspected and is a real path, the result includes the recorded id of the
+    /// directory.
     pub(crate) fn parent(&self) -> Option<Self> {
         let path = self.path.parent()?.to_owned();
         let seen = self.inspected.as_ref().filter(|seen| seen.real_path == self.path).map(|seen| {
@@ -154,7 +154,7 @@ impl WorkspacePath {
     }
 }
 
-/// Spells out the links of a path as far as it exists.
+/// Follows the links of a path as far as it exists.
 pub(in crate::files) fn canonicalize_existing(path: &Path) -> io::Result<PathBuf> {
     for existing in path.ancestors() {
         match existing.canonicalize() {

@@ -1,4 +1,5 @@
-//! One file on its way: the new one beside the old one, then in its place, and back if need be.
+//! Stages of writing one file: the new file next to the old one, then in its place, and the
+//! rollback.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -21,55 +22,56 @@ use crate::files::system::{
 use crate::files::workspace::{Workspace, WorkspacePath, open};
 use crate::limits::MAX_EXCHANGE_TRIES;
 
-/// A file that is ready to be written. What lies beside it is removed when this is dropped.
+/// A file that is ready to be written. Dropping it removes its temporary files.
 #[derive(Debug)]
 pub(super) struct StagedFile<'a> {
     workspace: &'a Workspace,
     change: FileWrite<'a>,
-    /// The real place.
+    /// The real path.
     path: PathBuf,
     dir: Dir,
-    /// Where the copies lie, if not beside it.
+    /// The directory of the copies, if it is not the directory of the file.
     backup_dir: Option<Dir>,
     mode: WriteMode,
     name: OsString,
-    /// The file beside it: the new one, or a copy of the old one where that is written in place.
+    /// The name of the temporary file: the new content, or a copy of the old content for a write in
+    /// place.
     temporary: OsString,
-    /// The directories that were made for it.
+    /// The directories that were created for the file.
     created_dirs: Vec<WorkspacePath>,
-    /// What tells the new file from others, once it is held.
+    /// The id of the new file, once it exists.
     new_file_id: FileId,
-    /// The new file from when it is put in its place, so that what somebody puts there next is
-    /// known for another one even if ours is gone.
+    /// The new file, held open once it is in place. Its id is then not reused, even if another
+    /// program removes the file.
     new_file: Option<File>,
-    /// The old file, as it was when its content was compared last.
+    /// The metadata of the old file when its content was last compared.
     old_metadata: Option<EntryMetadata>,
     new_hash: ContentHash,
     method: WriteMethod,
     stage: StagedState,
-    /// Whether it held something else right after it was written in place.
+    /// Whether the file had different content right after it was written in place.
     had_concurrent_write: bool,
 }
 
 #[derive(Debug)]
 enum WriteMethod {
-    /// Nothing was there.
+    /// No file exists.
     Add,
-    /// It takes the place of another file.
+    /// The new file replaces the old one.
     Replace,
-    /// Its bytes are replaced.
+    /// The bytes of the old file are overwritten.
     InPlace(File),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StagedState {
-    /// The new file is beside the old one.
+    /// The new file is next to the old one.
     Prepared,
-    /// The new file is in its place. The old one is beside it, if there was one.
+    /// The new file is in place. The old file, if there was one, is next to it.
     Written,
-    /// It is neither the old one nor the new one, and what lies beside it is needed.
+    /// The file is neither old nor new, and the temporary files are needed to repair it.
     Stranded,
-    /// Nothing is beside it any more.
+    /// All temporary files are removed.
     Cleaned,
 }
 
@@ -100,8 +102,8 @@ impl StageError {
 }
 
 impl<'a> StagedFile<'a> {
-    /// Makes the new file beside the old one, which it does not touch. It tells again and again how
-    /// many bytes of it are written.
+    /// Creates the new file next to the old one, which is not changed. Reports to `filled` how many
+    /// bytes are written.
     pub(super) fn new(
         workspace: &'a Workspace,
         change: FileWrite<'a>,
@@ -136,7 +138,7 @@ impl<'a> StagedFile<'a> {
         let (state, way, ours, held, old) =
             (StagedState::Prepared, WriteMethod::Add, (0, 0), None, None);
         let after = ContentHash::of_bytes(change.bytes);
-        // From here on what is made is removed whatever happens.
+        // From here on, created files are removed on every error.
         let mut staged = Self {
             workspace,
             change,
@@ -166,7 +168,7 @@ impl<'a> StagedFile<'a> {
             write_with_progress(&temporary, self.change.bytes, filled)?;
             return Ok(self.workspace.durability().sync_file(&temporary)?);
         };
-        // Opening it for writing asks for the permission that a rename would not need.
+        // Opening for writing checks the write permission, which a rename does not need.
         let mut file = match self.dir.open_read_write(&self.name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(changed_error(self.change.path).into());
@@ -194,7 +196,7 @@ impl<'a> StagedFile<'a> {
                 return Err(in_place_only_error(self.change.path).into());
             }
             self.method = WriteMethod::InPlace(file);
-            // Both are beside it, so that a half of each can be told from anything else.
+            // With both versions, recovery can distinguish a torn file from any other content.
             let copied = self
                 .temporary_dir()
                 .create(&new_content_name(&self.temporary), FileVisibility::Owner);
@@ -207,12 +209,12 @@ impl<'a> StagedFile<'a> {
             return copied.map_err(|error| self.backup_error(error));
         }
         write_with_progress(&temporary, self.change.bytes, filled)?;
-        // Writing may have taken the set-user-id bit away.
+        // Writing may have cleared the set-user-id bit.
         temporary.set_permissions(metadata.permissions())?;
         Ok(self.workspace.durability().sync_file(&temporary)?)
     }
 
-    /// Blames the state folder for an error of the copies, where they lie there.
+    /// Attributes an error to the state folder, if the copies are there.
     fn backup_error(&self, error: io::Error) -> StageError {
         match self.backup_dir {
             Some(_) => state_folder_error(self.workspace, &error).into(),
@@ -220,12 +222,12 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Where its copies lie, and the new file before it is in its place.
+    /// Returns the directory of the copies, and of the new file until it is in place.
     fn temporary_dir(&self) -> &Dir {
         self.backup_dir.as_ref().unwrap_or(&self.dir)
     }
 
-    /// Puts the new file in its place, if there still is the old one.
+    /// Moves the new file into place if the old one is unchanged.
     pub(super) fn commit(&mut self) -> Result<(), ToolError> {
         let done = self.put_in_place();
         done.map_err(|trouble| trouble.into_tool_error(self.workspace, self.change.path))?;
@@ -272,7 +274,8 @@ impl<'a> StagedFile<'a> {
             Ok(()) => match self.require_unchanged_at(&self.temporary.clone()) {
                 Ok(()) => Ok(()),
                 Err(trouble) => {
-                    // Until it is back, the file beside it is the only one that somebody wrote.
+                    // Until the exchange is reverted, the other program's content exists only in
+                    // the temporary file.
                     self.stage = StagedState::Stranded;
                     self.exchange_back(self.new_file_id)?;
                     self.stage = StagedState::Prepared;
@@ -282,13 +285,13 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    /// Compares and replaces, for systems that cannot exchange. The old file gets one more name
-    /// before, so that it can be put back.
+    /// Compares and replaces, for file systems without exchange. A hard link to the old file is
+    /// created first, so that it can be restored.
     fn replace_without_exchange(&mut self) -> Result<(), StageError> {
         let old = old_file_name(&self.temporary);
         self.require_unchanged_at(&self.name.clone())?;
         if self.dir.link(&self.name, &old).is_err() {
-            // Nothing lies beside it then: see `make_again`.
+            // Without a hard link, the rollback uses `recreate_old`.
             return Ok(self.dir.replace(&self.temporary, &self.name)?);
         }
         if let Err(error) = self.dir.replace(&self.temporary, &self.name) {
@@ -305,7 +308,7 @@ impl<'a> StagedFile<'a> {
     }
 
     fn overwrite(&mut self, file: &File) -> Result<(), StageError> {
-        // Who replaced it by a rename has another file there, and this one is none of ours.
+        // If another program replaced the file by a rename, this descriptor refers to the old one.
         let is_there = self.dir.entry_id(&self.name).ok() == Some(file.file_id()?);
         let old = self.change.expected.unwrap_or_default();
         if !is_there || !equals_undisturbed(file, &mut &*file, old)? {
@@ -314,7 +317,7 @@ impl<'a> StagedFile<'a> {
         let durability = self.workspace.durability();
         let written = overwrite(file, self.change.bytes).and_then(|()| durability.sync_file(file));
         if written.is_err() {
-            // Until it is whole again, the file beside it is the only whole one.
+            // Until the old bytes are restored, the temporary file holds the only complete version.
             self.stage = StagedState::Stranded;
             overwrite(file, old)?;
             self.stage = StagedState::Prepared;
@@ -323,8 +326,8 @@ impl<'a> StagedFile<'a> {
         Ok(written?)
     }
 
-    /// Waits until the disk has the names in its directory, unless that is one of those that were
-    /// waited for.
+    /// Waits until the entries of the directory are on the disk, unless `waited` contains the
+    /// directory.
     pub(super) fn sync_names(&self, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
         let mut wait = || match waited.insert(self.dir.own_id()?) {
             true => self.workspace.durability().sync_directory(&self.dir),
@@ -333,7 +336,7 @@ impl<'a> StagedFile<'a> {
         wait().map_err(|error| self.workspace.explain_io_error(self.change.path, &error))
     }
 
-    /// What a journal has to know.
+    /// Returns the record for the journal.
     pub(super) fn journal_entry(&self) -> PreparedFile {
         let way = match self.method {
             WriteMethod::Add => journal::JournalWriteKind::Add,
@@ -348,12 +351,13 @@ impl<'a> StagedFile<'a> {
         matches!(self.method, WriteMethod::InPlace(_))
     }
 
-    /// Whether somebody else wrote to it while it was written in place: it may hold parts of both.
+    /// Returns whether another program wrote the file during the write in place, so that it may
+    /// contain parts of both.
     pub(super) fn had_concurrent_write(&self) -> bool {
         self.had_concurrent_write
     }
 
-    /// Says that its file is not the one that was seen.
+    /// Creates the error for a file that changed since the preview.
     pub(super) fn changed_error(&self) -> ToolError {
         changed_error(self.change.path)
     }
@@ -366,9 +370,10 @@ impl<'a> StagedFile<'a> {
         self.new_hash
     }
 
-    /// Keeps the old file, and tells what was done. It is done by now, so what cannot be kept is
-    /// told to be lost.
-    /// Without `undo`, nothing is kept.
+    /// Keeps the old file as a backup, and returns the operations that were done.
+    ///
+    /// The write is complete at this point, so a failed backup is only reported as unrecoverable.
+    /// Without `undo`, no backup is kept.
     pub(super) fn back_up_old(&self, undo: Option<&UndoStore>) -> Vec<FileOperation> {
         let (path, after) = (self.path.clone(), self.new_hash);
         let Some(old) = self.change.expected else {
@@ -388,7 +393,7 @@ impl<'a> StagedFile<'a> {
                 Some(blob)
             }
             Ok(None) => None,
-            // What somebody wrote to it late is copied too.
+            // The copy includes late writes.
             Err(_) => {
                 let copied = undo.copy_in(self.temporary_dir(), &self.temporary);
                 copied.or_else(|_| undo.write_backup(old)).ok().flatten()
@@ -400,7 +405,7 @@ impl<'a> StagedFile<'a> {
         }]
     }
 
-    /// Removes what lies beside the file. Returns whether nothing is left to be put in order.
+    /// Removes the temporary files. Returns whether nothing is left for recovery.
     pub(super) fn clean(&mut self) -> bool {
         let state = std::mem::replace(&mut self.stage, StagedState::Cleaned);
         if state == StagedState::Cleaned {
@@ -413,7 +418,7 @@ impl<'a> StagedFile<'a> {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
             Ok(()) => true,
         };
-        // A file that was added has its own name now, and nothing has this one.
+        // An added file was renamed, so its temporary name does not exist.
         let mut is_clean = state != StagedState::Stranded && remove(&self.temporary);
         if let (WriteMethod::InPlace(_), true) = (&self.method, is_clean) {
             is_clean = remove(&new_content_name(&self.temporary));
@@ -424,7 +429,7 @@ impl<'a> StagedFile<'a> {
         is_clean
     }
 
-    /// Makes all as it was before. The error names the file if that cannot be done.
+    /// Restores the old state. The error names the file if that fails.
     pub(super) fn roll_back(&mut self) -> Result<(), String> {
         if self.stage != StagedState::Written {
             return Ok(());
@@ -446,7 +451,7 @@ impl<'a> StagedFile<'a> {
         done.map_err(|error| format!("{} ({error})", self.change.path.given()))
     }
 
-    /// Writes the old file anew, where no second name could be given to it.
+    /// Creates the old file again, where it could not get a hard link.
     fn recreate_old(&self, old: &[u8]) -> io::Result<()> {
         let again = self.dir.create(&self.temporary, FileVisibility::Owner)?;
         write_with_progress(&again, old, &mut |_| {})?;
@@ -455,24 +460,24 @@ impl<'a> StagedFile<'a> {
         self.dir.replace(&self.temporary, &self.name)
     }
 
-    /// Does something with the file, if it is the one that was put there: any other is newer.
+    /// Changes the file if it is still the new one; any other file is newer.
     fn if_still_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let is_ours = self.dir.entry_id(&self.name).is_ok_and(|there| there == self.new_file_id);
         if is_ours { change() } else { Ok(()) }
     }
 
-    /// Writes the old bytes, if the new ones are there: what somebody wrote since is newer.
+    /// Restores the old bytes if the file holds the new ones; any other content is newer.
     fn restore_in_place(&self, file: &File, old: &[u8]) -> io::Result<()> {
         let is_ours = equals_undisturbed(file, &mut &*file, self.change.bytes)?;
         if is_ours { overwrite(file, old) } else { Ok(()) }
     }
 
-    /// Exchanges the file in its place, which is `put`, for the one beside it.
+    /// Exchanges the file in its place, which has the id `put`, with the temporary one.
     ///
-    /// Whatever comes out and is not what was put there is newer, so it is put back in turn: who
-    /// writes last wins, as without us.
+    /// If a file with another id comes out, another program wrote it later. It is then put back, so
+    /// that the last writer wins.
     fn exchange_back(&mut self, mut put: FileId) -> io::Result<()> {
-        // What was put there is held too, until it is known whether it came out.
+        // The file put there is held open, so that its id stays unique until the next comparison.
         let mut _held;
         for _ in 0..MAX_EXCHANGE_TRIES {
             let kept = self.dir.entry_id(&self.temporary)?;
@@ -488,7 +493,7 @@ impl<'a> StagedFile<'a> {
             }
             (put, _held) = (kept, holding);
         }
-        Err(io::Error::other("it is being written all the time"))
+        Err(io::Error::other("other programs keep replacing the file"))
     }
 
     fn require_unchanged_at(&mut self, name: &OsStr) -> Result<(), StageError> {
@@ -498,7 +503,7 @@ impl<'a> StagedFile<'a> {
         if !file.metadata()?.is_file() {
             return Err(changed_error(self.change.path).into());
         }
-        // Before its content: who writes after that is noticed by it.
+        // Read the metadata before the content, so that a later write changes it.
         self.old_metadata = Some(self.dir.entry_metadata(name)?);
         self.require_unchanged(&mut file)
     }
@@ -517,24 +522,25 @@ impl Drop for StagedFile<'_> {
 
 fn changed_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
-        "{} was changed by something else since this change was prepared, so nothing was written. \
+        "{} was changed by another program since this change was prepared, so nothing was written. \
          Read it again",
         at.given()
     );
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
-/// Says that a file would be written in place, which the next preview knows.
+/// Creates the error for a file that must be written in place, which the next preview announces.
 fn in_place_only_error(at: &WorkspacePath) -> ToolError {
     let message = format!(
-        "{} can only be written in place, because its owner or attributes cannot be given to \
-         another file or it has another name, so nothing was written. Try again",
+        "{} can only be written in place, because its owner or attributes cannot be copied to \
+         another file or it has several hard links, so nothing was written. Try again",
         at.given()
     );
     ToolError::recoverable(ErrorCode::ChangedSincePreview, message)
 }
 
 fn dangling_link_error(at: &WorkspacePath) -> ToolError {
-    let message = format!("{} is a link to a file that does not exist. Write that one", at.given());
+    let message =
+        format!("{} is a link to a file that does not exist. Write the target instead", at.given());
     ToolError::recoverable(ErrorCode::NotFound, message)
 }

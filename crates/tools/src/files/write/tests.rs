@@ -1,4 +1,5 @@
-//! Files are written whole or not at all, and nothing that others write is lost.
+//! Tests that files are written completely or not at all, and that writes of other programs
+//! survive.
 
 #[cfg(unix)]
 mod in_place;
@@ -35,7 +36,7 @@ fn files_are_added_with_their_directories_and_replaced() {
     assert_eq!(tree.names("a/b/c"), ["new"]);
 }
 
-/// A file system may give the number of a file that is gone to the next one.
+/// A file system may reuse the inode number of a removed file.
 #[cfg(unix)]
 #[test]
 fn who_gets_the_number_of_ours_is_not_taken_for_it() {
@@ -147,7 +148,7 @@ fn modes_links_and_names_stay() {
     assert_eq!(tree.read("two"), "new");
     assert_eq!(metadata(tree.path("two")).unwrap().nlink(), 2);
 
-    // A new file has the mode that any program's new file has.
+    // A new file has the default mode.
     tree.write("by-std", "");
     write(&tree, "added", "").unwrap();
     let mode = |path| metadata(tree.path(path)).unwrap().mode();
@@ -203,9 +204,9 @@ fn several_files_are_written_all_or_none() {
         assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
         assert!(!tree.path("dir").exists());
     };
-    // Nothing is begun if one of them cannot be prepared.
+    // No file is changed if one of them cannot be prepared.
     failed(&changes(b"other"));
-    // The third fails when the first two, or three, are written.
+    // The third write fails after two or three files are written.
     let again = FileWrite { path: &new, expected: None, bytes: b"new" };
     let [one, two, three] = changes(b"old b");
     failed(&[one, two, again]);
@@ -257,7 +258,7 @@ fn attributes_stay() {
     let tree = test_workspace(&[("file", "old")]);
     let path = tree.path("file");
     if setxattr(&path, "user.note", b"kept", XattrFlags::empty()).is_err() {
-        // This file system has none.
+        // This file system has no extended attributes.
         return;
     }
     write(&tree, "file", "new").unwrap();
@@ -266,7 +267,7 @@ fn attributes_stay() {
     assert_eq!((&value[..length], tree.read("file").as_str()), (&b"kept"[..], "new"));
 }
 
-/// Another program replaces the file, by a rename, just while it is being written.
+/// Another program replaces the file by a rename during the write.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_another_program_writes_meanwhile_is_not_lost() {
@@ -295,7 +296,7 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
         let written = atomic_write(&tree.workspace, &tree.resolve("file"), b"ours", &seen);
         is_done.recv().unwrap();
         match written {
-            // It came before them or after them, with what it had seen in between.
+            // Our write was complete before theirs replaced it.
             Ok(()) => ours += 1,
             Err(error) => {
                 assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview));
@@ -310,8 +311,8 @@ fn what_another_program_writes_meanwhile_is_not_lost() {
     assert!(ours > 0 && theirs > 0, "{ours} {theirs}");
 }
 
-/// All but a race: what another program writes by a rename between the last comparison and ours
-/// is lost there.
+/// Omits the race: without exchanges, a rename by another program between the last comparison and
+/// our rename is lost.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_same_holds_on_file_systems_that_can_do_less() {

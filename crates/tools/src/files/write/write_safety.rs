@@ -1,5 +1,5 @@
-//! What protects a change from a crash, and whether it can be undone: decided by its preview, so that
-//! whoever permits the change knows.
+//! How a change is protected from a crash and whether it can be undone. The preview decides this,
+//! so that it can be shown before the change is permitted.
 
 use std::io;
 
@@ -9,31 +9,32 @@ use crate::files::state::StateUnavailable;
 use crate::files::workspace::{Workspace, guard, open};
 use crate::note::Note;
 
-/// What protects the files of one change.
+/// The protection of the files of one change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WriteSafety {
-    /// Why nothing is kept of what is replaced, if so.
+    /// The reason why no backups are kept, if there are none.
     state_unavailable: Option<StateUnavailable>,
-    /// Whether something is replaced.
+    /// Whether the change replaces existing files.
     replaces_files: bool,
-    /// The files that are written in place while no copy of them is kept.
+    /// The files that are written in place without a copy.
     unprotected_in_place: Vec<String>,
 }
 
 /// How one file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct WriteMode {
-    /// Whether its bytes are replaced, because the file itself cannot be.
+    /// Whether its bytes are overwritten, because the file itself cannot be replaced.
     pub(super) is_in_place: bool,
     pub(super) backup_location: BackupLocation,
-    /// Whether nobody was told that a crash could tear it, so that it is not written in place.
+    /// Whether writing in place is forbidden, because the preview did not announce the risk of a
+    /// torn file.
     pub(super) is_exchange_required: bool,
 }
 
-/// Where the copies lie that make a file whole again which is written in place.
+/// The location of the copies from which a torn file is restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum BackupLocation {
-    /// In the folder of the file, where the new file is made, too.
+    /// In the folder of the file, like the new file.
     #[default]
     SameFolder,
     /// In the state folder.
@@ -42,11 +43,11 @@ pub(super) enum BackupLocation {
 }
 
 impl WriteSafety {
-    /// Looks at what protects a change, and refuses one that the file system does not permit.
+    /// Determines the protection of a change, and refuses one that the file system does not permit.
     ///
     /// # Errors
     ///
-    /// As [`atomic_write`](super::atomic_write), for what can be known before.
+    /// As [`atomic_write`](super::atomic_write), as far as they can be detected in advance.
     pub(crate) fn assess(
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
@@ -74,12 +75,12 @@ impl WriteSafety {
         Ok(Self { state_unavailable: unkept, replaces_files: replaces, unprotected_in_place: torn })
     }
 
-    /// Whether a crash could leave a file that is neither the old one nor the new one.
+    /// Returns whether a crash could leave a mixture of old and new content.
     pub(crate) fn is_risky(&self) -> bool {
         !self.unprotected_in_place.is_empty()
     }
 
-    /// Returns what whoever permits the change is to know, and the model, one sentence each.
+    /// Returns notes for the permission request and for the model, one sentence each.
     pub(crate) fn notes(&self) -> impl Iterator<Item = Note> {
         let unkept = self.state_unavailable.as_ref().filter(|_| self.replaces_files);
         let unkept = unkept.map(|why| Note::new("unkept").with_notes("why", [why.note()], ""));
@@ -89,21 +90,22 @@ impl WriteSafety {
         torn.into_iter().chain(unkept)
     }
 
-    /// Returns what a permission rests on.
+    /// Returns the bytes that bind a permission to this protection.
     pub(crate) fn pre_image(&self) -> Vec<u8> {
         self.notes().map(|note| note.to_string()).collect::<String>().into_bytes()
     }
 
-    /// Whether what is replaced is kept, and what a killed process leaves is put in order.
+    /// Returns whether backups and a journal are kept.
     pub(super) fn keeps_backups(&self) -> bool {
         self.state_unavailable.is_none()
     }
 
-    /// Finds how each file is written now.
+    /// Returns the current write mode of each file.
     ///
     /// # Errors
     ///
-    /// As [`Self::of`]; `changed_since_preview` if one could be torn of which that was not said.
+    /// As [`Self::assess`]; `changed_since_preview` if a file could be torn and the preview did not
+    /// announce it.
     pub(super) fn write_modes(
         &self,
         workspace: &Workspace,
@@ -115,8 +117,8 @@ impl WriteSafety {
             let is_untold = !self.keeps_backups() && !self.unprotected_in_place.contains(&path);
             if manner.backup_location == BackupLocation::NoBackup && is_untold {
                 let message = format!(
-                    "the folder of {path} takes no other files any more, so nothing was written. \
-                     Try again"
+                    "no files can be created in the folder of {path} any more, so nothing was \
+                     written. Try again"
                 );
                 return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
             }
@@ -126,8 +128,8 @@ impl WriteSafety {
     }
 }
 
-/// Returns how many bytes the state folder has to take for a change: none if the old file is moved
-/// there.
+/// Returns the number of bytes that the state folder needs for a change; zero if the old file is
+/// moved there.
 fn backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
     let Some(found) = change.expected else { return 0 };
     let parent = workspace.canonicalize(change.path).ok().and_then(|at| at.parent());
@@ -139,11 +141,11 @@ fn backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
 }
 
 impl WriteMode {
-    /// Finds how a file is written.
+    /// Chooses how a file is written.
     ///
     /// # Errors
     ///
-    /// As [`Protection::of`].
+    /// As [`WriteSafety::assess`].
     pub(super) fn choose(
         workspace: &Workspace,
         change: FileWrite<'_>,
@@ -157,10 +159,10 @@ impl WriteMode {
             return Err(explain(io::ErrorKind::IsADirectory.into()));
         };
         if change.expected.is_none() {
-            // Whatever else is wrong with it, making it says.
+            // All other problems are reported when the file is created.
             match open::nearest_dir(workspace, &parent) {
                 Ok(dir) => dir.require_can_create().map_err(explain)?,
-                // The root itself is gone.
+                // The root itself was removed.
                 Err(error) if error.code() == Some(ErrorCode::NotFound) => return Err(error),
                 Err(_) => {}
             }

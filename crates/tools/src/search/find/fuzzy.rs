@@ -1,4 +1,4 @@
-//! Names by some of their letters, the best first. It knows nothing of walks.
+//! Fuzzy matching of paths.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use super::FoundPath;
 use crate::error::{ErrorCode, ToolError};
 use crate::limits::MAX_FUZZY_PATTERN_BYTES;
 
-/// Tells how well paths match a few letters.
+/// Scores how well paths match a few letters.
 pub(super) struct FuzzyMatcher {
     pattern: Pattern,
     matcher: Matcher,
@@ -19,7 +19,8 @@ pub(super) struct FuzzyMatcher {
 }
 
 impl FuzzyMatcher {
-    /// The letters have to come in a path in their order; each word of several for itself.
+    /// Parses a pattern. Its letters must occur in a path in order, separately for each of several
+    /// words.
     pub(super) fn parse(pattern: &str) -> Result<Self, ToolError> {
         if pattern.len() > MAX_FUZZY_PATTERN_BYTES || pattern.trim().is_empty() {
             let message = format!("a fuzzy pattern has 1 to {MAX_FUZZY_PATTERN_BYTES} bytes");
@@ -33,14 +34,14 @@ impl FuzzyMatcher {
         })
     }
 
-    /// Returns how well a path matches, if it does; more is better.
+    /// Returns the score of a path if it matches; higher is better.
     pub(super) fn score(&mut self, path: &Path) -> Option<u32> {
         let path = path.to_string_lossy();
         self.pattern.score(Utf32Str::new(&path, &mut self.letters), &mut self.matcher)
     }
 }
 
-/// The best of all that came, so many of them.
+/// The best matches so far, up to a limit.
 pub(super) struct BestMatches {
     limit: usize,
     worst_first: BinaryHeap<RankedPath>,
@@ -58,7 +59,7 @@ impl BestMatches {
         }
     }
 
-    /// Returns them, the best first, equal ones in the order of the names.
+    /// Returns the matches, the best first. Equal ones are ordered by name.
     pub(super) fn into_sorted(self) -> impl Iterator<Item = FoundPath> {
         self.worst_first.into_sorted_vec().into_iter().map(|ranked| ranked.found)
     }

@@ -1,4 +1,4 @@
-//! What a search for names finds, and in which order.
+//! Tests for the results of name searches and their order.
 
 use super::{FoundPaths, NamePatternKind, NameQuery, find, find_at};
 use crate::error::ErrorCode;

@@ -1,7 +1,6 @@
-//! The files of a walk, handed out to several threads in the order of the names. It knows nothing
-//! of what is done with them.
+//! The files of a walk, distributed to several threads in the order of their names.
 //!
-//! One thread at a time walks, ahead of all: the others take what is ready meanwhile.
+//! One thread at a time walks ahead, while the others process the queued files.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -19,29 +18,29 @@ use crate::lock::lock;
 
 /// A file to search.
 pub(super) struct QueuedFile {
-    /// Its place in the order, from 0.
+    /// The position in the order, from 0.
     pub(super) index: usize,
-    /// Relative to the directory that is walked.
+    /// The path relative to the root of the walk.
     pub(super) path: PathBuf,
     dir: Arc<Dir>,
 }
 
 impl QueuedFile {
-    /// Opens the file in the directory that it was found in, which is beneath the root.
+    /// Opens the file relative to the directory in which it was found, which is beneath the root.
     pub(super) fn open(&self) -> io::Result<File> {
         self.dir.open(self.path.file_name().unwrap_or(OsStr::new("")))
     }
 }
 
-/// The files beneath a directory that are to be searched.
+/// The files beneath a directory that will be searched.
 pub(super) struct FileQueue<'a> {
     walk: Mutex<WalkState<'a>>,
     ready: Mutex<VecDeque<QueuedFile>>,
     filter: FileFilter,
-    /// The directory that is walked.
+    /// The root of the walk.
     top: PathBuf,
     is_enough: AtomicBool,
-    /// How many files were found.
+    /// Number of files found.
     found_count: AtomicUsize,
 }
 
@@ -63,7 +62,7 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Takes the next file.
+    /// Returns the next file.
     pub(super) fn next(&self) -> Option<QueuedFile> {
         loop {
             if self.is_enough.load(Ordering::Relaxed) {
@@ -78,7 +77,7 @@ impl<'a> FileQueue<'a> {
                 }
                 return Some(next);
             }
-            // Whoever walks has found some when this is ours.
+            // Another thread may have filled the queue before this one acquired the lock.
             let mut ahead = lock(&self.walk);
             if lock(&self.ready).is_empty() {
                 if ahead.is_over {
@@ -89,12 +88,12 @@ impl<'a> FileQueue<'a> {
         }
     }
 
-    /// Says that no further file is to be handed out.
+    /// Closes the queue, so that it returns no further file.
     pub(super) fn close(&self) {
         self.is_enough.store(true, Ordering::Relaxed);
     }
 
-    /// Returns how many files there are, as far as that is known.
+    /// Returns the number of files found so far.
     pub(super) fn found_count(&self) -> usize {
         self.found_count.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The search of one file. It knows nothing of other files and of pages.
+//! The search of one file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,7 +21,7 @@ use crate::limits::{
     MAX_SEARCHED_LINE_BYTES,
 };
 
-/// What to look for in each file, and how much of it.
+/// The parameters of the search of each file.
 pub(super) struct FileSearch<'a> {
     matcher: RegexMatcher,
     pub(super) budget: SearchBudget<'a>,
@@ -47,9 +47,9 @@ impl<'a> FileSearch<'a> {
         })
     }
 
-    /// Begins to search files, in one thread.
+    /// Creates a searcher for one thread.
     pub(super) fn worker(&self) -> FileSearcher<'_> {
-        // Threads that share a matcher wait for each other.
+        // Threads that share a matcher would wait for each other.
         let matcher = BudgetedMatcher::new(self.matcher.clone(), self.budget);
         let matcher = Rc::new(matcher);
         FileSearcher { spec: self, matcher, searcher: self.searcher(), buffer: Vec::new() }
@@ -67,7 +67,7 @@ impl<'a> FileSearch<'a> {
             .build()
     }
 
-    /// Takes away what is context only of a match that is left out.
+    /// Removes the context of a match that was omitted.
     fn trim(&self, lines: &mut Vec<MatchLine>) {
         let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
         lines.retain(|line| line.number <= last + self.range.context as u64);
@@ -79,12 +79,12 @@ pub(super) struct FileSearcher<'a> {
     spec: &'a FileSearch<'a>,
     matcher: Rc<BudgetedMatcher<'a>>,
     searcher: Searcher,
-    /// What files are read into that are read whole.
+    /// The buffer for files that are read whole.
     buffer: Vec<u8>,
 }
 
 impl FileSearcher<'_> {
-    /// Searches an open file. `path` is asked for only if there is a match.
+    /// Searches an open file. `path` is called only if there is a match.
     pub(super) fn search_file(
         &mut self,
         file: io::Result<File>,
@@ -97,7 +97,7 @@ impl FileSearcher<'_> {
         }
         let mut sink = MatchCollector::new(look, self.matcher.clone());
         let opened = file.and_then(|file| Ok((file.metadata()?, file)));
-        // Something else may have taken the file's place since the walk saw it.
+        // The file may have been replaced since the walk.
         let Some((metadata, file)) = opened.ok().filter(|(metadata, _)| metadata.is_file()) else {
             skipped.unreadable = 1;
             return FileSearchResult { skipped, ..FileSearchResult::default() };
@@ -105,7 +105,8 @@ impl FileSearcher<'_> {
         match self.search(file, metadata.len(), &mut sink) {
             Ok(()) => {}
             Err(_) if sink.is_stopped() => {}
-            // The system's errors have a number; the searcher's own is the length.
+            // Errors of the system have a code; the only other error of the searcher is the size
+            // limit.
             Err(error) if error.raw_os_error().is_some() => skipped.unreadable = 1,
             Err(_) if self.searcher.multi_line_with_matcher(&*self.matcher) => skipped.large = 1,
             Err(_) => {
@@ -127,7 +128,7 @@ impl FileSearcher<'_> {
         FileSearchResult { found, skipped, stop }
     }
 
-    /// Reads small files whole, which takes fewer calls of the system, and others bit by bit.
+    /// Reads small files whole, which needs fewer system calls, and streams others.
     fn search(
         &mut self,
         mut file: File,
@@ -142,7 +143,7 @@ impl FileSearcher<'_> {
         if memchr::memchr(0, text).is_none() {
             return self.searcher.search_slice(&*self.matcher, text, sink);
         }
-        // So that binary files are told in the same way whatever their length.
+        // So that binary files are detected in the same way whatever their size.
         let buffer = mem::take(&mut self.buffer);
         let result = self.search_stream(&buffer[..read], sink);
         self.buffer = buffer;
@@ -150,7 +151,7 @@ impl FileSearcher<'_> {
     }
 
     fn read(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
-        // Some files of the system are longer than they say.
+        // Some system files are longer than they report.
         let length = if length == 0 { BUFFER_BYTES } else { length };
         if self.buffer.len() < length {
             self.buffer.resize(length, 0);
@@ -181,17 +182,17 @@ impl FileSearcher<'_> {
     }
 }
 
-/// A file that ends with an error when the search has to stop.
+/// A reader that returns an error when the search has to stop.
 struct BudgetedReader<'a, R> {
     input: R,
     budget: SearchBudget<'a>,
-    /// How many reads could fill as much as a searcher's buffer has at first. After the first of
-    /// them a part of it is taken, unless it has grown for a long line. A buffer that has grown
-    /// stays large and tells binary files differently, so it must not meet another file.
+    /// Number of reads that could have filled the initial buffer of a searcher. After the first
+    /// one, a part of the buffer is consumed, unless it has grown for a long line. A grown buffer
+    /// stays large and detects binary files differently, so it must not be used for another file.
     large_reads: usize,
 }
 
-/// Bytes of the buffer that a searcher begins with.
+/// Initial buffer size of a searcher.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
@@ -206,7 +207,7 @@ impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
     }
 }
 
-/// Takes the matches of one file.
+/// Collects the matches of one file.
 struct MatchCollector<'a> {
     spec: &'a FileSearch<'a>,
     matcher: Rc<BudgetedMatcher<'a>>,
@@ -249,7 +250,7 @@ impl<'a> MatchCollector<'a> {
         self.stop.is_some()
     }
 
-    /// Returns whether a further line that matches is taken.
+    /// Returns whether another matching line is accepted.
     fn takes_match(&mut self) -> bool {
         if self.found >= self.spec.max_matches_per_file {
             self.end = Some(PartialSearchReason::MatchLimit);
@@ -262,11 +263,11 @@ impl<'a> MatchCollector<'a> {
 impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
-    /// Takes the lines of matches that follow each other without a gap: one, or over several lines
-    /// as many as the file has.
+    /// Adds the lines of adjacent matches: one line, or as many as there are in a multi-line
+    /// search.
     fn matched(&mut self, _: &Searcher, block: &SinkMatch<'_>) -> io::Result<bool> {
         let (mut number, mut at) = (block.line_number().unwrap_or(0), 0);
-        // The match that a line is shown around; a block is searched for them only once.
+        // The match around which a line is shown. A block is searched for matches only once.
         let mut found = Some(Match::zero(0));
         for line in block.lines() {
             if !self.takes_match() {

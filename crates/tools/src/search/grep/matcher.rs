@@ -1,15 +1,16 @@
-//! A regular expression whose search can be stopped. It knows nothing of files.
+//! A regular expression matcher with a budget, so that a search can be stopped.
 //!
-//! Lines are looked through in pieces of some, with a question between two pieces. Matches over
-//! several lines have no such places: the budget is asked before each of them is looked for. Those
-//! that follow each other are joined before anybody hears of them, so that it could not be asked by
-//! whoever takes them.
+//! Lines are searched in chunks of whole lines, and the budget is checked between two chunks. In a
+//! multi-line search there are no such boundaries, so the budget is checked before each match
+//! attempt. Adjacent matches are joined before they are reported, so the sink cannot check the
+//! budget.
 //!
-//! What cannot be stopped is one look of the expression: through one line, which has at most
-//! [`SEARCHED_LINE_BYTES`](crate::limits::SEARCHED_LINE_BYTES), and for a match over several lines
-//! through one file, which has at most [`MULTILINE_BYTES`](crate::limits::MULTILINE_BYTES). For most
-//! expressions these are some milliseconds, because they look through hundreds of megabytes a second.
-//! One with very many ways to match, such as `(.?){1000}\d`, may need half a second for such a file.
+//! A single match attempt cannot be stopped. It covers one line of at most
+//! [`MAX_SEARCHED_LINE_BYTES`](crate::limits::MAX_SEARCHED_LINE_BYTES), or in a multi-line search
+//! one file of at most [`MAX_MULTILINE_FILE_BYTES`](crate::limits::MAX_MULTILINE_FILE_BYTES). Most
+//! expressions need some milliseconds for that, because they search hundreds of megabytes per
+//! second. An expression with very many ways to match, such as `(.?){1000}\d`, may need half a
+//! second for such a file.
 
 use std::cell::Cell;
 use std::fmt;
@@ -24,13 +25,13 @@ use crate::limits::BYTES_PER_SEARCH_CANCEL_CHECK;
 pub(super) struct BudgetedMatcher<'a> {
     matcher: RegexMatcher,
     budget: SearchBudget<'a>,
-    /// How many bytes were looked through since the budget was asked.
+    /// Bytes searched since the last check of the budget.
     bytes_since_check: Cell<usize>,
     #[cfg(test)]
     find_calls: Cell<u32>,
 }
 
-/// The budget is used up.
+/// The error for an exhausted budget.
 #[derive(Debug)]
 pub(super) struct BudgetExhausted;
 
@@ -45,14 +46,14 @@ impl<'a> BudgetedMatcher<'a> {
         }
     }
 
-    /// Returns how often a match over several lines was looked for.
+    /// Returns the number of match attempts of a multi-line search.
     #[cfg(test)]
     pub(super) fn find_calls(&self) -> u32 {
         self.find_calls.get()
     }
 
-    /// Counts bytes that are looked through. Asking takes as long as looking through some hundred,
-    /// so it is done now and then.
+    /// Counts searched bytes. A check of the budget costs as much as searching some hundred bytes,
+    /// so it is done at intervals.
     fn charge_bytes(&self, bytes: usize) -> Result<(), BudgetExhausted> {
         let looked = self.bytes_since_check.get() + bytes;
         let is_time = looked >= BYTES_PER_SEARCH_CANCEL_CHECK;
@@ -65,7 +66,7 @@ impl Matcher for BudgetedMatcher<'_> {
     type Captures = NoCaptures;
     type Error = BudgetExhausted;
 
-    /// Used for matches over several lines, each of which may be looked for through all that is left.
+    /// Used for multi-line matches, each of which may scan the rest of the text.
     fn find_at(&self, text: &[u8], at: usize) -> Result<Option<Match>, BudgetExhausted> {
         #[cfg(test)]
         self.find_calls.set(self.find_calls.get() + 1);
@@ -91,8 +92,8 @@ impl Matcher for BudgetedMatcher<'_> {
         self.matcher.line_terminator()
     }
 
-    /// Used for many lines of an expression that matches no line's end, so that a piece of whole
-    /// lines has the matches that these lines have in the text.
+    /// Used for many lines if the expression matches no line end. Then a chunk of whole lines has
+    /// the same matches as these lines in the text.
     fn find_candidate_line(&self, text: &[u8]) -> Result<Option<LineMatchKind>, BudgetExhausted> {
         let mut start = 0;
         loop {
@@ -101,7 +102,7 @@ impl Matcher for BudgetedMatcher<'_> {
             let found = found.map(|found| shift_match(found, start));
             let passed = found.map_or(end, match_offset);
             self.charge_bytes(passed - start)?;
-            // What matches behind the last line may not be a match where the next line follows.
+            // A match after the last line of the chunk may not be a match if another line follows.
             if end == text.len() || passed < end {
                 return Ok(found);
             }
@@ -110,7 +111,7 @@ impl Matcher for BudgetedMatcher<'_> {
     }
 }
 
-/// Returns where the piece ends that begins at `start`: behind a line, or at the end of the text.
+/// Returns the end of the chunk that begins at `start`: after a line, or at the end of the text.
 fn chunk_end(text: &[u8], start: usize) -> usize {
     let Some(rest) = text.get(start + BYTES_PER_SEARCH_CANCEL_CHECK - 1..) else {
         return text.len();

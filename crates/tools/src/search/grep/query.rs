@@ -1,4 +1,4 @@
-//! What a search looks for, and in which files. It knows nothing of how files are read.
+//! The query of a content search, and the filter for its files.
 
 use std::path::Path;
 
@@ -12,41 +12,40 @@ use crate::limits::{
 };
 use crate::search::SearchGlob;
 
-/// What to search for, and where.
+/// The parameters of a content search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrepQuery {
-    /// A regular expression, or a text where [`Query::literal`] is set.
+    /// A regular expression, or literal text if [`GrepQuery::literal`] is set.
     pub pattern: String,
-    /// The file or directory to search, `cwd` if none.
+    /// The file or directory to search; `cwd` if `None`.
     pub path: Option<String>,
-    /// Which files to search: globs as in [`find`](crate::search::find::find), parted by blanks. A file
-    /// has to match one of them, and none that begins with `!`.
+    /// Globs of the files to search as in [`find`](crate::search::find::find), separated by spaces.
+    /// A file has to match one of them, and none of those that begin with `!`.
     pub glob: Option<String>,
-    /// Which types of files to search, by ripgrep's names, parted by blanks or commas.
+    /// The file types to search, by ripgrep's names, separated by spaces or commas.
     pub file_type: Option<String>,
-    /// Whether upper and lower case differ.
+    /// Whether the search is case-sensitive.
     pub case_sensitive: bool,
-    /// Whether the pattern is a text and no regular expression.
+    /// Whether the pattern is literal text instead of a regular expression.
     pub literal: bool,
-    /// Whether a match has to begin and end where words do.
+    /// Whether a match has to begin and end at word boundaries.
     pub word: bool,
-    /// Whether a match may go on over several lines.
+    /// Whether a match may span several lines.
     pub multiline: bool,
-    /// Whether files are searched that `.gitignore` and the like name.
+    /// Whether to include files that `.gitignore` and similar files exclude.
     pub include_ignored: bool,
-    /// How many lines to show before and after each match; at most 20.
+    /// Number of context lines before and after each match; at most 20.
     pub context: u32,
-    /// How many matching lines to show; 250 if not given, at most [`MATCHES_MAX`].
+    /// Maximum number of matching lines to show; 250 by default, at most [`MAX_MATCHES_SHOWN`].
     pub max_results: Option<u32>,
-    /// How many matching lines of one file to find; all if not given.
+    /// Maximum number of matching lines per file; unlimited by default.
     pub max_per_file: Option<u32>,
-    /// How many matching lines to pass over before the first that is shown; at most
-    /// [`MATCH_OFFSET`].
+    /// Number of matching lines to skip before the first one shown; at most [`MAX_MATCH_OFFSET`].
     pub offset: u32,
 }
 
 impl GrepQuery {
-    /// Makes a search for a regular expression in all files beneath `cwd`, case-sensitive.
+    /// Creates a case-sensitive search for a regular expression in all files beneath `cwd`.
     #[must_use]
     pub fn new(pattern: impl Into<String>) -> Self {
         Self {
@@ -104,15 +103,15 @@ impl GrepQuery {
             let reason = reason.unwrap_or(&text).trim_start_matches("error: ");
             let wants_lines = self.pattern.contains("\\n") || self.pattern.contains('\n');
             let hint = match wants_lines && !self.multiline {
-                true => "; with multiline it may match over several lines",
+                true => "; with multiline a match may span several lines",
                 false => "",
             };
-            bad(format!("the regular expression does not work: {reason}{hint}"))
+            bad(format!("the regular expression is invalid: {reason}{hint}"))
         })
     }
 }
 
-/// Which files of a directory are searched.
+/// The filter for the files of a directory.
 #[derive(Debug)]
 pub(super) struct FileFilter {
     included: Vec<SearchGlob>,
@@ -133,7 +132,7 @@ impl FileFilter {
         Ok(filter)
     }
 
-    /// Tells of a path relative to the searched directory.
+    /// Returns whether a path relative to the searched directory passes the filter.
     pub(super) fn matches(&self, path: &Path) -> bool {
         let matches = |glob: &SearchGlob| glob.matches(path);
         (self.included.is_empty() || self.included.iter().any(matches))
@@ -142,7 +141,7 @@ impl FileFilter {
     }
 }
 
-/// Finds the types that are named, such as `rust,py`.
+/// Parses a list of file types, such as `rust,py`.
 fn parse_file_types(names: &str) -> Result<Types, ToolError> {
     let mut builder = TypesBuilder::new();
     builder.add_defaults();
@@ -158,7 +157,7 @@ fn parse_file_types(names: &str) -> Result<Types, ToolError> {
     }
     builder.build().map_err(|_unknown| {
         let message = format!(
-            "there is no type of files {}; they are named as rust, py, js, md. A glob does too",
+            "unknown file type {}. Types have names such as rust, py, js, md; or use glob",
             names.join(",")
         );
         ToolError::invalid_arguments(message)

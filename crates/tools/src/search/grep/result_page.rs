@@ -1,8 +1,7 @@
-//! The matches of all files, brought into the order of the names as they come, and the page of
-//! them that is shown. It knows nothing of threads and files.
+//! Brings the matches of all files into the order of their names, and selects the page to show.
 //!
-//! Files end in any order. Each waits until all before it have ended, so what is on the page never
-//! changes any more: it can be shown at once, and the search can stop when the page is full.
+//! Files end in any order. Each result waits until all earlier files have ended, so the page only
+//! grows. It can be reported at once, and the search can stop when the page is full.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,66 +13,66 @@ use crate::files::walk::EarlyStop;
 use crate::limits::{MAX_GATHERED_MATCHES_BYTES, MAX_MATCH_LOCATIONS, MAX_MATCHES_TEXT_BYTES};
 use crate::progress::ProgressThrottle;
 
-/// Which of all matches are shown.
+/// The range of matches on the page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PageRange {
     pub(super) offset: usize,
     pub(super) limit: usize,
-    /// Lines around each match.
+    /// Number of context lines around each match.
     pub(super) context: usize,
 }
 
 impl PageRange {
-    /// Matching lines that are worth finding: those before the page, those on it, and one that
-    /// tells that there are more.
+    /// Maximum number of matching lines worth finding: those before the page, those on it, and one
+    /// more that shows that there are more.
     pub(super) fn match_limit(self) -> usize {
         self.offset + self.limit + 1
     }
 
-    /// Bytes of lines that are worth keeping.
+    /// Maximum number of bytes of lines worth keeping.
     pub(super) fn byte_limit(self) -> usize {
         if self.offset == 0 { MAX_MATCHES_TEXT_BYTES } else { MAX_GATHERED_MATCHES_BYTES }
     }
 }
 
-/// What one file came to.
+/// The result of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileSearchResult {
     pub(super) found: Option<Box<FoundMatches>>,
     pub(super) skipped: UnsearchedCounts,
-    /// Why the search had to stop before its end, if it had.
+    /// Why the search of the file stopped early, if it did.
     pub(super) stop: Option<EarlyStop>,
 }
 
-/// What was found in one file.
+/// The matches of one file.
 #[derive(Debug)]
 pub(super) struct FoundMatches {
     pub(super) file: FileMatches,
-    /// How many of its lines match.
+    /// Number of matching lines.
     pub(super) matches: usize,
-    /// How many bytes its lines have.
+    /// Number of bytes of its lines.
     pub(super) bytes: usize,
-    /// Whether there is more than is worth keeping, in it or behind it.
+    /// Whether there is more than is kept, in the file or after it.
     pub(super) is_truncated: bool,
 }
 
-/// The page, and the files that wait for others before them.
+/// The page, and the files that wait for earlier ones.
 pub(super) struct ResultPage {
     range: PageRange,
     matches: Matches,
     bytes: usize,
-    /// The place of the file that comes next.
+    /// The position of the next file.
     next_index: usize,
     waiting: BTreeMap<usize, Option<Box<FoundMatches>>>,
-    /// How much was found in those that wait.
+    /// Number of matches and bytes in the waiting files.
     waiting_matches: usize,
     waiting_bytes: usize,
-    /// The last place of which something may be shown, as far as that is known.
+    /// The last position that may be shown, if known.
     last_index: Option<usize>,
-    /// The first place whose search had to stop.
+    /// The first position at which a search stopped early.
     first_stop: Option<(usize, EarlyStop)>,
     files: usize,
-    /// How many locations were told.
+    /// Number of locations that were reported.
     reported_locations: usize,
     throttle: ProgressThrottle,
 }
@@ -96,7 +95,7 @@ impl ResultPage {
         }
     }
 
-    /// Adds the file at a place of the order; each place has exactly one.
+    /// Adds the result of a file at its position. Each position must be added exactly once.
     pub(super) fn add(&mut self, place: usize, searched: FileSearchResult) {
         let FileSearchResult { found, skipped, stop } = searched;
         self.files += 1;
@@ -128,13 +127,13 @@ impl ResultPage {
         self.drop_surplus();
     }
 
-    /// Returns whether all files that may be shown, or come before those, are being searched.
+    /// Returns whether all files that may be shown, and all before these, have been started.
     pub(super) fn is_enough(&self) -> bool {
         self.last_index.is_some()
     }
 
-    /// Returns what is worth telling: the first matches when there are new ones, and now and then
-    /// how far the search is.
+    /// Returns a progress report if one is due: the first matches if there are new ones, or at
+    /// intervals the number of files.
     pub(super) fn progress_update(&mut self, now: Instant) -> Option<SearchProgress> {
         let shown = self.matches.count.min(MAX_MATCH_LOCATIONS);
         let locations: Option<Vec<Location>> =
@@ -153,14 +152,14 @@ impl ResultPage {
     }
 
     pub(super) fn into_matches(self) -> Matches {
-        // What lies behind the page does not matter to it.
+        // Files after the page do not matter to it.
         let matters = |place: &usize| self.last_index.is_none_or(|last| *place <= last);
         let stop = self.first_stop.filter(|(place, _)| matters(place)).map(|(_, stop)| stop);
         Matches { stop, ..self.matches }
     }
 
-    /// Leaves out what waits and cannot be shown, because there is enough before it: a first file
-    /// that takes long must not have all others kept.
+    /// Drops waiting results that cannot be shown, because there are enough matches before them. So
+    /// a slow first file does not cause all others to be kept.
     fn drop_surplus(&mut self) {
         let mut matches = self.matches.skipped_matches + self.matches.count;
         let mut bytes = self.bytes;
@@ -181,7 +180,7 @@ impl ResultPage {
         }
     }
 
-    /// Makes a place the last one of which something may be shown.
+    /// Sets the last position that may be shown.
     fn set_last_index(&mut self, place: usize) {
         self.last_index = Some(place);
         for found in self.waiting.split_off(&(place + 1)).into_values().flatten() {
@@ -208,7 +207,7 @@ impl ResultPage {
         let kept = kept.count();
         if self.matches.truncated {
             file.lines.truncate(kept);
-            // What was context of a match that is left out goes with it.
+            // The context of an omitted match is removed too.
             file.lines.retain(|line| line.number <= last_match + self.range.context as u64);
             file.partial_reason = None;
         }
@@ -218,7 +217,7 @@ impl ResultPage {
         }
     }
 
-    /// Takes away what was on the pages before.
+    /// Removes the matches of earlier pages.
     fn skip_to_offset(&mut self, file: &mut FileMatches) {
         let left = self.range.offset - self.matches.skipped_matches;
         let mut matching = file.lines.iter().filter(|line| line.is_match);

@@ -1,4 +1,4 @@
-//! What was found, as places and as text. It knows nothing of how it was found.
+//! Formats the result of a search as text and as locations.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::limits::MAX_MATCH_LOCATIONS;
 use super::{FileMatches, MatchLine, Matches, PartialSearchReason, UnsearchedCounts};
 
 impl Matches {
-    /// Returns the offset to go on with, if there is more to show.
+    /// Returns the offset of the next page, if there is one.
     #[must_use]
     pub fn next_offset(&self) -> Option<usize> {
         (self.truncated && self.count > 0).then_some(self.skipped_matches + self.count)
     }
 
-    /// Leaves out files, and what was found in them.
+    /// Removes files and their matches.
     pub(crate) fn exclude_files(&mut self, is_left_out: impl Fn(&Path) -> bool) {
         let matching = |files: &[FileMatches]| {
             files.iter().flat_map(|file| &file.lines).filter(|line| line.is_match).count()
@@ -30,7 +30,7 @@ impl Matches {
         self.count = self.count.saturating_sub(before - matching(&self.files));
     }
 
-    /// Returns the first matches as locations, for a client to follow.
+    /// Returns the first matches as locations for a client to follow.
     pub fn locations(&self) -> impl Iterator<Item = Location> {
         let lines = self.files.iter().flat_map(|file| {
             file.lines.iter().filter(|line| line.is_match).map(|line| (&file.path, line.number))
@@ -41,7 +41,7 @@ impl Matches {
         })
     }
 
-    /// Returns the matches as text, by file, relative to `cwd` where they are inside of it.
+    /// Returns the matches as text by file, relative to `cwd` if they are inside of it.
     #[must_use]
     pub fn to_text(&self, workspace: &Workspace) -> String {
         let mut text = String::new();
@@ -50,7 +50,7 @@ impl Matches {
             let _ = writeln!(text, "{}", workspace.display(&file.path));
             let mut expected = None;
             for MatchLine { number, text: line, is_match } in &file.lines {
-                // There are gaps only between lines with their context.
+                // Only lines with context have gaps between them.
                 let has_gap = expected.is_some_and(|expected| expected != *number);
                 if has_gap && file.lines.iter().any(|line| !line.is_match) {
                     text.push_str("--\n");
@@ -85,7 +85,8 @@ impl Matches {
             Some(next) => {
                 let _ = writeln!(
                     text,
-                    "[there are more; narrow the pattern, path or glob, or go on with offset {next}]"
+                    "[there are more; narrow the pattern, path or glob, or continue with offset \
+                     {next}]"
                 );
             }
             None if self.truncated => text.push_str("[there are more; ask for less context]\n"),
@@ -93,19 +94,19 @@ impl Matches {
         }
         match self.stop {
             Some(EarlyStop::Cancelled) => {
-                text.push_str("[cancelled; some files were not searched]\n")
+                text.push_str("[cancelled; some files were not searched]\n");
             }
-            Some(_) => text.push_str("[its time was over; some files were not searched]\n"),
+            Some(_) => text.push_str("[stopped at the time limit; some files were not searched]\n"),
             None => {}
         }
         let UnsearchedCounts { binary, large, long_lines, unreadable, truncated_directories: cut } =
             self.unsearched;
         for (count, what) in [
             (binary, "binary files were not searched"),
-            (large, "files were too large to be searched over several lines"),
+            (large, "files were too large for a multi-line search"),
             (long_lines, "files were searched up to a line that was too long"),
             (unreadable, "files or directories could not be read"),
-            (cut, "directories have more entries than are looked at"),
+            (cut, "directories have more entries than are read"),
         ] {
             if count > 0 && !self.truncated {
                 let _ = writeln!(text, "[{count} {what}]");
@@ -122,7 +123,7 @@ fn in_files_text(files: usize) -> String {
     grouped_count_with_noun(files as u64, "file", "files")
 }
 
-/// Returns about `max` bytes of a line, its match in the middle, and marks what is left out.
+/// Returns about `max` bytes of a line with the match in the middle, and marks omitted text.
 pub(super) fn excerpt_around(line: &[u8], found: Range<usize>, max: usize) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -139,10 +140,10 @@ pub(super) fn excerpt_around(line: &[u8], found: Range<usize>, max: usize) -> St
     }
 }
 
-/// Returns the beginning of the character at `at`, where the bytes are UTF-8.
+/// Returns the start of the character at `at` if the bytes are UTF-8.
 fn char_boundary(line: &[u8], at: usize) -> usize {
     let is_continuation = |at: &usize| line.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
-    // A character has at most three continuation bytes; with more of them it is no UTF-8.
+    // A character has at most three continuation bytes; more of them are not UTF-8.
     (at.saturating_sub(3)..=at).rev().find(|at| !is_continuation(at)).unwrap_or(at)
 }
 

@@ -1,4 +1,4 @@
-//! What a search finds, and what it says of what it left out.
+//! Tests for the results of content searches and the reported omissions.
 
 use super::{
     GrepQuery, Matches, PartialSearchReason, SearchProgress, UnsearchedCounts, search, search_at,
@@ -161,7 +161,7 @@ fn pages_follow_each_other_without_gap_or_overlap() {
         paged.extend(lines(&page));
         let Some(next) = page.next_offset() else { break };
         assert_eq!(page.count, size as usize);
-        assert!(page.to_text(&tree.workspace).contains(&format!("go on with offset {next}]")));
+        assert!(page.to_text(&tree.workspace).contains(&format!("continue with offset {next}]")));
         offset = next as u32;
     }
     assert_eq!(paged, all);

@@ -1,4 +1,4 @@
-//! A request is the same whether its beginning was kept from the one before it or is told anew.
+//! A request is the same whether its prefix comes from the cache or is encoded again.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::{
     provider::{Provider, replay},
 };
 
-/// What a session has next.
+/// A step of a session.
 #[derive(Clone, Debug)]
 enum Step {
     Prompt(String),
     Image,
     Note(String),
     Reply(String, Vec<Id>, ReplayKind),
-    /// So many messages are taken back.
+    /// This many messages are removed from the end.
     TakeBack(usize),
 }
 
-/// What is kept of a reply.
+/// The replay data of a reply.
 #[derive(Clone, Copy, Debug)]
 enum ReplayKind {
     Nothing,
@@ -33,7 +33,7 @@ enum ReplayKind {
     Turn,
 }
 
-/// A provider's id of a call: one that was not there before, one that was, or none.
+/// A provider's id of a call: a new one, a repeated one, or none.
 #[derive(Clone, Copy, Debug)]
 enum Id {
     New,
@@ -108,7 +108,7 @@ fn reply(
     [ChatMessage::Assistant { text: text.into(), thought: "Hm.".into(), calls, replay }, results]
 }
 
-/// The messages of each request of a session.
+/// Returns the messages of each request of a session.
 fn requests(origin: &Arc<str>, steps: &[Step]) -> Vec<Vec<Arc<ChatMessage>>> {
     let mut messages = vec![Arc::new(ChatMessage::user("begin"))];
     let mut requests = vec![messages.clone()];
@@ -131,7 +131,7 @@ fn requests(origin: &Arc<str>, steps: &[Step]) -> Vec<Vec<Arc<ChatMessage>>> {
                 }
             }
             Step::TakeBack(count) => {
-                messages.truncate(messages.len().saturating_sub(*count).max(1))
+                messages.truncate(messages.len().saturating_sub(*count).max(1));
             }
         }
         requests.push(messages.clone());

@@ -1,4 +1,4 @@
-//! Images that calls show, in the requests of each dialect.
+//! Images in tool results, in the requests of each dialect.
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::*;
 use crate::{ContentPart, ModelToolCall};
 
-/// Asks a model with the result of a call that shows an image; returns what the provider is sent.
+/// Requests a reply to a tool result with an image. Returns the request that the provider receives.
 async fn sent_request(provider: Provider, name: &str) -> Value {
     let (url, asked) = serve_responses(vec![response_text("400 Bad", "", "{}")]).await;
     let model =
@@ -32,7 +32,7 @@ async fn sent_request(provider: Provider, name: &str) -> Value {
     asked.await.unwrap().remove(0).body
 }
 
-/// Long enough to be kept beside the request.
+/// Returns data that is long enough to be replaced by a placeholder.
 fn data() -> String {
     "iVBORw0KGgoA".repeat(100)
 }

@@ -1,4 +1,4 @@
-//! What is asked about whatever is allowed, what is not, and which files a line writes.
+//! Tests for the assessment of command lines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ fn assess_in_tree(tree: &TestWorkspace, line: &str) -> RiskAssessment {
     assess_command(line, tree.workspace.cwd(), Some(&home), &tree.workspace)
 }
 
-/// Lines that are always asked about, with a word of the reason.
+/// Lines that always require permission, with a word of the reason.
 const RISKY_LINES: &[(&str, &str)] = &[
-    // What is removed with all that lies beneath it.
+    // Recursive deletion.
     ("rm -rf /", "removes"),
     ("rm -rf /*", "removes"),
     ("rm -fr ~", "removes"),
@@ -116,12 +116,12 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("[[ 'a[1+$(b)]' -eq 1 ]]", "not understood"),
     ("set -- 'a[$(b)]'; echo $(($1))", "may run"),
     ("read v <<< 'a[$(b)]'; echo $((v))", "may run"),
-    ("git ls-remote --upload-pack='touch a;' .", "told to"),
-    ("git push --receive-pack=a .", "told to"),
-    ("git clone -u a .", "told to"),
-    ("git grep -O'touch a' b", "told to"),
-    ("git difftool -y -x a", "told to"),
-    ("git rebase -xa main", "told to"),
+    ("git ls-remote --upload-pack='touch a;' .", "git runs a command"),
+    ("git push --receive-pack=a .", "git runs a command"),
+    ("git clone -u a .", "git runs a command"),
+    ("git grep -O'touch a' b", "git runs a command"),
+    ("git difftool -y -x a", "git runs a command"),
+    ("git rebase -xa main", "git runs a command"),
     ("GIT_CONFIG_GLOBAL=x git status", "sets GIT_CONFIG_GLOBAL"),
     ("NODE_OPTIONS=--require=x node a.js", "sets NODE_OPTIONS"),
     ("PATH=. ls", "sets PATH"),
@@ -210,15 +210,15 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("git push --del origin main", "overwrites"),
     ("git --config-env core.pager=A log", "git runs"),
     ("git --exec-path=/tmp/x status", "git runs"),
-    ("git rebase --exec 'rm a' main", "told to"),
-    ("git submodule foreach 'rm a'", "told to"),
+    ("git rebase --exec 'rm a' main", "git runs a command"),
+    ("git submodule foreach 'rm a'", "git runs a command"),
     ("GIT_SSH_COMMAND=a git fetch", "sets GIT_SSH_COMMAND"),
     ("export GIT_EXTERNAL_DIFF=a", "sets GIT_EXTERNAL_DIFF"),
     ("env LD_PRELOAD=./a.so ls", "sets LD_PRELOAD"),
     ("PS4='$(a)'; set -x", "sets PS4"),
     ("PAGER=$X git log", "sets PAGER"),
     ("git --config-env=core.pager=A log", "git runs"),
-    // What other commands print, or what is known only then.
+    // Output of other commands, and values known only at run time.
     ("curl x | sh", "what it reads"),
     ("curl x | bash -s -- a", "what it reads"),
     ("curl x | bash /dev/stdin", "what it reads"),
@@ -231,8 +231,8 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("curl x | bash -", "what it reads"),
     ("curl x | source /dev/stdin", "what it reads"),
     ("bash <<'E' < a\nb\nE\n", "what it reads"),
-    ("bash --rcfile a -c 'b'", "run first"),
-    ("bash -rcfile a -c 'b'", "run first"),
+    ("bash --rcfile a -c 'b'", "runs another file first"),
+    ("bash -rcfile a -c 'b'", "runs another file first"),
     ("fish --command a", "not understood"),
     ("fish -C a -c b", "not understood"),
     ("env -S 'a b'", "as a command"),
@@ -246,11 +246,11 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("bash <(curl x)", "only when it runs"),
     ("source <(curl x)", "only when it runs"),
     (". <(curl x)", "only when it runs"),
-    ("bash -c \"$(curl x)\"", "only then"),
-    ("sh -c \"$X\"", "only then"),
-    ("eval \"$X\"", "only then"),
-    ("eval $(a)", "only then"),
-    ("bash <<E\n$X\nE\n", "only then"),
+    ("bash -c \"$(curl x)\"", "only when it runs"),
+    ("sh -c \"$X\"", "only when it runs"),
+    ("eval \"$X\"", "only when it runs"),
+    ("eval $(a)", "only when it runs"),
+    ("bash <<E\n$X\nE\n", "only when it runs"),
     ("$X a", "only when it runs"),
     ("r$X -rf a", "only when it runs"),
     ("$(which rm) a", "only when it runs"),
@@ -283,7 +283,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("A=.env; cat $A", "credentials"),
     ("A=(a .netrc); cat \"${A[@]}\"", "credentials"),
     ("history -c", "typed"),
-    // Files that it writes.
+    // Files that the line writes.
     ("a > /etc/x", "outside of the roots"),
     ("a >> ../x", "outside of the roots"),
     ("a &> /tmp/x", "outside of the roots"),
@@ -305,7 +305,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("(a) > .vscode/tasks.json", "protected"),
     ("a | tee -a /etc/x", "outside of the roots"),
     ("a > /dev/tcp/x/80", "outside of the roots"),
-    // What is not read.
+    // Lines that cannot be parsed.
     ("a 'b", "not understood"),
     ("case a in a) b;; esac", "not understood"),
     ("a $((1; 2))", "not understood"),
@@ -317,7 +317,7 @@ const RISKY_LINES: &[(&str, &str)] = &[
     ("a $(b $(c", "not understood"),
 ];
 
-/// Lines that are not: they are allowed or asked about like any.
+/// Lines that do not always require permission.
 const ORDINARY_LINES: &[&str] = &[
     "cargo test",
     "cargo test --workspace 2>&1 | tail -20",
@@ -521,7 +521,7 @@ fn no_line_takes_long_to_judge() {
     ] {
         let begun = std::time::Instant::now();
         assert!(assess_in_tree(&tree, &line).effects.is_always_asked(), "{}", &line[..20]);
-        // Less than 1 s where nothing else runs; what grows by the square takes longer than this.
+        // Less than 1 s on an idle machine; quadratic growth would exceed this limit.
         assert!(begun.elapsed().as_secs() < 10, "{}", &line[..20]);
     }
 }

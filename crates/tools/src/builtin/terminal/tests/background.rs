@@ -1,4 +1,4 @@
-//! Commands in the background: how they get there, what is told of them, and how they end.
+//! Tests for background commands: start, reports, and end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,21 +13,21 @@ use tokio_util::sync::CancellationToken;
 use super::TestSession;
 use crate::limits::{MAX_BACKGROUND_ENDED_KEPT, MAX_BACKGROUND_RUNNING, MAX_TERMINAL_INPUT_BYTES};
 
-/// Far beyond what anything here needs; a test that reaches it fails.
+/// Much longer than any step here; a test that reaches it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl TestSession {
-    /// Runs a call, and returns what the model is told.
+    /// Runs a call and returns the text for the model.
     async fn call_text(&mut self, name: &str, args: Value) -> String {
         self.call(name, args).await.0.text
     }
 
-    /// Sends a command to the background.
+    /// Starts a command in the background.
     async fn start_in_background(&mut self, command: &str) -> String {
         self.call_text("terminal", json!({ "command": command, "background": true })).await
     }
 
-    /// Looks at a command until its output has a text; returns all that it showed on the way.
+    /// Polls a command until its output contains a text. Returns all output.
     async fn read_until(&mut self, id: &str, text: &str) -> String {
         let mut seen = String::new();
         let look = async {
@@ -36,19 +36,19 @@ impl TestSession {
             }
         };
         let looked = timeout(PATIENCE, look).await;
-        assert!(looked.is_ok(), "waited in vain for {text:?}: {seen}");
+        assert!(looked.is_ok(), "no output with {text:?}: {seen}");
         seen
     }
 }
 
-/// A command that takes ten minutes, and whose like no other test runs.
+/// Returns a command that takes ten minutes and that no other test runs.
 fn endless() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!("sleep 600.{}00{count}", std::process::id())
 }
 
-/// Whether a process runs just this.
+/// Whether a process with exactly this command line runs.
 fn is_running(command: &str) -> bool {
     let line = command.replace(' ', "\0") + "\0";
     std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
@@ -98,7 +98,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert!(
         report
             .content
-            .contains(&Content::text("It still runs, and goes on in the background as bg-1."))
+            .contains(&Content::text("It still runs, and continues in the background as bg-1."))
     );
 
     let nothing = stage.call_text("terminal_output", json!({ "id": "bg-1" })).await;
@@ -118,7 +118,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert!(stopped.text.contains(": it was stopped]\n"), "{}", stopped.text);
     assert_eq!(report.raw_output.unwrap()["running"], false);
     wait_until_gone(&sleep).await;
-    // Its end was told.
+    // Its end has been reported.
     assert_eq!(stage.context.workspace.background().take_ended_id(), None);
     let again = stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
     assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
@@ -130,7 +130,7 @@ async fn what_ends_at_once_never_gets_there() {
         let mut stage = TestSession::new();
         let args = json!({ "command": "echo no; exit 3", "background": true });
         let called = stage.call("terminal", args).await;
-        // On a machine that does something else, "at once" may be later.
+        // On a busy machine, "at once" may be later.
         if called.0.status == Status::Failed {
             break (stage, called);
         }
@@ -147,11 +147,11 @@ async fn what_lasts_too_long_goes_on_there_but_not_beyond_its_timeout() {
     let sleep = endless();
     let args = json!({ "command": sleep, "background_after_ms": 1, "timeout_ms": 3000 });
     let told = stage.call_text("terminal", args).await;
-    assert!(told.contains("goes on in the background as bg-1"), "{told}");
+    assert!(told.contains("continues in the background as bg-1"), "{told}");
     let waited = stage.call_text("terminal_wait", json!({ "id": " bg-1\n" })).await;
     assert!(waited.contains("ended after its timeout of 3000 ms"), "{waited}");
     assert!(!is_running(&sleep));
-    // A timeout alone ends it where it is.
+    // With only a timeout, the command is ended in the foreground.
     let (ended, _) = stage.call("terminal", json!({ "command": sleep, "timeout_ms": 200 })).await;
     assert_eq!(failure(&ended), (Status::Failed, Some(CallEndReason::Timeout)));
 }
@@ -169,14 +169,14 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
         wait_until_running(&line).await;
         cancel.cancel();
     });
-    // It would have gone on there.
+    // The call would have moved it to the background.
     let args = json!({ "command": ended, "background_after_ms": 20_000 });
     let (told, _) = stage.call_in(&turn, "terminal", args).await;
     cancelling.await.unwrap();
     assert_eq!(failure(&told), (Status::Cancelled, Some(CallEndReason::Turn)));
     wait_until_gone(&ended).await;
     assert!(is_running(&kept));
-    // A wait is cancelled, what it waits for is not.
+    // A wait is cancelled, but not the command.
     let turn = CancellationToken::new();
     let cancel = turn.clone();
     let waiting = stage.call_in(&turn, "terminal_wait", json!({ "id": "bg-1" }));
@@ -211,7 +211,7 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
     let (ended, report) = stage.call("terminal", args).await;
     assert_eq!(ended.status, Status::Failed);
     assert_eq!(report.raw_output.unwrap()["code"], "too_many");
-    // In the foreground it runs on, and to its end.
+    // In the foreground it runs to its end.
     let args = json!({ "command": "sleep 0.2; echo done", "background_after_ms": 1 });
     assert_eq!(stage.call_text("terminal", args).await, "[exit code 0]\ndone\n");
     stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
@@ -266,7 +266,7 @@ async fn ctrl_c_interrupts_and_what_nobody_reads_is_not_waited_for() {
     if !told.contains("ready") {
         stage.read_until("bg-1", "ready").await;
     }
-    // A terminal has room for some 64 KiB that nobody reads.
+    // A terminal buffers about 64 KiB of unread input.
     let mut failed = None;
     for _ in 0..40 {
         let text = "x".repeat(MAX_TERMINAL_INPUT_BYTES - 1) + "\n";
@@ -296,7 +296,7 @@ async fn a_terminal_that_waits_for_an_answer_goes_on_in_the_background() {
     let mut stage = TestSession::new();
     let line = r#"read -r -p "name? " x; echo "hello $x""#;
     let told = stage.call_text("terminal", json!({ "command": line, "tty": true })).await;
-    assert!(told.starts_with("[It may be waiting for input, and goes on in the background"));
+    assert!(told.starts_with("[It may be waiting for input, and continues in the background"));
     assert!(told.ends_with("]\nname? "), "{told}");
     let typed = stage.call_text("terminal_input", json!({ "id": "bg-1", "text": "Ann\n" })).await;
     let end = typed + &stage.call_text("terminal_wait", json!({ "id": "bg-1" })).await;
@@ -340,7 +340,7 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
     for (place, (tool, text, effects, is_guarded)) in [
         ("terminal_input", Some("cargo test\n"), vec![&Effect::Unknown], false),
         ("terminal_input", Some("rm -rf ~\n"), vec![&Effect::Unknown], true),
-        // Wherever a shell is by now.
+        // The current folder of the shell is unknown.
         ("terminal_input", Some("rm -rf etc\n"), vec![&Effect::Unknown], true),
         ("terminal_input", Some("rm -r"), vec![&Effect::Unknown], true),
         ("terminal_input", Some("y\u{1b}[A\n"), vec![&Effect::Unknown], true),

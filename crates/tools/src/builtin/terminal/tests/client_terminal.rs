@@ -1,5 +1,5 @@
-//! Commands that a client runs, one that behaves or one that does not: the call ends as the command
-//! did, as far as the client tells, and the terminal is released once, behind the call's end.
+//! Tests for commands that a client runs, including clients with faults. The call ends as the
+//! client reports, and the terminal is released once, after the end of the call.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -16,18 +16,18 @@ use super::TestSession;
 use crate::limits::MAX_CLIENT_OUTPUT_BYTES;
 use crate::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
 
-/// What comes of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum RequestBehaviour {
     Works,
     Fails,
-    /// It is not answered, and that is known after ten seconds.
+    /// The request is not answered, which is detected after ten seconds.
     Never,
 }
 
 use RequestBehaviour::{Fails, Never, Works};
 
-/// How a client behaves, and what its command does.
+/// The behaviour of a client and of its command.
 #[derive(Debug, Clone)]
 struct ClientScript {
     creates: RequestBehaviour,
@@ -56,7 +56,7 @@ impl Default for ClientScript {
     }
 }
 
-/// A script of a command that does not end by itself.
+/// Returns a script of a command that does not end by itself.
 fn endless() -> ClientScript {
     ClientScript { ends: None, ..ClientScript::default() }
 }
@@ -69,7 +69,7 @@ fn exit(code: Option<i32>, signal: Option<&str>) -> TerminalExit {
 struct ScriptedClient {
     script: ClientScript,
     session: Arc<OnceLock<SessionHandle>>,
-    /// What it was asked, in order, each by one word.
+    /// The received requests in order, one word each.
     received_requests: Arc<Mutex<Vec<&'static str>>>,
     commands: Arc<Mutex<Vec<ClientCommand>>>,
 }
@@ -84,7 +84,7 @@ impl ScriptedClient {
         }
     }
 
-    /// Notes a request, and lets it come to what it comes to.
+    /// Records a request and performs its outcome.
     async fn perform_request(
         &self,
         word: &'static str,
@@ -198,7 +198,7 @@ impl Drop for ScriptedTerminal {
     }
 }
 
-/// The id of the first call of a stage.
+/// The id of the first call of a session.
 fn id() -> ToolCallId {
     ToolCallId::new("call1")
 }
@@ -211,7 +211,7 @@ fn session_with_client(client: &ScriptedClient) -> TestSession {
 }
 
 async fn run_at_client(client: &ScriptedClient, args: Value) -> (CallOutcome, ToolCallReport) {
-    // Ten seconds of a client that does not answer pass at once, but do pass.
+    // The clock skips the ten seconds of a client that does not answer.
     timeout(Duration::from_secs(200), Box::pin(session_with_client(client).call("terminal", args)))
         .await
         .expect("an end")
@@ -228,11 +228,11 @@ async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
             "[ended by 9\\u{202e}]\none\ntwo\n",
             "create wait output release",
         ),
-        // Some clients say 0 where there is no code.
+        // Some clients report 0 if there is no exit code.
         (with(Some(0), Some("KILL")), "[ended by KILL]\none\ntwo\n", "create wait output release"),
         (
             with(None, Some(" ")),
-            "[the client does not say how it ended; it may have had effects]\none\ntwo\n",
+            "[the client did not report how it ended; it may have had effects]\none\ntwo\n",
             "create wait output release",
         ),
         (
@@ -243,15 +243,15 @@ async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
         ),
         (
             ClientScript { tells: Fails, ..with(Some(1), None) },
-            "[exit code 1; the client does not tell its output: no\\u{202e} luck]\n",
+            "[exit code 1; the client did not return its output: no\\u{202e} luck]\n",
             "create wait output release",
         ),
         (
             ClientScript { tells: Never, ..ClientScript::default() },
-            "[exit code 0; the client does not tell its output: it did not answer]\n",
+            "[exit code 0; the client did not return its output: it did not answer]\n",
             "create wait output release",
         ),
-        // It is seen that the command has ended, soon or at last.
+        // The end of the command is detected by polling.
         (
             ClientScript { waits: Fails, ..with(Some(4), None) },
             "[exit code 4]\none\ntwo\n",
@@ -262,11 +262,11 @@ async fn a_call_ends_as_its_command_did_as_far_as_the_client_tells() {
             "[exit code 5]\none\ntwo\n",
             "create wait output output release",
         ),
-        // It has forgotten the terminal.
+        // The client no longer has the terminal.
         (
             ClientScript { waits: Fails, tells: Fails, ..ClientScript::default() },
-            "[the client does not say how it ended; it may have had effects; the client does not \
-             tell its output: no\\u{202e} luck]\n",
+            "[the client did not report how it ended; it may have had effects; the client did not \
+             return its output: no\\u{202e} luck]\n",
             "create wait output output release",
         ),
     ] {
@@ -310,7 +310,7 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
         ),
         (
             ClientScript { tells: Never, ..endless() },
-            "; the client does not tell its output: it did not answer in time]\n",
+            "; the client did not return its output: it did not answer in time]\n",
             Some("SIGKILL"),
             "create wait kill output release",
         ),
@@ -325,10 +325,10 @@ async fn a_command_that_takes_too_long_is_ended_or_left_to_the_client() {
         assert_eq!(report.meta.signal.as_deref(), signal, "{script:?}");
         assert!(begun.elapsed() <= Duration::from_secs(12), "{:?}", begun.elapsed());
     }
-    // Where it would go on in the background, it ends.
+    // Where a local command would move to the background, it is ended.
     let client = ScriptedClient::new(endless());
     let (ended, _) = run_at_client(&client, json!({"command": "x"})).await;
-    let why = "[ended after 120000 ms, for want of a `timeout_ms`; it may have had effects.";
+    let why = "[ended after 120000 ms, because `timeout_ms` was not set; it may have had effects.";
     assert!(ended.text.starts_with(why) && ended.text.contains("`background`"), "{}", ended.text);
     assert_eq!((ended.status, ended.reason), (Status::Failed, Some(CallEndReason::Timeout)));
 }
@@ -344,7 +344,7 @@ async fn a_terminal_that_is_refused_is_a_failed_call() {
     }
 }
 
-/// Runs a call whose turn is cancelled, or whose task is aborted, while it runs.
+/// Runs a call and cancels its turn, or aborts its task, while it runs.
 async fn run_and_cancel(client: &ScriptedClient, is_aborted: bool) -> Option<CallOutcome> {
     let stage = session_with_client(client);
     let TestSession { session, registry, context, .. } = &stage;
@@ -382,7 +382,7 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
             ClientScript { kills: Never, tells: Never, ..endless() },
             "create wait kill output release",
         ),
-        // What comes of it later, the backend releases.
+        // The backend releases a terminal that is created later.
         (ClientScript { creates: Never, ..endless() }, "create"),
     ] {
         let client = ScriptedClient::new(script.clone());
@@ -393,7 +393,7 @@ async fn a_cancelled_call_waits_for_no_client_longer_than_its_grace() {
     }
 }
 
-/// Some clients kill the shell only: what it started holds the output, and the end never comes.
+/// Some clients kill only the shell: its children keep the output open, and no end is reported.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
     for script in [
@@ -406,7 +406,7 @@ async fn a_cancelled_call_does_not_wait_for_an_end_that_does_not_come() {
         let client = ScriptedClient::new(script.clone());
         let begun = Instant::now();
         let asked = run_and_cancel(&client, false).await.unwrap();
-        // What it took before it was cancelled is a few milliseconds.
+        // The time before the cancel is a few milliseconds.
         assert!(begun.elapsed() < Duration::from_millis(50), "{script:?}: {:?}", begun.elapsed());
         assert_eq!(asked.status, Status::Cancelled);
     }

@@ -1,4 +1,4 @@
-//! Puts in order what killed processes left. It begins nothing.
+//! Recovers the files that killed processes left unfinished, by replaying their journals.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -18,8 +18,8 @@ use crate::limits::{
     MAX_WHOLE_FILE_BYTES,
 };
 
-/// Puts in order what killed processes left, as their journals in a folder say. What cannot be done
-/// is left for the next time.
+/// Replays all journals in a folder that no live process holds. Failed ones are kept for the next
+/// start.
 pub(crate) fn replay(folder: &Path) {
     let Ok(journals) = fs::read_dir(folder) else { return };
     let is_call = |path: &PathBuf| {
@@ -27,7 +27,8 @@ pub(crate) fn replay(folder: &Path) {
             .is_some_and(|name| name.as_encoded_bytes().starts_with(JOURNAL_PREFIX.as_bytes()))
     };
     for journal in journals.flatten().map(|entry| entry.path()).filter(is_call) {
-        // The lock is held until it is removed: who begins one now waits for that, and sees it.
+        // The lock is held until the file is removed. A process that creates the same journal waits
+        // for it and then sees the removal.
         let Ok(file) = File::open(&journal) else { continue };
         if file.try_lock().is_ok() && replay_one(&file).is_ok() {
             drop(fs::remove_file(&journal));
@@ -37,12 +38,12 @@ pub(crate) fn replay(folder: &Path) {
 
 fn replay_one(file: &File) -> io::Result<()> {
     if link_count(&file.metadata()?) == 0 {
-        // Another process has put it in order meanwhile.
+        // Another process has replayed it meanwhile.
         return Ok(());
     }
     let (mut names, mut prepared, mut is_done) = (Vec::new(), Vec::new(), false);
     for line in BufReader::new(file.take(MAX_JOURNAL_BYTES)).lines() {
-        // A last line that was cut short says nothing.
+        // A truncated last line is ignored.
         match serde_json::from_str(&line?) {
             Ok(JournalRecord::Begin(begun)) => names = begun,
             Ok(JournalRecord::Ready(ready)) => prepared = ready,
@@ -57,24 +58,24 @@ fn replay_one(file: &File) -> io::Result<()> {
             Some(prepared) if is_done => ReplayStage::Done(prepared),
             Some(prepared) => ReplayStage::Ready(prepared),
         };
-        // One that fails must not keep the others as they are.
+        // A failure must not prevent the recovery of the other files.
         outcome = outcome.and(names.recover(&left).or_else(ignore_missing));
     }
     outcome
 }
 
-/// How far a file came.
+/// How far the write of a file had progressed.
 enum ReplayStage<'a> {
-    /// The files beside it may be there.
+    /// Temporary files may exist.
     Begun,
-    /// It may be in its place, or partly.
+    /// The file may be in place, completely or partly.
     Ready(&'a PreparedFile),
-    /// It is.
+    /// The file is in place.
     Done(&'a PreparedFile),
 }
 
 impl JournalFile {
-    /// Makes the file the old one again, if it was not finished, and removes what lies beside it.
+    /// Reverts the file if the call was not finished, and removes the temporary files.
     fn recover(&self, left: &ReplayStage<'_>) -> io::Result<()> {
         if !is_temporary(&self.temporary) || !is_single_component(&self.name) {
             return Ok(());
@@ -84,17 +85,17 @@ impl JournalFile {
         let is_ready = matches!(left, ReplayStage::Ready(_));
         let cleaned = copies.and_then(|copies| match pin(&self.dir) {
             Ok(dir) => self.recover_in_dir(&dir, copies.as_ref().unwrap_or(&dir), left),
-            // Nothing of a folder that is gone needs its copies.
+            // Without the folder, the copies are useless.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !is_ready => {
                 copies.map_or(Ok(()), |copies| self.remove_temporaries(&copies, left))
             }
-            // It may be mounted later, and then the file is put in order; with its age the journal
-            // goes in any case.
+            // The folder may be mounted later, so recovery is retried. The journal is removed when
+            // it expires.
             Err(error) => Err(io::Error::other(error)),
         });
         let cleaned = cleaned.or_else(ignore_missing);
         if !matches!(left, ReplayStage::Done(_)) {
-            // What is not empty stays.
+            // A directory that is not empty stays.
             self.made.iter().rev().for_each(|made| drop(fs::remove_dir(made)));
         }
         cleaned
@@ -103,7 +104,7 @@ impl JournalFile {
     fn recover_in_dir(&self, dir: &Dir, copies: &Dir, left: &ReplayStage<'_>) -> io::Result<()> {
         match left {
             ReplayStage::Ready(prepared) => {
-                self.restore_old_file(dir, copies, prepared).or_else(ignore_missing)?
+                self.restore_old_file(dir, copies, prepared).or_else(ignore_missing)?;
             }
             ReplayStage::Done(PreparedFile { way: JournalWriteKind::Aside, .. }) => {
                 return remove_tree(dir, &self.temporary);
@@ -126,8 +127,8 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Makes the file the old one again, if it holds just what was being written: any other was
-    /// changed since, and stays.
+    /// Restores the old file if the current one holds exactly the new bytes. Otherwise another
+    /// program changed it since, and it stays.
     fn restore_old_file(&self, dir: &Dir, copies: &Dir, prepared: &PreparedFile) -> io::Result<()> {
         let is_there = || -> io::Result<bool> {
             let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
@@ -139,7 +140,7 @@ impl JournalFile {
             JournalWriteKind::Add if is_there()? => dir.remove(&self.name),
             JournalWriteKind::Replace if is_there()? => {
                 let old = old_file_name(&self.temporary);
-                // Without a spare name, the one beside it is the old one now.
+                // On file systems without hard links, the temporary file is the old one by now.
                 let old = if dir.entry_id(&old).is_ok() { &old } else { &self.temporary };
                 dir.replace(old, &self.name)
             }
@@ -155,7 +156,7 @@ impl JournalFile {
                 }
                 Ok(())
             }
-            // Nobody who made it again in the meantime loses it.
+            // Never overwrites an entry that was recreated since.
             JournalWriteKind::Aside => match dir.rename(&self.temporary, &self.name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 other => other,
@@ -165,8 +166,8 @@ impl JournalFile {
     }
 }
 
-/// Whether what lies beside a file is needless: the new one or the old one, but not what somebody
-/// else wrote while they were exchanged, nor what was out of the way and has no name any more.
+/// Returns whether a temporary file can be removed: the new or the old file, but neither content
+/// that another program wrote during the exchange nor a quarantined entry without another name.
 fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     match left {
         ReplayStage::Ready(PreparedFile { way: JournalWriteKind::Aside, .. }) => false,
@@ -177,9 +178,10 @@ fn is_removable(dir: &Dir, name: &OsStr, left: &ReplayStage<'_>) -> bool {
     }
 }
 
-/// Whether a file is half of another one: the old bytes, from some place on the new ones, and from
-/// some later place on the old ones again, as after a kill; or of each block the old bytes or the
-/// new ones, as after a failure of the power.
+/// Returns whether `now` is a torn write of `new` over `old`.
+///
+/// After a kill, it has old bytes, then new bytes from some offset on, then old bytes again. After
+/// a power failure, each block has either the old or the new bytes.
 fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     let same = |(one, other): &(&u8, &u8)| one == other;
     let start = now.iter().zip(old).take_while(same).count();
@@ -198,11 +200,11 @@ fn is_torn(now: &[u8], old: &[u8], new: &[u8]) -> bool {
     is_length && (is_killed() || (0..now.len()).step_by(DISK_BLOCK_BYTES).all(is_block))
 }
 
-/// Bytes that a disk writes whole or not at all.
+/// Bytes that a disk writes atomically.
 const DISK_BLOCK_BYTES: usize = 512;
 
-/// Removes a directory with all that is in it, or whatever else has that name. What is too deep or
-/// too much stays.
+/// Removes an entry; a directory with all its content. Directories that are nested too deeply or
+/// are too large are not removed.
 pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     fn remove(dir: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
         if dir.kind(name)? != FileKind::Directory {
@@ -220,7 +222,7 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     remove(dir, name, 0)
 }
 
-/// Reads a whole file; nothing of one that is too large to be one of a call.
+/// Reads a whole file; `None` if it is too large to belong to a call.
 fn read(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     read_to_cap(&dir.open(name)?, MAX_WHOLE_FILE_BYTES)
 }
@@ -246,7 +248,7 @@ fn is_temporary(name: &OsStr) -> bool {
 mod tests {
     use super::{DISK_BLOCK_BYTES, is_torn};
 
-    /// A file of three blocks and a half, each of one letter.
+    /// Returns a file of blocks with one letter each; the last block is half as long.
     fn blocks(letters: &str) -> Vec<u8> {
         let whole: Vec<u8> =
             letters.bytes().flat_map(|letter| vec![letter; DISK_BLOCK_BYTES]).collect();

@@ -1,4 +1,4 @@
-//! A directory by its descriptor, and what is done with the names in it.
+//! Operations on the entries of a directory, by its descriptor.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,12 +25,12 @@ const CREATE_NEW_FLAGS: OFlags = OPEN_READ_WRITE_FLAGS.union(OFlags::CREATE).uni
 pub(crate) struct Dir(pub(super) OwnedFd);
 
 impl Dir {
-    /// Returns at most `max` entries, in no order, and whether there are more.
+    /// Returns at most `max` entries in no particular order, and whether there are more.
     pub(crate) fn entries(&self, max: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
         self.entries_while(max, || true)
     }
 
-    /// The same, as long as `goes_on`, which is asked before each.
+    /// As [`Self::entries`], but stops when `goes_on`, called before each entry, returns `false`.
     pub(crate) fn entries_while(
         &self,
         max: usize,
@@ -50,7 +50,7 @@ impl Dir {
             }
             let name = OsStr::from_bytes(name).to_owned();
             let kind = match entry.file_type() {
-                // Some file systems do not report it at once.
+                // Some file systems do not report the kind here.
                 FileType::Unknown => self.kind(&name).unwrap_or(FileKind::Special),
                 known => known.into(),
             };
@@ -59,7 +59,7 @@ impl Dir {
         Ok((entries, false))
     }
 
-    /// Whether it was removed: then it is empty, whatever has its name by now.
+    /// Returns whether the directory was removed, even if its name is in use again.
     pub(crate) fn is_removed(&self) -> bool {
         sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
     }
@@ -69,34 +69,34 @@ impl Dir {
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
 
-    /// Returns a path to this directory whatever its name is, for processes that inherit it: it is to
-    /// be held until they have gone there.
+    /// Returns a path to this directory that does not depend on its name, for child processes. The
+    /// descriptor must stay open until they have changed to that directory.
     pub(crate) fn descriptor_path(&self) -> Option<PathBuf> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()));
-        // Without `/proc` no command runs, and says so itself.
+        // Without `/proc`, commands fail anyway with an error of their own.
         (cfg!(target_os = "linux") && path.exists()).then_some(path)
     }
 
-    /// Returns the identity of this directory, unique in the system.
+    /// Returns the id of this directory, unique in the system.
     pub(crate) fn own_id(&self) -> io::Result<FileId> {
         let stat = sys::fstat(&self.0)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Returns the identity of a file, unique in the system.
+    /// Returns the id of an entry, unique in the system.
     pub(crate) fn entry_id(&self, name: &OsStr) -> io::Result<FileId> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Holds a file without reading it. As long as it is held no other file gets its
-    /// [identity](Self::identity), also when it has no name any more.
+    /// Holds a file open without reading it. Its [id](Self::entry_id) is not reused meanwhile, even
+    /// if the file is removed.
     pub(crate) fn hold_open(&self, name: &OsStr) -> io::Result<File> {
         let flags = OPEN_PATH_FLAGS | OFlags::NOFOLLOW;
         Ok(sys::openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
-    /// Looks at what is at a name.
+    /// Returns the metadata of an entry.
     pub(crate) fn entry_metadata(&self, name: &OsStr) -> io::Result<EntryMetadata> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let time = |seconds: i128, nanoseconds: i128| seconds * 1_000_000_000 + nanoseconds;
@@ -115,7 +115,7 @@ impl Dir {
         Ok(Self(sys::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Whether both are on one file system, so that files can be moved from one to the other.
+    /// Returns whether both are on one file system, so that files can be moved between them.
     pub(crate) fn is_on_same_file_system(&self, other: &Self) -> bool {
         let device = |dir: &Self| sys::fstat(&dir.0).map(|stat| stat.st_dev);
         device(self).is_ok_and(|own| device(other) == Ok(own))
@@ -130,12 +130,12 @@ impl Dir {
         Ok(sys::openat(&self.0, name, OPEN_READ_WRITE_FLAGS, Mode::empty())?.into())
     }
 
-    /// Opens a file for reading, whatever it is. It never blocks.
+    /// Opens a file of any kind for reading. Never blocks.
     pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
         Ok(sys::openat(&self.0, name, OPEN_READ_FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
-    /// Makes a file that was not there.
+    /// Creates a new file; fails if the name exists.
     pub(crate) fn create(&self, name: &OsStr, audience: FileVisibility) -> io::Result<File> {
         let mode = match audience {
             FileVisibility::Owner => 0o600,
@@ -153,33 +153,34 @@ impl Dir {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Gives each of two names what the other one stood for, in one step.
+    /// Swaps two names atomically.
     ///
-    /// It is unsupported where the system or the file system cannot do that.
+    /// Fails with [`io::ErrorKind::Unsupported`] if the system or the file system lacks this
+    /// operation.
     pub(crate) fn exchange(&self, one: &OsStr, other: &OsStr) -> io::Result<()> {
         let done = rename_with(&self.0, one, &self.0, other, RenameMode::Exchange);
         done.unwrap_or_else(|| Err(io::ErrorKind::Unsupported.into()))
     }
 
-    /// Gives a file one more name, which nothing has.
+    /// Adds a hard link with an unused name.
     pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         hard_link(&self.0, from, &self.0, to)
     }
 
-    /// Moves a file to a name that nothing has.
+    /// Moves a file to an unused name.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         self.rename_into(from, self, to)
     }
 
-    /// Moves a file or directory to a name in another directory that nothing has.
+    /// Moves a file or directory to an unused name in another directory.
     pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         if let Some(done) = rename_with(&self.0, from, &dir.0, to, RenameMode::NoReplace) {
             return done;
         }
-        // As not every file system can.
+        // Fall back to a hard link: not every file system supports `NoReplace`.
         match hard_link(&self.0, from, &dir.0, to) {
             Ok(()) => self.remove(from).inspect_err(|_| {
-                // It stays where it was, if it still is what has the other name.
+                // Revert, unless another program replaced the new name meanwhile.
                 let identities = (self.entry_id(from).ok(), dir.entry_id(to).ok());
                 if identities.0.is_some() && identities.0 == identities.1 {
                     drop(dir.remove(to));
@@ -192,8 +193,8 @@ impl Dir {
         }
     }
 
-    /// The same for what gets no second name, as a directory: the name is taken by something empty
-    /// first, which is refused where something has it.
+    /// Moves an entry that cannot have hard links, e.g. a directory. An empty placeholder reserves
+    /// the new name first, which fails if the name exists.
     fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
         let is_directory = self.kind(from)? == FileKind::Directory;
         match is_directory {
@@ -201,14 +202,14 @@ impl Dir {
             false => drop(dir.create(to, FileVisibility::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
-            // A directory that is not empty any more belongs to another program, and stays.
+            // A directory that is no longer empty belongs to another program, and stays.
             drop(if is_directory { dir.remove_dir(to) } else { dir.remove(to) });
             error.into()
         })
     }
 
-    /// Waits until the disk has the names in it, where that can be had: not of a directory that may
-    /// not be read, nor in every file system.
+    /// Waits until the entries are on the disk, if this is possible: not for a directory without
+    /// read permission, and not on every file system.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let readable =
             sys::openat(&self.0, ".", OPEN_READ_FLAGS | OFlags::DIRECTORY, Mode::empty());
@@ -226,8 +227,8 @@ impl Dir {
         }
     }
 
-    /// Checks that files can be made in it, renamed and removed, by what the system says of it
-    /// without trying.
+    /// Checks that files in the directory can be created, renamed and removed, as far as the system
+    /// reports without a write.
     pub(crate) fn require_can_create(&self) -> io::Result<()> {
         self.require_access(".".as_ref(), Access::WRITE_OK | Access::EXEC_OK)?;
         #[cfg(target_os = "linux")]
@@ -241,21 +242,22 @@ impl Dir {
         Ok(())
     }
 
-    /// Checks that a file can be written, without opening it: some watch files for that.
+    /// Checks that a file can be written without opening it, because opening notifies file
+    /// watchers.
     pub(crate) fn require_writable(&self, name: &OsStr) -> io::Result<()> {
         self.require_access(name, Access::WRITE_OK)
     }
 
     fn require_access(&self, name: &OsStr, access: Access) -> io::Result<()> {
         match sys::accessat(&self.0, name, access, AtFlags::EACCESS) {
-            // Not known before it is tried.
+            // The result is unknown until the operation is attempted.
             Err(Errno::NOSYS | Errno::INVAL | Errno::NOTSUP) => Ok(()),
             known => Ok(known?),
         }
     }
 
-    /// Whether something is mounted at a name: that can be written, but neither exchanged nor
-    /// renamed nor removed.
+    /// Returns whether an entry is a mount point, which can be written, but not exchanged, renamed
+    /// or removed.
     pub(crate) fn is_mounted(&self, name: &OsStr) -> bool {
         #[cfg(test)]
         if simulated_file_system::is_mounted() {
@@ -267,11 +269,11 @@ impl Dir {
         {
             return found.contains(sys::StatxAttributes::MOUNT_ROOT);
         }
-        // Before Linux 5.8; a file from elsewhere on the same file system is not noticed.
+        // Before Linux 5.8. Bind mounts from the same file system are not detected.
         self.own_id().ok().zip(self.entry_id(name).ok()).is_some_and(|(dir, file)| dir.0 != file.0)
     }
 
-    /// Returns the attributes that a name has, and those that the file system knows.
+    /// Returns the attributes of an entry, and the mask of those that the file system supports.
     #[cfg(target_os = "linux")]
     fn attributes(&self, name: &OsStr) -> Option<(sys::StatxAttributes, sys::StatxAttributes)> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
@@ -279,8 +281,8 @@ impl Dir {
         Some((found.stx_attributes, found.stx_attributes_mask))
     }
 
-    /// Makes a file its owner's alone, and returns the mode that it had if that was another one.
-    /// Nothing is done to what has another name too, or is no file.
+    /// Restricts a file to its owner and returns its mode if that changed. Ignores files with
+    /// several hard links, and entries that are not regular files.
     pub(crate) fn restrict_to_owner(&self, name: &OsStr) -> io::Result<Option<u32>> {
         const OWNER_ONLY_MODE: u32 = 0o600;
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -293,18 +295,19 @@ impl Dir {
         Ok(Some(mode))
     }
 
-    /// Sets the mode of a file in a directory where no other program puts a link in its place.
+    /// Sets the mode of a file. Only for directories where no other program can replace it by a
+    /// link.
     pub(crate) fn set_mode(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(sys::chmodat(&self.0, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
     }
 
-    /// Returns how many bytes its file system has room for.
+    /// Returns the free space of the file system in bytes.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         let found = sys::fstatvfs(&self.0)?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// Removes a directory that is empty.
+    /// Removes an empty directory.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }

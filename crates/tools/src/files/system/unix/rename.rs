@@ -1,5 +1,4 @@
-//! Renames that exchange two names or replace nothing, where the system and the file system have
-//! them, and second names.
+//! Renames that exchange two names or never replace a file, where supported, and hard links.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,16 +8,16 @@ use rustix::fs as sys;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-/// What a rename can do beside moving a file over another one.
+/// A variant of rename beyond the plain replacement of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenameMode {
-    /// Each of two names gets what the other one stood for.
+    /// Swaps two names atomically.
     Exchange,
-    /// It is refused where something has the name.
+    /// Fails if the new name exists.
     NoReplace,
 }
 
-/// Renames, where the system and the file system can do it in this manner.
+/// Renames in the given mode; `None` if the system or the file system does not support it.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 pub(super) fn rename_with(
     from: &OwnedFd,
@@ -64,8 +63,8 @@ pub(super) fn hard_link(from: &OwnedFd, name: &OsStr, to: &OwnedFd, new: &OsStr)
     Ok(sys::linkat(from, name, to, new, AtFlags::empty())?)
 }
 
-/// Whether a second name was refused because there can be none: of a directory, of somebody else's
-/// file, in the whole file system.
+/// Returns whether a hard link is impossible: for directories, for files of other users, or on the
+/// whole file system.
 pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
     let error = Errno::from_io_error(error);
     matches!(error, Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP | Errno::MLINK))
@@ -73,29 +72,29 @@ pub(super) fn is_hard_link_refused(error: &io::Error) -> bool {
 
 #[cfg(test)]
 pub(crate) mod simulated_file_system {
-    //! File systems that can do less than the one that the tests run on, for the thread that says
-    //! so: a test has a thread of its own.
+    //! Simulates file systems with fewer features, for the current thread. Each test runs in a
+    //! separate thread.
 
     use std::cell::Cell;
 
     use super::RenameMode;
 
-    /// What a file system can do.
+    /// The features of a file system.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum SimulatedFileSystem {
-        /// All that this one can.
+        /// All features of the real file system.
         FullFeatured,
-        /// No rename but a plain one, as NFS.
+        /// Only plain renames, e.g. NFS.
         PlainRenameOnly,
-        /// Neither exchanges nor second names, as exFAT.
+        /// Neither exchanges nor hard links, e.g. exFAT.
         NoExchangeNoLinks,
-        /// Only a plain rename, and no second names, as some that are mounted by a program.
+        /// Only plain renames, and no hard links, e.g. some FUSE file systems.
         PlainRenameNoLinks,
-        /// Each file is mounted by itself, as those of a container are.
+        /// Each file is a mount point, as some files in a container are.
         MountedFiles,
     }
 
-    /// All that can do less.
+    /// All file systems with fewer features.
     pub(crate) const LIMITED: [SimulatedFileSystem; 3] = [
         SimulatedFileSystem::PlainRenameOnly,
         SimulatedFileSystem::NoExchangeNoLinks,
@@ -106,7 +105,7 @@ pub(crate) mod simulated_file_system {
         static SIMULATED: Cell<SimulatedFileSystem> = const { Cell::new(SimulatedFileSystem::FullFeatured) };
     }
 
-    /// Runs something on a file system that can do less.
+    /// Runs a function on a simulated file system.
     pub(crate) fn run_on<T>(file_system: SimulatedFileSystem, run: impl FnOnce() -> T) -> T {
         let before = SIMULATED.replace(file_system);
         let done = run();
@@ -114,7 +113,7 @@ pub(crate) mod simulated_file_system {
         done
     }
 
-    /// Runs tests on each of those that can do less.
+    /// Runs tests on each of the limited file systems.
     pub(crate) fn run_on_limited(tests: &[fn()]) {
         for file_system in LIMITED {
             println!("{file_system:?}");

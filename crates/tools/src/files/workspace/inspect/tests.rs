@@ -1,4 +1,5 @@
-//! What was looked at is what is used, or nothing is; what lies outside is pinned.
+//! Tests that a call uses exactly what was inspected, and that paths outside of the roots are
+//! pinned.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn code<T>(result: Result<T, ToolError>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code())
 }
 
-/// A tree in which `way` is a link to `dir`, and `old` beside it holds the same.
+/// Creates a tree in which `way` is a link to `dir`, with a directory `old` of the same content.
 fn tree_with_link() -> TestWorkspace {
     let tree =
         test_workspace(&[("dir/file", "text"), ("old/file", "text"), ("old/deep/file", "text")]);
@@ -26,7 +27,7 @@ fn tree_with_link() -> TestWorkspace {
     tree
 }
 
-/// Something that another process does between a look and its use.
+/// A change by another process between the inspection and the use of a path.
 type PathSwap = fn(&TestWorkspace);
 
 fn remove_link(tree: &TestWorkspace, to: impl AsRef<Path>) {
@@ -81,7 +82,7 @@ fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
     let tree = tree_with_link();
     let at = tree.workspace.inspect("way/file").unwrap();
     let seen = read_whole(&tree.workspace, &at, 99).unwrap();
-    // The same text in another file, which may have other names.
+    // The same text in another file, which may have other hard links.
     tree.write("other", "text");
     fs::rename(tree.path("other"), tree.path("dir/file")).unwrap();
     let written = atomic_write(&tree.workspace, &at, b"new", &seen);
@@ -156,14 +157,14 @@ fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
     }
     assert_eq!(tree.workspace.inspect("..").unwrap().path(), real);
 
-    // Another link, another directory: it is still the granted one.
+    // The link and the directory name changed, but the pinned directory is the permitted one.
     let at = outside(&tree, "../alias/file");
     fs::rename(tree.outer_folder().join("there"), tree.outer_folder().join("moved")).unwrap();
     fs::create_dir(tree.outer_folder().join("there")).unwrap();
     fs::write(tree.outer_folder().join("there/file"), "another").unwrap();
     let file = tree.workspace.open_read(&at).unwrap();
     assert_eq!(std::io::read_to_string(file).unwrap(), "granted");
-    // Another file is not.
+    // A different file is refused.
     fs::write(tree.outer_folder().join("moved/other"), "another").unwrap();
     fs::rename(tree.outer_folder().join("moved/other"), tree.outer_folder().join("moved/file"))
         .unwrap();

@@ -1,4 +1,4 @@
-//! What is seen of others who write to a file that is written in place.
+//! Tests of concurrent writers to a file that is written in place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::error::ErrorCode;
 use crate::files::contents::equals_undisturbed;
 use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
 
-/// Reads a file, at whose end somebody writes to what was read before.
+/// A reader that writes to the start of the file when it reaches the end.
 struct ConcurrentlyWrittenReader<'a>(&'a File, Option<&'a str>);
 
 impl Read for ConcurrentlyWrittenReader<'_> {
@@ -69,10 +69,11 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     assert_eq!(tree.names("."), ["file", "other"]);
 }
 
-/// Rounds after which two that never met will not any more.
+/// Maximum number of rounds until the two writers must have met.
 const PATIENCE: u32 = 1_000;
 
-/// So large that who waits for another first byte changes the last ones before they are compared.
+/// Large enough that the other writer, which waits for a new first byte, changes the last bytes
+/// before they are compared.
 const BYTES: usize = 1 << 20;
 
 #[test]
@@ -96,7 +97,7 @@ fn who_writes_while_it_is_written_is_told() {
             let ours = vec![b"ab"[round as usize % 2]; BYTES];
             atomic_write(&tree.workspace, &tree.resolve("file"), &ours, &seen).unwrap();
             let told = tree.workspace.take_late_writes();
-            // Whenever they came, it was after ours.
+            // Their write always comes after ours.
             seen = loop {
                 let now = fs::read(tree.path("file")).unwrap();
                 if now.ends_with(b"theirs") {

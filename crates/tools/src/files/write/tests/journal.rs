@@ -1,4 +1,4 @@
-//! What a killed process leaves, and what becomes of it.
+//! Tests of the recovery after a killed process.
 
 use crate::files::content_hash::ContentHash;
 use crate::files::state::journal::{
@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-/// A call that writes three files, stopped after so many steps. Returns where its journal is.
+/// Writes three files and stops after a number of steps. Returns the path of the journal.
 fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
     let folder = tree.outer_folder().join("journal");
     let temporaries = [0, 1, 2].map(|number| temporary_name(7, number));
@@ -66,7 +66,7 @@ fn interrupt_after(tree: &TestWorkspace, steps: usize) -> PathBuf {
     }
     drop(ours);
     let path = journal.path.clone();
-    // The process is gone, and with it the lock, but not the file.
+    // The process and its lock are gone, but the file exists.
     let bytes = fs::read(&path).unwrap();
     drop(journal);
     fs::write(&path, bytes).unwrap();
@@ -110,7 +110,7 @@ fn what_its_user_wrote_since_stays_in_the_same_file_too() {
         let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
         let folder = interrupt_after(&tree, 7);
-        // In place, as some editors save: the file is the same one.
+        // In place, as some editors save: the file id stays the same.
         fs::write(tree.path(name), "theirs").unwrap();
         replay(&folder);
         assert_eq!(tree.read(name), "theirs", "{name}");
@@ -154,7 +154,7 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
         (old, old),
         ("ond linked", "ond linked"),
         ("old li", old),
-        // One that was killed while it put the old one back.
+        // A process that was killed while it restored the old bytes.
         ("oew linked", old),
         ("old link", old),
         ("", ""),
@@ -172,7 +172,7 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
 fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
     let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
     let folder = interrupt_after(&tree, 5);
-    // Somebody replaced the file just before the exchange, and again just after it.
+    // Another program replaced the file just before the exchange, and again just after it.
     let beside = tree.workspace.cwd().join(temporary_name(7, 0));
     tree.write("theirs", "theirs");
     fs::rename(tree.path("theirs"), &beside).unwrap();

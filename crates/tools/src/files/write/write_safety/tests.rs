@@ -1,4 +1,4 @@
-//! Files that cannot be exchanged, folders that take none, and state folders that keep nothing.
+//! Tests of files that cannot be exchanged, read-only folders, and unusable state folders.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -21,7 +21,7 @@ use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_works
 
 const OWNER: u32 = 65534;
 
-/// Runs something as a user whose permissions count: root may write everywhere.
+/// Runs a function without root privileges, because root may write everywhere.
 fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
     if rustix::process::geteuid().is_root() {
         let mut folders = vec![tree.outer_folder().to_owned()];
@@ -42,15 +42,15 @@ fn without_privileges(tree: &TestWorkspace, run: impl FnOnce()) {
     drop(fs::set_permissions(tree.path("."), Permissions::from_mode(0o755)));
 }
 
-/// Sets the user of this thread alone: a test has a thread of its own.
+/// Sets the user of the current thread only. Each test runs in a separate thread.
 #[expect(unsafe_code, reason = "no safe interface has it for one thread")]
 fn set_user(user: u32) {
-    // SAFETY: it changes nothing in memory. Root stays the saved user, so that it can be set back.
+    // SAFETY: the call changes no memory. Root stays the saved user, so that it can be restored.
     let set = unsafe { libc::syscall(libc::SYS_setresuid, user, user, 0) };
     assert_eq!(set, 0);
 }
 
-/// Mounts something where only this thread sees it; false where that is not permitted.
+/// Mounts a file system for the current thread only; returns `false` if that is not permitted.
 #[expect(unsafe_code, reason = "no safe interface has it")]
 fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options: &str) -> bool {
     use std::ffi::CString;
@@ -58,7 +58,7 @@ fn mount(source: &Path, target: &Path, kind: &str, flags: libc::c_ulong, options
     let (source, target, options) = (text(source), text(target), text(options.as_ref()));
     let (kind, root) = (text(kind.as_ref()), text("/".as_ref()));
     let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: all pointers are to strings that live on; other threads keep their mounts.
+    // SAFETY: all pointers are to strings that outlive the call. Other threads keep their mounts.
     let is_mounted = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
             && libc::mount(
@@ -101,7 +101,7 @@ fn write(tree: &TestWorkspace, text: &str) -> Result<(), ToolError> {
     atomic_write(&tree.workspace, &at, text.as_bytes(), &seen)
 }
 
-/// Writes a file, which stays the same one, and undoes that.
+/// Writes a file, checks that its id stays the same, and undoes the change.
 fn is_written_in_place_and_undone(tree: &TestWorkspace) {
     let number = || fs::metadata(tree.path("file")).unwrap().ino();
     let (before, names) = (number(), tree.names("."));
@@ -119,11 +119,11 @@ fn is_written_in_place_and_undone(tree: &TestWorkspace) {
 fn a_file_that_is_mounted_by_itself_is_written_in_place_and_undone() {
     let tree = test_workspace_with_undo(&[("file", "old")]);
     simulated_file_system::run_on(SimulatedFileSystem::MountedFiles, || {
-        is_written_in_place_and_undone(&tree)
+        is_written_in_place_and_undone(&tree);
     });
     let tree = test_workspace_with_undo(&[("file", ""), ("mounted", "old")]);
     if mount(&tree.path("mounted"), &tree.path("file"), "none", libc::MS_BIND, "") {
-        // A folder that was opened before does not see it.
+        // A folder that was opened before does not see the mount.
         let workspace = Workspace::new(tree.path("."), Vec::new()).unwrap();
         let tree = TestWorkspace {
             workspace: workspace.with_state_folder(&tree.outer_folder().join("state")),
@@ -206,10 +206,10 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
     assert_eq!(tree.names("."), ["file"]);
 }
 
-/// What the system says of it does not tell that it takes no more files: a write does.
+/// The file system reports free space, but no more files can be created; only a write detects this.
 #[test]
 fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
-    // Its own inode and those of two folders; then that of a journal, too.
+    // The inodes of the root and two folders, then also the one of a journal.
     for (is_closed, inodes) in [(false, 3), (true, 4)] {
         let tree = test_workspace_with_undo(&[("file", "old")]);
         let state = tree.outer_folder().join("state");
@@ -242,7 +242,7 @@ fn a_state_folder_that_takes_no_more_files_is_named_and_known_from_then_on() {
     }
 }
 
-/// What was permitted is what is done: another preview says what changed.
+/// The permitted protection is binding: a new preview reports the difference.
 #[test]
 fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_written() {
     let tree = test_workspace_with_undo(&[("file", "old")]);
@@ -259,7 +259,7 @@ fn a_state_folder_that_fails_after_the_preview_is_said_before_anything_is_writte
     });
 }
 
-/// A file of another owner, whom no new file can be given to.
+/// A file of another owner, which no new file can have.
 #[test]
 fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first() {
     let tree = test_workspace(&[("file", "old")]);
@@ -288,7 +288,7 @@ fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first()
 }
 
 /// Writes a file in place from copies in the state folder, until the process is killed. Returns the
-/// folder of its journal.
+/// folder of the journal.
 fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let folder = tree.outer_folder().join("state/journal");
     fs::create_dir_all(&folder).unwrap();
@@ -310,7 +310,7 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let staged = StagedFile::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
     let prepared: PreparedFile = staged.journal_entry();
     journal.write_ready(vec![prepared]).unwrap();
-    // As a process leaves it that is killed.
+    // The state that a killed process leaves.
     std::mem::forget(staged);
     journal.keep_for_replay();
     drop(journal);

@@ -1,4 +1,4 @@
-//! What is kept of matches over several lines, and how often they are looked for.
+//! Tests for the collected lines of multi-line matches, and for the number of match attempts.
 
 use super::{FileSearch, FileSearchResult};
 use crate::files::walk::{EarlyStop, SearchBudget};
@@ -11,7 +11,7 @@ use std::io::{Seek as _, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Searches a text over several lines. Returns how often a match was looked for, too.
+/// Searches a text with a multi-line pattern. Also returns the number of match attempts.
 fn search(
     text: &str,
     pattern: &str,
@@ -68,8 +68,8 @@ fn each_long_line_is_shown_around_its_own_match() {
     assert!(lines.iter().map(|line| line.text.as_str()).enumerate().all(shown), "{lines:?}");
 }
 
-/// Each of the matches, which are joined before anybody hears of them, is found only after all of
-/// the file was looked through.
+/// Adjacent matches are joined before they are reported, and each attempt scans the rest of the
+/// file.
 #[test]
 fn a_search_over_several_lines_stops_between_its_matches() {
     let asked = AtomicUsize::new(0);

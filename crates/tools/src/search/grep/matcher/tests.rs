@@ -1,4 +1,5 @@
-//! Pieces have the matches of the whole, and the budget is asked between them.
+//! Tests that chunks have the matches of the whole text, and that the budget is checked between
+//! them.
 
 use super::BudgetedMatcher;
 use crate::files::walk::SearchBudget;
@@ -9,7 +10,7 @@ use grep_searcher::{SearcherBuilder, sinks};
 use pretty_assertions::assert_eq;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the numbers of the lines that match, or nothing if the search was stopped.
+/// Returns the numbers of the matching lines, or `None` if the search was stopped.
 fn lines(matcher: impl Matcher, text: &str, multiline: bool) -> Option<Vec<u64>> {
     let mut numbers = Vec::new();
     let sink = sinks::Bytes(|number, _| {
@@ -23,7 +24,7 @@ fn lines(matcher: impl Matcher, text: &str, multiline: bool) -> Option<Vec<u64>>
     searcher.search_slice(matcher, text.as_bytes(), sink).ok().map(|()| numbers)
 }
 
-/// Searches with a budget that ends at its `asks`th question; returns how often it was asked.
+/// Searches with a budget that ends at check number `asks`. Returns the number of checks.
 fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec<u64>>, usize) {
     let asked = AtomicUsize::new(0);
     let cancel = || asked.fetch_add(1, Ordering::Relaxed) + 1 >= asks;
@@ -36,7 +37,7 @@ fn asked(pattern: &str, text: &str, multiline: bool, asks: usize) -> (Option<Vec
 #[test]
 fn pieces_have_the_matches_of_the_whole() {
     let end = "foo bar\r\nfoo\r\nb\n\n\nfoo\r\r\n\r\n a\rb\n\nno end";
-    // These are searched line by line in any case, for they match no line's end.
+    // These are always searched line by line, because they match no line end.
     let always = ["foo", r"\bbar\b", r"\w+ \w+", "a.b", "x?", "end", "q"];
     let by_lines =
         ["^$", "^", "$", "foo$", "^foo", "^a", r"\B", "o*$", r"\s", r"\s*$", r"\Afoo", "[^x]"];
@@ -45,7 +46,7 @@ fn pieces_have_the_matches_of_the_whole() {
     let cases: Vec<_> = cases.collect();
     let line = "x".repeat(1023) + "\n";
     let filler = line.repeat(BYTES_PER_SEARCH_CANCEL_CHECK / line.len());
-    // A piece ends before the first of these lines, and behind each of them in turn.
+    // A chunk ends before the first of these lines, and then after each of them.
     let behind = end.match_indices('\n').map(|(at, _)| at + 1);
     for at in std::iter::once(0).chain(behind) {
         let text = filler[at..].to_owned() + end;
@@ -66,7 +67,7 @@ fn a_search_without_a_match_can_be_stopped_after_each_piece() {
     for (pattern, multiline) in [
         ("needle", false),
         (r"\w{7}\d{9}", false),
-        // Every line may match until it is looked at.
+        // Every line is a candidate until it is checked.
         (r"\bwor\b", false),
         (r"\Aneedle", false),
         ("needle", true),
@@ -78,7 +79,7 @@ fn a_search_without_a_match_can_be_stopped_after_each_piece() {
             assert_eq!(asked(pattern, &text, multiline, most), (None, most), "{pattern}");
         }
     }
-    // One look over several lines, which goes through all of the text.
+    // One multi-line match attempt, which scans the whole text.
     assert_eq!(asked("(?s)needle.*", &text, true, usize::MAX), (Some(vec![]), 1));
     assert_eq!(asked("(?s)needle.*", &text, true, 1), (None, 1));
 }

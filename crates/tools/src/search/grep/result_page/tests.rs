@@ -1,4 +1,4 @@
-//! What is shown, told and kept of files that end in any order.
+//! Tests for results that arrive in any order: the page, the reports, and the kept results.
 
 use super::{FileSearchResult, FoundMatches, PageRange, ResultPage};
 use crate::files::walk::EarlyStop;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 const ALL: PageRange = PageRange { offset: 0, limit: 250, context: 0 };
 
-/// A file with so many matches, each of so many bytes.
+/// Returns a file with this number of matches, each with this number of bytes.
 fn file(place: usize, matches: usize, bytes: usize) -> FileSearchResult {
     if matches == 0 {
         return FileSearchResult::default();
