@@ -25,6 +25,8 @@ pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Tas
         "check -p acp-types --features v2",
         "check -p acp-lifecycle --no-default-features",
         "check -p callboard-models --no-default-features --features mock-server",
+        "check -p acp-store --no-default-features",
+        "check -p acp-store --no-default-features --features conformance",
     ] {
         run(&mut workspace.cargo(alone))?;
     }

@@ -112,6 +112,12 @@ const TABLE: &[LayerRule] = &[
         features: "",
     },
     LayerRule {
+        member: "acp-store",
+        may_use: &["callboard-text", "acp-types"],
+        never: &["agent-client-protocol", "clap", "fluent-bundle", "reqwest", "rig-core"],
+        features: "sqlite,conformance",
+    },
+    LayerRule {
         member: "acp-conformance",
         may_use: &["callboard-text", "acp-types", "acp-transport"],
         never: &["clap", "ignore", "portable-pty", "reqwest", "rig-core"],
@@ -189,6 +195,7 @@ const BOUNDS: &[CrateCountLimit] = &[
     CrateCountLimit { member: "acp-transport", features: "", crates: 75 },
     CrateCountLimit { member: "callboard-models", features: "mock-server", crates: 33 },
     CrateCountLimit { member: "acp-cards", features: "", crates: 54 },
+    CrateCountLimit { member: "acp-store", features: "sqlite", crates: 60 },
     CrateCountLimit { member: "acp-conformance", features: "", crates: 80 },
     CrateCountLimit { member: "acp-connection", features: "", crates: 90 },
 ];
@@ -201,6 +208,7 @@ const MEMBERS_WITH_PROMISED_MSRV: &[&str] = &[
     "acp-lifecycle",
     "acp-transport",
     "acp-cards",
+    "acp-store",
     "acp-conformance",
     "acp-connection",
 ];

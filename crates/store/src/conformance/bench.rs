@@ -1,0 +1,180 @@
+//! The fixture of each rule: its own store, sessions in it, and comparisons that describe a failure.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use acp_types::schema::v1::SessionId;
+
+use crate::error::SessionStoreError;
+use crate::record::{RecordStream, SessionChange, SessionRecord, StoredRecord};
+use crate::session::{NewSession, SessionFilter, SessionFolder};
+use crate::store::{OpenSession, SessionStore};
+
+/// How a rule is broken.
+#[derive(Debug)]
+pub(super) struct RuleBroken(pub(super) String);
+
+impl From<SessionStoreError> for RuleBroken {
+    fn from(error: SessionStoreError) -> Self {
+        Self(format!("an operation failed: {error}"))
+    }
+}
+
+pub(super) type CheckResult = Result<(), RuleBroken>;
+
+/// The store of one rule.
+pub(super) struct Bench<'a> {
+    name: &'a str,
+    open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>,
+    pub(super) store: Arc<dyn SessionStore>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(name: &'a str, open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>) -> Self {
+        Self { name, open, store: open(name) }
+    }
+
+    /// Opens the store once more, as another process.
+    pub(super) fn other(&self) -> Arc<dyn SessionStore> {
+        (self.open)(self.name)
+    }
+
+    /// Stores a session with one prompt, at a time.
+    pub(super) fn create(
+        &self,
+        session: &str,
+        at: SystemTime,
+    ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        self.store.create(&new(session), &[prompt("first")], at)
+    }
+
+    /// Returns the texts of a stream, each with its prompt: `1:text`.
+    pub(super) fn texts(&self, session: &str) -> Result<Vec<String>, SessionStoreError> {
+        self.texts_of(session, RecordStream::Client)
+    }
+
+    pub(super) fn texts_of(
+        &self,
+        session: &str,
+        stream: RecordStream,
+    ) -> Result<Vec<String>, SessionStoreError> {
+        let records = self.records(session, stream, u64::MAX)?;
+        let text = |record: &StoredRecord| format!("{}:{}", record.prompt, text(record));
+        Ok(records.iter().map(text).collect())
+    }
+
+    pub(super) fn records(
+        &self,
+        session: &str,
+        stream: RecordStream,
+        budget: u64,
+    ) -> Result<Vec<StoredRecord>, SessionStoreError> {
+        let mut load = self.store.load(&id(session), stream, budget)?;
+        let mut records = Vec::new();
+        loop {
+            let page = self.store.next_page(&mut load)?;
+            if page.is_empty() {
+                return Ok(records);
+            }
+            records.extend(page);
+        }
+    }
+
+    /// Returns the ids of all sessions that are listed.
+    pub(super) fn listed(&self, filter: &SessionFilter) -> Result<Vec<String>, SessionStoreError> {
+        let page = self.store.list(filter)?;
+        Ok(page.sessions.iter().map(|session| session.id.to_string()).collect())
+    }
+}
+
+pub(super) fn id(session: &str) -> SessionId {
+    SessionId::new(session)
+}
+
+/// A session in `/project`, which is a link to `/real/project`.
+pub(super) fn new(session: &str) -> NewSession {
+    NewSession { id: id(session), folder: folder("/project", "/real/project") }
+}
+
+pub(super) fn folder(cwd: &str, canonical: &str) -> SessionFolder {
+    SessionFolder { cwd: cwd.into(), canonical: canonical.into() }
+}
+
+/// So many seconds after some time.
+pub(super) fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
+}
+
+/// A record that holds a text, and is found by it.
+pub(super) fn record(text: &str) -> SessionRecord {
+    SessionRecord {
+        stream: RecordStream::Client,
+        kind: "text".to_owned(),
+        version: 1,
+        subject: None,
+        json: serde_json::Value::from(text).to_string(),
+        brief: None,
+        attachments: Vec::new(),
+        search_text: Some(text.to_owned()),
+        starts_stream: false,
+    }
+}
+
+pub(super) fn prompt(text: &str) -> SessionChange {
+    SessionChange::Prompt(record(text))
+}
+
+pub(super) fn append(text: &str) -> SessionChange {
+    SessionChange::Append(record(text))
+}
+
+/// A record with a short form.
+pub(super) fn heavy(whole: &str, brief: &str) -> SessionRecord {
+    SessionRecord { brief: Some(serde_json::Value::from(brief).to_string()), ..record(whole) }
+}
+
+pub(super) fn part(name: &str, json: Option<&str>) -> SessionChange {
+    SessionChange::Part { name: name.to_owned(), json: json.map(str::to_owned) }
+}
+
+/// Returns the text that a record holds.
+pub(super) fn text(record: &StoredRecord) -> String {
+    record.read().unwrap_or_else(|error| format!("{}: {error}", record.json))
+}
+
+/// Checks that something is so.
+pub(super) fn ensure(is_so: bool, what: &str) -> CheckResult {
+    if is_so { Ok(()) } else { Err(RuleBroken(what.to_owned())) }
+}
+
+/// Checks that two things are equal.
+pub(super) fn same<A: Debug + PartialEq<B>, B: Debug + ?Sized>(
+    found: &A,
+    expected: &B,
+) -> CheckResult {
+    match found == expected {
+        true => Ok(()),
+        false => Err(RuleBroken(format!("found {found:?}, expected {expected:?}"))),
+    }
+}
+
+/// Checks that an operation is refused by an error.
+macro_rules! refused {
+    ($result:expr, $error:pat) => {
+        match $result {
+            Err($error) => Ok(()),
+            Err(other) => Err(crate::conformance::bench::RuleBroken(format!(
+                "{} fails by {other:?}, expected {}",
+                stringify!($result),
+                stringify!($error)
+            ))),
+            Ok(_) => Err(crate::conformance::bench::RuleBroken(format!(
+                "{} succeeds, expected {}",
+                stringify!($result),
+                stringify!($error)
+            ))),
+        }
+    };
+}
+pub(super) use refused;

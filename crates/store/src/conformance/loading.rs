@@ -1,0 +1,192 @@
+//! Rules of loads, short forms and attachments.
+
+use std::sync::Arc;
+
+use super::bench::{
+    Bench, CheckResult, RuleBroken, append, at, ensure, heavy, id, new, prompt, record, refused,
+    same, text,
+};
+use super::rules;
+use crate::error::SessionStoreError::{UnknownAttachment, UnknownSession};
+use crate::limits::{MAX_PAGE_PROMPTS, MAX_PAGE_RECORDS, PAGE_BYTES};
+use crate::record::{AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord};
+
+rules![
+    the_newest_records_are_whole_as_far_as_the_budget_goes,
+    a_record_without_a_short_form_is_whole_and_counts_for_nothing,
+    a_load_comes_in_pages_within_their_bounds,
+    what_is_written_later_is_not_part_of_a_load,
+    a_load_begins_at_the_newest_record_that_stands_for_all_before_it,
+    a_load_of_a_session_that_is_removed_ends_with_an_error,
+    attachments_are_given_back_by_their_hash,
+    attachments_go_with_the_last_record_that_names_them,
+    prompts_are_listed_with_the_beginning_of_their_text,
+];
+
+fn the_newest_records_are_whole_as_far_as_the_budget_goes(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.create("a", at(1))?;
+    // Ten bytes each, with the quotes.
+    let records = ["oldest00", "middle00", "newest00"];
+    let changes = records.map(|whole| SessionChange::Append(heavy(whole, "-")));
+    session.write(&changes, at(2))?;
+    let forms = |budget| {
+        let records = bench.records("a", RecordStream::Client, budget)?;
+        let forms = records.iter().skip(1).map(|record| (text(record), record.form));
+        Ok::<_, RuleBroken>(forms.collect::<Vec<_>>())
+    };
+    for (budget, whole) in [(0, 0), (9, 0), (10, 1), (29, 2), (30, 3), (u64::MAX, 3)] {
+        let expected = records.iter().enumerate().map(|(at, text)| match at >= 3 - whole {
+            true => ((*text).to_owned(), RecordForm::Whole),
+            false => ("-".to_owned(), RecordForm::Brief),
+        });
+        same(&forms(budget)?, &expected.collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+fn a_record_without_a_short_form_is_whole_and_counts_for_nothing(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.create("a", at(1))?;
+    let long = "x".repeat(100_000);
+    let of_model = heavy(&long, "-").with_stream(RecordStream::Model);
+    let changes = [
+        SessionChange::Append(heavy("12345678", "-")),
+        append(&long),
+        // The budget is that of one stream.
+        SessionChange::Append(of_model),
+    ];
+    session.write(&changes, at(2))?;
+    let records = bench.records("a", RecordStream::Client, 10)?;
+    ensure(records.iter().all(|record| record.form == RecordForm::Whole), "one is short")?;
+    same(&records.iter().map(text).collect::<Vec<_>>(), &["first", "12345678", &long])
+}
+
+fn a_load_comes_in_pages_within_their_bounds(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.create("a", at(1))?;
+    let many = MAX_PAGE_RECORDS * 2;
+    let changes: Vec<_> = (0..many).map(|number| append(&number.to_string())).collect();
+    session.write(&changes, at(2))?;
+    let large = "x".repeat(PAGE_BYTES / 3);
+    session.write(&[append(&large), append(&large), append(&large), append(&large)], at(3))?;
+    let mut load = bench.store.load(&id("a"), RecordStream::Client, 0)?;
+    let mut all = Vec::new();
+    loop {
+        let page = bench.store.next_page(&mut load)?;
+        let bytes: usize = page.iter().map(|record| record.json.len()).sum();
+        let last = page.last().map_or(0, |record| record.json.len());
+        ensure(page.len() <= MAX_PAGE_RECORDS, "a page has too many records")?;
+        ensure(bytes - last < PAGE_BYTES, "a page has too many bytes")?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page.iter().map(text));
+    }
+    same(&all.len(), &(1 + many + 4))?;
+    let expected: Vec<_> = (0..many).map(|number| number.to_string()).collect();
+    same(&all.get(1..=many), &Some(&expected[..]))?;
+    ensure(bench.store.next_page(&mut load)?.is_empty(), "there is a page behind the end")?;
+    same(&load.damaged, &0)
+}
+
+fn what_is_written_later_is_not_part_of_a_load(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.create("a", at(1))?;
+    let mut load = bench.store.load(&id("a"), RecordStream::Client, 0)?;
+    session.write(&[append("later")], at(2))?;
+    same(&bench.store.next_page(&mut load)?.len(), &1)?;
+    ensure(bench.store.next_page(&mut load)?.is_empty(), "a later record is loaded")
+}
+
+fn a_load_begins_at_the_newest_record_that_stands_for_all_before_it(
+    bench: &Bench<'_>,
+) -> CheckResult {
+    let of_model = |text: &str| record(text).with_stream(RecordStream::Model);
+    let mut session = bench.create("a", at(1))?;
+    let changes = [
+        SessionChange::Append(of_model("one")),
+        SessionChange::Append(of_model("summary").as_stream_start()),
+        SessionChange::Append(of_model("two")),
+        prompt("second"),
+        SessionChange::Append(of_model("newer summary").as_stream_start()),
+        SessionChange::Append(of_model("three")),
+    ];
+    session.write(&changes, at(2))?;
+    let stream = RecordStream::Model;
+    same(&bench.texts_of("a", stream)?, &["2:newer summary", "2:three"])?;
+    same(&bench.texts("a")?, &["1:first", "2:second"])?;
+    session.write(&[SessionChange::Truncate { keep: 1 }], at(3))?;
+    same(&bench.texts_of("a", stream)?, &["1:summary", "1:two"])
+}
+
+fn a_load_of_a_session_that_is_removed_ends_with_an_error(bench: &Bench<'_>) -> CheckResult {
+    drop(bench.create("a", at(1))?);
+    let mut load = bench.store.load(&id("a"), RecordStream::Client, 0)?;
+    bench.store.delete(&id("a"))?;
+    refused!(bench.store.next_page(&mut load), UnknownSession(_))
+}
+
+/// A record with attachments.
+fn linked(contents: &[&[u8]]) -> SessionRecord {
+    SessionRecord {
+        attachments: contents.iter().map(|bytes| Arc::from(*bytes)).collect(),
+        ..heavy("whole", "brief")
+    }
+}
+
+fn attachments_are_given_back_by_their_hash(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.create("a", at(1))?;
+    let contents: [&[u8]; 3] = [b"", b"\0\xff", &[7; 200_000]];
+    session.write(&[SessionChange::Append(linked(&contents))], at(2))?;
+    let records = bench.records("a", RecordStream::Client, 0)?;
+    let ids = contents.map(AttachmentId::for_bytes);
+    same(&records.last().map(|record| record.attachments.clone()), &Some(ids.to_vec()))?;
+    for (attachment, bytes) in ids.into_iter().zip(contents) {
+        same(&bench.store.attachment(&id("a"), attachment)?, &bytes)?;
+        if let Some(file) = bench.store.attachment_file(&id("a"), attachment) {
+            let read = std::fs::read(file).map_err(|error| RuleBroken(error.to_string()))?;
+            same(&read, &bytes)?;
+        }
+    }
+    let absent = AttachmentId::for_bytes(b"absent");
+    refused!(bench.store.attachment(&id("a"), absent), UnknownAttachment(_))?;
+    refused!(bench.store.attachment(&id("unknown"), ids[0]), UnknownAttachment(_))?;
+    same(&bench.store.attachment_file(&id("a"), absent), &None)
+}
+
+fn attachments_go_with_the_last_record_that_names_them(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.create("a", at(1))?;
+    let about = |contents: &[&[u8]]| linked(contents).with_subject("call");
+    let changes = [
+        SessionChange::Append(linked(&[b"kept"])),
+        prompt("second"),
+        SessionChange::Append(about(&[b"kept", b"folded", b"again"])),
+        SessionChange::Fold(about(&[b"again", b"gone"])),
+    ];
+    session.write(&changes, at(2))?;
+    let is_there =
+        |bytes: &[u8]| bench.store.attachment(&id("a"), AttachmentId::for_bytes(bytes)).is_ok();
+    ensure(is_there(b"kept") && is_there(b"again") && is_there(b"gone"), "one is missing")?;
+    ensure(!is_there(b"folded"), "one of a record that was folded is left")?;
+    session.write(&[SessionChange::Truncate { keep: 1 }], at(3))?;
+    ensure(is_there(b"kept"), "one that is named still is gone")?;
+    ensure(!is_there(b"again") && !is_there(b"gone"), "one of a removed record is left")?;
+    drop(session);
+    bench.store.delete(&id("a"))?;
+    ensure(!is_there(b"kept"), "one of a removed session is left")
+}
+
+fn prompts_are_listed_with_the_beginning_of_their_text(bench: &Bench<'_>) -> CheckResult {
+    let mut session = bench.store.create(&new("a"), &[prompt("one\n  line")], at(1))?;
+    let mut silent = record("");
+    silent.search_text = None;
+    session.write(&[append("x"), SessionChange::Prompt(silent)], at(2))?;
+    session.write(&[prompt(&"long ".repeat(1000))], at(3))?;
+    let prompts = bench.store.prompts(&id("a"), 0)?;
+    let found: Vec<_> =
+        prompts.iter().map(|prompt| (prompt.number, prompt.at, prompt.text.len() < 1000)).collect();
+    same(&found, &[(1, at(1), true), (2, at(2), true), (3, at(3), true)])?;
+    same(&prompts[0].text, &"one line")?;
+    same(&prompts[1].text, &"")?;
+    ensure(prompts[2].text.starts_with("long long"), "a long text has no beginning")?;
+    same(&bench.store.prompts(&id("a"), 2)?, &prompts[2..])?;
+    session.write(&vec![prompt("more"); MAX_PAGE_PROMPTS], at(4))?;
+    same(&bench.store.prompts(&id("a"), 0)?.len(), &MAX_PAGE_PROMPTS)
+}

@@ -1,0 +1,78 @@
+//! A load of a session, page by page.
+
+use acp_types::schema::v1::SessionId;
+
+use crate::limits::{MAX_PAGE_RECORDS, PAGE_BYTES};
+use crate::record::{RecordStream, StoredRecord};
+
+/// How far a load is: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a store
+/// makes one and changes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionLoad {
+    /// The session.
+    pub session: SessionId,
+    /// The stream.
+    pub stream: RecordStream,
+    /// The next record has at least this number.
+    pub next: u64,
+    /// All records have smaller numbers than this.
+    pub end: u64,
+    /// Records that have a short form are given whole from this number on.
+    pub whole_from: u64,
+    /// How many records were left out so far because they are damaged, at least, or are given in
+    /// their short form because their whole one is.
+    pub damaged: u64,
+}
+
+/// Returns from which record on those with a short form are given whole, so that they have at most
+/// `budget` bytes: their numbers and the bytes of their whole forms, newest first.
+pub(crate) fn whole_from<E>(
+    heavy: impl IntoIterator<Item = Result<(u64, u64), E>>,
+    budget: u64,
+) -> Result<u64, E> {
+    let mut left = budget;
+    for record in heavy {
+        let (seq, bytes) = record?;
+        match left.checked_sub(bytes) {
+            Some(rest) => left = rest,
+            None => return Ok(seq + 1),
+        }
+    }
+    Ok(0)
+}
+
+/// A page that is being filled.
+#[derive(Debug, Default)]
+pub(crate) struct RecordPage {
+    pub(crate) records: Vec<StoredRecord>,
+    bytes: usize,
+}
+
+impl RecordPage {
+    pub(crate) fn push(&mut self, record: StoredRecord) {
+        self.bytes += record.json.len();
+        self.records.push(record);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= PAGE_BYTES || self.records.len() >= MAX_PAGE_RECORDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_are_whole_as_far_as_the_budget_goes() {
+        let from =
+            |budget| whole_from([(9, 10), (7, 10), (3, 10)].map(Ok::<_, Infallible>), budget);
+        for (budget, expected) in [(0, 10), (9, 10), (10, 8), (29, 4), (30, 0)] {
+            assert_eq!(from(budget), Ok(expected), "{budget}");
+        }
+    }
+}

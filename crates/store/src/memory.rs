@@ -1,0 +1,478 @@
+//! A store in memory, for tests: the plainest one that keeps every rule.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use acp_types::schema::v1::SessionId;
+use callboard_text::head;
+
+use crate::error::{SessionStoreError, too_large};
+use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS, MAX_PRUNED, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
+use crate::load::{RecordPage, SessionLoad, whole_from};
+use crate::record::{
+    self, AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord, StoredRecord,
+};
+use crate::retention::{PruneBudget, PruneOutcome, PruneReport, Retention};
+use crate::search::{SearchHit, SessionSearch, beginning, excerpt, holds};
+use crate::session::{
+    NewSession, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,
+    StoredPrompt,
+};
+use crate::store::{OpenSession, SessionStore};
+use crate::time::{millis, time};
+
+/// Sessions in memory, which end with the last clone of it.
+#[derive(Debug, Clone, Default)]
+pub struct MemorySessionStore(Arc<Mutex<Sessions>>);
+
+#[derive(Debug, Default)]
+struct Sessions {
+    by_id: BTreeMap<String, Session>,
+    /// How many were ever stored.
+    count: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Session {
+    /// How many were stored before it.
+    order: u64,
+    is_open: bool,
+    folder: SessionFolder,
+    parent: Option<SessionId>,
+    title: Option<String>,
+    created: u64,
+    updated: u64,
+    prompts: u32,
+    /// The number of the next record.
+    next: u64,
+    records: BTreeMap<u64, Entry>,
+    parts: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    prompt: u32,
+    begins_prompt: bool,
+    at: u64,
+    record: Arc<SessionRecord>,
+}
+
+impl MemorySessionStore {
+    /// Makes an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        // A session is replaced as a whole, so none is left half changed by a panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(
+        &self,
+        new: &NewSession,
+        session: Session,
+    ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        let mut sessions = self.sessions();
+        let order = sessions.count;
+        sessions.require_free(new)?;
+        sessions.count += 1;
+        sessions.by_id.insert(new.id.to_string(), Session { order, ..session });
+        Ok(Box::new(OpenMemorySession { id: new.id.clone(), store: self.clone() }))
+    }
+}
+
+impl Sessions {
+    fn find(&self, id: &SessionId) -> Result<&Session, SessionStoreError> {
+        self.by_id.get(&*id.0).ok_or_else(|| SessionStoreError::UnknownSession(id.clone()))
+    }
+
+    fn require_free(&self, new: &NewSession) -> Result<(), SessionStoreError> {
+        new.check()?;
+        match self.by_id.contains_key(&*new.id.0) {
+            true => Err(SessionStoreError::SessionExists(new.id.clone())),
+            false => Ok(()),
+        }
+    }
+
+    fn find_closed(&mut self, id: &SessionId) -> Result<&mut Session, SessionStoreError> {
+        let unknown = || SessionStoreError::UnknownSession(id.clone());
+        let session = self.by_id.get_mut(&*id.0).ok_or_else(unknown)?;
+        match session.is_open {
+            true => Err(SessionStoreError::Held { session: id.clone(), holder: None }),
+            false => Ok(session),
+        }
+    }
+}
+
+impl SessionStore for MemorySessionStore {
+    fn create(
+        &self,
+        new: &NewSession,
+        first: &[SessionChange],
+        now: SystemTime,
+    ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        record::check_first(first)?;
+        self.sessions().require_free(new)?;
+        let mut session = Session::new(new, now);
+        session.apply(&new.id, first, now)?;
+        self.add(new, session)
+    }
+
+    fn open(&self, id: &SessionId) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        self.sessions().find_closed(id)?.is_open = true;
+        Ok(Box::new(OpenMemorySession { id: id.clone(), store: self.clone() }))
+    }
+
+    fn summary(&self, id: &SessionId) -> Result<SessionSummary, SessionStoreError> {
+        Ok(self.sessions().find(id)?.summary(id))
+    }
+
+    fn list(&self, filter: &SessionFilter) -> Result<SessionPage, SessionStoreError> {
+        let after = filter.after()?;
+        let sessions = self.sessions();
+        let is_wanted = |(id, session): &(&String, &Session)| {
+            session.is_in(filter.cwd.as_deref())
+                && after.is_none_or(|after| (session.updated, id.as_str()) < after)
+        };
+        let mut found: Vec<_> = sessions.by_id.iter().filter(is_wanted).collect();
+        found.sort_by_key(|(id, session)| std::cmp::Reverse((session.updated, *id)));
+        found.truncate(filter.page_size() + 1);
+        let summaries = found.iter().map(|(id, it)| it.summary(&SessionId::new(id.as_str())));
+        Ok(SessionPage::new(summaries.collect(), filter.page_size()))
+    }
+
+    fn prompts(&self, id: &SessionId, after: u32) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+        let sessions = self.sessions();
+        let entries = sessions.find(id)?.records.values();
+        let entries = entries.filter(|entry| entry.begins_prompt && entry.prompt > after);
+        let prompts = entries.take(MAX_PAGE_PROMPTS).map(|entry| StoredPrompt {
+            number: entry.prompt,
+            at: time(entry.at),
+            text: beginning(entry.record.indexed_text().unwrap_or_default()),
+        });
+        Ok(prompts.collect())
+    }
+
+    fn parts(&self, id: &SessionId) -> Result<StoredParts, SessionStoreError> {
+        let parts = self.sessions().find(id)?.parts.clone();
+        Ok(StoredParts { parts, damaged: 0 })
+    }
+
+    fn load(
+        &self,
+        id: &SessionId,
+        stream: RecordStream,
+        budget: u64,
+    ) -> Result<SessionLoad, SessionStoreError> {
+        let sessions = self.sessions();
+        let session = sessions.find(id)?;
+        let of_stream = || session.in_stream(stream).rev();
+        let starts = |(_, entry): &(u64, &Entry)| entry.record.starts_stream;
+        let heavy = of_stream().filter(|(_, entry)| entry.record.brief.is_some());
+        let heavy = heavy.map(|(seq, entry)| Ok((seq, entry.record.json.len() as u64)));
+        Ok(SessionLoad {
+            session: id.clone(),
+            stream,
+            next: of_stream().find(starts).map_or(0, |(seq, _)| seq),
+            end: session.next,
+            whole_from: whole_from(heavy, budget)?,
+            damaged: 0,
+        })
+    }
+
+    fn next_page(&self, load: &mut SessionLoad) -> Result<Vec<StoredRecord>, SessionStoreError> {
+        let sessions = self.sessions();
+        let session = sessions.find(&load.session)?;
+        let mut page = RecordPage::default();
+        let range = load.next..load.end;
+        for (seq, entry) in session.in_stream(load.stream).filter(|(seq, _)| range.contains(seq)) {
+            load.next = seq + 1;
+            page.push(entry.stored(seq, load.whole_from));
+            if page.is_full() {
+                break;
+            }
+        }
+        Ok(page.records)
+    }
+
+    fn attachment(
+        &self,
+        id: &SessionId,
+        attachment: AttachmentId,
+    ) -> Result<Vec<u8>, SessionStoreError> {
+        let sessions = self.sessions();
+        let records = sessions.by_id.get(&*id.0).into_iter().flat_map(|it| it.records.values());
+        let mut attachments = records.flat_map(|entry| &entry.record.attachments);
+        let found = attachments.find(|bytes| AttachmentId::for_bytes(bytes) == attachment);
+        let found = found.ok_or_else(|| SessionStoreError::UnknownAttachment(id.clone()))?;
+        Ok(found.to_vec())
+    }
+
+    fn fork(
+        &self,
+        from: &SessionId,
+        into: &NewSession,
+        keep: Option<u32>,
+        now: SystemTime,
+    ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        let mut copy = self.sessions().find(from)?.clone();
+        let keep = keep.unwrap_or(copy.prompts);
+        if keep == 0 {
+            return Err(SessionStoreError::UnknownPrompt { session: from.clone(), prompt: keep });
+        }
+        copy.truncate(from, keep)?;
+        let next = copy.records.last_key_value().map_or(0, |(seq, _)| seq + 1);
+        let fresh = Session::new(into, now);
+        let parent = Some(from.clone());
+        let Session { folder, created, updated, .. } = fresh;
+        self.add(into, Session { folder, parent, created, updated, next, is_open: true, ..copy })
+    }
+
+    fn delete(&self, id: &SessionId) -> Result<(), SessionStoreError> {
+        let mut sessions = self.sessions();
+        sessions.find_closed(id)?;
+        sessions.by_id.remove(&*id.0);
+        Ok(())
+    }
+
+    fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError> {
+        let terms = search.terms();
+        let sessions = self.sessions();
+        let in_folder = |(_, session): &(&String, &Session)| session.is_in(search.cwd.as_deref());
+        let mut found: Vec<_> = sessions.by_id.iter().filter(in_folder).collect();
+        found.sort_by_key(|(_, session)| std::cmp::Reverse(session.order));
+        let hits = found.iter().flat_map(|(id, session)| {
+            let records = session.records.values().rev();
+            records.filter_map(|entry| {
+                let text = entry.record.indexed_text()?;
+                (!terms.is_empty() && holds(text, &terms)).then(|| SearchHit {
+                    session: SessionId::new(id.as_str()),
+                    title: session.title.clone(),
+                    prompt: entry.prompt,
+                    at: time(entry.at),
+                    excerpt: excerpt(text, &terms),
+                })
+            })
+        });
+        Ok(hits.take(search.hits()).collect())
+    }
+
+    fn prune(
+        &self,
+        retention: &Retention,
+        now: SystemTime,
+    ) -> Result<PruneReport, SessionStoreError> {
+        let mut sessions = self.sessions();
+        let bytes = sessions.by_id.values().map(Session::byte_len).sum();
+        let mut pruning = PruneBudget::new(retention, now, bytes, None);
+        let closed = sessions.by_id.iter().filter(|(_, session)| !session.is_open);
+        let closed = closed.map(|(id, it)| (it.prompts > 0, it.updated, id.clone(), it.byte_len()));
+        let mut closed: Vec<_> = closed.collect();
+        closed.sort();
+        let mut pruned = PruneReport::default();
+        for (is_listed, updated, id, bytes) in closed {
+            if is_listed && !pruning.takes(time(updated)) {
+                return Ok(pruned);
+            }
+            if pruned.sessions.len() == MAX_PRUNED {
+                pruned.outcome = PruneOutcome::More;
+                return Ok(pruned);
+            }
+            sessions.by_id.remove(&id);
+            pruning.took(bytes);
+            pruned.bytes += bytes;
+            pruned.sessions.push(SessionId::new(id));
+        }
+        if pruning.is_over() {
+            pruned.outcome = PruneOutcome::Held;
+        }
+        Ok(pruned)
+    }
+
+    fn sync(&self) -> Result<(), SessionStoreError> {
+        Ok(())
+    }
+}
+
+impl Session {
+    fn new(new: &NewSession, now: SystemTime) -> Self {
+        Self {
+            order: 0,
+            is_open: true,
+            folder: new.folder.clone(),
+            parent: None,
+            title: None,
+            created: millis(now),
+            updated: millis(now),
+            prompts: 0,
+            next: 0,
+            records: BTreeMap::new(),
+            parts: BTreeMap::new(),
+        }
+    }
+
+    fn summary(&self, id: &SessionId) -> SessionSummary {
+        SessionSummary {
+            id: id.clone(),
+            folder: Some(self.folder.clone()),
+            parent: self.parent.clone(),
+            title: self.title.clone(),
+            created: time(self.created),
+            updated: time(self.updated),
+            prompts: self.prompts,
+            bytes: self.byte_len(),
+        }
+    }
+
+    fn is_in(&self, cwd: Option<&std::path::Path>) -> bool {
+        self.prompts > 0 && cwd.is_none_or(|cwd| self.folder.is(cwd))
+    }
+
+    fn byte_len(&self) -> u64 {
+        let records = self.records.values().map(|entry| entry.record.byte_len());
+        let parts = self.parts.iter().map(|(name, json)| name.len() + json.len());
+        records.chain(parts).sum::<usize>() as u64
+    }
+
+    fn in_stream(&self, stream: RecordStream) -> impl DoubleEndedIterator<Item = (u64, &Entry)> {
+        let entries = self.records.iter().map(|(seq, entry)| (*seq, entry));
+        entries.filter(move |(_, entry)| entry.record.stream == stream)
+    }
+
+    fn apply(
+        &mut self,
+        id: &SessionId,
+        changes: &[SessionChange],
+        now: SystemTime,
+    ) -> Result<(), SessionStoreError> {
+        for change in changes {
+            match change {
+                SessionChange::Prompt(record) => {
+                    self.prompts += 1;
+                    self.put(None, true, record, now)?;
+                }
+                SessionChange::Append(record) => self.put(None, false, record, now)?,
+                SessionChange::Fold(record) => {
+                    let prompt = self.prompts;
+                    let is_same = |(_, entry): &(u64, &Entry)| {
+                        entry.prompt == prompt
+                            && !entry.begins_prompt
+                            && entry.record.subject == record.subject
+                    };
+                    let same = self.in_stream(record.stream).filter(is_same);
+                    let same: Vec<_> = same.map(|(seq, _)| seq).collect();
+                    same.iter().for_each(|seq| drop(self.records.remove(seq)));
+                    self.put(same.first().copied(), false, record, now)?;
+                }
+                SessionChange::Title(title) => {
+                    self.title = Some(head(title, MAX_TITLE_BYTES).to_owned());
+                }
+                SessionChange::Part { name, json: Some(json) } => {
+                    self.parts.insert(name.clone(), json.clone());
+                    if self.parts.len() > MAX_PARTS {
+                        let what = "a session has too many parts";
+                        return Err(SessionStoreError::Invalid(what));
+                    }
+                }
+                SessionChange::Part { name, json: None } => drop(self.parts.remove(name)),
+                SessionChange::Move(folder) => self.folder = folder.clone(),
+                SessionChange::Truncate { keep } => {
+                    self.truncate(id, *keep)?;
+                    self.updated = self.updated.max(millis(now));
+                }
+            }
+        }
+        match self.byte_len() {
+            bytes if bytes > MAX_SESSION_BYTES => {
+                Err(too_large("a session", bytes, MAX_SESSION_BYTES))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn put(
+        &mut self,
+        place: Option<u64>,
+        begins_prompt: bool,
+        record: &SessionRecord,
+        now: SystemTime,
+    ) -> Result<(), SessionStoreError> {
+        if self.prompts == 0 {
+            return Err(SessionStoreError::Invalid("a record comes before the first prompt"));
+        }
+        let seq = place.unwrap_or(self.next);
+        self.next = self.next.max(seq + 1);
+        self.updated = self.updated.max(millis(now));
+        let (prompt, at, record) = (self.prompts, millis(now), Arc::new(record.clone()));
+        self.records.insert(seq, Entry { prompt, begins_prompt, at, record });
+        Ok(())
+    }
+
+    fn truncate(&mut self, id: &SessionId, keep: u32) -> Result<(), SessionStoreError> {
+        if keep > self.prompts {
+            return Err(SessionStoreError::UnknownPrompt { session: id.clone(), prompt: keep });
+        }
+        self.records.retain(|_, entry| entry.prompt <= keep);
+        self.prompts = keep;
+        Ok(())
+    }
+}
+
+impl Entry {
+    fn stored(&self, seq: u64, whole_from: u64) -> StoredRecord {
+        let record = &self.record;
+        let brief = record.brief.as_ref().filter(|_| seq < whole_from);
+        StoredRecord {
+            seq,
+            prompt: self.prompt,
+            at: time(self.at),
+            kind: record.kind.clone(),
+            version: record.version,
+            subject: record.subject.clone(),
+            json: brief.unwrap_or(&record.json).clone(),
+            form: if brief.is_some() { RecordForm::Brief } else { RecordForm::Whole },
+            attachments: record
+                .attachments
+                .iter()
+                .map(|bytes| AttachmentId::for_bytes(bytes))
+                .collect(),
+        }
+    }
+}
+
+/// An open session of the store.
+#[derive(Debug)]
+struct OpenMemorySession {
+    id: SessionId,
+    store: MemorySessionStore,
+}
+
+impl OpenSession for OpenMemorySession {
+    fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn write(
+        &mut self,
+        changes: &[SessionChange],
+        now: SystemTime,
+    ) -> Result<(), SessionStoreError> {
+        record::check(changes)?;
+        let mut sessions = self.store.sessions();
+        let mut changed = sessions.find(&self.id)?.clone();
+        changed.apply(&self.id, changes, now)?;
+        sessions.by_id.insert(self.id.to_string(), changed);
+        Ok(())
+    }
+}
+
+impl Drop for OpenMemorySession {
+    fn drop(&mut self) {
+        if let Some(session) = self.store.sessions().by_id.get_mut(&*self.id.0) {
+            session.is_open = false;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Searches over the texts of all sessions: the words of a query, and the excerpt of a text.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use acp_types::schema::v1::SessionId;
+use callboard_text::{head, tail};
+
+use crate::limits::{EXCERPT_BYTES, MAX_HITS, MAX_WORD_BYTES, MAX_WORDS};
+
+/// A query.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionSearch {
+    /// A text is found that holds all of these words, or longer ones that begin with them, in any
+    /// order and case.
+    pub words: String,
+    /// Only in sessions of this folder, under either of its names.
+    pub cwd: Option<PathBuf>,
+    /// At most so many hits; none for as many as there may be.
+    pub limit: Option<usize>,
+}
+
+/// A text that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SearchHit {
+    /// Its session.
+    pub session: SessionId,
+    /// The title of that.
+    pub title: Option<String>,
+    /// The prompt that it belongs to.
+    pub prompt: u32,
+    /// When it was stored.
+    pub at: SystemTime,
+    /// The text around the first word that was found, in one line.
+    pub excerpt: String,
+}
+
+impl SessionSearch {
+    /// Returns how many hits are wanted at most.
+    pub(crate) fn hits(&self) -> usize {
+        self.limit.unwrap_or(MAX_HITS).min(MAX_HITS)
+    }
+
+    /// Returns the words to look for.
+    pub(crate) fn terms(&self) -> Vec<&str> {
+        let words = self.words.split(|letter: char| !letter.is_alphanumeric());
+        let words = words.filter(|word| !word.is_empty()).take(MAX_WORDS);
+        words.map(|word| head(word, MAX_WORD_BYTES)).collect()
+    }
+}
+
+/// Returns the words of a text with the places where they begin.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    text.split_inclusive(|letter: char| !letter.is_alphanumeric()).filter_map(move |piece| {
+        let begin = at;
+        at += piece.len();
+        let word = piece.trim_end_matches(|letter: char| !letter.is_alphanumeric());
+        (!word.is_empty()).then_some((begin, word))
+    })
+}
+
+fn begins(word: &str, term: &str) -> bool {
+    let mut letters = word.chars().flat_map(char::to_lowercase);
+    term.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
+}
+
+/// Returns whether a text holds all terms.
+pub(crate) fn holds(text: &str, terms: &[&str]) -> bool {
+    terms.iter().all(|term| words(text).any(|(_, word)| begins(word, term)))
+}
+
+/// Returns the text around the first of the terms, in one line.
+pub(crate) fn excerpt(text: &str, terms: &[&str]) -> String {
+    let mut found = words(text).filter(|(_, word)| terms.iter().any(|term| begins(word, term)));
+    let at = found.next().map_or(0, |(at, _)| at);
+    let (before, after) = text.split_at_checked(at).unwrap_or(("", text));
+    let context = tail(before, EXCERPT_BYTES / 4);
+    let rest = head(after, EXCERPT_BYTES - context.len());
+    one_line(&format!("{context}{rest}"))
+}
+
+/// Returns the beginning of a text in one line.
+pub(crate) fn beginning(text: &str) -> String {
+    one_line(head(text, EXCERPT_BYTES))
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn the_terms_of_a_query_are_its_words_whatever_stands_between_them() {
+        let search = SessionSearch {
+            words: "fix \"the\" src/lib.rs* AND -x^2 (".into(),
+            ..Default::default()
+        };
+        assert_eq!(search.terms(), ["fix", "the", "src", "lib", "rs", "AND", "x", "2"]);
+        let long =
+            SessionSearch { words: "ab ".repeat(99) + &"ä".repeat(99), ..Default::default() };
+        assert_eq!(long.terms().len(), MAX_WORDS);
+    }
+
+    #[test]
+    fn a_text_holds_words_that_begin_with_the_terms_in_any_order_and_case() {
+        let text = "Migrate the ÄRA table, then\nrun tests.";
+        for terms in [&["migr"][..], &["TESTS", "the"], &["ära"], &[]] {
+            assert!(holds(text, terms), "{terms:?}");
+        }
+        for terms in [&["igrate"][..], &["tests", "absent"], &["testsx"]] {
+            assert!(!holds(text, terms), "{terms:?}");
+        }
+    }
+
+    #[test]
+    fn an_excerpt_shows_the_first_word_that_was_found_in_its_context() {
+        let text = format!("{} before\n\tneedle  after {}", "x ".repeat(500), "ö".repeat(500));
+        let shown = excerpt(&text, &["need"]);
+        assert!(shown.contains("x before needle after ö"), "{shown}");
+        assert!(shown.len() <= EXCERPT_BYTES);
+        assert_eq!(excerpt("a b", &["absent"]), "a b");
+        assert_eq!(beginning(&"ä".repeat(500)).len(), EXCERPT_BYTES);
+    }
+}

@@ -1,0 +1,325 @@
+//! A store in SQLite: one database for all sessions of a user, and files beside it.
+
+mod copy;
+mod database;
+mod fault;
+mod files;
+mod lock;
+mod read;
+mod remove;
+mod row;
+mod schema;
+mod write;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use acp_types::schema::v1::SessionId;
+use rusqlite::{OptionalExtension as _, Transaction};
+
+use self::database::Database;
+use self::fault::Fault;
+use self::files::SessionFiles;
+use self::lock::SessionLock;
+use self::write::SessionWrite;
+use crate::error::SessionStoreError;
+use crate::holder::SessionHolder;
+use crate::limits::MAX_FAULTS;
+use crate::load::SessionLoad;
+use crate::record::{self, AttachmentId, RecordStream, SessionChange, StoredRecord};
+use crate::retention::{PruneReport, Retention};
+use crate::search::{SearchHit, SessionSearch};
+use crate::session::{
+    NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt, check_id,
+};
+use crate::store::{OpenSession, SessionStore};
+use crate::time::millis;
+
+/// Sessions in a database, which several processes use at once.
+#[derive(Debug, Clone)]
+pub struct SqliteSessionStore(Arc<Store>);
+
+struct Store {
+    database: Database,
+    /// The folders of the sessions' large contents.
+    files: PathBuf,
+    /// The locks of open sessions.
+    locks: PathBuf,
+    holder: SessionHolder,
+    /// Files that were written since the last sync.
+    unsynced: Mutex<Vec<PathBuf>>,
+}
+
+impl SqliteSessionStore {
+    /// Opens the store in a folder, which is made where it is missing, for this user alone.
+    ///
+    /// `holder` names this process to others that want its sessions; `random` returns any number,
+    /// which spreads the retries of processes that wait for each other.
+    ///
+    /// # Errors
+    ///
+    /// [`Newer`](SessionStoreError::Newer), [`Damaged`](SessionStoreError::Damaged),
+    /// [`Unusable`](SessionStoreError::Unusable), [`Full`](SessionStoreError::Full),
+    /// [`Busy`](SessionStoreError::Busy).
+    pub fn open(
+        folder: &Path,
+        holder: SessionHolder,
+        random: fn() -> u64,
+    ) -> Result<Self, SessionStoreError> {
+        let database = Database::open(folder, random)?;
+        let folder = database.path().parent().unwrap_or(folder);
+        let (files, locks) = (folder.join("files"), folder.join("open"));
+        Ok(Self(Arc::new(Store { database, files, locks, holder, unsynced: Mutex::default() })))
+    }
+
+    /// Checks the whole database, which takes a while, and returns its first faults.
+    ///
+    /// # Errors
+    ///
+    /// Where the database cannot be read at all.
+    pub fn check(&self) -> Result<Vec<String>, SessionStoreError> {
+        self.0.database.read(|transaction| {
+            let sql = format!("PRAGMA integrity_check({MAX_FAULTS})");
+            let mut statement = transaction.prepare(&sql)?;
+            let faults = statement.query_map([], |row| row.get::<_, String>(0))?;
+            let faults: Vec<_> = faults.collect::<Result<_, _>>()?;
+            Ok(if faults == ["ok"] { Vec::new() } else { faults })
+        })
+    }
+}
+
+impl Store {
+    fn files(&self, session: &SessionId) -> SessionFiles {
+        SessionFiles::new(self.files.join(&*session.0))
+    }
+
+    fn unsynced(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
+        SessionLock::take(&self.locks, session, &self.holder)
+    }
+
+    /// Takes the lock of a session that is to be stored.
+    fn lock_new(&self, new: &NewSession) -> Result<SessionLock, SessionStoreError> {
+        new.check()?;
+        let is_free = self.database.read(|transaction| {
+            let sql = "SELECT 1 FROM session WHERE id = ?1";
+            Ok(transaction.query_row(sql, [&*new.id.0], |_| Ok(())).optional()?.is_none())
+        })?;
+        match is_free {
+            true => self.lock(&new.id),
+            false => Err(SessionStoreError::SessionExists(new.id.clone())),
+        }
+    }
+
+    fn read<T>(
+        &self,
+        session: &SessionId,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, SessionStoreError> {
+        // One that could never be stored is not looked for.
+        match check_id(session) {
+            Ok(()) => self.database.read(work),
+            Err(_) => Err(SessionStoreError::UnknownSession(session.clone())),
+        }
+    }
+
+    /// Makes changes of a session whose lock is held. `work` returns the files that nothing names any
+    /// more.
+    fn write<T>(
+        &self,
+        session: &SessionId,
+        changes: &[SessionChange],
+        work: impl FnOnce(&Transaction<'_>) -> Result<(T, Vec<AttachmentId>), Fault>,
+    ) -> Result<T, SessionStoreError> {
+        let files = self.files(session);
+        let records = changes.iter().filter_map(SessionChange::record);
+        // They are there before anything names them.
+        let contents: Vec<_> = records.flat_map(row::in_files).collect();
+        let added = files.write(&contents)?;
+        self.unsynced().extend(contents.iter().map(|(id, _)| files.path(*id)));
+        let written = self.database.write(work);
+        files.remove(written.as_ref().map_or(&added, |(_, unnamed)| unnamed));
+        written.map(|(done, _)| done)
+    }
+
+    fn key(&self, session: &SessionId) -> Result<i64, SessionStoreError> {
+        self.read(session, |transaction| read::key(transaction, session))
+    }
+}
+
+impl SessionStore for SqliteSessionStore {
+    fn create(
+        &self,
+        session: &NewSession,
+        first: &[SessionChange],
+        now: SystemTime,
+    ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        record::check_first(first)?;
+        let (id, lock) = (session.id.clone(), self.0.lock_new(session)?);
+        let key = self.0.write(&id, first, |transaction| {
+            let mut writing = SessionWrite::create(transaction, session, None, millis(now))?;
+            let key = writing.key;
+            writing.apply(first)?;
+            let unnamed = writing.end()?;
+            transaction.execute("UPDATE session SET is_whole = 1 WHERE key = ?1", [key])?;
+            Ok((key, unnamed))
+        })?;
+        Ok(Box::new(OpenSqliteSession { store: self.0.clone(), id, key, _lock: lock }))
+    }
+
+    fn open(&self, session: &SessionId) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        self.0.key(session)?;
+        let lock = self.0.lock(session)?;
+        // It may have been removed before it was locked.
+        let key = self.0.key(session)?;
+        Ok(Box::new(OpenSqliteSession {
+            store: self.0.clone(),
+            id: session.clone(),
+            key,
+            _lock: lock,
+        }))
+    }
+
+    fn summary(&self, session: &SessionId) -> Result<SessionSummary, SessionStoreError> {
+        self.0.read(session, |transaction| read::summary(transaction, session))
+    }
+
+    fn list(&self, filter: &SessionFilter) -> Result<SessionPage, SessionStoreError> {
+        self.0.database.read(|transaction| read::list(transaction, filter))
+    }
+
+    fn prompts(
+        &self,
+        session: &SessionId,
+        after: u32,
+    ) -> Result<Vec<StoredPrompt>, SessionStoreError> {
+        self.0.read(session, |transaction| read::prompts(transaction, session, after))
+    }
+
+    fn parts(&self, session: &SessionId) -> Result<StoredParts, SessionStoreError> {
+        self.0.read(session, |transaction| read::parts(transaction, session))
+    }
+
+    fn load(
+        &self,
+        session: &SessionId,
+        stream: RecordStream,
+        budget: u64,
+    ) -> Result<SessionLoad, SessionStoreError> {
+        self.0.read(session, |transaction| read::begin_load(transaction, session, stream, budget))
+    }
+
+    fn next_page(&self, load: &mut SessionLoad) -> Result<Vec<StoredRecord>, SessionStoreError> {
+        let (session, files) = (load.session.clone(), self.0.files(&load.session));
+        let page =
+            self.0.read(&session, |transaction| read::next_page(transaction, &files, load))?;
+        Ok(page.records)
+    }
+
+    fn attachment(
+        &self,
+        session: &SessionId,
+        attachment: AttachmentId,
+    ) -> Result<Vec<u8>, SessionStoreError> {
+        let unknown = || SessionStoreError::UnknownAttachment(session.clone());
+        self.0.key(session).map_err(|_not_stored| unknown())?;
+        self.0.files(session).read(attachment).ok_or_else(unknown)
+    }
+
+    fn attachment_file(&self, session: &SessionId, attachment: AttachmentId) -> Option<PathBuf> {
+        check_id(session).ok()?;
+        let path = self.0.files(session).path(attachment);
+        path.is_file().then_some(path)
+    }
+
+    fn fork(
+        &self,
+        from: &SessionId,
+        into: &NewSession,
+        keep: Option<u32>,
+        now: SystemTime,
+    ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
+        let prompts = self.summary(from)?.prompts;
+        let keep = keep.unwrap_or(prompts);
+        if keep == 0 || keep > prompts {
+            return Err(SessionStoreError::UnknownPrompt { session: from.clone(), prompt: keep });
+        }
+        let lock = self.0.lock_new(into)?;
+        let key = copy::copy(&self.0, from, into, keep, millis(now))?;
+        Ok(Box::new(OpenSqliteSession {
+            store: self.0.clone(),
+            id: into.id.clone(),
+            key,
+            _lock: lock,
+        }))
+    }
+
+    fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
+        self.0.key(session)?;
+        let _lock = self.0.lock(session)?;
+        let key = self.0.key(session)?;
+        remove::remove(&self.0, session, key)
+    }
+
+    fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError> {
+        self.0.database.read(|transaction| read::search(transaction, search))
+    }
+
+    fn prune(
+        &self,
+        retention: &Retention,
+        now: SystemTime,
+    ) -> Result<PruneReport, SessionStoreError> {
+        remove::prune(&self.0, retention, now)
+    }
+
+    fn sync(&self) -> Result<(), SessionStoreError> {
+        files::sync_all(std::mem::take(&mut *self.0.unsynced()))?;
+        self.0.database.sync()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Store")
+            .field("database", &self.database.path())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An open session of the store.
+#[derive(Debug)]
+struct OpenSqliteSession {
+    store: Arc<Store>,
+    id: SessionId,
+    key: i64,
+    _lock: SessionLock,
+}
+
+impl OpenSession for OpenSqliteSession {
+    fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn write(
+        &mut self,
+        changes: &[SessionChange],
+        now: SystemTime,
+    ) -> Result<(), SessionStoreError> {
+        record::check(changes)?;
+        self.store.write(&self.id, changes, |transaction| {
+            let mut writing = SessionWrite::of(transaction, self.key, &self.id, millis(now))?;
+            writing.apply(changes)?;
+            Ok(((), writing.end()?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

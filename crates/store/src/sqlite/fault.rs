@@ -1,0 +1,84 @@
+//! Failures within a transaction, and what they are to the caller.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Error, ErrorCode};
+
+use crate::error::SessionStoreError;
+
+/// Why a transaction ended without a commit.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Store(SessionStoreError),
+    Sqlite(Error),
+}
+
+impl Fault {
+    pub(super) fn damaged(path: &Path, what: &'static str) -> Self {
+        Self::Store(SessionStoreError::Damaged { path: path.to_owned(), source: what_is(what) })
+    }
+
+    /// Whether what was read is damaged, so that something else may still be read.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(error, SessionStoreError::Damaged { .. }),
+            Self::Sqlite(error) => is_damage(error),
+        }
+    }
+
+    /// Returns the error of a database at a path.
+    pub(super) fn at(self, path: &Path) -> SessionStoreError {
+        let error = match self {
+            Self::Store(error) => return error,
+            Self::Sqlite(error) => error,
+        };
+        let (path, is_damage, code) =
+            (path.to_owned(), is_damage(&error), error.sqlite_error_code());
+        let source = Arc::new(error);
+        match code {
+            _ if is_damage => SessionStoreError::Damaged { path, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                SessionStoreError::Busy(path)
+            }
+            Some(ErrorCode::DiskFull) => SessionStoreError::Full { path, source },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                SessionStoreError::Unusable { path, source }
+            }
+            _ => SessionStoreError::Failed { path, source },
+        }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<SessionStoreError> for Fault {
+    fn from(error: SessionStoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::SqliteFailure(failure, _) => {
+            // A page that ends too early: the file was cut.
+            const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
+            let codes = [ErrorCode::DatabaseCorrupt, ErrorCode::NotADatabase];
+            codes.contains(&failure.code) || failure.extended_code == SHORT_READ
+        }
+        // A value is of another type or range than was written.
+        Error::InvalidColumnType(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::FromSqlConversionFailure(..)
+        | Error::Utf8Error(..) => true,
+        _ => false,
+    }
+}
+
+fn what_is(what: &'static str) -> Arc<dyn std::error::Error + Send + Sync> {
+    Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(what))
+}

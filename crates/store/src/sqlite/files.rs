@@ -1,0 +1,179 @@
+//! Files beside the database: the folders, and what is too large for it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::SessionStoreError;
+use crate::limits::MAX_RECORD_BYTES;
+use crate::record::AttachmentId;
+
+/// The large contents of one session, each in a file that is named by its hash.
+#[derive(Debug)]
+pub(super) struct SessionFiles {
+    folder: PathBuf,
+}
+
+impl SessionFiles {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    pub(super) fn path(&self, id: AttachmentId) -> PathBuf {
+        self.folder.join(id.to_string())
+    }
+
+    /// Writes contents, which are to be [synced](sync_all) later. Returns those that were not there.
+    pub(super) fn write(
+        &self,
+        contents: &[(AttachmentId, &[u8])],
+    ) -> Result<Vec<AttachmentId>, SessionStoreError> {
+        if contents.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut added = Vec::new();
+        // Only the holder of the session writes here, one file at a time.
+        let unfinished = self.folder.join("unfinished");
+        let mut write = |(id, bytes): &(AttachmentId, &[u8])| {
+            drop(fs::remove_file(&unfinished));
+            private_file(&unfinished)?.write_all(bytes)?;
+            if !self.path(*id).exists() {
+                added.push(*id);
+            }
+            fs::rename(&unfinished, self.path(*id))
+        };
+        let written = self.prepare().and_then(|()| contents.iter().try_for_each(&mut write));
+        if let Err(error) = written {
+            drop(fs::remove_file(&unfinished));
+            self.remove(&added);
+            return Err(SessionStoreError::io(&self.folder, error));
+        }
+        Ok(added)
+    }
+
+    /// Reads contents; none if they are missing or damaged.
+    pub(super) fn read(&self, id: AttachmentId) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = File::open(self.path(id)).ok()?;
+        file.take(MAX_RECORD_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+        (AttachmentId::for_bytes(&bytes) == id).then_some(bytes)
+    }
+
+    /// Links to the contents of another session, which are never changed. Missing ones are skipped.
+    pub(super) fn link(&self, other: &Self, ids: &[AttachmentId]) -> Result<(), SessionStoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let linked = self.prepare().and_then(|()| {
+            for id in ids {
+                let (from, to) = (other.path(*id), self.path(*id));
+                match fs::hard_link(&from, &to) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    // Some file systems have no second names.
+                    Err(_) => drop(fs::copy(&from, &to)?),
+                    Ok(()) => {}
+                }
+            }
+            sync_folder(&self.folder)
+        });
+        linked.map_err(|error| SessionStoreError::io(&self.folder, error))
+    }
+
+    /// Removes contents that no record names any more. If that fails, they go with the session.
+    pub(super) fn remove(&self, ids: &[AttachmentId]) {
+        ids.iter().for_each(|id| drop(fs::remove_file(self.path(*id))));
+    }
+
+    /// Removes all of them.
+    pub(super) fn remove_all(&self) -> Result<(), SessionStoreError> {
+        match fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(SessionStoreError::io(&self.folder, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        make_private(&self.folder)
+    }
+}
+
+/// Lets files survive a power failure with their names. One that was removed meanwhile is no error.
+pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), SessionStoreError> {
+    let folders = paths.iter().filter_map(|path| path.parent()).map(Path::to_owned);
+    // Their names are the last ones that are synced.
+    let folders: BTreeSet<_> = folders.collect();
+    for path in paths.into_iter().chain(folders) {
+        match File::open(&path).and_then(|file| file.sync_all()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(SessionStoreError::io(&path, error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder, and those above it that are missing, for its owner alone.
+pub(super) fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes a file for its owner alone, where there is none.
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create_new(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Removes the rights of others to a file or folder, and refuses one of another user.
+#[cfg(unix)]
+pub(super) fn require_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    let found = fs::symlink_metadata(path)?;
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    match found.mode() & 0o077 {
+        0 => Ok(()),
+        _ => fs::set_permissions(path, fs::Permissions::from_mode(found.mode() & 0o700)),
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn require_private(path: &Path) -> io::Result<()> {
+    fs::symlink_metadata(path).map(drop)
+}
+
+/// Returns how many bytes are free for this user on the disk of a folder, if the system says so.
+#[cfg(unix)]
+pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+#[cfg(not(unix))]
+pub(super) fn free_bytes(_: &Path) -> Option<u64> {
+    None
+}
+
+/// Lets the names in a folder survive a power failure.
+#[cfg(unix)]
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+pub(super) fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}

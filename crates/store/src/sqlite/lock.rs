@@ -1,0 +1,91 @@
+//! The lock of an open session: a file that the system unlocks when its process ends.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use acp_types::schema::v1::SessionId;
+
+use super::files::make_private;
+use crate::error::SessionStoreError;
+use crate::holder::SessionHolder;
+use crate::limits::{LOCK_TRIES, MAX_HOLDER_BYTES};
+
+/// Keeps others from opening a session until it is dropped.
+#[derive(Debug)]
+pub(super) struct SessionLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl SessionLock {
+    /// Takes the lock of a session without waiting. `folder` is that of all locks.
+    pub(super) fn take(
+        folder: &Path,
+        session: &SessionId,
+        holder: &SessionHolder,
+    ) -> Result<Self, SessionStoreError> {
+        let path = folder.join(&*session.0);
+        let failed = |error| SessionStoreError::io(&path, error);
+        make_private(folder).map_err(failed)?;
+        for _ in 0..LOCK_TRIES {
+            let mut file = open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let holder = read_holder(file);
+                    return Err(SessionStoreError::Held { session: session.clone(), holder });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            // The holder before removed the name when it released the lock.
+            if is_at(&file, &path) {
+                let text = holder.to_json();
+                // It is only shown to others.
+                drop(file.set_len(0).and_then(|()| file.write_all(text.as_bytes())));
+                return Ok(Self { path, file });
+            }
+        }
+        Err(SessionStoreError::Busy(path))
+    }
+}
+
+impl Drop for SessionLock {
+    fn drop(&mut self) {
+        // Before it is unlocked, so that no other process has locked the name.
+        drop(fs::remove_file(&self.path));
+        // A child that is being spawned has a copy of the file, which would keep the lock.
+        drop(self.file.unlock());
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let same = |one: &fs::Metadata, other: &fs::Metadata| {
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    };
+    let (open, named) = (file.metadata(), fs::symlink_metadata(path));
+    open.is_ok_and(|open| named.is_ok_and(|named| same(&open, &named)))
+}
+
+/// Elsewhere a file that is open keeps its name.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+fn read_holder(file: File) -> Option<SessionHolder> {
+    let mut text = String::new();
+    file.take(MAX_HOLDER_BYTES).read_to_string(&mut text).ok()?;
+    SessionHolder::from_json(&text)
+}

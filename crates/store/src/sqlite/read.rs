@@ -1,0 +1,322 @@
+//! Reads of the database, each in one transaction.
+
+use acp_types::schema::v1::SessionId;
+use callboard_text::{parse_path, path_text};
+use rusqlite::{Error, OptionalExtension as _, Params, Row, Transaction, params};
+
+use super::fault::Fault;
+use super::files::SessionFiles;
+use super::row::{COLUMNS, RecordRow, row_id, stream_number};
+use super::write::{folder_sum, part_sum, rows};
+use crate::error::SessionStoreError;
+use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS};
+use crate::load::{RecordPage, SessionLoad, whole_from};
+use crate::record::RecordStream;
+use crate::search::{SearchHit, SessionSearch, beginning, excerpt};
+use crate::session::{
+    SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts, StoredPrompt,
+};
+use crate::time::time;
+
+/// Returns the key of a session that is whole.
+pub(super) fn key(transaction: &Transaction<'_>, session: &SessionId) -> Result<i64, Fault> {
+    let sql = "SELECT key FROM session WHERE id = ?1 AND is_whole = 1";
+    let found = transaction.prepare_cached(sql)?.query_row([&*session.0], |row| row.get(0));
+    let unknown = || SessionStoreError::UnknownSession(session.clone()).into();
+    found.optional()?.ok_or_else(unknown)
+}
+
+const SUMMARY: &str =
+    "id, cwd, canonical, folder_sum, parent, title, created, updated, prompts, bytes";
+
+pub(super) fn summary(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+) -> Result<SessionSummary, Fault> {
+    let sql = format!("SELECT {SUMMARY} FROM session WHERE id = ?1 AND is_whole = 1");
+    let found = transaction.prepare_cached(&sql)?.query_row([&*session.0], to_summary);
+    let unknown = || SessionStoreError::UnknownSession(session.clone()).into();
+    found.optional()?.ok_or_else(unknown)
+}
+
+fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
+    let (id, cwd, canonical): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    let is_intact = row.get::<_, Vec<u8>>(3)? == folder_sum(&id, &cwd, &canonical);
+    let path = |text: &str| parse_path(text).into_owned();
+    let folder = SessionFolder { cwd: path(&cwd), canonical: path(&canonical) };
+    let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
+    Ok(SessionSummary {
+        id: SessionId::new(id),
+        folder: is_intact.then_some(folder),
+        parent: row.get::<_, Option<String>>(4)?.map(SessionId::new),
+        title: row.get(5)?,
+        created: time(number(6)?),
+        updated: time(number(7)?),
+        prompts: row.get(8)?,
+        bytes: number(9)?,
+    })
+}
+
+pub(super) fn list(
+    transaction: &Transaction<'_>,
+    filter: &SessionFilter,
+) -> Result<SessionPage, Fault> {
+    let (updated, id) = filter.after()?.unwrap_or((u64::MAX >> 1, ""));
+    let before = "is_whole = 1 AND prompts > 0 AND (updated, id) < (?1, ?2)";
+    let order = "ORDER BY updated DESC, id DESC LIMIT ?3";
+    let limit = filter.page_size() + 1;
+    let one = |name: &str| {
+        format!(
+            "SELECT * FROM (SELECT {SUMMARY} FROM session WHERE {before} AND {name} = ?4 {order})"
+        )
+    };
+    let updated = updated.cast_signed();
+    let found = match &filter.cwd {
+        None => {
+            let sql = format!("SELECT {SUMMARY} FROM session WHERE {before} {order}");
+            summaries(transaction, &sql, params![updated, id, limit.cast_signed()])?
+        }
+        // Each by its own index.
+        Some(cwd) => {
+            let sql = format!("{} UNION {} {order}", one("cwd"), one("canonical"));
+            let cwd = path_text(cwd);
+            summaries(transaction, &sql, params![updated, id, limit.cast_signed(), cwd])?
+        }
+    };
+    Ok(SessionPage::new(found, filter.page_size()))
+}
+
+fn summaries(
+    transaction: &Transaction<'_>,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<SessionSummary>, Fault> {
+    let mut statement = transaction.prepare_cached(sql)?;
+    let found = statement.query_map(params, to_summary)?.collect::<Result<_, _>>();
+    Ok(found?)
+}
+
+pub(super) fn prompts(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+    after: u32,
+) -> Result<Vec<StoredPrompt>, Fault> {
+    let (first, last) = rows(key(transaction, session)?);
+    let sql = "SELECT prompt, at, text FROM record INDEXED BY record_prompt \
+               WHERE begins_prompt = 1 AND id BETWEEN ?1 AND ?2 AND prompt > ?3 \
+               ORDER BY id LIMIT ?4";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let limit = MAX_PAGE_PROMPTS.cast_signed();
+    let found = statement.query_map(params![first, last, after, limit], |row| {
+        let text: Option<String> = row.get(2)?;
+        Ok(StoredPrompt {
+            number: row.get(0)?,
+            at: time(row.get::<_, i64>(1)?.cast_unsigned()),
+            text: beginning(&text.unwrap_or_default()),
+        })
+    });
+    let found = found?.collect::<Result<_, _>>();
+    Ok(found?)
+}
+
+pub(super) fn parts(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+) -> Result<StoredParts, Fault> {
+    let key = key(transaction, session)?;
+    let sql = "SELECT name, json, sum FROM part WHERE session = ?1 LIMIT ?2";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let mut rows = statement.query(params![key, MAX_PARTS.cast_signed()])?;
+    let mut found = StoredParts::default();
+    while let Some(row) = rows.next()? {
+        let read = || -> Result<_, Error> {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+        };
+        match read() {
+            Ok((name, json, sum)) if sum == part_sum(&session.0, &name, &json) => {
+                found.parts.insert(name, json);
+            }
+            _ => found.damaged += 1,
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn begin_load(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+    stream: RecordStream,
+    budget: u64,
+) -> Result<SessionLoad, Fault> {
+    let key = key(transaction, session)?;
+    let sql = "SELECT next FROM session WHERE key = ?1";
+    let end = transaction.query_row(sql, [key], |row| row.get::<_, u32>(0))?.into();
+    let mut load =
+        SessionLoad { session: session.clone(), stream, next: 0, end, whole_from: 0, damaged: 0 };
+    match starts(transaction, key, stream, budget) {
+        Ok((next, whole_from)) => (load.next, load.whole_from) = (next, whole_from),
+        // An index is damaged; the records may be read all the same.
+        Err(fault) if fault.is_damage() => (load.whole_from, load.damaged) = (end, 1),
+        Err(fault) => return Err(fault),
+    }
+    Ok(load)
+}
+
+/// Returns the number of the first record of a load, and of the first that is given whole.
+fn starts(
+    transaction: &Transaction<'_>,
+    key: i64,
+    stream: RecordStream,
+    budget: u64,
+) -> Result<(u64, u64), Fault> {
+    let (first, last) = rows(key);
+    let range = params![first, last, stream_number(stream)];
+    let start: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT id FROM record INDEXED BY record_start WHERE starts_stream = 1 \
+             AND id BETWEEN ?1 AND ?2 AND stream = ?3 ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(range, |row| row.get(0))
+        .optional()?;
+    let mut heavy = transaction.prepare_cached(
+        "SELECT id, json_bytes FROM record INDEXED BY record_heavy WHERE brief IS NOT NULL \
+         AND id BETWEEN ?1 AND ?2 AND stream = ?3 ORDER BY id DESC",
+    )?;
+    let heavy =
+        heavy.query_map(range, |row| Ok((seq(row.get(0)?), row.get::<_, i64>(1)?.cast_unsigned())));
+    Ok((start.map_or(0, seq), whole_from(heavy?, budget)?))
+}
+
+fn seq(id: i64) -> u64 {
+    id.cast_unsigned() & u64::from(u32::MAX)
+}
+
+/// Fills a page with the records that follow, and skips damaged pages.
+pub(super) fn next_page(
+    transaction: &Transaction<'_>,
+    files: &SessionFiles,
+    load: &mut SessionLoad,
+) -> Result<RecordPage, Fault> {
+    let key = key(transaction, &load.session)?;
+    let mut page = RecordPage::default();
+    while load.next < load.end && !page.is_full() {
+        match fill(transaction, files, key, load, &mut page) {
+            Ok(()) => {}
+            Err(fault) if fault.is_damage() => {
+                load.damaged += 1;
+                load.next = readable_from(transaction, key, load)?;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(page)
+}
+
+fn fill(
+    transaction: &Transaction<'_>,
+    files: &SessionFiles,
+    key: i64,
+    load: &mut SessionLoad,
+    page: &mut RecordPage,
+) -> Result<(), Fault> {
+    // The JSON of a record in its short form is not read.
+    let sql = format!(
+        "SELECT {COLUMNS}, CASE WHEN brief IS NULL OR id >= ?4 THEN json END FROM record \
+         WHERE id BETWEEN ?1 AND ?2 AND stream = ?3 ORDER BY id"
+    );
+    let mut statement = transaction.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![
+        row_id(key, load.next),
+        row_id(key, load.end - 1),
+        stream_number(load.stream),
+        row_id(key, load.whole_from.min(u64::from(u32::MAX))),
+    ])?;
+    while let Some(row) = rows.next()? {
+        load.next = seq(row.get(0)?) + 1;
+        let (record, is_damaged) = match RecordRow::read(row, &load.session.0) {
+            Ok(Some(row)) => row.stored(files, load.whole_from),
+            _ => (None, true),
+        };
+        load.damaged += u64::from(is_damaged);
+        if let Some(record) = record {
+            page.push(record);
+        }
+        if page.is_full() {
+            return Ok(());
+        }
+    }
+    load.next = load.end;
+    Ok(())
+}
+
+/// Returns the number of a record behind the next one from which on something can be read: the end
+/// if nothing can. Pages of the database hold neighbours, so that it looks in growing steps.
+fn readable_from(
+    transaction: &Transaction<'_>,
+    key: i64,
+    load: &SessionLoad,
+) -> Result<u64, Fault> {
+    let can_read = |from: u64| {
+        let sql = "SELECT * FROM record WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT 1";
+        let found = transaction.prepare_cached(sql).and_then(|mut statement| {
+            let range = params![row_id(key, from), row_id(key, load.end - 1)];
+            statement.query(range)?.next().map(drop)
+        });
+        match found.map_err(Fault::from) {
+            Ok(()) => Ok(true),
+            Err(fault) if fault.is_damage() => Ok(false),
+            Err(fault) => Err(fault),
+        }
+    };
+    let (mut damaged, mut step) = (load.next, 1);
+    let mut readable = loop {
+        let from = load.next + step;
+        if from >= load.end {
+            break load.end;
+        }
+        if can_read(from)? {
+            break from;
+        }
+        (damaged, step) = (from, step * 2);
+    };
+    while readable - damaged > 1 {
+        let middle = damaged + (readable - damaged) / 2;
+        match can_read(middle)? {
+            true => readable = middle,
+            false => damaged = middle,
+        }
+    }
+    Ok(readable)
+}
+
+pub(super) fn search(
+    transaction: &Transaction<'_>,
+    search: &SessionSearch,
+) -> Result<Vec<SearchHit>, Fault> {
+    let terms = search.terms();
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let query: Vec<_> = terms.iter().map(|term| format!("\"{term}\"*")).collect();
+    let sql = "SELECT session.id, session.title, record.prompt, record.at, record.text FROM search \
+               JOIN record ON record.id = search.rowid \
+               JOIN session ON session.key = search.rowid >> 32 \
+               WHERE search MATCH ?1 AND is_whole = 1 AND prompts > 0 \
+               AND (?2 IS NULL OR cwd = ?2 OR canonical = ?2) \
+               ORDER BY search.rowid DESC LIMIT ?3";
+    let mut statement = transaction.prepare_cached(sql)?;
+    let cwd = search.cwd.as_deref().map(path_text);
+    let limit = search.hits().cast_signed();
+    let hits = statement.query_map(params![query.join(" "), cwd, limit], |row| {
+        let text: String = row.get(4)?;
+        Ok(SearchHit {
+            session: SessionId::new(row.get::<_, String>(0)?),
+            title: row.get(1)?,
+            prompt: row.get(2)?,
+            at: time(row.get::<_, i64>(3)?.cast_unsigned()),
+            excerpt: excerpt(&text, &terms),
+        })
+    });
+    let hits = hits?.collect::<Result<_, _>>();
+    Ok(hits?)
+}

@@ -1,0 +1,130 @@
+//! The versions of the database, and the step from each to the next.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::fault::Fault;
+use super::files::private_file;
+use crate::error::SessionStoreError;
+
+/// The statements that make version 1 of an empty database, version 2 of version 1, and so on. A
+/// released step never changes.
+pub(super) const STEPS: &[&str] = &[include_str!("schema.sql")];
+
+/// Marks a database as one of sessions: `ACPs`.
+const APPLICATION_ID: i64 = 0x4143_5073;
+
+/// Brings a database to the newest version. An older one is copied first.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    steps: &[&str],
+) -> Result<(), Fault> {
+    let known = newest(steps);
+    if committed_version(connection, path, steps)? == known {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have done it meanwhile.
+    let version = version_of(&transaction, path, steps)?;
+    if version > 0 && version < known {
+        keep_copy(path, version)?;
+    }
+    for step in steps.iter().skip(usize::try_from(version).unwrap_or_default()) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    if version > 0 {
+        // An older program finds the new version without the log. If readers prevent that, it finds
+        // it in the log.
+        drop(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    }
+    Ok(())
+}
+
+/// Refuses a database that another process brought to a newer version meanwhile.
+pub(super) fn require_current(transaction: &Transaction<'_>, path: &Path) -> Result<(), Fault> {
+    let known = newest(STEPS);
+    let version: i64 = transaction
+        .prepare_cached("SELECT user_version FROM pragma_user_version")?
+        .query_row([], |row| row.get(0))?;
+    match version == known {
+        true => Ok(()),
+        false => Err(newer(path, version, known)),
+    }
+}
+
+/// Refuses a database of a newer version without a change of any file, as far as its version is
+/// not only in the write-ahead log.
+pub(super) fn refuse_newer(path: &Path) -> Result<(), Fault> {
+    let Some(name) = path.to_str() else { return Ok(()) };
+    let escaped = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    // Other faults are reported when it is opened for use.
+    let Ok(connection) = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
+    else {
+        return Ok(());
+    };
+    match version_of(&connection, path, STEPS) {
+        Err(Fault::Store(error @ SessionStoreError::Newer { .. })) => Err(Fault::Store(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the version outside of a transaction, while another process may migrate the database.
+pub(super) fn committed_version(
+    connection: &mut Connection,
+    path: &Path,
+    steps: &[&str],
+) -> Result<i64, Fault> {
+    let transaction = connection.transaction()?;
+    version_of(&transaction, path, steps)
+}
+
+/// Returns the version of a database of sessions, 0 if it is empty, as one transaction sees it.
+fn version_of(connection: &Connection, path: &Path, steps: &[&str]) -> Result<i64, Fault> {
+    let known = newest(steps);
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (application, version) {
+        (0, 0) if tables == 0 => Ok(0),
+        (APPLICATION_ID, 1..) if version <= known => Ok(version),
+        (APPLICATION_ID, _) if version > known => Err(newer(path, version, known)),
+        _ => Err(Fault::damaged(path, "it is another program's")),
+    }
+}
+
+fn newest(steps: &[&str]) -> i64 {
+    i64::try_from(steps.len()).unwrap_or(i64::MAX)
+}
+
+fn newer(path: &Path, version: i64, known: i64) -> Fault {
+    Fault::Store(SessionStoreError::Newer { path: path.to_owned(), version, known })
+}
+
+/// Copies the database to a file beside it, while no other process can change it.
+fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
+    let beside = |end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".version-{version}{end}"));
+        PathBuf::from(name)
+    };
+    let (copy, unfinished) = (beside(""), beside(".unfinished"));
+    let failed = |error| Fault::Store(SessionStoreError::io(&copy, error));
+    drop(fs::remove_file(&unfinished));
+    drop(private_file(&unfinished).map_err(failed)?);
+    // A transaction cannot be copied; another connection sees the state before it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.execute("VACUUM INTO ?1", [unfinished.to_str()])?;
+    File::open(&unfinished).and_then(|file| file.sync_all()).map_err(failed)?;
+    fs::rename(&unfinished, &copy).map_err(failed)
+}

@@ -1,0 +1,242 @@
+//! Tests of what only SQLite and its files can do wrong. The rules of every store are in
+//! `conformance`, and several processes in `tests/processes.rs`.
+
+mod damage;
+mod disk;
+mod versions;
+
+use std::fs;
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use rusqlite::Connection;
+
+use super::*;
+use crate::record::SessionRecord;
+use crate::session::SessionFolder;
+
+const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+
+fn holder() -> SessionHolder {
+    SessionHolder { pid: 7, host: "here".into(), started: NOW + Duration::from_secs(5) }
+}
+
+fn try_open(folder: &Path) -> Result<SqliteSessionStore, SessionStoreError> {
+    SqliteSessionStore::open(folder, holder(), || 4)
+}
+
+fn open(folder: &Path) -> SqliteSessionStore {
+    try_open(folder).unwrap()
+}
+
+fn database(folder: &Path) -> PathBuf {
+    folder.join("sessions.sqlite3")
+}
+
+/// Runs statements on the database beside the store.
+fn run(folder: &Path, sql: &str) {
+    Connection::open(database(folder)).unwrap().execute_batch(sql).unwrap();
+}
+
+fn id(session: &str) -> SessionId {
+    SessionId::new(session)
+}
+
+fn new(session: &str) -> NewSession {
+    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    NewSession { id: id(session), folder }
+}
+
+fn record(text: &str) -> SessionRecord {
+    SessionRecord::new("text", 1, &text).unwrap().with_search_text(text)
+}
+
+fn append(text: &str) -> SessionChange {
+    SessionChange::Append(record(text))
+}
+
+fn create(store: &SqliteSessionStore, session: &str) -> Box<dyn OpenSession> {
+    store.create(&new(session), &[SessionChange::Prompt(record("first"))], NOW).unwrap()
+}
+
+/// Returns the texts of a session, and how many records are damaged.
+fn texts(store: &SqliteSessionStore, session: &str) -> (Vec<String>, u64) {
+    let mut load = store.load(&id(session), RecordStream::Client, u64::MAX).unwrap();
+    let mut texts = Vec::new();
+    loop {
+        let page = store.next_page(&mut load).unwrap();
+        if page.is_empty() {
+            return (texts, load.damaged);
+        }
+        texts.extend(page.iter().map(|record| record.read::<String>().unwrap()));
+    }
+}
+
+/// Returns each file beneath a folder with what it holds.
+fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(contents(&path)),
+            false => found.push((path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn fts5_is_in_the_library() {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch("CREATE VIRTUAL TABLE t USING fts5(x)").unwrap();
+}
+
+#[test]
+fn the_holder_of_a_session_is_named_and_nothing_is_left_when_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let session = create(&store, "a");
+    let error = open(folder.path()).open(&id("a")).unwrap_err();
+    assert_eq!(error.to_string(), "session a is open in process 7 on here");
+    assert!(
+        matches!(error, SessionStoreError::Held { holder: Some(found), .. } if found == holder())
+    );
+    let lock = folder.path().join("open/a");
+    fs::write(&lock, "garbage").unwrap();
+    let error = store.open(&id("a")).unwrap_err();
+    assert_eq!(error.to_string(), "session a is open in another process");
+    drop(session);
+    assert!(!lock.exists());
+    // A lock file that a killed process left does not hold anything.
+    fs::write(&lock, "garbage").unwrap();
+    drop(store.open(&id("a")).unwrap());
+}
+
+#[test]
+fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    drop(create(&store, "a"));
+    run(
+        folder.path(),
+        "INSERT INTO session(id, cwd, canonical, folder_sum, created, updated, prompts, next, \
+         bytes, is_whole) WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n LIMIT \
+         100000) SELECT 's' || n, '/' || (n % 100), '/' || (n % 100), x'', n, n, 1, 1, 100, 1 FROM n",
+    );
+    for cwd in [None, Some("/7".into())] {
+        let expected = if cwd.is_some() { ["s99907", "s99807"] } else { ["s100000", "s99999"] };
+        let filter = SessionFilter { cwd, limit: Some(2), cursor: None };
+        let page = store.list(&filter).unwrap();
+        let ids: Vec<_> = page.sessions.iter().map(|session| session.id.to_string()).collect();
+        assert_eq!(ids, expected);
+        let next = store.list(&SessionFilter { cursor: page.next, ..filter }).unwrap();
+        assert_eq!(next.sessions.len(), 2);
+    }
+    let connection = Connection::open(database(folder.path())).unwrap();
+    let sql = "EXPLAIN QUERY PLAN SELECT id FROM session WHERE is_whole = 1 AND prompts > 0 AND \
+               (updated, id) < (1, 'a') AND cwd = '/7' ORDER BY updated DESC, id DESC LIMIT 9";
+    let plan: String = connection.query_row(sql, [], |row| row.get(3)).unwrap();
+    assert!(plan.contains("SEARCH session USING INDEX session_cwd"), "{plan}");
+    let retention = Retention { max_bytes: Some(9_000_000), ..Retention::default() };
+    let pruned = store.prune(&retention, NOW).unwrap();
+    assert_eq!((pruned.sessions.len(), pruned.outcome), (256, crate::PruneOutcome::More));
+}
+
+#[test]
+fn a_part_of_a_large_session_is_read_without_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let heavy = |n: usize| {
+        let whole = n.to_string() + &"x".repeat(1 << 20);
+        SessionChange::Append(
+            SessionRecord::new("k", 1, &whole).unwrap().with_brief(&n, vec![]).unwrap(),
+        )
+    };
+    session.write(&(0..20).map(heavy).collect::<Vec<_>>(), NOW).unwrap();
+    // Nothing but the last two can be read.
+    let files = contents(&folder.path().join("files/a"));
+    assert_eq!(files.len(), 20);
+    let mut load = store.load(&id("a"), RecordStream::Client, 5 << 19).unwrap();
+    for (path, bytes) in files {
+        if !bytes.starts_with(b"\"18x") && !bytes.starts_with(b"\"19x") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let mut lengths = Vec::new();
+    loop {
+        let page = store.next_page(&mut load).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        lengths.extend(page.iter().map(|record| record.json.len()));
+    }
+    assert_eq!(load.damaged, 0);
+    assert_eq!(lengths.iter().filter(|bytes| **bytes > 1 << 20).count(), 2);
+    assert_eq!(lengths.len(), 21);
+}
+
+#[test]
+fn pruning_removes_what_killed_processes_left_and_gives_the_room_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut large = create(&store, "large");
+    let text = "x".repeat(60_000);
+    large.write(&vec![append(&text); 50], NOW).unwrap();
+    drop((large, create(&store, "kept")));
+    // One that was being removed, one that was being created, and one that is created now.
+    run(folder.path(), "UPDATE session SET is_whole = 0 WHERE id = 'large'");
+    assert!(matches!(store.open(&id("large")), Err(SessionStoreError::UnknownSession(_))));
+    let files = |session: &str| folder.path().join("files").join(session);
+    for session in ["orphan", "held"] {
+        fs::create_dir_all(files(session)).unwrap();
+        fs::write(files(session).join("unfinished"), "x").unwrap();
+    }
+    fs::write(folder.path().join("open/orphan"), "x").unwrap();
+    let held = store.0.lock(&id("held")).unwrap();
+    run(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)");
+    let before = fs::metadata(database(folder.path())).unwrap().len();
+    let pruned = store.prune(&Retention::default(), NOW).unwrap();
+    assert_eq!(pruned.sessions, [id("large")]);
+    assert!(!files("orphan").exists() && !folder.path().join("open/orphan").exists());
+    assert!(files("held").exists());
+    drop(held);
+    let after = fs::metadata(database(folder.path())).unwrap().len();
+    assert!(before > 3_000_000 && after < 500_000, "{before} {after}");
+    assert_eq!(texts(&store, "kept").0, ["first"]);
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn sessions_go_until_enough_of_the_disk_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let held = create(&store, "held");
+    drop(create(&store, "closed"));
+    let retention = Retention { min_free_bytes: u64::MAX, ..Retention::default() };
+    let pruned = store.prune(&retention, NOW).unwrap();
+    assert_eq!((pruned.sessions, pruned.outcome), (vec![id("closed")], crate::PruneOutcome::Held));
+    drop(held);
+}
+
+#[test]
+fn a_copy_that_is_cut_off_is_never_seen_and_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    drop(create(&store, "a"));
+    // Its attachments cannot be copied, because a file stands in their way.
+    let mut session = store.open(&id("a")).unwrap();
+    session.write(&[append(&"x".repeat(100_000))], NOW).unwrap();
+    fs::write(folder.path().join("files/b"), "x").unwrap();
+    assert!(matches!(
+        store.fork(&id("a"), &new("b"), None, NOW),
+        Err(SessionStoreError::Unusable { .. })
+    ));
+    assert!(matches!(store.summary(&id("b")), Err(SessionStoreError::UnknownSession(_))));
+    assert_eq!(store.list(&SessionFilter::default()).unwrap().sessions.len(), 1);
+    fs::remove_file(folder.path().join("files/b")).unwrap();
+    drop(store.prune(&Retention::default(), NOW).unwrap());
+    drop(store.fork(&id("a"), &new("b"), None, NOW).unwrap());
+    assert_eq!(texts(&store, "b"), texts(&store, "a"));
+}

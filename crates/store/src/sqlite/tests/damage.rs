@@ -1,0 +1,216 @@
+//! Databases and files that are not as they were written.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::record::RecordForm;
+use pretty_assertions::assert_eq;
+
+/// Makes a store with a session of many records, and moves all of it into the database.
+fn filled(folder: &Path) -> SqliteSessionStore {
+    let store = open(folder);
+    let mut session = create(&store, "a");
+    for prompt in 0..10 {
+        let text = |n: usize| append(&format!("{prompt} {n} {}", "x".repeat(n * 50)));
+        let mut changes: Vec<_> = (0..20).map(text).collect();
+        changes.insert(0, SessionChange::Prompt(record(&prompt.to_string())));
+        changes.push(SessionChange::Part { name: format!("p{prompt}"), json: Some("1".into()) });
+        session.write(&changes, NOW).unwrap();
+    }
+    run(folder, "PRAGMA wal_checkpoint(TRUNCATE)");
+    store
+}
+
+#[test]
+fn a_record_that_was_changed_is_left_out_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let heavy = |text: &str| record(text).with_brief(&"short", vec![]).unwrap();
+    let texts_of = ["one", "two", "three", "four"];
+    session.write(&texts_of.map(|text| SessionChange::Append(heavy(text))), NOW).unwrap();
+    for (seq, change) in [
+        (1, "kind = 'other'"),
+        // The short form is as it was.
+        (2, "json = '\"2\"'"),
+        (3, "prompt = 2"),
+        (4, "brief = 1"),
+    ] {
+        run(folder.path(), &format!("UPDATE record SET {change} WHERE id & 0xffffffff = {seq}"));
+    }
+    assert_eq!(texts(&store, "a"), (vec!["first".to_owned(), "short".to_owned()], 4));
+    // A record of another session is none of this one.
+    drop(create(&store, "b"));
+    run(folder.path(), "UPDATE OR REPLACE record SET id = (1 << 32) + 4 WHERE id = (2 << 32)");
+    assert_eq!(texts(&store, "b"), (vec![], 0));
+    assert_eq!(texts(&store, "a").1, 4);
+}
+
+#[test]
+fn parts_and_folders_that_were_changed_are_not_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let part = |name: &str| SessionChange::Part { name: name.into(), json: Some("[]".into()) };
+    session.write(&[part("rules"), part("mode")], NOW).unwrap();
+    run(folder.path(), "UPDATE part SET json = '[\"allow\"]' WHERE name = 'rules'");
+    run(folder.path(), "UPDATE session SET cwd = '/'");
+    let parts = store.parts(&id("a")).unwrap();
+    assert_eq!(
+        (parts.parts.into_keys().collect::<Vec<_>>(), parts.damaged),
+        (vec!["mode".to_owned()], 1)
+    );
+    let summary = store.summary(&id("a")).unwrap();
+    assert_eq!((summary.folder, summary.prompts), (None, 1));
+    assert_eq!(texts(&store, "a").0, ["first"]);
+}
+
+#[test]
+fn of_a_record_whose_file_is_gone_or_changed_the_short_form_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut session = create(&store, "a");
+    let long = |letter: &str| letter.repeat(100_000);
+    let heavy = |letter: &str| {
+        SessionChange::Append(record(&long(letter)).with_brief(&"short", vec![]).unwrap())
+    };
+    session.write(&[heavy("a"), heavy("b"), append(&long("c"))], NOW).unwrap();
+    for (path, bytes) in contents(&folder.path().join("files")) {
+        match bytes.get(1) {
+            Some(b'a') => fs::remove_file(path).unwrap(),
+            Some(b'b') => fs::write(path, long("b")).unwrap(),
+            _ => fs::write(path, "").unwrap(),
+        }
+    }
+    let mut load = store.load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
+    let page = store.next_page(&mut load).unwrap();
+    let forms: Vec<_> = page.iter().map(|record| record.form).collect();
+    assert_eq!(forms, [RecordForm::Whole, RecordForm::Brief, RecordForm::Brief]);
+    assert_eq!(load.damaged, 3);
+    assert!(page[1..].iter().all(|record| record.json == "\"short\""));
+}
+
+#[test]
+fn garbage_is_no_database_and_stays_as_it_is() {
+    for garbage in [&b"garbage"[..], &[7; 100_000], b"SQLite format 3\0", &[0; 5000]] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(database(folder.path()), garbage).unwrap();
+        let error = try_open(folder.path()).unwrap_err();
+        assert!(matches!(&error, SessionStoreError::Damaged { .. }), "{error:?}");
+        assert!(error.to_string().contains("sessions.sqlite3"), "{error}");
+        assert_eq!(fs::read(database(folder.path())).unwrap(), garbage);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), "CREATE TABLE other(x); INSERT INTO other VALUES (1)");
+    let before = contents(folder.path());
+    let error = try_open(folder.path()).unwrap_err();
+    assert!(matches!(&error, SessionStoreError::Damaged { .. }), "{error:?}");
+    assert_eq!(contents(folder.path()), before);
+}
+
+/// Reads all that there is, and checks that it is as it was written, as far as it is there.
+fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
+    let Ok(store) = try_open(folder) else { return 0 };
+    let mut found = 0;
+    if let Ok(mut load) = store.load(&id("a"), RecordStream::Client, u64::MAX) {
+        while let Ok(page) = store.next_page(&mut load) {
+            if page.is_empty() {
+                break;
+            }
+            found += page.len();
+            for record in page {
+                assert_eq!(original.get(&record.seq), Some(&record.json));
+            }
+        }
+        // Records that vanished without a trace are found by a check of the whole database.
+        let is_noticed =
+            || load.damaged > 0 || store.check().map_or(true, |found| !found.is_empty());
+        assert!(found == original.len() || is_noticed());
+    }
+    if let Ok(parts) = store.parts(&id("a")) {
+        assert!(parts.parts.values().all(|json| json == "1"));
+    }
+    // None of these may panic or hang.
+    drop((store.list(&SessionFilter::default()), store.prompts(&id("a"), 0)));
+    drop(store.search(&SessionSearch { words: "x 3".into(), ..SessionSearch::default() }));
+    let written = store.open(&id("a")).map(|mut session| {
+        drop(session.write(&[append("x"), SessionChange::Truncate { keep: 1 }], NOW));
+    });
+    drop((written, store.sync(), store.delete(&id("a")), store.prune(&Retention::default(), NOW)));
+    found
+}
+
+/// A simple generator of numbers, so that a failure can be repeated.
+fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
+}
+
+#[test]
+fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let mut load = store.load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
+    let page = store.next_page(&mut load).unwrap();
+    let original: HashMap<_, _> =
+        page.iter().map(|record| (record.seq, record.json.clone())).collect();
+    assert_eq!(original.len(), 211);
+    drop(store);
+    let intact = fs::read(database(folder.path())).unwrap();
+    let mut total = 0;
+    for seed in 0..150 {
+        let mut random = numbers(seed);
+        let mut bytes = intact.clone();
+        let len = bytes.len() as u64;
+        match seed % 3 {
+            // Half a page is missing at the end.
+            0 => bytes.truncate((len - 2048 - 4096 * random(len / 8192)) as usize),
+            // A page is garbage, but not the first, without which there is no database.
+            1 => {
+                let at = 4096 * (1 + random(len / 4096 - 1)) as usize;
+                bytes[at..at + 4096].iter_mut().for_each(|byte| *byte = random(256) as u8);
+            }
+            _ => {
+                for _ in 0..20 {
+                    bytes[random(len) as usize] ^= 1 << random(8);
+                }
+            }
+        }
+        let damaged = tempfile::tempdir().unwrap();
+        fs::write(database(damaged.path()), bytes).unwrap();
+        total += read_all(damaged.path(), &original);
+    }
+    // Most of it, on the whole.
+    assert!(total > 150 * 211 / 2, "{total}");
+}
+
+#[test]
+fn records_before_and_behind_a_page_that_is_damaged_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(folder.path());
+    let all = texts(&store, "a").0;
+    drop(store);
+    // The page that begins in the middle of the table of records.
+    let connection = Connection::open(database(folder.path())).unwrap();
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'record' AND pagetype = 'leaf' ORDER BY path";
+    let pages: Vec<u64> = {
+        let mut statement = connection.prepare(sql).unwrap();
+        statement
+            .query_map([], |row| row.get::<_, i64>(0).map(i64::cast_unsigned))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
+    };
+    drop(connection);
+    let mut bytes = fs::read(database(folder.path())).unwrap();
+    let at = (pages[pages.len() / 2] - 1) as usize * 4096;
+    bytes[at..at + 4096].fill(0xff);
+    fs::write(database(folder.path()), bytes).unwrap();
+    let (left, damaged) = texts(&open(folder.path()), "a");
+    assert!(left.len() > all.len() * 8 / 10 && left.len() < all.len(), "{}", left.len());
+    assert!(damaged > 0);
+    assert_eq!((left.first(), left.last()), (all.first(), all.last()));
+}

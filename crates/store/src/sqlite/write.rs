@@ -1,0 +1,300 @@
+//! Changes of one session, within one transaction.
+
+use std::collections::BTreeSet;
+
+use callboard_text::{head, path_text};
+use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+
+use super::fault::Fault;
+use super::row::{RecordRow, Sum, row_id, stream_number};
+use crate::error::{SessionStoreError, too_large};
+use crate::limits::{MAX_PARTS, MAX_RECORDS, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
+use crate::record::{AttachmentId, SessionChange, SessionRecord};
+use crate::session::{NewSession, SessionFolder};
+
+/// A session in a transaction that changes it.
+#[derive(Debug)]
+pub(super) struct SessionWrite<'a> {
+    transaction: &'a Transaction<'a>,
+    pub(super) key: i64,
+    id: &'a acp_types::schema::v1::SessionId,
+    now: i64,
+    updated: i64,
+    prompts: u32,
+    next: u64,
+    bytes: i64,
+    /// Files that removed records named.
+    released: BTreeSet<AttachmentId>,
+}
+
+impl<'a> SessionWrite<'a> {
+    /// Adds a session without records, which is not whole yet.
+    pub(super) fn create(
+        transaction: &'a Transaction<'a>,
+        session: &'a NewSession,
+        parent: Option<&str>,
+        now: u64,
+    ) -> Result<Self, Fault> {
+        let (now, id) = (now.cast_signed(), &session.id);
+        let (cwd, canonical) =
+            (path_text(&session.folder.cwd), path_text(&session.folder.canonical));
+        let sum = folder_sum(&id.0, &cwd, &canonical);
+        let added = transaction.execute(
+            "INSERT OR IGNORE INTO session(id, cwd, canonical, folder_sum, parent, created, \
+             updated, prompts, next, bytes, is_whole) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, 0, 0, 0, \
+             0)",
+            params![&*id.0, cwd, canonical, sum, parent, now],
+        )?;
+        if added == 0 {
+            return Err(SessionStoreError::SessionExists(id.clone()).into());
+        }
+        let key = transaction.last_insert_rowid();
+        let released = BTreeSet::new();
+        Ok(Self {
+            transaction,
+            key,
+            id,
+            now,
+            updated: now,
+            prompts: 0,
+            next: 0,
+            bytes: 0,
+            released,
+        })
+    }
+
+    /// Begins to change a session that is stored.
+    pub(super) fn of(
+        transaction: &'a Transaction<'a>,
+        key: i64,
+        id: &'a acp_types::schema::v1::SessionId,
+        now: u64,
+    ) -> Result<Self, Fault> {
+        let read = |row: &Row<'_>| {
+            Ok(Self {
+                transaction,
+                key,
+                id,
+                now: now.cast_signed(),
+                updated: row.get(0)?,
+                prompts: row.get(1)?,
+                next: row.get::<_, u32>(2)?.into(),
+                bytes: row.get(3)?,
+                released: BTreeSet::new(),
+            })
+        };
+        let sql = "SELECT updated, prompts, next, bytes FROM session WHERE key = ?1 AND id = ?2";
+        let found = transaction.prepare_cached(sql)?.query_row(params![key, &*id.0], read);
+        let unknown = || SessionStoreError::UnknownSession(id.clone()).into();
+        found.optional()?.ok_or_else(unknown)
+    }
+
+    pub(super) fn apply(&mut self, changes: &[SessionChange]) -> Result<(), Fault> {
+        for change in changes {
+            match change {
+                SessionChange::Prompt(record) => {
+                    self.prompts += 1;
+                    self.put(None, true, record)?;
+                }
+                SessionChange::Append(record) => self.put(None, false, record)?,
+                SessionChange::Fold(record) => {
+                    let place = self.remove_same(record)?;
+                    self.put(place, false, record)?;
+                }
+                SessionChange::Title(title) => {
+                    let title = head(title, MAX_TITLE_BYTES);
+                    self.transaction
+                        .prepare_cached("UPDATE session SET title = ?2 WHERE key = ?1")?
+                        .execute(params![self.key, title])?;
+                }
+                SessionChange::Part { name, json } => self.set_part(name, json.as_deref())?,
+                SessionChange::Move(folder) => self.set_folder(folder)?,
+                SessionChange::Truncate { keep } => self.truncate(*keep)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a row of another session.
+    pub(super) fn copy(&mut self, row: &RecordRow<'_>, text: Option<&str>) -> Result<(), Fault> {
+        row.insert(self.transaction, (self.key, &self.id.0), text)?;
+        self.prompts = self.prompts.max(row.prompt);
+        self.next = self.next.max(row.seq + 1);
+        self.bytes += row.bytes;
+        Ok(())
+    }
+
+    /// Writes what changed of the session itself, and returns the files that nothing names any more.
+    pub(super) fn end(self) -> Result<Vec<AttachmentId>, Fault> {
+        if self.bytes.cast_unsigned() > MAX_SESSION_BYTES {
+            let bytes = self.bytes.cast_unsigned();
+            return Err(too_large("a session", bytes, MAX_SESSION_BYTES).into());
+        }
+        self.transaction
+            .prepare_cached(
+                "UPDATE session SET updated = ?2, prompts = ?3, next = ?4, bytes = ?5 \
+                 WHERE key = ?1",
+            )?
+            .execute(params![
+                self.key,
+                self.updated,
+                self.prompts,
+                self.next.cast_signed(),
+                self.bytes
+            ])?;
+        self.unnamed()
+    }
+
+    fn put(
+        &mut self,
+        place: Option<u64>,
+        begins_prompt: bool,
+        record: &SessionRecord,
+    ) -> Result<(), Fault> {
+        if self.prompts == 0 {
+            let what = "a record comes before the first prompt";
+            return Err(SessionStoreError::Invalid(what).into());
+        }
+        let seq = place.unwrap_or(self.next);
+        // The number of the next one has to fit as well.
+        if seq + 1 >= MAX_RECORDS {
+            return Err(too_large("the list of records", seq, MAX_RECORDS).into());
+        }
+        let at = self.now.cast_unsigned();
+        let row = RecordRow::new(record, (seq, self.prompts, begins_prompt, at));
+        row.insert(self.transaction, (self.key, &self.id.0), record.indexed_text())?;
+        self.bytes += row.bytes;
+        self.next = self.next.max(seq + 1);
+        self.updated = self.updated.max(self.now);
+        // Written again, they are named again.
+        for file in row.files() {
+            self.released.remove(&file);
+        }
+        Ok(())
+    }
+
+    /// Removes the records of this prompt that are about the same as another one, and returns the
+    /// place of the first.
+    fn remove_same(&mut self, record: &SessionRecord) -> Result<Option<u64>, Fault> {
+        let sql = "DELETE FROM record WHERE id IN (SELECT id FROM record INDEXED BY record_subject \
+                   WHERE subject = ?1 AND id BETWEEN ?2 AND ?3 AND prompt = ?4 AND stream = ?5 \
+                   AND begins_prompt = 0) \
+                   RETURNING id, bytes, json IS NULL, json_hash, attachments";
+        let (first, last) = self.rows();
+        let stream = stream_number(record.stream);
+        let prompt = self.prompts;
+        self.remove(sql, params![record.subject, first, last, prompt, stream])
+    }
+
+    fn truncate(&mut self, keep: u32) -> Result<(), Fault> {
+        if keep > self.prompts {
+            let session = self.id.clone();
+            return Err(SessionStoreError::UnknownPrompt { session, prompt: keep }.into());
+        }
+        let sql = "DELETE FROM record WHERE id BETWEEN ?1 AND ?2 AND prompt > ?3 \
+                   RETURNING id, bytes, json IS NULL, json_hash, attachments";
+        let (first, last) = self.rows();
+        self.remove(sql, params![first, last, keep])?;
+        self.prompts = keep;
+        self.updated = self.updated.max(self.now);
+        Ok(())
+    }
+
+    /// Removes rows, and returns the number of the first one.
+    fn remove(&mut self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<u64>, Fault> {
+        let mut statement = self.transaction.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        let mut first = None::<u64>;
+        while let Some(row) = rows.next()? {
+            let seq = row.get::<_, i64>(0)?.cast_unsigned() & u64::from(u32::MAX);
+            first = Some(first.map_or(seq, |first| first.min(seq)));
+            self.bytes = self.bytes.saturating_sub(row.get(1)?).max(0);
+            let attachments: Option<Vec<u8>> = row.get(4)?;
+            let attachments = attachments.unwrap_or_default();
+            let json: Option<[u8; 32]> = if row.get(2)? { Some(row.get(3)?) } else { None };
+            let hashes = attachments.as_chunks().0.iter().copied().chain(json);
+            self.released.extend(hashes.map(AttachmentId::from_bytes));
+        }
+        Ok(first)
+    }
+
+    /// Returns which of the files that were released no record names any more.
+    fn unnamed(mut self) -> Result<Vec<AttachmentId>, Fault> {
+        if !self.released.is_empty() {
+            let sql = "SELECT json IS NULL, json_hash, attachments FROM record \
+                       INDEXED BY record_files WHERE id BETWEEN ?1 AND ?2 \
+                       AND (json IS NULL OR attachments IS NOT NULL)";
+            let (first, last) = self.rows();
+            let mut statement = self.transaction.prepare_cached(sql)?;
+            let mut rows = statement.query(params![first, last])?;
+            while let Some(row) = rows.next()? {
+                let attachments: Option<Vec<u8>> = row.get(2)?;
+                let attachments = attachments.unwrap_or_default();
+                let json: Option<[u8; 32]> = if row.get(0)? { Some(row.get(1)?) } else { None };
+                for hash in attachments.as_chunks().0.iter().copied().chain(json) {
+                    self.released.remove(&AttachmentId::from_bytes(hash));
+                }
+            }
+        }
+        Ok(self.released.into_iter().collect())
+    }
+
+    pub(super) fn set_part(&mut self, name: &str, json: Option<&str>) -> Result<(), Fault> {
+        let removed: Option<i64> = self
+            .transaction
+            .prepare_cached(
+                "DELETE FROM part WHERE session = ?1 AND name = ?2 RETURNING length(CAST(json AS \
+                 BLOB)) + length(CAST(name AS BLOB))",
+            )?
+            .query_row(params![self.key, name], |row| row.get(0))
+            .optional()?;
+        self.bytes = self.bytes.saturating_sub(removed.unwrap_or_default()).max(0);
+        let Some(json) = json else { return Ok(()) };
+        let count = "SELECT count(*) FROM part WHERE session = ?1";
+        let count: isize =
+            self.transaction.prepare_cached(count)?.query_row([self.key], |row| row.get(0))?;
+        if count >= MAX_PARTS.cast_signed() {
+            return Err(SessionStoreError::Invalid("a session has too many parts").into());
+        }
+        self.transaction
+            .prepare_cached("INSERT INTO part(session, name, json, sum) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![self.key, name, json, part_sum(&self.id.0, name, json)])?;
+        self.bytes += i64::try_from(name.len() + json.len()).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    fn set_folder(&mut self, folder: &SessionFolder) -> Result<(), Fault> {
+        let (cwd, canonical) = (path_text(&folder.cwd), path_text(&folder.canonical));
+        let sum = folder_sum(&self.id.0, &cwd, &canonical);
+        self.transaction.execute(
+            "UPDATE session SET cwd = ?2, canonical = ?3, folder_sum = ?4 WHERE key = ?1",
+            params![self.key, cwd, canonical, sum],
+        )?;
+        Ok(())
+    }
+
+    fn rows(&self) -> (i64, i64) {
+        rows(self.key)
+    }
+}
+
+/// Returns the ids of the first and the last row that a session can have.
+pub(super) fn rows(key: i64) -> (i64, i64) {
+    (row_id(key, 0), row_id(key, u64::from(u32::MAX)))
+}
+
+/// Sums up the folder of a session.
+pub(super) fn folder_sum(session: &str, cwd: &str, canonical: &str) -> [u8; 32] {
+    let mut sum = Sum::new(session);
+    sum.add(cwd.as_bytes());
+    sum.add(canonical.as_bytes());
+    sum.end()
+}
+
+/// Sums up a part of a session.
+pub(super) fn part_sum(session: &str, name: &str, json: &str) -> [u8; 32] {
+    let mut sum = Sum::new(session);
+    sum.add(name.as_bytes());
+    sum.add(json.as_bytes());
+    sum.end()
+}

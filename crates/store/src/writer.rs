@@ -1,0 +1,438 @@
+//! The thread of a process that writes to its store, so that no turn waits for a disk.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Instant, SystemTime};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::SessionStoreError::{self, WriterEnded};
+use crate::limits::{CHANGE_COST, COMMIT_CHANGES, QUEUE_BYTES, RETRY_INTERVAL, SYNC_INTERVAL};
+use crate::record::SessionChange;
+use crate::session::NewSession;
+use crate::store::{OpenSession, SessionStore};
+
+/// Writes the changes of all sessions of a process to a store. It has two threads, which end with
+/// its last clone and the last [`SessionRecorder`]: one commits, and one lets commits survive a power
+/// failure within a second, so that no commit waits for a disk.
+///
+/// Changes that wait are written in as few commits as possible. Those that a full disk or another
+/// process prevents are tried again, in their order, for as long as memory is kept for them.
+#[derive(Debug, Clone)]
+pub struct StoreWriter {
+    jobs: Sender<Job>,
+    queue: Arc<Queue>,
+}
+
+/// Records one session by a [`StoreWriter`]. When it is dropped, the session is closed as soon as
+/// its changes are written.
+///
+/// After a change that is lost, all further ones are refused with the same error, so that no stored
+/// session has a gap.
+#[derive(Debug)]
+pub struct SessionRecorder {
+    key: Key,
+    jobs: Sender<Job>,
+    queue: Arc<Queue>,
+}
+
+/// Resolves once changes are committed: they then survive the end of this process, however it ends.
+/// It is a future that any runtime can poll.
+#[derive(Debug)]
+#[must_use = "changes are committed also if this is dropped, but only this reports it"]
+pub struct PendingCommit(oneshot::Receiver<Result<(), SessionStoreError>>);
+
+type Answer = oneshot::Sender<Result<(), SessionStoreError>>;
+/// Names a session to the thread, and holds the error that ended its recording.
+type Key = Arc<OnceLock<SessionStoreError>>;
+
+enum Job {
+    Open(Key, RecordedIn),
+    Write(Key, Vec<SessionChange>, SystemTime, QueuedWrite),
+    Close(Key),
+    Flush(Answer),
+}
+
+/// The session that changes are written to.
+enum RecordedIn {
+    /// Its first write stores it.
+    New(NewSession),
+    Open(Box<dyn OpenSession>),
+}
+
+/// A write that was not made yet.
+struct QueuedWrite {
+    changes: usize,
+    answer: Option<Answer>,
+    _slot: QueueSlot,
+}
+
+/// The bytes that wait.
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: AtomicUsize,
+    /// Notified when a slot is given back.
+    freed: Notify,
+}
+
+/// Bytes of the queue, which are given back when it is dropped.
+struct QueueSlot {
+    bytes: usize,
+    queue: Arc<Queue>,
+}
+
+impl QueueSlot {
+    fn take(queue: &Arc<Queue>, bytes: usize) -> Option<Self> {
+        let with = |held: usize| held.checked_add(bytes).filter(|held| *held <= QUEUE_BYTES);
+        queue.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).ok()?;
+        Some(Self { bytes, queue: queue.clone() })
+    }
+}
+
+impl Drop for QueueSlot {
+    fn drop(&mut self) {
+        self.queue.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.queue.freed.notify_waiters();
+    }
+}
+
+impl StoreWriter {
+    /// Starts the threads that write to a store.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no room for another thread.
+    pub fn start(store: Arc<dyn SessionStore>) -> io::Result<Self> {
+        let ((jobs, receiver), (dirty, written)) = (channel(), sync_channel(1));
+        let worker = Worker { store: store.clone(), sessions: HashMap::new(), dirty };
+        let spawn = |name: &str| thread::Builder::new().name(name.into());
+        drop(spawn("store-sync").spawn(move || sync_regularly(|| store.sync(), &written))?);
+        drop(spawn("store").spawn(move || worker.run(&receiver))?);
+        Ok(Self { jobs, queue: Arc::default() })
+    }
+
+    /// Records a session that is not stored yet. Its first write stores it, and begins with
+    /// [`SessionChange::Prompt`].
+    #[must_use]
+    pub fn record_new(&self, session: NewSession) -> SessionRecorder {
+        self.begin(RecordedIn::New(session))
+    }
+
+    /// Records a session that was opened or forked.
+    #[must_use]
+    pub fn record(&self, session: Box<dyn OpenSession>) -> SessionRecorder {
+        self.begin(RecordedIn::Open(session))
+    }
+
+    fn begin(&self, session: RecordedIn) -> SessionRecorder {
+        let key = Key::default();
+        // If the thread has ended, the first write reports it.
+        drop(self.jobs.send(Job::Open(key.clone(), session)));
+        SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
+    }
+
+    /// Resolves when everything that was recorded before is written, or was tried once.
+    pub fn flush(&self) -> PendingCommit {
+        let (answer, commit) = oneshot::channel();
+        drop(self.jobs.send(Job::Flush(answer)));
+        PendingCommit(commit)
+    }
+}
+
+impl SessionRecorder {
+    /// Queues changes without waiting for anything. `now` is when they were made.
+    pub fn write(&self, changes: Vec<SessionChange>, now: SystemTime) -> PendingCommit {
+        let (answer, commit) = oneshot::channel();
+        if let Some(error) = self.key.get() {
+            drop(answer.send(Err(error.clone())));
+            return PendingCommit(commit);
+        }
+        let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
+        if let Some(slot) = QueueSlot::take(&self.queue, bytes) {
+            let waiting = QueuedWrite { changes: changes.len(), answer: Some(answer), _slot: slot };
+            drop(self.jobs.send(Job::Write(self.key.clone(), changes, now, waiting)));
+        } else {
+            let error = self.key.get_or_init(|| SessionStoreError::QueueFull);
+            drop(answer.send(Err(error.clone())));
+        }
+        PendingCommit(commit)
+    }
+
+    /// Waits until half of the queue is free. A caller that records a lot awaits this first, for as
+    /// long as a slow disk may delay it.
+    pub async fn wait_for_room(&self) {
+        loop {
+            let mut freed = pin!(self.queue.freed.notified());
+            // From here on no notification is missed.
+            freed.as_mut().enable();
+            if self.queue.bytes.load(Ordering::Relaxed) <= QUEUE_BYTES / 2 {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// Returns why the session is not recorded any further, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<SessionStoreError> {
+        self.key.get().cloned()
+    }
+}
+
+impl Drop for SessionRecorder {
+    fn drop(&mut self) {
+        drop(self.jobs.send(Job::Close(self.key.clone())));
+    }
+}
+
+impl PendingCommit {
+    /// Waits on a thread that may block.
+    ///
+    /// # Errors
+    ///
+    /// Why the changes are not committed; where that is
+    /// [transient](SessionStoreError::is_transient), they may be later.
+    ///
+    /// # Panics
+    ///
+    /// On a thread that runs futures of tokio.
+    pub fn wait(self) -> Result<(), SessionStoreError> {
+        self.0.blocking_recv().unwrap_or(Err(WriterEnded))
+    }
+}
+
+impl Future for PendingCommit {
+    type Output = Result<(), SessionStoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answered = Pin::new(&mut self.0).poll(context);
+        answered.map(|answer| answer.unwrap_or(Err(WriterEnded)))
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Open(..) => "Open",
+            Self::Write(..) => "Write",
+            Self::Close(_) => "Close",
+            Self::Flush(_) => "Flush",
+        })
+    }
+}
+
+/// The state of the thread that commits.
+struct Worker {
+    store: Arc<dyn SessionStore>,
+    /// By the address of their keys, which each of them holds.
+    sessions: HashMap<usize, RecordedSession>,
+    /// Wakes the thread that syncs.
+    dirty: SyncSender<()>,
+}
+
+/// A session that is recorded.
+struct RecordedSession {
+    key: Key,
+    session: RecordedIn,
+    pending: Vec<SessionChange>,
+    waiting: VecDeque<QueuedWrite>,
+    now: SystemTime,
+    /// Why nothing can be written for now, and when it is tried again.
+    trouble: Option<(SessionStoreError, Instant)>,
+    /// Whether a change is lost, so that none may follow it.
+    is_ended: bool,
+}
+
+/// Syncs a store some time after each commit, until its writer ends.
+fn sync_regularly(sync: impl Fn() -> Result<(), SessionStoreError>, written: &Receiver<()>) {
+    while written.recv().is_ok() {
+        loop {
+            thread::sleep(SYNC_INTERVAL);
+            let is_ended = written.try_recv() == Err(TryRecvError::Disconnected);
+            if sync().is_ok() || is_ended {
+                break;
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            let Some(first) = self.next(jobs) else { break };
+            let mut flushes = Vec::new();
+            let more = jobs.try_iter().take(COMMIT_CHANGES);
+            for job in first.into_iter().chain(more) {
+                self.take(job, &mut flushes);
+            }
+            for recorded in self.sessions.values_mut() {
+                recorded.write(&*self.store, &self.dirty);
+            }
+            for answer in flushes {
+                drop(answer.send(Ok(())));
+            }
+        }
+        for recorded in self.sessions.into_values() {
+            recorded.close(&*self.store, &self.dirty);
+        }
+    }
+
+    /// Waits for a job, or until a write is tried again; none at the end.
+    fn next(&self, jobs: &Receiver<Job>) -> Option<Option<Job>> {
+        let troubles = self.sessions.values().filter_map(|it| it.trouble.as_ref());
+        match troubles.map(|(_, at)| *at).min() {
+            None => jobs.recv().ok().map(Some),
+            Some(at) => match jobs.recv_timeout(at.saturating_duration_since(Instant::now())) {
+                Ok(job) => Some(Some(job)),
+                Err(RecvTimeoutError::Timeout) => Some(None),
+                Err(RecvTimeoutError::Disconnected) => None,
+            },
+        }
+    }
+
+    fn take(&mut self, job: Job, flushes: &mut Vec<Answer>) {
+        match job {
+            Job::Open(key, session) => {
+                self.sessions.insert(address(&key), RecordedSession::new(key, session));
+            }
+            Job::Write(key, changes, now, waiting) => {
+                if let Some(recorded) = self.sessions.get_mut(&address(&key)) {
+                    recorded.take(changes, now, waiting);
+                }
+            }
+            Job::Close(key) => {
+                if let Some(recorded) = self.sessions.remove(&address(&key)) {
+                    recorded.close(&*self.store, &self.dirty);
+                }
+            }
+            Job::Flush(answer) => flushes.push(answer),
+        }
+    }
+}
+
+fn address(key: &Key) -> usize {
+    Arc::as_ptr(key).addr()
+}
+
+impl RecordedSession {
+    fn new(key: Key, session: RecordedIn) -> Self {
+        Self {
+            key,
+            session,
+            pending: Vec::new(),
+            waiting: VecDeque::new(),
+            now: SystemTime::UNIX_EPOCH,
+            trouble: None,
+            is_ended: false,
+        }
+    }
+
+    fn take(&mut self, changes: Vec<SessionChange>, now: SystemTime, mut write: QueuedWrite) {
+        if self.is_ended {
+            return write.answer(Err(self.key.get().cloned().unwrap_or(WriterEnded)));
+        }
+        if let Some((error, _)) = &self.trouble {
+            write.answer(Err(error.clone()));
+        }
+        self.pending.extend(changes);
+        self.waiting.push_back(write);
+        self.now = now;
+    }
+
+    /// Writes what waits, unless it was tried a moment ago.
+    fn write(&mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
+        match &self.trouble {
+            Some((_, at)) if *at > Instant::now() => return,
+            _ => self.trouble = None,
+        }
+        let mut most = COMMIT_CHANGES;
+        while !self.waiting.is_empty() {
+            let (writes, changes) = self.next_commit(most);
+            match self.commit(store, changes) {
+                Ok(()) => {
+                    // If the channel is full, the other thread has not synced yet.
+                    let _ = dirty.try_send(());
+                    self.pending.drain(..changes);
+                    for mut write in self.waiting.drain(..writes) {
+                        write.answer(Ok(()));
+                    }
+                }
+                // One of them is at fault; those before it are written.
+                Err(error) if !error.is_transient() && writes > 1 => most = 0,
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Commits the first changes that wait.
+    fn commit(
+        &mut self,
+        store: &dyn SessionStore,
+        changes: usize,
+    ) -> Result<(), SessionStoreError> {
+        let changes = self.pending.get(..changes).unwrap_or_default();
+        match &mut self.session {
+            RecordedIn::Open(session) => session.write(changes, self.now),
+            RecordedIn::New(new) => {
+                self.session = RecordedIn::Open(store.create(new, changes, self.now)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns how many writes go into the next commit, at least one, and how many changes they are.
+    fn next_commit(&self, most: usize) -> (usize, usize) {
+        let (mut writes, mut changes) = (0, 0);
+        for waiting in &self.waiting {
+            if writes > 0 && changes + waiting.changes > most {
+                break;
+            }
+            writes += 1;
+            changes += waiting.changes;
+        }
+        (writes, changes)
+    }
+
+    /// Answers all that wait. After a transient error they are kept for a later try.
+    fn fail(&mut self, error: SessionStoreError) {
+        let error = match error.is_transient() {
+            true => error,
+            false => self.key.get_or_init(|| error).clone(),
+        };
+        for write in &mut self.waiting {
+            write.answer(Err(error.clone()));
+        }
+        if error.is_transient() {
+            self.trouble = Some((error, Instant::now() + RETRY_INTERVAL));
+        } else {
+            self.is_ended = true;
+            self.pending.clear();
+            self.waiting.clear();
+        }
+    }
+
+    fn close(mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
+        self.trouble = None;
+        self.write(store, dirty);
+    }
+}
+
+impl QueuedWrite {
+    fn answer(&mut self, answer: Result<(), SessionStoreError>) {
+        if let Some(sender) = self.answer.take() {
+            drop(sender.send(answer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! Tests of the writer over a session whose writes wait for their outcome.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::limits::{MAX_RECORD_BYTES, MAX_SUBJECT_BYTES};
+use crate::memory::MemorySessionStore;
+use crate::record::{RecordStream, SessionRecord};
+use crate::session::SessionFolder;
+
+const NOW: SystemTime = SystemTime::UNIX_EPOCH;
+
+/// A session whose writes wait for an outcome that a test sends.
+#[derive(Debug)]
+struct Scripted {
+    inner: Box<dyn OpenSession>,
+    outcomes: Receiver<Option<SessionStoreError>>,
+    /// How many changes each write has.
+    writes: Sender<usize>,
+}
+
+impl OpenSession for Scripted {
+    fn id(&self) -> &acp_types::schema::v1::SessionId {
+        self.inner.id()
+    }
+
+    fn write(
+        &mut self,
+        changes: &[SessionChange],
+        now: SystemTime,
+    ) -> Result<(), SessionStoreError> {
+        let _ = self.writes.send(changes.len());
+        match self.outcomes.recv() {
+            Ok(Some(error)) => Err(error),
+            // Without a sender, all succeed.
+            Ok(None) | Err(_) => self.inner.write(changes, now),
+        }
+    }
+}
+
+struct Bench {
+    store: MemorySessionStore,
+    writer: StoreWriter,
+    outcomes: Sender<Option<SessionStoreError>>,
+    writes: Receiver<usize>,
+}
+
+fn new() -> NewSession {
+    NewSession { id: "a".into(), folder: SessionFolder { cwd: "/".into(), canonical: "/".into() } }
+}
+
+/// Records a session `a` that has one prompt.
+fn bench() -> (Bench, SessionRecorder) {
+    let store = MemorySessionStore::new();
+    let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
+    let ((outcomes, scripted), (writes, written)) = (channel(), channel());
+    let inner = store.create(&new(), &[SessionChange::Prompt(record("first"))], NOW).unwrap();
+    let recorder = writer.record(Box::new(Scripted { inner, outcomes: scripted, writes }));
+    (Bench { store, writer, outcomes, writes: written }, recorder)
+}
+
+impl Bench {
+    fn texts(&self) -> Vec<String> {
+        let mut load = self.store.load(&"a".into(), RecordStream::Client, u64::MAX).unwrap();
+        let page = self.store.next_page(&mut load).unwrap();
+        page.iter().map(|record| record.read().unwrap()).collect()
+    }
+}
+
+fn record(text: &str) -> SessionRecord {
+    SessionRecord::new("text", 1, &text).unwrap()
+}
+
+fn append(text: &str) -> Vec<SessionChange> {
+    vec![SessionChange::Append(record(text))]
+}
+
+fn busy() -> SessionStoreError {
+    SessionStoreError::Busy("/".into())
+}
+
+#[test]
+fn changes_are_committed_in_their_order() {
+    let (bench, recorder) = bench();
+    drop(bench.outcomes);
+    let commits: Vec<_> = ["a", "b", "c"].map(|text| recorder.write(append(text), NOW)).into();
+    for commit in commits {
+        commit.wait().unwrap();
+    }
+    let stores = bench.store.clone();
+    drop(recorder);
+    bench.writer.flush().wait().unwrap();
+    assert_eq!(stores.summary(&"a".into()).unwrap().prompts, 1);
+    // It is closed once its recorder is dropped.
+    drop(stores.open(&"a".into()).unwrap());
+}
+
+#[test]
+fn what_waits_shares_a_commit() {
+    let (bench, recorder) = bench();
+    let first = recorder.write(append("1"), NOW);
+    assert_eq!(bench.writes.recv(), Ok(1));
+    let rest: Vec<_> = (2..=9).map(|n| recorder.write(append(&n.to_string()), NOW)).collect();
+    drop(bench.outcomes);
+    first.wait().unwrap();
+    rest.into_iter().for_each(|commit| commit.wait().unwrap());
+    assert_eq!(bench.writes.recv(), Ok(8));
+    assert!(bench.writes.try_recv().is_err());
+}
+
+#[test]
+fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
+    let (bench, recorder) = bench();
+    let first = recorder.write(append("1"), NOW);
+    assert_eq!(bench.writes.recv(), Ok(1));
+    let wrong = record("x").with_subject("x".repeat(MAX_SUBJECT_BYTES + 1));
+    let second = recorder.write(append("2"), NOW);
+    let third = recorder.write(vec![SessionChange::Append(wrong)], NOW);
+    let fourth = recorder.write(append("4"), NOW);
+    drop(bench.outcomes.send(None));
+    first.wait().unwrap();
+    // All at once, then one by one.
+    for _ in 0..3 {
+        drop(bench.outcomes.send(None));
+    }
+    second.wait().unwrap();
+    for commit in [third, fourth, recorder.write(append("5"), NOW)] {
+        assert!(matches!(commit.wait(), Err(SessionStoreError::TooLarge { .. })));
+    }
+    assert!(matches!(recorder.failure(), Some(SessionStoreError::TooLarge { .. })));
+    assert_eq!(bench.texts(), ["first", "1", "2"]);
+    // It is still open, so that no other process continues it.
+    assert!(bench.store.open(&"a".into()).is_err());
+}
+
+#[test]
+fn a_change_that_cannot_be_written_now_is_written_later_before_those_behind_it() {
+    let (bench, recorder) = bench();
+    drop(bench.outcomes.send(Some(busy())));
+    assert!(matches!(recorder.write(append("1"), NOW).wait(), Err(SessionStoreError::Busy(_))));
+    // No write waits for the next try.
+    assert!(matches!(recorder.write(append("2"), NOW).wait(), Err(SessionStoreError::Busy(_))));
+    assert!(recorder.failure().is_none());
+    drop(bench.outcomes.send(None));
+    assert_eq!((bench.writes.recv(), bench.writes.recv()), (Ok(1), Ok(2)));
+    bench.writer.flush().wait().unwrap();
+    assert_eq!(bench.texts(), ["first", "1", "2"]);
+}
+
+#[test]
+fn a_session_that_is_closed_is_tried_once_more() {
+    let (bench, recorder) = bench();
+    drop(bench.outcomes.send(Some(busy())));
+    assert!(recorder.write(append("1"), NOW).wait().is_err());
+    drop(bench.outcomes.send(None));
+    drop(recorder);
+    bench.writer.flush().wait().unwrap();
+    assert_eq!(bench.texts(), ["first", "1"]);
+    drop(bench.store.open(&"a".into()).unwrap());
+}
+
+#[test]
+fn a_full_queue_ends_the_recording_and_leaves_no_gap() {
+    let (bench, recorder) = bench();
+    let first = recorder.write(append("1"), NOW);
+    assert_eq!(bench.writes.recv(), Ok(1));
+    let large = "x".repeat(MAX_RECORD_BYTES - 2);
+    let large = [recorder.write(append(&large), NOW), recorder.write(append(&large), NOW)];
+    let lost = recorder.write(append(&"x".repeat(MAX_RECORD_BYTES / 2)), NOW);
+    assert!(matches!(lost.wait(), Err(SessionStoreError::QueueFull)));
+    // There would be room for this one.
+    let behind = recorder.write(append("behind"), NOW);
+    assert!(matches!(behind.wait(), Err(SessionStoreError::QueueFull)));
+    drop(bench.outcomes);
+    first.wait().unwrap();
+    large.into_iter().for_each(|commit| commit.wait().unwrap());
+    assert_eq!(bench.store.summary(&"a".into()).unwrap().bytes, 10 + 2 * 20 * (1 << 20));
+}
+
+#[tokio::test]
+async fn a_caller_waits_for_room_until_half_of_the_queue_is_free() {
+    let (bench, recorder) = bench();
+    recorder.wait_for_room().await;
+    let large = "x".repeat(MAX_RECORD_BYTES - 2);
+    let commits = [recorder.write(append(&large), NOW), recorder.write(append(&large), NOW)];
+    {
+        let room = recorder.wait_for_room();
+        tokio::pin!(room);
+        tokio::select! {
+            biased;
+            () = &mut room => panic!("there is no room"),
+            () = std::future::ready(()) => {}
+        }
+        drop(bench.outcomes);
+        room.await;
+    }
+    for commit in commits {
+        commit.await.unwrap();
+    }
+}
+
+#[test]
+fn the_first_write_of_a_new_session_stores_it() {
+    let store = MemorySessionStore::new();
+    let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
+    let recorder = writer.record_new(new());
+    writer.flush().wait().unwrap();
+    assert!(store.summary(&"a".into()).is_err());
+    let commit = recorder.write(vec![SessionChange::Prompt(record("first"))], NOW);
+    recorder.write(append("1"), NOW).wait().unwrap();
+    commit.wait().unwrap();
+    let load = || store.load(&"a".into(), RecordStream::Client, 0).unwrap();
+    assert_eq!(store.next_page(&mut load()).unwrap().len(), 2);
+    // Another recorder of that id is refused, and so is everything that follows.
+    let second = writer.record_new(new());
+    for changes in [vec![SessionChange::Prompt(record("second"))], append("2")] {
+        let refused = second.write(changes, NOW).wait();
+        assert!(matches!(refused, Err(SessionStoreError::SessionExists(_))));
+    }
+    assert!(matches!(second.failure(), Some(SessionStoreError::SessionExists(_))));
+}
+
+#[test]
+fn a_store_is_synced_after_commits_and_again_after_a_failure() {
+    let ((dirty, written), (syncs, synced)) = (sync_channel(1), channel());
+    let thread = thread::spawn(move || {
+        let count = std::cell::Cell::new(0);
+        let sync = || {
+            syncs.send(Instant::now()).unwrap();
+            count.set(count.get() + 1);
+            if count.get() == 1 { Err(busy()) } else { Ok(()) }
+        };
+        sync_regularly(sync, &written);
+    });
+    let begin = Instant::now();
+    dirty.send(()).unwrap();
+    let (first, second) = (synced.recv().unwrap(), synced.recv().unwrap());
+    assert!(first >= begin + SYNC_INTERVAL && second >= first + SYNC_INTERVAL);
+    // The end of the writer is the last time.
+    dirty.send(()).unwrap();
+    drop(dirty);
+    thread.join().unwrap();
+    assert_eq!(synced.iter().count(), 1);
+}
+
+#[test]
+fn a_thread_ends_with_the_last_that_may_write() {
+    let (bench, recorder) = bench();
+    drop(bench.outcomes);
+    let written = recorder.write(append("1"), NOW);
+    let (store, writes) = (bench.store, bench.writes);
+    drop((bench.writer, recorder));
+    written.wait().unwrap();
+    // Its end of this channel is gone with the session.
+    assert_eq!(writes.iter().count(), 1);
+    drop(store.open(&"a".into()).unwrap());
+}
