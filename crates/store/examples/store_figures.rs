@@ -1,0 +1,326 @@
+//! Measures a store in SQLite: `store_figures first|load|memory|list|append|wait N`. Each prints one
+//! line `figures {"value": …}`, which `cargo xtask accept` compares with its target.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a measurement may fail by a panic")]
+#![expect(clippy::print_stdout, reason = "the figures are what it is for")]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use acp_store::{
+    NewSession, OpenSession, RecordForm, RecordStream, Retention, SessionChange, SessionFilter,
+    SessionFolder, SessionHolder, SessionRecord, SessionStore as _, SessionStoreError,
+    SqliteSessionStore, StoreWriter,
+};
+use acp_types::schema::v1::SessionId;
+use serde_json::{Value, json};
+
+/// Bytes of a session that a load returns in full, as the agent would.
+const BUDGET: u64 = 8 << 20;
+/// Turns of the large session, and bytes of each of its calls: 600 MB with 40,000 records.
+const TURNS: usize = 300;
+const CALL_BYTES: usize = 15_000;
+/// Processes that write at once, and how often one of them is killed.
+const PROCESSES: usize = 8;
+const KILL_INTERVAL: Duration = Duration::from_secs(1);
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let number = |n: &str| n.parse::<usize>().unwrap();
+    let figures = match arguments[..] {
+        [figure @ ("first" | "load" | "memory"), n] => large_session(figure, number(n)),
+        ["list", n] => list(number(n)),
+        ["append", n] => append(number(n)),
+        ["wait", n] => eight_processes(number(n)),
+        // The processes that these start.
+        ["load-process", folder] => return load(Path::new(folder)),
+        ["turns-process", folder, session, n] => {
+            return turns(Path::new(folder), SessionId::new(session), number(n));
+        }
+        _ => panic!("usage: store_figures first|load|memory|list|append|wait N"),
+    };
+    println!("figures {figures}");
+}
+
+fn store(folder: &Path) -> SqliteSessionStore {
+    let holder = SessionHolder {
+        pid: std::process::id(),
+        host: "here".into(),
+        started: SystemTime::UNIX_EPOCH,
+    };
+    SqliteSessionStore::open(folder, holder, || u64::from(std::process::id())).unwrap()
+}
+
+fn new(id: &str) -> NewSession {
+    let folder = SessionFolder { cwd: "/project".into(), canonical: "/project".into() };
+    NewSession { id: SessionId::new(id), folder }
+}
+
+fn prompt(text: &str) -> SessionChange {
+    SessionChange::Prompt(SessionRecord::new("user", 1, &text).unwrap().with_search_text(text))
+}
+
+fn create(store: &SqliteSessionStore, id: &str) -> Box<dyn OpenSession> {
+    store.create(&new(id), &[prompt("Fix the failing test")], SystemTime::now()).unwrap()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Stores a session of `n` records and loads it in another process.
+fn large_session(figure: &str, n: usize) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let mut session = create(&store, "large");
+    let whole = "x".repeat(CALL_BYTES);
+    let begin = Instant::now();
+    for turn in 0..TURNS {
+        let call = |number: usize| {
+            let record = SessionRecord::new("call", 1, &whole).unwrap();
+            let brief = format!("{turn} {number} {}", "y".repeat(300));
+            SessionChange::Append(record.with_brief(&brief, vec![]).unwrap())
+        };
+        let calls = (0..n / TURNS).map(call);
+        let changes: Vec<_> = [prompt(&turn.to_string())].into_iter().chain(calls).collect();
+        session.write(&changes, SystemTime::now()).unwrap();
+    }
+    store.sync().unwrap();
+    let written = millis(begin.elapsed());
+    drop((session, store));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.arg("load-process").arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures["records"], 1 + TURNS + n / TURNS * TURNS);
+    figures["written"] = written.into();
+    figures["value"] = figures[figure].clone();
+    figures
+}
+
+/// Loads the large session, from the start of the store.
+fn load(folder: &Path) {
+    let begin = Instant::now();
+    let store = store(folder);
+    let mut load = store.load(&SessionId::new("large"), RecordStream::Client, BUDGET).unwrap();
+    let (mut records, mut whole, mut first, mut last) = (0, 0, None, None);
+    loop {
+        let page = store.next_page(&mut load).unwrap();
+        first.get_or_insert_with(|| begin.elapsed());
+        let Some(newest) = page.last() else { break };
+        last = Some(newest.form);
+        records += page.len();
+        whole += page.iter().filter(|record| record.json.len() >= CALL_BYTES).count();
+    }
+    let (all, status) = (begin.elapsed(), std::fs::read_to_string("/proc/self/status").unwrap());
+    assert_eq!((last, load.damaged), (Some(RecordForm::Whole), 0));
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: f64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    let (first, all) = (millis(first.unwrap()), millis(all));
+    println!(
+        "{}",
+        json!({"first": first, "load": all, "memory": peak / 1024.0, "records": records, "whole": whole})
+    );
+}
+
+/// Stores `n` sessions and reads pages of their list.
+fn list(n: usize) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    (0..n).for_each(|number| drop(create(&store, &format!("s{number}"))));
+    let mut pages = Vec::new();
+    let mut read = |cwd: Option<&str>| {
+        let mut filter = SessionFilter { cwd: cwd.map(Into::into), ..SessionFilter::default() };
+        let mut listed = 0;
+        loop {
+            let begin = Instant::now();
+            let page = store.list(&filter).unwrap();
+            pages.push(millis(begin.elapsed()));
+            listed += page.sessions.len();
+            filter.cursor = page.next;
+            if filter.cursor.is_none() {
+                assert_eq!(listed, n);
+                return;
+            }
+        }
+    };
+    read(None);
+    read(Some("/project"));
+    let retention = Retention { max_bytes: Some(0), ..Retention::default() };
+    let begin = Instant::now();
+    let pruned = store.prune(&retention, SystemTime::now()).unwrap();
+    let pruning = millis(begin.elapsed()) / pruned.sessions.len() as f64;
+    pages.sort_by(f64::total_cmp);
+    let (p99, slowest) = (pages[pages.len() * 99 / 100], pages.last().copied());
+    json!({"value": p99, "slowest_ms": slowest, "median_ms": median(pages), "pruned_each_ms": pruning})
+}
+
+/// Records `n` turns whose answer has 1,000 pieces, each piece as a record, and each turn's answer
+/// as one record that replaces what was recorded of it.
+fn append(n: usize) -> Value {
+    const PIECES: usize = 1_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
+    let recorder = writer.record(create(&store, "streamed"));
+    let piece = "a few words ";
+    let (mut queued, mut committed, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..n {
+        let subject = format!("m{turn}");
+        let record =
+            |text: &str| SessionRecord::new("text", 1, &text).unwrap().with_subject(&subject);
+        let now = SystemTime::now();
+        recorder.write(vec![prompt("next")], now).wait().unwrap();
+        let begin = Instant::now();
+        for _ in 0..PIECES {
+            drop(recorder.write(vec![SessionChange::Append(record(piece))], now));
+        }
+        queued.push(begin.elapsed().as_secs_f64() * 1e6 / PIECES as f64);
+        writer.flush().wait().unwrap();
+        committed.push(begin.elapsed().as_secs_f64() * 1e6 / PIECES as f64);
+        let text = piece.repeat(PIECES);
+        let begin = Instant::now();
+        let message = record(&text).with_search_text(&*text);
+        recorder.write(vec![SessionChange::Fold(message)], now).wait().unwrap();
+        whole.push(millis(begin.elapsed()));
+    }
+    json!({
+        "value": median(queued),
+        "committed_us": median(committed), "folded_ms": median(whole),
+    })
+}
+
+/// Records turns of a session, and prints how long each waited for its commit.
+fn turns(folder: &Path, id: SessionId, n: usize) {
+    let store = store(folder);
+    let done = match store.summary(&id) {
+        Ok(summary) => summary.prompts as usize,
+        Err(SessionStoreError::UnknownSession(_)) => 0,
+        Err(error) => panic!("{error}"),
+    };
+    let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
+    let recorder = match done {
+        0 => writer.record_new(new(&id.0)),
+        _ => writer.record(store.open(&id).unwrap()),
+    };
+    for turn in done + 1..=n {
+        let (begin, now) = (Instant::now(), SystemTime::now());
+        let mut changes = vec![prompt(&turn.to_string())];
+        let call = format!("c{turn}");
+        let record = |text: &str| SessionRecord::new("text", 1, &text).unwrap().with_subject(&call);
+        for piece in 0..10 {
+            changes.push(SessionChange::Append(record(&piece.to_string())));
+            drop(recorder.write(std::mem::take(&mut changes), now));
+        }
+        // Every hundredth is so long that it is stored in a file.
+        let text = "x".repeat(if turn.is_multiple_of(100) { 70_000 } else { 1_000 });
+        let answer = record(&format!("answer {turn}")).with_stream(RecordStream::Model);
+        let last = vec![SessionChange::Fold(record(&text)), SessionChange::Append(answer)];
+        if let Err(error) = recorder.write(last, now).wait() {
+            println!("error {error:?}");
+            return;
+        }
+        println!("{turn} {}", begin.elapsed().as_micros());
+    }
+}
+
+struct Process {
+    child: Child,
+    acknowledged: BTreeSet<usize>,
+}
+
+/// Starts a process whose lines are sent with its number; no line is its end.
+fn start(folder: &Path, number: usize, n: usize, lines: &Sender<(usize, Option<String>)>) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("turns-process").arg(folder).args([format!("s{number}"), n.to_string()]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (output, lines) = (BufReader::new(child.stdout.take().unwrap()), lines.clone());
+    thread::spawn(move || {
+        for line in output.lines() {
+            drop(lines.send((number, Some(line.unwrap()))));
+        }
+        drop(lines.send((number, None)));
+    });
+    child
+}
+
+/// Lets eight processes record `n` turns each while one of them is killed every second, and checks
+/// that every turn that was acknowledged is stored.
+fn eight_processes(n: usize) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (sender, lines) = channel();
+    let start = |number| start(folder, number, n, &sender);
+    let process = |number| Process { child: start(number), acknowledged: BTreeSet::new() };
+    let mut processes: Vec<_> = (0..PROCESSES).map(process).collect();
+    let (begin, mut kill_at) = (Instant::now(), Instant::now() + KILL_INTERVAL);
+    let (mut running, mut kills, mut log_bytes) = (PROCESSES, 0, 0);
+    let (mut longest, mut waits) = (0.0_f64, Vec::new());
+    while running > 0 {
+        match lines.recv_timeout(kill_at.saturating_duration_since(Instant::now())) {
+            Ok((number, Some(line))) => {
+                let (turn, micros) = line.split_once(' ').unwrap();
+                assert_ne!(turn, "error", "{line}");
+                processes[number].acknowledged.insert(turn.parse().unwrap());
+                let wait = micros.parse::<f64>().unwrap() / 1000.0;
+                longest = longest.max(wait);
+                waits.push(wait);
+            }
+            Ok((number, None)) => {
+                use std::os::unix::process::ExitStatusExt as _;
+
+                let status = processes[number].child.wait().unwrap();
+                if status.signal().is_some() {
+                    processes[number].child = start(number);
+                } else {
+                    assert!(status.success(), "{status}");
+                    running -= 1;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let log = std::fs::metadata(folder.join("sessions.sqlite3-wal"));
+                log_bytes = log.map_or(log_bytes, |log| log_bytes.max(log.len()));
+                let numbers = (kills..kills + PROCESSES).map(|number| number % PROCESSES);
+                let mut running =
+                    numbers.filter(|it| processes[*it].child.try_wait().unwrap().is_none());
+                if let Some(number) = running.next() {
+                    processes[number].child.kill().unwrap();
+                    kills += 1;
+                }
+                kill_at = Instant::now() + KILL_INTERVAL;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    let store = store(folder);
+    for (number, process) in processes.iter().enumerate() {
+        let id = SessionId::new(format!("s{number}"));
+        let mut load = store.load(&id, RecordStream::Model, u64::MAX).unwrap();
+        let mut stored = BTreeSet::new();
+        loop {
+            let page = store.next_page(&mut load).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            stored.extend(page.iter().map(|record| record.prompt as usize));
+        }
+        assert_eq!(load.damaged, 0);
+        assert!(process.acknowledged.is_subset(&stored), "an acknowledged turn is lost");
+    }
+    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    json!({
+        "value": longest, "median_ms": median(waits), "kills": kills,
+        "secs": begin.elapsed().as_secs_f64(), "log_mib": log_bytes >> 20,
+    })
+}
