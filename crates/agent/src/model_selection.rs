@@ -12,12 +12,8 @@ mod model_report;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use callboard_models::provider::{ApiKey, Provider, ProviderSettings};
-use callboard_models::{
-    Model, ModelCapabilities, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelSpecError,
-    ReplyStream,
-};
+use callboard_models::{Model, ModelCapabilities, ModelError, ModelErrorKind, ModelSpecError};
 use futures::future::{BoxFuture, FutureExt as _, ready};
-use futures::{StreamExt as _, stream};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -252,21 +248,6 @@ impl ModelCatalogue for ConfiguredModels {
     }
 }
 
-/// The model of an agent with an invalid configuration. Every reply is an error with the reason.
-#[derive(Debug)]
-pub(crate) struct BrokenConfigModel(pub(crate) String);
-
-impl Model for BrokenConfigModel {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn reply(&self, _: ModelRequest) -> ReplyStream {
-        let message = format!("{}; fix it, and restart the agent", self.0);
-        stream::iter([ModelEvent::Error(ModelError::new(ModelErrorKind::Other, message))]).boxed()
-    }
-}
-
 /// Instructions for connecting another model, in three lines.
 pub(crate) const CONNECT_HELP: &str = "To connect a model:\n\n\
     - run `callboard login` in a terminal, or set `ANTHROPIC_API_KEY`, `OPENAI_API_KEY` or \
@@ -295,17 +276,17 @@ impl ModelSelector {
             let url = self.config.provider(*provider).base_url.as_ref()?;
             Some((*provider, format!("{} names its server", place(&url.source))))
         };
-        let found = KEYED_PROVIDERS.iter().find_map(of_key);
-        let found =
-            found.or_else(|| KEYED_PROVIDERS.iter().chain([&Provider::Ollama]).find_map(of_login));
-        let Some((provider, why)) = found.or_else(|| KEYED_PROVIDERS.iter().find_map(of_server))
-        else {
+        let keyed = || KEYED_PROVIDERS.iter();
+        let found = keyed().find_map(of_key);
+        let found = found.or_else(|| keyed().chain([&Provider::Ollama]).find_map(of_login));
+        let Some((provider, why)) = found.or_else(|| keyed().find_map(of_server)) else {
             return Candidate::Nothing;
         };
-        match self.provider_default_model(provider) {
-            Some((provider, model)) => Candidate::Provider { provider, model: Some(model), why },
-            None => Candidate::Provider { provider, model: None, why },
-        }
+        let (provider, model) = match self.provider_default_model(provider) {
+            Some((provider, model)) => (provider, Some(model)),
+            None => (provider, None),
+        };
+        Candidate::Provider { provider, model, why }
     }
 
     /// Returns the default model of a provider: the first configured one, else the built-in
@@ -362,9 +343,8 @@ impl ModelSelector {
     /// Returns the login whose key is sent to a provider, if any. A configured key takes
     /// precedence.
     fn active_login(&self, provider: Provider) -> Option<Login> {
-        let login =
-            self.login(provider).filter(|login| self.is_login_for_base_url(provider, login));
-        login.filter(|_| !self.has_key(provider))
+        let login = self.login(provider).filter(|_| !self.has_key(provider));
+        login.filter(|login| self.is_login_for_base_url(provider, login))
     }
 
     /// Returns whether a provider's key is configured. Logins are ignored then.

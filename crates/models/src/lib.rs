@@ -24,7 +24,7 @@ pub mod script;
 mod tool_emulation;
 
 pub use event::{ModelError, ModelErrorKind, ModelEvent, ModelStopReason, TokenUsage};
-pub use model::{Model, ModelCapabilities, PromptCommand, ReplyStream};
+pub use model::{FailingModel, Model, ModelCapabilities, PromptCommand, ReplyStream};
 #[cfg(feature = "providers")]
 pub use model_spec::{ModelSpecError, check_model_spec, open_model};
 pub use request::{

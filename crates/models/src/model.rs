@@ -2,9 +2,12 @@
 
 use std::{borrow::Cow, fmt};
 
-use futures::{future::BoxFuture, stream::BoxStream};
+use futures::{
+    future::BoxFuture,
+    stream::{self, BoxStream, StreamExt as _},
+};
 
-use crate::{ModelEvent, ModelRequest, ToolSpec};
+use crate::{ModelError, ModelErrorKind, ModelEvent, ModelRequest, ToolSpec};
 
 /// A language model. It holds no state of any session.
 ///
@@ -52,6 +55,31 @@ pub trait Model: Send + Sync + fmt::Debug {
 /// The events of one reply. Ends after [`ModelEvent::Stop`] or [`ModelEvent::Error`]. Dropping it
 /// cancels the reply.
 pub type ReplyStream = BoxStream<'static, ModelEvent>;
+
+/// A model that cannot be used: every reply is an error with the reason. For an agent that has to start
+/// although its configuration is invalid.
+#[derive(Debug)]
+pub struct FailingModel {
+    reason: String,
+}
+
+impl FailingModel {
+    /// Creates a model from the message of its errors.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+impl Model for FailingModel {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn reply(&self, _: ModelRequest) -> ReplyStream {
+        let error = ModelError::new(ModelErrorKind::Other, self.reason.clone());
+        stream::iter([ModelEvent::Error(error)]).boxed()
+    }
+}
 
 /// A command with which a prompt may begin. See [`Model::commands`].
 #[derive(Clone, Debug, PartialEq, Eq)]

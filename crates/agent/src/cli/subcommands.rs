@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::Implementation;
-use callboard_models::Model;
 use callboard_models::provider::Provider;
+use callboard_models::{FailingModel, Model};
 use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode};
 use serde_json::json;
 
@@ -14,9 +14,7 @@ use super::{block_on, fail, fail_unusable};
 use crate::config::{self, Config, ConfigRow, Flags};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
 use crate::login::{self, LoginAuthenticator};
-use crate::model_selection::{
-    BrokenConfigModel, CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError,
-};
+use crate::model_selection::{CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError};
 use crate::output::OutputStream;
 use crate::{secrets, user_folders};
 
@@ -88,7 +86,7 @@ fn agent_with_model(model: Arc<dyn Model>, choices: ConfiguredModels, env: Env) 
 fn broken_agent(why: String, env: Env) -> CodingAgent {
     tracing::error!("{why}");
     let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_help(CONNECT_HELP);
-    base_agent(Arc::new(BrokenConfigModel(why)), env)
+    base_agent(Arc::new(FailingModel::new(format!("{why}; fix it, and restart the agent"))), env)
         .with_mode(PermissionMode::AskAlways)
         .with_catalogue(Arc::new(catalogue))
 }

@@ -36,15 +36,9 @@ impl Config {
                 self.row("context_tokens", of.context_tokens.as_ref(), ToString::to_string),
                 self.row("models", of.models.as_ref(), |models| models.join(", ")),
             ];
-            for ConfigRow { key, value, source } in
-                set.into_iter().filter(|row| row.value.is_some())
-            {
-                rows.push(ConfigRow {
-                    key: format!("providers.{}.{key}", provider.name()),
-                    value,
-                    source,
-                });
-            }
+            let key = |key| format!("providers.{}.{key}", provider.name());
+            let set = set.into_iter().filter(|row| row.value.is_some());
+            rows.extend(set.map(|row| ConfigRow { key: key(row.key), ..row }));
         }
         rows
     }
