@@ -279,8 +279,12 @@ impl SessionStore for SqliteSessionStore {
     }
 
     fn sync(&self) -> Result<(), SessionStoreError> {
-        files::sync_all(std::mem::take(&mut *self.0.unsynced()))?;
-        self.0.database.sync()
+        let unsynced = std::mem::take(&mut *self.0.unsynced());
+        let files = files::sync_all(&unsynced);
+        if files.is_err() {
+            self.0.unsynced().extend(unsynced);
+        }
+        self.0.database.sync().and(files)
     }
 }
 

@@ -250,6 +250,8 @@ struct RecordedSession {
     trouble: Option<(SessionStoreError, Instant)>,
     /// Whether a change is lost, so that none may follow it.
     is_ended: bool,
+    /// Whether it is closed as soon as nothing waits.
+    is_closing: bool,
 }
 
 /// Syncs a store some time after each commit, until its writer ends.
@@ -277,12 +279,14 @@ impl Worker {
             for recorded in self.sessions.values_mut() {
                 recorded.write(&*self.store, &self.dirty);
             }
+            self.sessions.retain(|_, it| !it.is_closing || !it.waiting.is_empty());
             for answer in flushes {
                 drop(answer.send(Ok(())));
             }
         }
-        for recorded in self.sessions.into_values() {
-            recorded.close(&*self.store, &self.dirty);
+        for mut recorded in self.sessions.into_values() {
+            recorded.trouble = None;
+            recorded.write(&*self.store, &self.dirty);
         }
     }
 
@@ -310,8 +314,9 @@ impl Worker {
                 }
             }
             Job::Close(key) => {
-                if let Some(recorded) = self.sessions.remove(&address(&key)) {
-                    recorded.close(&*self.store, &self.dirty);
+                if let Some(recorded) = self.sessions.get_mut(&address(&key)) {
+                    recorded.is_closing = true;
+                    recorded.trouble = None;
                 }
             }
             Job::Flush(answer) => flushes.push(answer),
@@ -333,6 +338,7 @@ impl RecordedSession {
             now: SystemTime::UNIX_EPOCH,
             trouble: None,
             is_ended: false,
+            is_closing: false,
         }
     }
 
@@ -393,7 +399,7 @@ impl RecordedSession {
     fn next_commit(&self, most: usize) -> (usize, usize) {
         let (mut writes, mut changes) = (0, 0);
         for waiting in &self.waiting {
-            if writes > 0 && changes + waiting.changes > most {
+            if writes > 0 && (most == 0 || changes + waiting.changes > most) {
                 break;
             }
             writes += 1;
@@ -418,11 +424,6 @@ impl RecordedSession {
             self.pending.clear();
             self.waiting.clear();
         }
-    }
-
-    fn close(mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
-        self.trouble = None;
-        self.write(store, dirty);
     }
 }
 

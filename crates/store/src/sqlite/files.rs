@@ -102,14 +102,13 @@ impl SessionFiles {
 }
 
 /// Lets files survive a power failure with their names. One that was removed meanwhile is no error.
-pub(super) fn sync_all(paths: Vec<PathBuf>) -> Result<(), SessionStoreError> {
-    let folders = paths.iter().filter_map(|path| path.parent()).map(Path::to_owned);
+pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
     // Their names are the last ones that are synced.
-    let folders: BTreeSet<_> = folders.collect();
-    for path in paths.into_iter().chain(folders) {
-        match File::open(&path).and_then(|file| file.sync_all()) {
+    let folders: BTreeSet<_> = paths.iter().filter_map(|path| path.parent()).collect();
+    for path in paths.iter().map(PathBuf::as_path).chain(folders) {
+        match File::open(path).and_then(|file| file.sync_all()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(SessionStoreError::io(&path, error));
+                return Err(SessionStoreError::io(path, error));
             }
             _ => {}
         }

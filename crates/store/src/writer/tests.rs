@@ -148,6 +148,37 @@ fn a_change_that_cannot_be_written_now_is_written_later_before_those_behind_it()
 }
 
 #[test]
+fn a_session_that_is_closed_is_tried_until_its_changes_are_written() {
+    let (bench, recorder) = bench();
+    for outcome in [Some(busy()), Some(busy()), None] {
+        drop(bench.outcomes.send(outcome));
+    }
+    assert!(recorder.write(append("1"), NOW).wait().is_err());
+    drop(recorder);
+    for _ in 0..3 {
+        assert_eq!(bench.writes.recv(), Ok(1));
+    }
+    bench.writer.flush().wait().unwrap();
+    assert_eq!(bench.texts(), ["first", "1"]);
+    drop(bench.store.open(&"a".into()).unwrap());
+}
+
+#[test]
+fn empty_writes_that_fail_together_end_one_by_one() {
+    let (bench, recorder) = bench();
+    let first = recorder.write(append("1"), NOW);
+    assert_eq!(bench.writes.recv(), Ok(1));
+    let empty = [recorder.write(Vec::new(), NOW), recorder.write(Vec::new(), NOW)];
+    for outcome in [None, Some(SessionStoreError::QueueFull), Some(SessionStoreError::QueueFull)] {
+        drop(bench.outcomes.send(outcome));
+    }
+    first.wait().unwrap();
+    for write in empty {
+        assert!(write.wait().is_err());
+    }
+}
+
+#[test]
 fn a_session_that_is_closed_is_tried_once_more() {
     let (bench, recorder) = bench();
     drop(bench.outcomes.send(Some(busy())));
