@@ -13,6 +13,7 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::lock::lock;
 use crate::prompts::Turn;
@@ -31,6 +32,8 @@ struct OpenSessions {
     open: HashMap<SessionId, ClientSession>,
     /// Tasks that will answer `session/close`.
     closing: Vec<JoinHandle<()>>,
+    /// Whether [`ClientSessions::close_all`] was called.
+    is_closed: bool,
 }
 
 impl ClientSessions {
@@ -51,10 +54,17 @@ impl ClientSessions {
         ClientSession::builder(id, session, &capabilities, client)
     }
 
-    /// Adds a session: `session/new`. A session with the same id is replaced and ends.
+    /// Adds a session: `session/new`. A session with the same id is replaced and ends. After
+    /// [`close_all`](Self::close_all), the session ends at once.
     pub fn insert(&self, session: ClientSession) {
-        let replaced = lock(&self.0).open.insert(session.id().clone(), session);
-        drop(replaced);
+        let mut sessions = lock(&self.0);
+        let ended = match sessions.is_closed {
+            true => Some(session),
+            false => sessions.open.insert(session.id().clone(), session),
+        };
+        // Not under the lock, because a session ends its turns on drop.
+        drop(sessions);
+        drop(ended);
     }
 
     /// Returns an open session.
@@ -125,8 +135,15 @@ impl ClientSessions {
     /// Removes and closes every session within `deadline`: for `on_close` of the connection's
     /// builder, which waits for it.
     pub async fn close_all(&self, deadline: Duration) {
-        let OpenSessions { open, closing, .. } = take(&mut *lock(&self.0));
+        let (open, closing) = {
+            let mut sessions = lock(&self.0);
+            sessions.is_closed = true;
+            (take(&mut sessions.open), take(&mut sessions.closing))
+        };
         let open = join_all(open.values().map(|session| session.close(deadline)));
-        futures::join!(open, join_all(closing));
+        // A close that began earlier may have a later deadline.
+        let closing = timeout(deadline, join_all(closing));
+        let (_, in_time) = futures::join!(open, closing);
+        drop(in_time);
     }
 }
