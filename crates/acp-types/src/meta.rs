@@ -140,7 +140,7 @@ impl Progress {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallEndReason {
-    /// The user rejected it or stopped only this call.
+    /// The user, or the approver of an embedder, rejected it. Or the user stopped only this call.
     User,
     /// Its turn was cancelled.
     Turn,

@@ -108,7 +108,7 @@ impl Drop for AfterStep<'_> {
             let session = self.handle.lock();
             (
                 session.ended_call_and_request_count(),
-                session.board().counters().fields_dropped - self.fields_dropped,
+                session.board().counters().fields_dropped.saturating_sub(self.fields_dropped),
             )
         };
         self.handle.shared.change_notify.notify_one();

@@ -22,7 +22,7 @@ use crate::workspace::Workspace;
 const UNIT_TESTS: &[&str] = &[
     "--cargo-arg=--lib",
     "--cargo-test-arg=--",
-    "--cargo-test-arg=--skip=arriving::",
+    "--cargo-test-arg=--skip=partial_arguments::",
     "--cargo-test-arg=--skip=sanitize::",
     "--cargo-test-arg=--skip=title::",
     "--cargo-test-arg=--skip=wire::",

@@ -320,11 +320,12 @@ async fn a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it() {
         assert_eq!(finish(Supervision::Outside, command("exit 4")).await.0.code, Some(4));
         return;
     }
-    let test = "exec::tests::a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it";
+    let test = "run::tests::a_program_that_was_started_deaf_to_the_end_of_its_children_hears_it";
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' CHLD; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
-    let status = shell.args([test, "--exact"]).env(DEAF, "1").status().unwrap();
-    assert!(status.success());
+    let output = shell.args([test, "--exact"]).env(DEAF, "1").output().unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && report.contains("1 passed"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
