@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior};
 
@@ -39,7 +39,7 @@ impl Database {
         let has_log = log_path(&path).exists();
         let connect = || connect(&path, random).map_err(|fault| fault.at(&path));
         let mut writer = connect()?;
-        prepare(&mut writer, &path).map_err(|fault| fault.at(&path))?;
+        prepare_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
         if !has_log {
             // The names of the database and its log survive a power failure, too.
@@ -195,6 +195,25 @@ fn connect(path: &Path, random: fn() -> u64) -> Result<Connection, Fault> {
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)
+}
+
+/// Prepares a database, and retries for [`BUSY_TIME`] while another process does so: SQLite does not
+/// call the busy handler when the journal mode changes.
+fn prepare_while_busy(
+    connection: &mut Connection,
+    path: &Path,
+    random: fn() -> u64,
+) -> Result<(), SessionStoreError> {
+    let start = Instant::now();
+    let mut tries = 0;
+    loop {
+        match prepare(connection, path).map_err(|fault| fault.at(path)) {
+            Err(SessionStoreError::Busy(_)) if start.elapsed() < BUSY_TIME => {}
+            done => return done,
+        }
+        thread::sleep(pause(tries, random()).unwrap_or(BUSY_PAUSE));
+        tries += 1;
+    }
 }
 
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
