@@ -40,6 +40,7 @@ pub(crate) const HUNK_JSON_OVERHEAD_BYTES: usize = 192;
 pub(crate) const META_KEY_BYTES: usize = 32;
 
 /// Lines of two texts up to which their smallest difference is computed.
+#[cfg(feature = "diff")]
 pub(crate) const MAX_MINIMAL_DIFF_LINES: usize = 500_000;
 
 /// Bytes of the lines listed in the hunks of one change, with [`HUNK_LINE_OVERHEAD_BYTES`] per
