@@ -70,7 +70,7 @@ async fn a_yes_that_comes_after_the_cancel_changes_nothing() -> Result<(), Error
     let (mut agent, note) = start(behaviour).await?;
     let prompt = agent.prompt("note1", note.path().to_str().unwrap()).await?;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
-    agent.cancel("note2").await?;
+    agent.notify("session/cancel", json!({ "sessionId": "note2" })).await?;
     agent.cancel("note1").await?;
     assert_eq!(agent.wait_for_stop_reason(&prompt).await?, "cancelled");
     agent.close_and_wait().await?;
