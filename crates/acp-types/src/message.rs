@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ContentBlock;
+
 /// A chunk of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageChunk {
@@ -24,4 +26,13 @@ pub enum Role {
     Thought,
     /// The user's message, in a replayed session.
     User,
+}
+
+/// A part of a prompt, as a client is sent it when a session is replayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptBlock {
+    /// The message that the prompt is; the same for all parts of one prompt.
+    pub message: String,
+    /// The part.
+    pub block: ContentBlock,
 }

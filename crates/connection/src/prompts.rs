@@ -115,6 +115,12 @@ struct TurnRegistry {
 }
 
 impl OpenTurns {
+    /// Makes the turns of a session that had so many before.
+    pub(crate) fn new(turn_count: u64) -> Self {
+        let turns = TurnRegistry { turn_count, ..TurnRegistry::default() };
+        Self { turns: Mutex::new(turns), ended: Notify::new() }
+    }
+
     fn begin(&self) -> (TurnId, CancellationToken) {
         let mut turns = lock(&self.turns);
         turns.turn_count += 1;

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use acp_lifecycle::{CancellationToken, Session, SessionHandle, drive_session};
+use acp_lifecycle::{CancellationToken, OutboxItem, Session, SessionHandle, drive_session};
 use acp_transport::TransportCounters;
 use acp_types::CallEndReason;
 use acp_types::meta::DEFAULT_KEY;
@@ -25,7 +25,7 @@ use crate::paced_connection::PacedConnection;
 use crate::pending_responses::{OpenRequest, PendingResponses};
 use crate::prompts::{OpenPrompt, OpenTurns, Turn, cancelled_response};
 use crate::requests::ClientRequests;
-use crate::sink::{ClientSink, PermissionAnswerHook};
+use crate::sink::{ClientSink, DeliveryHook, PermissionAnswerHook};
 use crate::{errors, limits};
 
 /// An open session of a client. Cheap to clone.
@@ -55,6 +55,8 @@ pub struct ClientSessionBuilder {
     meta_key: String,
     waiting_prompts: usize,
     after_answer: Option<PermissionAnswerHook>,
+    before_delivery: Option<DeliveryHook>,
+    turn_count: u64,
 }
 
 impl ClientSessionBuilder {
@@ -91,6 +93,20 @@ impl ClientSessionBuilder {
         Self { after_answer: Some(Arc::new(move || then().boxed())), ..self }
     }
 
+    /// Sets a hook that runs before each item is sent, in their order, and is waited for: to commit a
+    /// record of the item, for example. Nothing else of the session is sent meanwhile.
+    pub fn before_delivery<R>(self, mut then: impl FnMut(&OutboxItem) -> R + Send + 'static) -> Self
+    where
+        R: Future<Output = ()> + Send + 'static,
+    {
+        Self { before_delivery: Some(Box::new(move |item| then(item).boxed())), ..self }
+    }
+
+    /// Sets how many turns the session had in earlier processes, so that turn ids stay unique.
+    pub fn with_turn_count(self, turn_count: u64) -> Self {
+        Self { turn_count, ..self }
+    }
+
     /// Opens the session, and spawns the task that sends its items, in the current span.
     ///
     /// # Panics
@@ -108,7 +124,7 @@ impl ClientSessionBuilder {
             waiting_prompts: self.waiting_prompts,
             handle: self.handle,
             answers: PendingResponses::default(),
-            turns: Arc::default(),
+            turns: Arc::new(OpenTurns::new(self.turn_count)),
             last_turn_ended: Mutex::new(ended),
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
@@ -122,6 +138,7 @@ impl ClientSessionBuilder {
             &state.capabilities,
             self.meta_key,
             self.after_answer,
+            self.before_delivery,
         );
         drop(tokio::spawn(state.clone().run_sender(sink, self.client).in_current_span()));
         ClientSession(Arc::new(SessionOwner { state, requests }))
@@ -161,6 +178,8 @@ impl ClientSession {
             meta_key: DEFAULT_KEY.to_owned(),
             waiting_prompts: limits::MAX_WAITING_PROMPTS,
             after_answer: None,
+            before_delivery: None,
+            turn_count: 0,
         }
     }
 

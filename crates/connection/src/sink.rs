@@ -26,6 +26,9 @@ use crate::update_support::UpdateSupport;
 /// A hook that runs after each answer to a permission request.
 pub(crate) type PermissionAnswerHook = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// A hook that runs before each item is sent.
+pub(crate) type DeliveryHook = Box<dyn FnMut(&OutboxItem) -> BoxFuture<'static, ()> + Send>;
+
 /// The sink of one session, which sends to its client.
 pub(crate) struct ClientSink {
     session: SessionId,
@@ -35,9 +38,11 @@ pub(crate) struct ClientSink {
     projection: V1Projection,
     update_support: UpdateSupport,
     after_answer: Option<PermissionAnswerHook>,
+    before_delivery: Option<DeliveryHook>,
 }
 
 impl ClientSink {
+    #[expect(clippy::too_many_arguments, reason = "its one caller has them as fields")]
     pub(crate) fn new(
         session: SessionId,
         handle: SessionHandle,
@@ -46,6 +51,7 @@ impl ClientSink {
         capabilities: &ClientCapabilities,
         meta_key: String,
         after_answer: Option<PermissionAnswerHook>,
+        before_delivery: Option<DeliveryHook>,
     ) -> Self {
         let surface = TerminalDisplay::from_capabilities(capabilities);
         handle.update(|session, _| {
@@ -53,7 +59,16 @@ impl ClientSink {
         });
         let projection = V1Projection::new(surface).with_meta_key(meta_key);
         let update_support = UpdateSupport::from_capabilities(capabilities);
-        Self { session, handle, answers, requests, projection, update_support, after_answer }
+        Self {
+            session,
+            handle,
+            answers,
+            requests,
+            projection,
+            update_support,
+            after_answer,
+            before_delivery,
+        }
     }
 
     fn send_update(&self, update: WireUpdate) -> Result<(), ClientUnreachable> {
@@ -116,6 +131,12 @@ impl OutboxSink for ClientSink {
         self.requests.line().ready().await;
     }
 
+    async fn prepare(&mut self, item: &OutboxItem) {
+        if let Some(hook) = &mut self.before_delivery {
+            hook(item).await;
+        }
+    }
+
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         match item {
             OutboxItem::ToolCall(id, patch) => {
@@ -127,6 +148,7 @@ impl OutboxSink for ClientSink {
                 self.send_updates(updates)
             }
             OutboxItem::Chunk(chunk) => self.send_update(self.projection.chunk(&chunk)),
+            OutboxItem::Prompt(part) => self.send_update(self.projection.prompt_block(&part)),
             OutboxItem::Plan(plan) => self.send_update(self.projection.plan(&plan)),
             OutboxItem::State(state) => {
                 self.send_update(self.update_support.supported_update(&state, &self.projection))

@@ -326,6 +326,18 @@ impl CallBoard {
         Some(patch)
     }
 
+    /// Adds a call that ended in an earlier process. Returns whether its id was free.
+    pub(crate) fn restore(&mut self, report: ToolCallReport) -> bool {
+        if self.is_id_used(&report.id) {
+            self.counters.illegal_steps += 1;
+            return false;
+        }
+        let bytes = report.content.iter().map(Content::byte_len).sum();
+        self.last_number += 1;
+        self.history.insert(Box::new(report), bytes);
+        true
+    }
+
     pub(crate) fn open_terminal(
         &mut self,
         id: &TerminalId,

@@ -16,6 +16,14 @@ pub trait OutboxSink: Send {
         std::future::ready(())
     }
 
+    /// Runs before each item is sent, and is waited for: a sink that keeps a record of what it sends
+    /// commits it here. It should be short, because nothing else is sent meanwhile. The default never
+    /// waits.
+    fn prepare(&mut self, item: &OutboxItem) -> impl Future<Output = ()> + Send {
+        let _ = item;
+        std::future::ready(())
+    }
+
     /// Sends one item. It must not block; a sink with its own queue must bound it.
     ///
     /// A permission request is sent to the client, and its answer is passed to
@@ -49,6 +57,7 @@ pub async fn drive_session(
         }
         let (item, deadline) = session.poll();
         if let Some(item) = item {
+            sink.prepare(&item).await;
             deliver_item(&session, &mut sink, item);
             continue;
         }
@@ -67,6 +76,7 @@ pub async fn drive_session(
     session.set_stalled(false);
     session.update(|session, now| session.flush(now.monotonic));
     while let (Some(item), _) = session.poll() {
+        sink.prepare(&item).await;
         deliver_item(&session, &mut sink, item);
     }
 }

@@ -43,6 +43,8 @@ struct SharedSession {
     session: Mutex<Session>,
     pending_permissions: Mutex<HashMap<PermissionId, PendingPermission>>,
     change_notify: Notify,
+    /// Notified when the last waiting item is taken.
+    drain_notify: Notify,
     calls: Mutex<HashMap<ToolCallId, OpenCallResources>>,
     approver: Mutex<Option<Arc<Approver>>>,
     /// Whether the client has read nothing for a while.
@@ -129,6 +131,7 @@ impl SessionHandle {
             session: Mutex::new(session),
             pending_permissions: Mutex::default(),
             change_notify: Notify::new(),
+            drain_notify: Notify::new(),
             calls: Mutex::default(),
             approver: Mutex::default(),
             stalled: watch::Sender::new(false),
@@ -424,6 +427,14 @@ impl SessionHandle {
         let _is_over = stalled.wait_for(|stalled| !stalled).await;
     }
 
+    /// Waits until everything is sent, also what its rate holds back.
+    pub async fn wait_drained(&self) {
+        let mut drained = std::pin::pin!(self.shared.drain_notify.notified());
+        drained.as_mut().enable();
+        self.update(|session, now| session.flush(now.monotonic));
+        drained.await;
+    }
+
     pub(crate) fn set_stalled(&self, stalled: bool) {
         self.shared.stalled.send_if_modified(|was| std::mem::replace(was, stalled) != stalled);
     }
@@ -438,6 +449,10 @@ impl SessionHandle {
         let now = self.now();
         let mut session = self.lock();
         let item = session.poll(now.monotonic);
+        // The item before this one was sent.
+        if item.is_none() && session.outbox().is_empty() {
+            self.shared.drain_notify.notify_waiters();
+        }
         (item, session.poll_timeout())
     }
 

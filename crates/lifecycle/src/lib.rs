@@ -42,6 +42,7 @@ pub mod schedule;
 pub mod session;
 mod terminals;
 pub mod title;
+pub mod transcript;
 pub mod usage;
 
 #[cfg(feature = "tokio")]
@@ -77,6 +78,9 @@ pub use session::{PermissionRequest, Session};
 pub use title::Titles;
 #[cfg(feature = "titles")]
 pub use title::TitlesError;
+pub use transcript::{
+    CallDocument, ChangedDocument, PromptDocument, SessionDocument, TranscriptFold,
+};
 pub use usage::{SessionUsage, ToolUsage, UpdateCounts};
 
 /// The token that cancels turns and calls, from tokio-util.

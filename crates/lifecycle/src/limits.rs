@@ -161,3 +161,7 @@ pub(crate) const MAX_PREVIEWS: u32 = 3;
 /// Time without progress of the client, after which models and terminals are no longer read for it.
 #[cfg(feature = "tokio")]
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Least time between two records of a document that is open and changes without a step: so much
+/// of it may be missing after a kill.
+pub const OPEN_DOCUMENT_INTERVAL: Duration = Duration::from_secs(1);

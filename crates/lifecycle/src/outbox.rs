@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    MessageChunk, Plan, SessionState, Status, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch,
-    TurnId,
+    MessageChunk, Plan, PromptBlock, SessionState, Status, TerminalId, TerminalPatch, ToolCallId,
+    ToolCallPatch, TurnId,
 };
 use foldhash::HashMap;
 
@@ -26,6 +26,8 @@ pub enum OutboxItem {
     Terminal(TerminalId, TerminalPatch),
     /// A chunk of a message.
     Chunk(MessageChunk),
+    /// A part of a prompt, when a session is replayed.
+    Prompt(PromptBlock),
     /// The whole plan.
     Plan(Plan),
     /// Another part of the session's state: commands, mode, options, usage, title.
@@ -452,7 +454,8 @@ fn item_lane(item: &OutboxItem) -> Lane {
         | OutboxItem::RejectionReasonRequest(_)
         | OutboxItem::AgentRequest(_)
         | OutboxItem::PromptResponse(_)
-        | OutboxItem::AgentResponse(_) => Lane::NeverMerged,
+        | OutboxItem::AgentResponse(_)
+        | OutboxItem::Prompt(_) => Lane::NeverMerged,
     }
 }
 

@@ -226,6 +226,17 @@ impl<'a> Redactor<'a> {
         }
     }
 
+    /// Replaces the secrets in the parts of a prompt.
+    pub(crate) fn redacted_blocks(&mut self, blocks: Vec<ContentBlock>) -> Vec<ContentBlock> {
+        let mut items: Vec<_> = blocks.into_iter().map(Content::Block).collect();
+        self.redact_contents(&mut items);
+        let blocks = items.into_iter().filter_map(|item| match item {
+            Content::Block(block) => Some(block),
+            _ => None,
+        });
+        blocks.collect()
+    }
+
     fn redact_contents(&mut self, items: &mut [Content]) {
         for item in items {
             match item {

@@ -4,6 +4,7 @@
 //! outbox) and permitted (the rules).
 
 mod permissions;
+mod replay;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};

@@ -18,8 +18,8 @@ use crate::schema::v1::{
 };
 use crate::terminal::{omission_line, terminal_omission_line};
 use crate::{
-    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, SessionState, Status,
-    TerminalExit, TerminalId, TerminalOutput, TerminalPatch, TerminalReport, ToolCallId,
+    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, PromptBlock, SessionState,
+    Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch, TerminalReport, ToolCallId,
     ToolCallPatch, ToolCallReport, json,
 };
 
@@ -181,6 +181,12 @@ impl V1Projection {
     #[must_use]
     pub fn chunk(&self, chunk: &MessageChunk) -> WireUpdate {
         encode::chunk(chunk).into()
+    }
+
+    /// Projects a part of a prompt, in a replayed session.
+    #[must_use]
+    pub fn prompt_block(&self, part: &PromptBlock) -> WireUpdate {
+        encode::prompt_block(part).into()
     }
 
     /// Projects a part of the session's state.

@@ -9,8 +9,8 @@ use super::WireUpdate;
 use crate::limits::{MAX_FILE_CHANGE_BYTES, MAX_WHOLE_FILE_DIFF_BYTES, META_KEY_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
-    Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus, Role,
-    Status, TerminalId, diff, json,
+    Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus,
+    PromptBlock, Role, Status, TerminalId, diff, json,
 };
 
 /// Returns the v1 status of a call: a cancelled call is `failed`, a paused one `in_progress`.
@@ -32,6 +32,11 @@ pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
         Role::Thought => SessionUpdate::AgentThoughtChunk(text),
         Role::User => SessionUpdate::UserMessageChunk(text),
     }
+}
+
+pub(super) fn prompt_block(part: &PromptBlock) -> SessionUpdate {
+    let chunk = v1::ContentChunk::new(part.block.clone());
+    SessionUpdate::UserMessageChunk(chunk.message_id(v1::MessageId::new(&*part.message)))
 }
 
 /// Encodes a plan. A cancelled step is encoded as completed, with a note in its text.

@@ -1,0 +1,136 @@
+//! Sends the documents of a stored session again, through the outbox that everything else goes
+//! through.
+
+use acp_types::{
+    CallEndReason, ContentBlock, ContentPatch, MessageChunk, PromptBlock, Status, TerminalPatch,
+    TerminalReport, ToolCallPatch, ToolCallReport, tool_kind,
+};
+use serde_json::json;
+
+use super::Session;
+use crate::board::Timestamp;
+use crate::outbox::{FirstReportTiming, OutboxItem};
+use crate::sanitize::{OmissionCounts, Redactor, sanitize_patch};
+use crate::transcript::{CallDocument, SessionDocument};
+
+impl Session {
+    /// Sends a document of a session that is loaded, before anything else is sent. A call is reported
+    /// once, and updated once by its end; its id is in use from then on.
+    ///
+    /// A call that is not final was cut off by the end of its process: it fails, with the reason
+    /// [`CallEndReason::Shutdown`]. [`flush`](Self::flush) behind it, in the same step, keeps the order
+    /// of messages and calls. A terminal that ran in the client shows its last output. Secrets
+    /// that were not known when the document was recorded are redacted now.
+    pub fn replay(&mut self, document: SessionDocument, now: Timestamp) {
+        match document {
+            SessionDocument::Prompt(prompt) => {
+                for block in self.redacted_prompt(prompt.blocks) {
+                    let block = PromptBlock { message: prompt.message.clone(), block };
+                    self.enqueue(OutboxItem::Prompt(block), FirstReportTiming::NotFirst, now);
+                }
+            }
+            SessionDocument::ToolCall(document) => self.replay_call(*document, now),
+            SessionDocument::Message(chunk) => {
+                let text = self.secrets().redact(&chunk.text).into_owned();
+                self.enqueue_chunk(Some(MessageChunk { text, ..chunk }), now.monotonic);
+            }
+            SessionDocument::Plan(plan) => self.send_plan(plan, now),
+            SessionDocument::State(state) => self.send_state(state, now),
+        }
+    }
+
+    /// Returns a prompt without secrets, as it is recorded.
+    #[must_use]
+    pub fn redacted_prompt(&self, blocks: Vec<ContentBlock>) -> Vec<ContentBlock> {
+        Redactor::new(self.secrets()).redacted_blocks(blocks)
+    }
+
+    fn replay_call(&mut self, document: CallDocument, now: Timestamp) {
+        let CallDocument { call, terminals } = document;
+        let report = self.redacted_report(end_cut_off_call(call));
+        let id = report.id.clone();
+        if !self.board.restore(report.clone()) {
+            return;
+        }
+        let (mut outputs, not_first) = (Vec::new(), FirstReportTiming::NotFirst);
+        for terminal in terminals {
+            let (open, output) = terminal_patches(terminal.clone());
+            let mut open = open;
+            Redactor::new(self.secrets()).redact_terminal(&mut open);
+            self.enqueue(OutboxItem::Terminal(terminal.id.clone(), open), not_first, now);
+            outputs.push(OutboxItem::Terminal(terminal.id, output));
+        }
+        let (report, end) = call_patches(report);
+        let first = OutboxItem::ToolCall(id.clone(), report);
+        self.enqueue(first, FirstReportTiming::Immediate, now);
+        outputs.into_iter().for_each(|output| self.enqueue(output, not_first, now));
+        self.enqueue(OutboxItem::ToolCall(id, end), not_first, now);
+    }
+
+    fn redacted_report(&self, mut report: ToolCallReport) -> ToolCallReport {
+        let mut patch = ToolCallPatch {
+            name: Some(std::mem::take(&mut report.name)),
+            title: Some(std::mem::take(&mut report.title)),
+            content: ContentPatch::Set(std::mem::take(&mut report.content)),
+            locations: Some(std::mem::take(&mut report.locations)),
+            raw_input: report.raw_input.take(),
+            raw_output: report.raw_output.take(),
+            meta: Some(Box::new(std::mem::take(&mut report.meta))),
+            ..ToolCallPatch::new()
+        };
+        // It was cut when it was recorded.
+        sanitize_patch(&mut patch, self.secrets(), usize::MAX, &mut OmissionCounts::default());
+        patch.apply(&mut report);
+        report
+    }
+}
+
+/// Ends a call that was open when its process ended, as its session would have.
+fn end_cut_off_call(mut call: ToolCallReport) -> ToolCallReport {
+    if !call.status.is_final() {
+        let reason = CallEndReason::Shutdown;
+        call.status = Status::Failed;
+        call.meta.may_have_acted =
+            Some(call.meta.started_at.is_some() && tool_kind::may_have_side_effects(call.kind));
+        call.meta.reason = Some(reason);
+        call.meta.progress = None;
+        call.meta.arriving.clear();
+        call.capabilities = acp_types::CallCapabilities::default();
+        call.raw_output
+            .get_or_insert_with(|| json!({ "error": reason.description(), "code": reason }));
+    }
+    call
+}
+
+/// Returns the first report of a call, and its end. Terminals show their output in between.
+fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
+    let ToolCallReport {
+        name,
+        title,
+        kind,
+        status,
+        content,
+        locations,
+        raw_input,
+        raw_output,
+        meta,
+        ..
+    } = report;
+    let has_run = meta.started_at.is_some() || status == Status::Completed;
+    let begun = if has_run { Status::InProgress } else { Status::Pending };
+    let first = ToolCallPatch {
+        raw_input,
+        locations: Some(locations),
+        ..ToolCallPatch::announce(name, title, kind).status(begun).content(content)
+    };
+    let end = ToolCallPatch { raw_output, ..ToolCallPatch::new().status(status).meta(meta) };
+    (first, end)
+}
+
+/// Returns what opens a terminal, and what it wrote with its end.
+fn terminal_patches(terminal: TerminalReport) -> (TerminalPatch, TerminalPatch) {
+    let TerminalReport { command, cwd, size, output, exit, .. } = terminal;
+    let open = TerminalPatch { command, cwd, size, ..TerminalPatch::default() };
+    let exit = Some(exit.unwrap_or_default());
+    (open, TerminalPatch { output, exit, ..TerminalPatch::default() })
+}

@@ -1,0 +1,262 @@
+//! The documents of a session: how sent items fold into them, for a record that is replayed later.
+//!
+//! [`Session::replay`](crate::Session::replay) sends a document again, through the same outbox.
+
+use std::time::Instant;
+
+use acp_types::{
+    Content, ContentBlock, MessageChunk, Plan, SessionState, Status, TerminalId, TerminalReport,
+    ToolCallId, ToolCallReport,
+};
+use foldhash::HashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::OPEN_DOCUMENT_INTERVAL;
+use crate::outbox::OutboxItem;
+
+/// One thing that a session showed, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "value", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SessionDocument {
+    /// A prompt of the user. A live client shows it by itself, so only a replay sends it.
+    Prompt(PromptDocument),
+    /// A call, with the terminals that it shows.
+    ToolCall(Box<CallDocument>),
+    /// A message, or the part of one between two calls.
+    Message(MessageChunk),
+    /// The plan.
+    Plan(Plan),
+    /// Title, usage or a compaction.
+    State(SessionState),
+}
+
+/// A prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PromptDocument {
+    /// The id of its message, unique in the session.
+    pub message: String,
+    /// The parts of the prompt.
+    pub blocks: Vec<ContentBlock>,
+}
+
+impl PromptDocument {
+    /// Makes a prompt.
+    #[must_use]
+    pub fn new(message: impl Into<String>, blocks: Vec<ContentBlock>) -> Self {
+        Self { message: message.into(), blocks }
+    }
+}
+
+/// A call, with the terminals that it shows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CallDocument {
+    /// The call.
+    pub call: ToolCallReport,
+    /// The terminals, in the order in which the call shows them.
+    pub terminals: Vec<TerminalReport>,
+}
+
+/// A document that was changed, to be recorded in the place of its earlier form.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ChangedDocument {
+    /// Names the document within its prompt.
+    pub subject: String,
+    /// Its present form.
+    pub document: SessionDocument,
+    /// Whether nothing will change it any more, so that a client may rely on it.
+    pub is_final: bool,
+}
+
+/// Folds the items of one session, in the order in which they are delivered, into documents.
+///
+/// A document is returned when it begins, when its status changes and when it is final; in between
+/// at most once a second, so that a stream of small changes costs few records. It holds what is
+/// open, and nothing of what has ended.
+#[derive(Debug, Default)]
+pub struct TranscriptFold {
+    calls: HashMap<ToolCallId, OpenDocument<ToolCallReport>>,
+    terminals: HashMap<TerminalId, TerminalReport>,
+    message: Option<OpenDocument<MessageChunk>>,
+    /// How many messages, or parts of one, there were.
+    message_count: u64,
+}
+
+/// A document that may still change.
+#[derive(Debug)]
+struct OpenDocument<T> {
+    subject: String,
+    value: T,
+    /// When it was returned last.
+    returned: Instant,
+    /// Whether it changed since.
+    is_changed: bool,
+}
+
+impl<T> OpenDocument<T> {
+    fn new(subject: String, value: T, now: Instant) -> Self {
+        Self { subject, value, returned: now, is_changed: false }
+    }
+
+    /// Notes a change. Returns whether the document is due.
+    fn change(&mut self, now: Instant) -> bool {
+        self.is_changed = true;
+        now.saturating_duration_since(self.returned) >= OPEN_DOCUMENT_INTERVAL
+    }
+
+    fn mark_returned(&mut self, now: Instant) {
+        (self.returned, self.is_changed) = (now, false);
+    }
+}
+
+impl TranscriptFold {
+    /// Takes an item that is about to be delivered, and returns the documents to record.
+    pub fn apply(&mut self, item: &OutboxItem, now: Instant) -> Vec<ChangedDocument> {
+        match item {
+            OutboxItem::ToolCall(id, patch) => self.apply_call(id, patch.clone(), now),
+            OutboxItem::Terminal(id, patch) => {
+                let report = self.terminals.entry(id.clone());
+                let report = report.or_insert_with(|| TerminalReport::new(id.clone()));
+                patch.clone().apply(report);
+                self.apply_terminal(id, now).into_iter().collect()
+            }
+            OutboxItem::Chunk(chunk) => self.apply_chunk(chunk, now),
+            OutboxItem::Plan(plan) => {
+                vec![changed("plan", SessionDocument::Plan(plan.clone()), true)]
+            }
+            OutboxItem::State(state) => self.apply_state(state),
+            OutboxItem::PermissionRequest(_) => self.flush(now),
+            OutboxItem::PromptResponse(_) => {
+                let mut documents: Vec<_> = self.end_message().into_iter().collect();
+                documents.extend(self.flush(now));
+                documents
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns every document that changed since it was returned last.
+    pub fn flush(&mut self, now: Instant) -> Vec<ChangedDocument> {
+        let changed_calls = self.calls.iter().filter(|(_, call)| call.is_changed);
+        let ids: Vec<_> = changed_calls.map(|(id, _)| id.clone()).collect();
+        let mut documents: Vec<_> = ids.iter().filter_map(|id| self.call(id, now)).collect();
+        if let Some(message) = self.message.as_mut().filter(|message| message.is_changed) {
+            message.mark_returned(now);
+            let document = SessionDocument::Message(message.value.clone());
+            documents.push(changed(&message.subject, document, false));
+        }
+        documents
+    }
+
+    fn apply_call(
+        &mut self,
+        id: &ToolCallId,
+        patch: acp_types::ToolCallPatch,
+        now: Instant,
+    ) -> Vec<ChangedDocument> {
+        let status = patch.status;
+        let mut documents = Vec::new();
+        if !self.calls.contains_key(id) {
+            // The client sees the call behind all that was said before.
+            documents.extend(self.end_message());
+            let report = ToolCallReport::new(id.clone());
+            self.calls.insert(id.clone(), OpenDocument::new(format!("call/{}", id.0), report, now));
+        }
+        let Some(call) = self.calls.get_mut(id) else { return documents };
+        patch.apply(&mut call.value);
+        let is_due = call.change(now);
+        if status.is_some_and(Status::is_final) {
+            documents.extend(self.end_call(id));
+        } else if status.is_some() || is_due {
+            documents.extend(self.call(id, now));
+        }
+        documents
+    }
+
+    fn apply_terminal(&mut self, id: &TerminalId, now: Instant) -> Option<ChangedDocument> {
+        let shows = |(_, call): &(&ToolCallId, &mut OpenDocument<ToolCallReport>)| {
+            call.value.content.iter().any(|item| matches!(item, Content::Terminal(it) if it == id))
+        };
+        let (call, open) = self.calls.iter_mut().find(shows)?;
+        let call = call.clone();
+        open.change(now).then(|| self.call(&call, now)).flatten()
+    }
+
+    fn apply_chunk(&mut self, chunk: &MessageChunk, now: Instant) -> Vec<ChangedDocument> {
+        if let Some(message) = &mut self.message
+            && message.value.role == chunk.role
+            && message.value.message == chunk.message
+        {
+            message.value.text.push_str(&chunk.text);
+            if !message.change(now) {
+                return Vec::new();
+            }
+            message.mark_returned(now);
+            let document = SessionDocument::Message(message.value.clone());
+            return vec![changed(&message.subject, document, false)];
+        }
+        let mut documents: Vec<_> = self.end_message().into_iter().collect();
+        self.message_count += 1;
+        let subject = format!("message/{}/{}", chunk.message, self.message_count);
+        documents.push(changed(&subject, SessionDocument::Message(chunk.clone()), false));
+        self.message = Some(OpenDocument::new(subject, chunk.clone(), now));
+        documents
+    }
+
+    /// Modes, options and commands are those of the process that a client talks to.
+    fn apply_state(&mut self, state: &SessionState) -> Vec<ChangedDocument> {
+        let (subject, mut documents) = match state {
+            SessionState::Info(_) => ("info".to_owned(), Vec::new()),
+            SessionState::Usage(_) => ("usage".to_owned(), Vec::new()),
+            SessionState::Compaction(compaction) => {
+                // Clients may show it as a message.
+                let subject = format!("compaction/{}", compaction.id);
+                (subject, self.end_message().into_iter().collect())
+            }
+            _ => return Vec::new(),
+        };
+        documents.push(changed(&subject, SessionDocument::State(state.clone()), true));
+        documents
+    }
+
+    /// Ends the message that was said last, if there is one.
+    fn end_message(&mut self) -> Option<ChangedDocument> {
+        let OpenDocument { subject, value, .. } = self.message.take()?;
+        Some(changed(&subject, SessionDocument::Message(value), true))
+    }
+
+    fn end_call(&mut self, id: &ToolCallId) -> Option<ChangedDocument> {
+        let OpenDocument { subject, value: call, .. } = self.calls.remove(id)?;
+        let terminals = shown_terminals(&call).filter_map(|id| self.terminals.remove(id)).collect();
+        let document = SessionDocument::ToolCall(Box::new(CallDocument { call, terminals }));
+        Some(changed(&subject, document, true))
+    }
+
+    fn call(&mut self, id: &ToolCallId, now: Instant) -> Option<ChangedDocument> {
+        let open = self.calls.get_mut(id)?;
+        open.mark_returned(now);
+        let call = open.value.clone();
+        let terminals =
+            shown_terminals(&call).filter_map(|id| self.terminals.get(id).cloned()).collect();
+        let document = SessionDocument::ToolCall(Box::new(CallDocument { call, terminals }));
+        Some(changed(&open.subject, document, false))
+    }
+}
+
+fn shown_terminals(call: &ToolCallReport) -> impl Iterator<Item = &TerminalId> {
+    call.content.iter().filter_map(|item| match item {
+        Content::Terminal(id) => Some(id),
+        _ => None,
+    })
+}
+
+fn changed(subject: &str, document: SessionDocument, is_final: bool) -> ChangedDocument {
+    ChangedDocument { subject: subject.to_owned(), document, is_final }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test needs some instant to begin at")]
+mod tests;

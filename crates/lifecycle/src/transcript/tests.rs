@@ -1,0 +1,232 @@
+//! Replayed documents leave a client with what it held live.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use acp_types::observe::v1::V1Observer;
+use acp_types::schema::v1::SessionUpdate;
+use acp_types::wire::v1::{TerminalDisplay, V1Projection};
+use acp_types::{
+    CallEndReason, ContextUsage, Role, TerminalExit, TerminalPatch, ToolCallPatch, ToolKind,
+};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::{CallEnd, Session, Timestamp};
+
+/// A session with its client, and what is recorded of it.
+struct Recorded {
+    session: Session,
+    projection: V1Projection,
+    observer: V1Observer,
+    messages: String,
+    fold: TranscriptFold,
+    /// By their subjects, in the order of their first records.
+    records: Vec<(String, SessionDocument)>,
+    now: Timestamp,
+}
+
+impl Recorded {
+    fn new(display: TerminalDisplay) -> Self {
+        Self {
+            session: Session::new("/p"),
+            projection: V1Projection::new(display),
+            observer: V1Observer::new(),
+            messages: String::new(),
+            fold: TranscriptFold::default(),
+            records: Vec::new(),
+            now: Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH },
+        }
+    }
+
+    /// Delivers everything that waits, as a driver does.
+    fn deliver(&mut self) {
+        self.now.monotonic += Duration::from_millis(20);
+        self.session.flush(self.now.monotonic);
+        while let Some(item) = self.session.poll(self.now.monotonic) {
+            for changed in self.fold.apply(&item, self.now.monotonic) {
+                let known =
+                    self.records.iter_mut().find(|(subject, _)| *subject == changed.subject);
+                match known {
+                    Some((_, document)) => *document = changed.document,
+                    None => self.records.push((changed.subject, changed.document)),
+                }
+            }
+            let updates = match item {
+                OutboxItem::ToolCall(id, patch) => self.projection.tool_call(&id, patch),
+                OutboxItem::Terminal(id, patch) => self.projection.terminal(&id, &patch),
+                OutboxItem::Chunk(chunk) => vec![self.projection.chunk(&chunk)],
+                OutboxItem::Prompt(block) => vec![self.projection.prompt_block(&block)],
+                OutboxItem::Plan(plan) => vec![self.projection.plan(&plan)],
+                OutboxItem::State(state) => vec![self.projection.state(&state)],
+                OutboxItem::PromptResponse(_) => {
+                    self.observer.end_turn();
+                    Vec::new()
+                }
+                _ => Vec::new(),
+            };
+            for update in updates {
+                let update = serde_json::to_value(update).unwrap();
+                let update: SessionUpdate = serde_json::from_value(update).unwrap();
+                if let SessionUpdate::AgentMessageChunk(chunk) = &update {
+                    self.messages += &serde_json::to_string(&chunk.content).unwrap();
+                }
+                self.observer.update(&update);
+            }
+        }
+    }
+
+    /// Loads what is recorded, as another process would.
+    fn reload(&self, display: TerminalDisplay) -> Self {
+        let mut loaded = Self::new(display);
+        for (_, document) in &self.records {
+            let text = serde_json::to_string(document).unwrap();
+            let document: SessionDocument = serde_json::from_str(&text).unwrap();
+            assert_eq!(
+                &document,
+                self.records.iter().map(|(_, it)| it).find(|it| **it == document).unwrap()
+            );
+            loaded.session.replay(document, loaded.now);
+        }
+        loaded.deliver();
+        loaded
+    }
+
+    fn seen(&self) -> BTreeMap<String, serde_json::Value> {
+        let calls = self.observer.tool_calls().map(|call| {
+            let terminals = call.content.iter().filter_map(|item| {
+                let item = serde_json::to_value(item).unwrap();
+                let terminal = self.observer.terminal(item["terminalId"].as_str()?)?;
+                Some(format!("{terminal:?}"))
+            });
+            let terminals: Vec<_> = terminals.collect();
+            (call.tool_call_id.to_string(), json!({"call": call, "terminals": terminals}))
+        });
+        calls.collect()
+    }
+}
+
+fn announced(recorded: &mut Recorded, id: &'static str, kind: ToolKind) {
+    let patch =
+        ToolCallPatch::announce("tool", format!("Do {id}"), kind).raw_input(json!({"a": 1}));
+    assert!(recorded.session.announce(&id.into(), &"t1".into(), patch, recorded.now));
+    recorded.deliver();
+}
+
+/// One of each: text, thought, calls that complete, fail and are cancelled, a terminal, a plan.
+fn record_all_kinds(recorded: &mut Recorded) {
+    let chunk = |role, text: &str| MessageChunk { role, message: "m".into(), text: text.into() };
+    let now = recorded.now;
+    recorded.session.send_message_chunk(chunk(Role::Thought, "hm"), now);
+    recorded.session.send_message_chunk(chunk(Role::Agent, "I "), now);
+    recorded.deliver();
+    recorded.session.send_message_chunk(chunk(Role::Agent, "begin"), now);
+    announced(recorded, "read", ToolKind::Read);
+    recorded.session.start(&"read".into(), recorded.now);
+    recorded.deliver();
+    let end = CallEnd::completed()
+        .with_patch(ToolCallPatch::new().append(Content::text("done")).raw_output(json!("x")));
+    recorded.session.finish(&"read".into(), end, recorded.now);
+    let opened = TerminalPatch::open("make", "/p");
+    recorded.session.open_terminal(&"term".into(), opened, recorded.now);
+    let patch = ToolCallPatch::announce("terminal", "Run make", ToolKind::Execute)
+        .content(vec![Content::Terminal("term".into())]);
+    recorded.session.announce(&"run".into(), &"t1".into(), patch, recorded.now);
+    recorded.session.start(&"run".into(), recorded.now);
+    recorded.deliver();
+    for line in ["one\n", "two\n", "three\n"] {
+        recorded.session.append_terminal_output(&"term".into(), line.as_bytes(), recorded.now);
+        recorded.deliver();
+    }
+    let exit = TerminalExit { code: Some(2), signal: None };
+    recorded.session.exit_terminal(&"term".into(), exit, recorded.now);
+    recorded.session.finish(&"run".into(), CallEnd::failed(CallEndReason::Error), recorded.now);
+    announced(recorded, "never", ToolKind::Edit);
+    let denied = CallEnd::failed(CallEndReason::User);
+    recorded.session.finish(&"never".into(), denied, recorded.now);
+    announced(recorded, "stopped", ToolKind::Edit);
+    recorded.session.start(&"stopped".into(), recorded.now);
+    recorded.session.finish(
+        &"stopped".into(),
+        CallEnd::cancelled(CallEndReason::User),
+        recorded.now,
+    );
+    recorded.session.send_plan(Plan::default(), recorded.now);
+    let usage = SessionState::Usage(ContextUsage::new(1, 2));
+    recorded.session.send_state(usage, recorded.now);
+    recorded.session.send_message_chunk(chunk(Role::Agent, "end"), recorded.now);
+    recorded.session.end_turn(&"t1".into(), CallEndReason::Turn, recorded.now);
+    recorded.deliver();
+}
+
+#[test]
+fn a_replay_leaves_the_client_with_what_it_held() {
+    for display in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
+        let mut live = Recorded::new(display);
+        record_all_kinds(&mut live);
+        let loaded = live.reload(display);
+        assert_eq!(loaded.seen(), live.seen(), "{display:?}");
+        assert_eq!(loaded.observer.plan(), live.observer.plan());
+        let texts = |messages: &str| messages.replace(r#""}{"type":"text","text":""#, "");
+        assert_eq!(texts(&loaded.messages), texts(&live.messages));
+        assert_eq!(loaded.observer.violations(), []);
+        assert_eq!(live.observer.violations(), []);
+        // A loaded session is recorded as it was.
+        assert_eq!(loaded.reload(display).seen(), live.seen());
+        for id in ["read", "run", "never", "stopped"] {
+            assert!(loaded.session.board().is_id_used(&id.into()));
+        }
+    }
+}
+
+#[test]
+fn a_call_that_was_cut_off_fails_once_and_shows_its_last_output() {
+    for display in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
+        let mut live = Recorded::new(display);
+        let opened = TerminalPatch::open("sleep", "/p");
+        live.session.open_terminal(&"term".into(), opened, live.now);
+        let patch = ToolCallPatch::announce("terminal", "Run sleep", ToolKind::Execute)
+            .content(vec![Content::Terminal("term".into())]);
+        live.session.announce(&"run".into(), &"t1".into(), patch, live.now);
+        live.session.start(&"run".into(), live.now);
+        live.deliver();
+        live.now.monotonic += OPEN_DOCUMENT_INTERVAL;
+        live.session.append_terminal_output(&"term".into(), b"begun\n", live.now);
+        live.deliver();
+        let loaded = live.reload(display);
+        let call = loaded.observer.tool_call("run").unwrap();
+        let call = serde_json::to_value(call).unwrap();
+        assert_eq!(call["status"], "failed");
+        assert_eq!(call["rawOutput"]["code"], "shutdown");
+        assert_eq!(call["_meta"]["callboard"]["reason"], "shutdown");
+        let seen = loaded.seen()["run"].to_string();
+        assert!(seen.contains("begun"), "{seen}");
+        assert_eq!(loaded.observer.violations(), []);
+    }
+}
+
+#[test]
+fn a_document_that_is_open_is_recorded_at_most_once_a_second() {
+    let mut fold = TranscriptFold::default();
+    let now = Instant::now();
+    let chunk = |text: &str| {
+        OutboxItem::Chunk(MessageChunk {
+            role: Role::Agent,
+            message: "m".into(),
+            text: text.into(),
+        })
+    };
+    assert_eq!(fold.apply(&chunk("a"), now).len(), 1);
+    assert_eq!(fold.apply(&chunk("b"), now + OPEN_DOCUMENT_INTERVAL / 2), []);
+    let later = now + OPEN_DOCUMENT_INTERVAL;
+    let [changed] = &fold.apply(&chunk("c"), later)[..] else { panic!("the whole message") };
+    assert!(!changed.is_final);
+    assert_eq!(fold.apply(&chunk("d"), later), []);
+    let [end] = &fold.apply(&OutboxItem::PromptResponse("t1".into()), later)[..] else {
+        panic!("the whole message")
+    };
+    assert!(end.is_final && end.subject == changed.subject);
+    let SessionDocument::Message(message) = &end.document else { panic!("a message") };
+    assert_eq!(message.text, "abcd");
+}
