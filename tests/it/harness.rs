@@ -269,6 +269,15 @@ impl Agent {
         self.end(128 + 15).await;
     }
 
+    /// Kills the agent, which cannot do anything about it, and waits for its end.
+    pub(crate) async fn kill(&mut self) {
+        let id = self.kit.process_id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        kill_process(id.expect("it runs"), Signal::KILL).unwrap();
+        let exited = timeout(DEADLINE, self.kit.wait_for_exit()).await;
+        exited.expect("it exits in time").expect("it can be waited for");
+        self.is_finished = true;
+    }
+
     async fn end(&mut self, code: i32) {
         let ended = timeout(DEADLINE, self.kit.drain_and_wait()).await.expect("it exits in time");
         let status = ended.expect("its output ends").expect("it is a process");

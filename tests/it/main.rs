@@ -41,6 +41,7 @@ mod retry;
 mod sdk_client;
 mod secrets;
 mod shutdown;
+mod stored_sessions;
 mod tck;
 mod telemetry;
 mod terminal;

@@ -55,6 +55,9 @@ pub(crate) struct Flags {
     /// configuration.
     #[arg(long, value_parser = modes(), value_name = "MODE")]
     pub(crate) mode: Option<PermissionMode>,
+    /// Store nothing of sessions; they end with this process.
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
 }
 
 fn modes() -> impl TypedValueParser<Value = PermissionMode> {
@@ -72,6 +75,8 @@ pub(crate) struct Config {
     pub(crate) locale: Option<SourcedValue<String>>,
     /// Additional environment variables for commands.
     pub(crate) env_pass: Option<SourcedValue<Vec<String>>>,
+    /// Whether sessions are stored.
+    pub(crate) stores_sessions: SourcedValue<bool>,
     providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -171,7 +176,13 @@ impl Config {
         file.check_value(model.as_ref(), check_spec)?;
         let env_pass = written.terminal.env_pass;
         file.check_value(env_pass.as_ref(), |names| check_env_pass(names))?;
-        Ok(Self { model, mode, locale: locale.or(written.locale), env_pass, providers, file })
+        let stores_sessions = match (flags.ephemeral, written.sessions.enabled) {
+            (true, _) => SourcedValue { value: false, source: ValueSource::Flag("--ephemeral") },
+            (false, Some(enabled)) => enabled,
+            (false, None) => SourcedValue { value: true, source: ValueSource::Default },
+        };
+        let locale = locale.or(written.locale);
+        Ok(Self { model, mode, locale, env_pass, stores_sessions, providers, file })
     }
 
     /// Returns the configuration of a provider.

@@ -14,6 +14,7 @@ mod login;
 mod model_selection;
 mod output;
 mod secrets;
+mod session_store;
 mod telemetry;
 mod user_folders;
 

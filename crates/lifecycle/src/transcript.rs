@@ -67,7 +67,7 @@ pub struct ChangedDocument {
     pub subject: String,
     /// Its present form.
     pub document: SessionDocument,
-    /// Whether nothing will change it any more, so that a client may rely on it.
+    /// Whether nothing will change it any more: a call that ended, a message that is whole.
     pub is_final: bool,
 }
 
@@ -125,7 +125,7 @@ impl TranscriptFold {
             }
             OutboxItem::Chunk(chunk) => self.apply_chunk(chunk, now),
             OutboxItem::Plan(plan) => {
-                vec![changed("plan", SessionDocument::Plan(plan.clone()), true)]
+                vec![changed("plan", SessionDocument::Plan(plan.clone()), false)]
             }
             OutboxItem::State(state) => self.apply_state(state),
             OutboxItem::PermissionRequest(_) => self.flush(now),
@@ -218,7 +218,7 @@ impl TranscriptFold {
             }
             _ => return Vec::new(),
         };
-        documents.push(changed(&subject, SessionDocument::State(state.clone()), true));
+        documents.push(changed(&subject, SessionDocument::State(state.clone()), false));
         documents
     }
 

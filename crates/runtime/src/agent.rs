@@ -4,6 +4,7 @@
 //! Handlers never await the client: slow work runs in the session's own task.
 
 mod connection;
+mod stored;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +12,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use acp_lifecycle::{Policy, RuleStore, SessionConfig, title};
+use acp_store::{SessionStore, SessionStoreError};
 use acp_tools::{Registry, ToolRole};
 use acp_transport::{Transport, TransportCounters};
 use acp_types::meta::DEFAULT_KEY;
 use agent_client_protocol::v1::schema::{
-    AuthenticateRequest, CancelNotification, CloseSessionRequest, Implementation,
-    InitializeRequest, LogoutRequest, NewSessionRequest, PromptRequest,
-    SetSessionConfigOptionRequest, SetSessionModeRequest,
+    AuthenticateRequest, CancelNotification, CloseSessionRequest, DeleteSessionRequest,
+    Implementation, InitializeRequest, ListSessionsRequest, LoadSessionRequest, LogoutRequest,
+    NewSessionRequest, PromptRequest, ResumeSessionRequest, SetSessionConfigOptionRequest,
+    SetSessionModeRequest,
 };
 use agent_client_protocol::{
     Client, ConnectTo, Result, on_receive_notification, on_receive_request,
@@ -31,6 +34,7 @@ use crate::permission::OfferedScopes;
 use crate::permission_mode::{PermissionMode, PolicySource};
 use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
+use crate::stored_sessions::StoredSessions;
 
 use self::connection::Connection;
 
@@ -76,6 +80,7 @@ pub struct CodingAgent {
     /// Files and folders whose changes always need permission.
     guarded_paths: Vec<PathBuf>,
     commands: SlashCommands,
+    stored: Option<StoredSessions>,
 }
 
 /// The tools and the environment of every session. Created for the first session, because
@@ -115,6 +120,7 @@ impl CodingAgent {
             state: None,
             guarded_paths: Vec::new(),
             commands: SlashCommands::builtin(),
+            stored: None,
         }
     }
 
@@ -165,6 +171,22 @@ impl CodingAgent {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let rules = Arc::new(FileRuleStore::new(folder.join("permissions")));
         Self { rules: Some(rules), state: Some(folder), tools: Arc::default(), ..self }
+    }
+
+    /// Stores sessions, so that they last: prompts, and all that their clients are shown and their
+    /// models know, without secrets. Without this call they end with their connection.
+    ///
+    /// `open` may block. It is called concurrently with the opening of the first session, and again
+    /// for a later session if it failed. A session that cannot be stored goes on; its user is notified.
+    #[must_use]
+    pub fn with_session_store(
+        self,
+        open: impl Fn() -> std::result::Result<Arc<dyn SessionStore>, SessionStoreError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self { stored: Some(StoredSessions::new(open)), ..self }
     }
 
     /// Asks before each change of a file, or of a folder and everything beneath it, in every mode
@@ -295,6 +317,7 @@ impl fmt::Debug for CodingAgent {
 }
 
 impl ConnectTo<Client> for CodingAgent {
+    #[expect(clippy::too_many_lines, reason = "one handler a method, and nothing else")]
     async fn connect_to(self, client: impl ConnectTo<agent_client_protocol::Agent>) -> Result<()> {
         let name = self.info.name.clone();
         let connection = Arc::new(Connection::new(self));
@@ -303,6 +326,7 @@ impl ConnectTo<Client> for CodingAgent {
         let (authenticate, logout) = (shared(), shared());
         let (close, cancel, ended) = (shared(), shared(), shared());
         let (set_mode, set_option) = (shared(), shared());
+        let (list, load, resume, delete) = (shared(), shared(), shared(), shared());
         agent_client_protocol::Agent
             .v1()
             .name(name)
@@ -353,6 +377,32 @@ impl ConnectTo<Client> for CodingAgent {
             .on_receive_request(
                 async move |request: CloseSessionRequest, responder, _| {
                     close.close_session(&request, responder)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: ListSessionsRequest, responder, _| {
+                    drop(tokio::spawn(list.clone().list_sessions(request, responder)));
+                    Ok(())
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: LoadSessionRequest, responder, client| {
+                    load.begin_restore(request.into(), responder, client)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: ResumeSessionRequest, responder, client| {
+                    resume.begin_restore(request.into(), responder, client)
+                },
+                on_receive_request!(),
+            )
+            .on_receive_request(
+                async move |request: DeleteSessionRequest, responder, _| {
+                    drop(tokio::spawn(delete.clone().delete_session(request, responder)));
+                    Ok(())
                 },
                 on_receive_request!(),
             )

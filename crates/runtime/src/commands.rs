@@ -20,7 +20,8 @@ use futures::future::BoxFuture;
 
 use crate::options::{ActiveOptions, SessionOptions};
 use crate::permission::RulePersister;
-use crate::turn::{Turn, UsageTotals};
+use crate::turn::Turn;
+use crate::usage_totals::UsageTotals;
 
 /// A prompt such as `/usage` that the agent itself answers, with any model.
 ///

@@ -13,6 +13,7 @@
 use std::io;
 use std::path::Path;
 
+use acp_store::{SessionHolder, SessionStoreError};
 use acp_tools::WorkspaceError;
 use agent_client_protocol::{Error, ErrorCode};
 use callboard_models::{ModelError, ModelErrorKind};
@@ -34,12 +35,18 @@ pub(crate) enum ErrorReason {
     FolderUnusable,
     /// The parameters do not fit the method, or name something that does not exist.
     InvalidParams,
+    /// There is no such method.
+    MethodNotFound,
     /// The model has no key, or a wrong one.
     ModelAuth,
     /// The conversation is too long for the model.
     ModelContextFull,
     /// The model failed in another way.
     ModelError,
+    /// Another process, or another client, has the session open.
+    SessionHeld,
+    /// Stored sessions cannot be read or written.
+    SessionStore,
     /// The session is not open.
     UnknownSession,
 }
@@ -47,11 +54,15 @@ pub(crate) enum ErrorReason {
 impl ErrorReason {
     fn code(self) -> ErrorCode {
         match self {
-            Self::Busy | Self::Internal | Self::ModelContextFull | Self::ModelError => {
-                ErrorCode::INTERNAL_ERROR
-            }
+            Self::Busy
+            | Self::Internal
+            | Self::ModelContextFull
+            | Self::ModelError
+            | Self::SessionHeld
+            | Self::SessionStore => ErrorCode::INTERNAL_ERROR,
             Self::Cancelled => ErrorCode::REQUEST_CANCELLED,
             Self::FolderUnusable | Self::InvalidParams => ErrorCode::INVALID_PARAMS,
+            Self::MethodNotFound => ErrorCode::METHOD_NOT_FOUND,
             Self::ModelAuth => ErrorCode::AUTH_REQUIRED,
             Self::UnknownSession => ErrorCode::RESOURCE_NOT_FOUND,
         }
@@ -64,9 +75,12 @@ impl ErrorReason {
             Self::Internal => "fault",
             Self::FolderUnusable => "folder_unusable",
             Self::InvalidParams => "invalid_params",
+            Self::MethodNotFound => "method_not_found",
             Self::ModelAuth => "model_auth",
             Self::ModelContextFull => "model_context_full",
             Self::ModelError => "model_error",
+            Self::SessionHeld => "session_held",
+            Self::SessionStore => "session_store",
             Self::UnknownSession => "unknown_session",
         }
     }
@@ -131,6 +145,50 @@ pub(crate) fn session_closing() -> Error {
 /// Returns the error for a reached limit; the same request may succeed later.
 pub(crate) fn busy(what: &str) -> Error {
     error(ErrorReason::Busy, what)
+}
+
+/// Returns the error for a stored session that cannot be listed, restored or deleted.
+pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
+    let text = visible(&failure.to_string());
+    match failure {
+        SessionStoreError::UnknownSession(_) => {
+            let message = "There is no stored session of this id; `session/list` lists them";
+            error(ErrorReason::UnknownSession, message)
+        }
+        SessionStoreError::Held { holder, .. } => {
+            let holder = match holder {
+                Some(SessionHolder { pid, host, .. }) => {
+                    format!("process {pid} on {}", head(&visible(host), 256))
+                }
+                None => "another process".to_owned(),
+            };
+            let message = format!("The session is open in {holder}; close it there first");
+            error(ErrorReason::SessionHeld, &message)
+        }
+        SessionStoreError::Invalid(what) => {
+            invalid_params(&format!("The request cannot be done: {what}"))
+        }
+        _ => {
+            let text = head(&text, limits::MAX_MODEL_ERROR_BYTES / 2);
+            error(ErrorReason::SessionStore, &format!("The stored sessions cannot be used: {text}"))
+        }
+    }
+}
+
+/// Returns the error for a request for stored sessions where the user chose to store none.
+pub(crate) fn sessions_not_stored() -> Error {
+    error(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
+}
+
+/// Returns the error for one session too many that is opened at the same time.
+pub(crate) fn too_many_opening() -> Error {
+    busy("Too many sessions are being opened; try again in a moment")
+}
+
+/// Returns the error for a session that is open on this connection.
+pub(crate) fn session_open() -> Error {
+    let message = "The session is open on this connection; close it first";
+    error(ErrorReason::SessionHeld, message)
 }
 
 /// Returns the error for a request that was cancelled before it was started.
@@ -204,15 +262,18 @@ mod tests {
     use crate::limits;
     use callboard_models::{ModelError, ModelErrorKind};
 
-    pub(super) const ALL: [ErrorReason; 9] = [
+    pub(super) const ALL: [ErrorReason; 12] = [
         ErrorReason::Busy,
         ErrorReason::Cancelled,
         ErrorReason::Internal,
         ErrorReason::FolderUnusable,
         ErrorReason::InvalidParams,
+        ErrorReason::MethodNotFound,
         ErrorReason::ModelAuth,
         ErrorReason::ModelContextFull,
         ErrorReason::ModelError,
+        ErrorReason::SessionHeld,
+        ErrorReason::SessionStore,
         ErrorReason::UnknownSession,
     ];
 

@@ -25,7 +25,9 @@ mod rule_store;
 mod secrets;
 mod session;
 mod spans;
+mod stored_sessions;
 mod turn;
+mod usage_totals;
 
 pub use agent::{CodingAgent, serve};
 pub use authenticator::Authenticator;

@@ -7,6 +7,19 @@ use std::time::Duration;
 /// Maximum sessions of one connection that are open at once, and that are being opened at once.
 pub(crate) const MAX_SESSIONS: usize = 64;
 
+/// Time that an answer waits until its records are stored. A commit takes about a millisecond, and a
+/// store waits for other processes for up to 0.9 s.
+pub(crate) const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The same after a commit that failed, until one succeeds.
+pub(crate) const RETRIED_COMMIT_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Maximum writes that wait for a store that is being opened.
+pub(crate) const MAX_UNSTORED_CHANGES: usize = 1024;
+
+/// Maximum bytes of records that are replayed whole; of older large ones, links are shown.
+pub(crate) const REPLAY_BYTES: u64 = 8 << 20;
+
 /// Maximum prompts of one session that wait for the turn before them.
 pub(crate) const MAX_WAITING_PROMPTS: usize = 8;
 

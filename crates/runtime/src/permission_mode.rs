@@ -42,6 +42,12 @@ impl PermissionMode {
         Self::all().iter().copied().find(|mode| mode.id() == id)
     }
 
+    /// Returns whether the mode allows more without asking than another one.
+    pub(crate) fn allows_more_than(self, other: Self) -> bool {
+        let place = |mode| Self::all().iter().position(|it| *it == mode);
+        place(self) > place(other)
+    }
+
     /// Returns the id of the mode.
     #[must_use]
     pub fn id(self) -> &'static str {

@@ -30,6 +30,7 @@ use crate::lock::lock;
 use crate::options::{ActiveOptions, Selection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::secrets::{LiveSecrets, SessionSecrets};
+use crate::stored_sessions::SessionRecording;
 use crate::turn::{self, History, Turn};
 use crate::{commands, errors, limits, prompt, spans};
 
@@ -45,6 +46,7 @@ pub(crate) struct Session {
     aborting: CancellationToken,
     /// Cancelled when everything is done and sent.
     closed: CancellationToken,
+    recording: Option<Arc<SessionRecording>>,
 }
 
 /// The parameters of a new session.
@@ -58,6 +60,10 @@ pub(crate) struct SessionSetup {
     pub(crate) config: SessionConfig,
     /// Replaces our own system prompt.
     pub(crate) instructions: Option<Arc<str>>,
+    /// The messages that the model knows already.
+    pub(crate) history: History,
+    /// `None` if the session is not stored.
+    pub(crate) recording: Option<Arc<SessionRecording>>,
 }
 
 /// Saves remembered rules after each answer to a permission request. Rules that cannot be saved are
@@ -70,6 +76,26 @@ fn save_rules_after_answers(
         let keeper = keeper.clone();
         async move { drop(keeper.save().await) }
     })
+}
+
+/// Records each item before it is sent, if the session is stored.
+fn record_items(
+    client: ClientSessionBuilder,
+    recording: Option<Arc<SessionRecording>>,
+) -> ClientSessionBuilder {
+    match recording {
+        Some(recording) => client.before_delivery(move |item| recording.record_item(item)),
+        None => client,
+    }
+}
+
+/// Stops commands in the background.
+async fn end_background_work(context: &Context) {
+    context.workspace.background().stop_all_and_wait().await;
+    // No later turn can report these writes.
+    for late in context.late_writes().await {
+        tracing::warn!("{late}");
+    }
 }
 
 /// The prompts that wait, in order.
@@ -114,6 +140,8 @@ impl Session {
             commands,
             config,
             instructions,
+            mut history,
+            recording,
         } = setup;
         let cwd = context.workspace.cwd().to_owned();
         let mut core = acp_lifecycle::Session::new(&cwd).with_config(config);
@@ -127,7 +155,8 @@ impl Session {
         if let Some(keeper) = keeper.clone() {
             client = save_rules_after_answers(client, keeper);
         }
-        let client = client.open();
+        let client = record_items(client, recording.clone()).open();
+        history.set_recording(recording.clone());
         let tools = turn::tool_specs(&registry);
         let menu = {
             let (commands, registry, tools) = (commands.clone(), registry.clone(), tools.clone());
@@ -145,6 +174,7 @@ impl Session {
             closing: CancellationToken::new(),
             aborting: CancellationToken::new(),
             closed: CancellationToken::new(),
+            recording: recording.clone(),
         });
         let runner = PromptRunner {
             options,
@@ -160,7 +190,8 @@ impl Session {
             model_notice: None,
             rule_persister: keeper,
             queue: session.queue.clone(),
-            history: History::default(),
+            history,
+            recording,
             aborting: session.aborting.clone(),
         };
         let (closing, closed) = (session.closing.clone(), session.closed.clone());
@@ -169,14 +200,7 @@ impl Session {
         let life = async move {
             let work = async {
                 runner.run(taken, &closing).await;
-                let ending = async {
-                    context.workspace.background().stop_all_and_wait().await;
-                    // No later turn can report these writes.
-                    for late in context.late_writes().await {
-                        tracing::warn!("{late}");
-                    }
-                };
-                let _is_over = giving_up.run_until_cancelled(ending).await;
+                let _is_over = giving_up.run_until_cancelled(end_background_work(&context)).await;
             };
             // A panic outside a turn ends the session, and every prompt is answered.
             drop(AssertUnwindSafe(work).catch_unwind().await);
@@ -255,6 +279,21 @@ impl Session {
         self.options.on_set_option(request, responder, &self.client)
     }
 
+    /// Returns the connection to its client.
+    pub(crate) fn client(&self) -> &ClientSession {
+        &self.client
+    }
+
+    /// Waits until everything is done and sent.
+    pub(crate) async fn wait_closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Returns the recording of the session, if it is stored.
+    pub(crate) fn recording(&self) -> Option<&Arc<SessionRecording>> {
+        self.recording.as_ref()
+    }
+
     /// Returns the options of the session.
     pub(crate) fn options(&self) -> &Arc<SessionOptions> {
         &self.options
@@ -274,6 +313,10 @@ impl Session {
             // Running work is abandoned: its call ends, and its prompt is answered.
             self.aborting.cancel();
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
+        }
+        if let Some(recording) = &self.recording {
+            recording.record_settings(|settings| settings.set_options(&self.options.active()));
+            recording.close().await;
         }
     }
 }
@@ -308,6 +351,7 @@ struct PromptRunner {
     rule_persister: Option<Arc<RulePersister>>,
     queue: Arc<Mutex<PromptQueue>>,
     history: History,
+    recording: Option<Arc<SessionRecording>>,
     aborting: CancellationToken,
 }
 
@@ -339,6 +383,9 @@ impl PromptRunner {
         let Some(waited) = lock(&self.queue).take(&name) else { return };
         let QueuedPrompt { open, dequeued: begins } = waited;
         begins.cancel();
+        if let Some(recording) = &self.recording {
+            recording.record_prompt(&name, &blocks, &self.handle);
+        }
         let token = open.turn().cancel.clone();
         let span = spans::turn_span(name.as_str(), self.options.active().model.name(), &trace);
         self.handle.set_turn_trace(&name, trace);
@@ -391,6 +438,10 @@ impl PromptRunner {
                 () = self.aborting.cancelled() => {}
             }
         }
+        tokio::select! {
+            () = self.commit_records() => {}
+            () = self.aborting.cancelled() => {}
+        }
         let ending = ending.map_err(|mut error| {
             error.message = self.secrets.redact(&error.message);
             error
@@ -402,6 +453,21 @@ impl PromptRunner {
         let closing = self.aborting.is_cancelled();
         let reason = if closing { CallEndReason::Shutdown } else { CallEndReason::Turn };
         open.end(ending.map(PromptResponse::new), reason);
+    }
+
+    /// Stores what the turn left, and notifies the user once if that fails.
+    async fn commit_records(&self) {
+        let Some(recording) = &self.recording else { return };
+        self.history.record(&self.handle);
+        recording.record_settings(|settings| {
+            settings.set_options(&self.options.active());
+            settings.usage = *self.history.usage_totals();
+            settings.is_titled = self.history.is_titled();
+        });
+        recording.commit().await;
+        if let Some(notice) = recording.take_notice() {
+            turn::send_notice(&self.handle, notice);
+        }
     }
 }
 

@@ -26,8 +26,9 @@ mod history;
 mod reply;
 mod updates;
 
-pub(crate) use history::{History, UsageTotals};
+pub(crate) use history::History;
 use reply::StreamedReply;
+pub(crate) use updates::send_notice;
 
 /// The parameters of a turn.
 #[derive(Clone, Copy)]
@@ -142,7 +143,7 @@ impl Turn<'_> {
                 && reply.is_empty()
                 && history.omit_newest_images()
             {
-                updates::send_notice(
+                send_notice(
                     self.handle,
                     "The model refused an image; the request is sent again without it.".into(),
                 );
@@ -185,9 +186,11 @@ impl Turn<'_> {
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
         history.push(ChatMessage::Assistant { text, thought, calls: made, replay });
         let left_out = left_out_note(left_out);
-        left_out.iter().for_each(|words| updates::send_notice(self.handle, words.clone()));
+        left_out.iter().for_each(|words| send_notice(self.handle, words.clone()));
+        history.record(self.handle);
         let (results, fault) = calls::run_calls(self, calls).await;
         history.push(ChatMessage::ToolResults(results));
+        history.record(self.handle);
         left_out.iter().for_each(|words| history.push_note(words));
         match fault {
             Some(fault) => ControlFlow::Break(Err(errors::internal(&fault))),

@@ -60,6 +60,10 @@ fn check_response(method: Option<&String>, message: &Value) {
         Some("logout") => check::<v1::LogoutResponse>(result),
         Some("authenticate") => check::<v1::AuthenticateResponse>(result),
         Some("session/new") => check::<v1::NewSessionResponse>(result),
+        Some("session/load") => check::<v1::LoadSessionResponse>(result),
+        Some("session/resume") => check::<v1::ResumeSessionResponse>(result),
+        Some("session/list") => check::<v1::ListSessionsResponse>(result),
+        Some("session/delete") => check::<v1::DeleteSessionResponse>(result),
         Some("session/prompt") => check::<v1::PromptResponse>(result),
         Some("session/set_mode") => check::<v1::SetSessionModeResponse>(result),
         Some("session/set_config_option") => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -23,13 +24,14 @@ const FILES: [(&str, &[u8]); 5] = [
 /// A value of the agent's environment that it must never show.
 pub(crate) const SECRET: &str = "s3cr3t/of+the~agent\u{e4}";
 
-/// The folder of one test, which is deleted on drop.
-pub(crate) struct Scratch(TempDir);
+/// The folder of one test, which is deleted with the last clone.
+#[derive(Clone)]
+pub(crate) struct Scratch(Arc<TempDir>);
 
 impl Scratch {
     /// Creates the folder and its initial files.
     pub(crate) fn new() -> Self {
-        let scratch = Self(TempDir::with_prefix("callboard-it-").unwrap());
+        let scratch = Self(Arc::new(TempDir::with_prefix("callboard-it-").unwrap()));
         fs::create_dir(scratch.0.path().join("home")).unwrap();
         for (name, bytes) in FILES {
             let path = scratch.path(name);
@@ -49,6 +51,11 @@ impl Scratch {
         let given =
             Command::new("chown").args(["-R", &user.to_string()]).arg(self.0.path()).status();
         assert!(given.unwrap().success());
+    }
+
+    /// Returns the folder in which the agent stores sessions.
+    pub(crate) fn sessions(&self) -> PathBuf {
+        self.0.path().join("home/STATE_HOME/callboard/sessions")
     }
 
     /// Returns the absolute path of a file in the cwd.

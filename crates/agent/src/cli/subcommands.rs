@@ -16,7 +16,7 @@ use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
 use crate::login::{self, LoginAuthenticator};
 use crate::model_selection::{CONNECT_HELP, ConfiguredModels, HttpNetwork, NoModelError};
 use crate::output::OutputStream;
-use crate::{secrets, user_folders};
+use crate::{secrets, session_store, user_folders};
 
 type Env = Vec<(String, String)>;
 
@@ -73,7 +73,12 @@ fn agent_with_model(model: Arc<dyn Model>, choices: ConfiguredModels, env: Env) 
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
+    let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
     let agent = base_agent(model, env).with_mode(mode);
+    let agent = match stored {
+        Some(folder) => agent.with_session_store(move || session_store::open(&folder)),
+        None => agent,
+    };
     let agent = agent.with_catalogue(Arc::new(choices)).with_env_pass(env_pass);
     match locale {
         Some(locale) => agent.with_locale(locale.value),

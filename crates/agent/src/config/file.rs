@@ -17,6 +17,7 @@ pub(super) struct ParsedConfig {
     pub(super) mode: Option<SourcedValue<String>>,
     pub(super) locale: Option<SourcedValue<String>>,
     pub(super) terminal: Terminal,
+    pub(super) sessions: Sessions,
     pub(super) providers: BTreeMap<Provider, ProviderConfig>,
 }
 
@@ -24,6 +25,12 @@ pub(super) struct ParsedConfig {
 #[serde(deny_unknown_fields)]
 pub(super) struct Terminal {
     pub(super) env_pass: Option<SourcedValue<Vec<String>>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sessions {
+    pub(super) enabled: Option<SourcedValue<bool>>,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for SourcedValue<T> {

@@ -24,6 +24,7 @@ impl Config {
             self.row("mode", Some(&self.mode), |mode| mode.id().to_owned()),
             self.row("locale", self.locale.as_ref(), Clone::clone),
             self.row("terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
+            self.row("sessions.enabled", Some(&self.stores_sessions), ToString::to_string),
         ];
         for provider in Provider::ALL {
             let of = self.provider(provider);

@@ -41,6 +41,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
         model: Some("openai/flag".to_owned()),
         mode: Some(PermissionMode::Ask),
         locale: Some("en".to_owned()),
+        ephemeral: false,
     };
     let empty = [("CALLBOARD_MODEL", ""), ("CALLBOARD_MODE", ""), ("CALLBOARD_LOCALE", "")];
     for (text, variables, flags, model, mode, locale) in [
@@ -171,6 +172,16 @@ fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
     let flags = Flags { model: Some("gpt".to_owned()), ..Flags::default() };
     let of_flag = Config::from_sources(None, "", &[], flags).unwrap_err();
     assert!(of_flag.is_flag_error(), "{of_flag}");
+}
+
+#[test]
+fn sessions_are_stored_unless_the_file_or_a_flag_says_otherwise() {
+    let off = "[sessions]\nenabled = false\n";
+    for (text, ephemeral, expected) in [("", false, true), (off, false, false), ("", true, false)] {
+        let flags = Flags { ephemeral, ..Flags::default() };
+        let config = Config::from_sources(None, text, &[], flags).unwrap();
+        assert_eq!(config.stores_sessions.value, expected);
+    }
 }
 
 #[test]

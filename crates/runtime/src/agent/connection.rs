@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use acp_connection::ClientSession;
+use acp_store::{NewSession, SessionFolder};
 use acp_tools::{Context, Workspace};
 use acp_types::TraceContext;
 use acp_types::wire::v1;
@@ -14,17 +15,19 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthenticateRequest, AuthenticateResponse,
     ClientCapabilities, CloseSessionRequest, CloseSessionResponse, InitializeRequest,
-    InitializeResponse, LogoutCapabilities, LogoutResponse, NewSessionRequest, NewSessionResponse,
-    PromptCapabilities, PromptRequest, SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities, SessionCloseCapabilities, SessionId, SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+    InitializeResponse, LogoutCapabilities, LogoutResponse, McpServer, NewSessionRequest,
+    NewSessionResponse, PromptCapabilities, PromptRequest,
+    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionResumeCapabilities,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Result};
 use callboard_models::ModelCapabilities;
 use callboard_text::parse_path;
 use futures::FutureExt as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use ulid::Ulid;
 
 use crate::errors;
@@ -32,20 +35,50 @@ use crate::limits;
 use crate::lock::lock;
 use crate::options::Selection;
 use crate::permission::{PermissionSetup, StoredRules};
+use crate::permission_mode::PolicySource;
 use crate::session::{Session, SessionSetup};
 use crate::spans;
+use crate::stored_sessions::SessionRecording;
+use crate::turn::History;
 
 use super::{CodingAgent, SessionTools};
 
 /// The state of one connection: the client's capabilities and the open sessions.
 #[derive(Debug)]
 pub(super) struct Connection {
-    agent: CodingAgent,
+    pub(super) agent: CodingAgent,
     client: Mutex<ClientCapabilities>,
-    sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    pub(super) sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     /// Holds one permit less for each session that is being opened: an open that hangs holds a
     /// thread.
     opening: Arc<Semaphore>,
+}
+
+/// The tools, rules and folders of a session, read before it is opened.
+pub(super) struct PreparedSession {
+    context: Context,
+    tools: SessionTools,
+    stored_rules: Option<StoredRules>,
+    pub(super) folder: SessionFolder,
+}
+
+/// How a session begins.
+pub(super) struct SessionStart {
+    pub(super) id: SessionId,
+    pub(super) selection: Selection,
+    pub(super) history: History,
+    pub(super) recording: Option<Arc<SessionRecording>>,
+    /// The turns that it had in earlier processes.
+    pub(super) turns: u64,
+}
+
+/// Refuses a session over the bound of those that are open.
+pub(super) fn check_room(sessions: &HashMap<SessionId, Arc<Session>>) -> Result<()> {
+    if sessions.len() < limits::MAX_SESSIONS {
+        return Ok(());
+    }
+    let what = format!("This agent has {} sessions open; close one first", limits::MAX_SESSIONS);
+    Err(errors::busy(&what))
 }
 
 impl Connection {
@@ -59,15 +92,22 @@ impl Connection {
         let authenticator = self.agent.authenticator.as_ref();
         let methods = authenticator.map(|it| it.methods(&request.client_capabilities));
         lock(&self.client).clone_from(&request.client_capabilities);
-        let sessions = SessionCapabilities::new()
+        let mut sessions = SessionCapabilities::new()
             .close(SessionCloseCapabilities::new())
             .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+        if self.agent.stored.is_some() {
+            sessions = sessions
+                .list(SessionListCapabilities::new())
+                .resume(SessionResumeCapabilities::new())
+                .delete(SessionDeleteCapabilities::new());
+        }
         let CodingAgent { model, catalogue, .. } = &self.agent;
         let first = catalogue.initial_model().map(|model| model.capabilities());
         let models = [model.capabilities(), first.unwrap_or_default(), catalogue.takes()];
         let takes = |medium: fn(&ModelCapabilities) -> bool| models.iter().any(medium);
         let auth = AgentAuthCapabilities::new();
         let capabilities = AgentCapabilities::new()
+            .load_session(self.agent.stored.is_some())
             .prompt_capabilities(
                 PromptCapabilities::new()
                     .embedded_context(true)
@@ -137,9 +177,8 @@ impl Connection {
         client: ConnectionTo<Client>,
     ) -> Result<()> {
         // Acquired before the end of the input can be processed.
-        let Ok(opening) = self.opening.clone().try_acquire_owned() else {
-            let what = "Too many sessions are being opened; try again in a moment";
-            return responder.respond_with_error(errors::busy(what));
+        let Some(opening) = self.try_begin_opening() else {
+            return responder.respond_with_error(errors::too_many_opening());
         };
         let is_alone = self.opening.available_permits() + 1 == limits::MAX_SESSIONS;
         let opened = self.new_session(request, responder, client);
@@ -151,71 +190,113 @@ impl Connection {
         Ok(())
     }
 
+    /// Notes that a session is being opened, until what it returns is dropped.
+    pub(super) fn try_begin_opening(&self) -> Option<OwnedSemaphorePermit> {
+        self.opening.clone().try_acquire_owned().ok()
+    }
+
     async fn new_session(
         self: Arc<Self>,
         request: NewSessionRequest,
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) {
-        self.refresh_logins().await;
-        if !request.mcp_servers.is_empty() {
-            tracing::warn!(count = request.mcp_servers.len(), "MCP servers are not used yet");
-        }
-        let connection = self.clone();
-        let look = move || connection.prepare_context(request.cwd, request.additional_directories);
-        let looked = tokio::task::spawn_blocking(look).await;
-        let looked =
-            looked.unwrap_or_else(|_panic| Err(errors::internal("a session could not be opened")));
+        let NewSessionRequest { cwd, additional_directories, mcp_servers, .. } = request;
+        let prepared = self.prepare_session(cwd, additional_directories, &mcp_servers).await;
         // The connection may be closed by now.
-        drop(match looked {
-            Ok((context, tools, stored)) => {
-                self.open_session(context, tools, stored, responder, client)
-            }
+        drop(match prepared {
+            Ok(prepared) => self.open_session(prepared, responder, client),
             Err(error) => responder.respond_with_error(error),
         });
     }
 
+    /// Looks at all that a session needs before it can be opened.
+    pub(super) async fn prepare_session(
+        self: &Arc<Self>,
+        cwd: PathBuf,
+        additional: Vec<PathBuf>,
+        mcp_servers: &[McpServer],
+    ) -> Result<PreparedSession> {
+        self.refresh_logins().await;
+        if !mcp_servers.is_empty() {
+            tracing::warn!(count = mcp_servers.len(), "MCP servers are not used yet");
+        }
+        let connection = self.clone();
+        let look = move || connection.prepare_context(cwd, additional);
+        let looked = tokio::task::spawn_blocking(look).await;
+        looked.unwrap_or_else(|_panic| Err(errors::internal("a session could not be opened")))
+    }
+
     fn open_session(
         &self,
-        context: Context,
-        tools: SessionTools,
-        stored: Option<StoredRules>,
+        prepared: PreparedSession,
         responder: Responder<NewSessionResponse>,
         client: ConnectionTo<Client>,
     ) -> Result<()> {
         // Held until the session is inserted, because the client may use it as soon as it has the
         // answer.
         let mut sessions = lock(&self.sessions);
-        if sessions.len() >= limits::MAX_SESSIONS {
-            let what =
-                format!("This agent has {} sessions open; close one first", limits::MAX_SESSIONS);
-            return responder.respond_with_error(errors::busy(&what));
+        if let Err(error) = check_room(&sessions) {
+            return responder.respond_with_error(error);
         }
-        // A disk may be slow: the first call waits for this.
-        let workspace = context.workspace.clone();
-        drop(tokio::task::spawn_blocking(move || workspace.recover()));
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
-        let CodingAgent { model, catalogue, counters, policy_source: decides, .. } =
-            self.agent.clone();
-        let model = catalogue.initial_model().unwrap_or(model);
-        let selection = Selection::new(catalogue, model, decides.mode());
+        let selection = self.initial_selection();
         let answer = NewSessionResponse::new(id.clone())
             .modes(selection.modes().as_ref().map(v1::modes))
             .config_options(v1::config_options(&selection.config_options(&selection.active())));
         responder.respond(answer)?;
+        let recording = self.agent.stored.clone().map(|stored| {
+            let new = NewSession { id: id.clone(), folder: prepared.folder.clone() };
+            SessionRecording::begin(stored, new)
+        });
+        let start = SessionStart {
+            id: id.clone(),
+            selection,
+            history: History::default(),
+            recording,
+            turns: 0,
+        };
+        sessions.insert(id, self.start_session(prepared, start, client));
+        Ok(())
+    }
+
+    /// Returns what is chosen in a session at its beginning.
+    pub(super) fn initial_selection(&self) -> Selection {
+        let CodingAgent { model, catalogue, policy_source, .. } = self.agent.clone();
+        let model = catalogue.initial_model().unwrap_or(model);
+        Selection::new(catalogue, model, policy_source.mode())
+    }
+
+    /// Starts the tasks of a session.
+    pub(super) fn start_session(
+        &self,
+        prepared: PreparedSession,
+        start: SessionStart,
+        client: ConnectionTo<Client>,
+    ) -> Arc<Session> {
+        let PreparedSession { context, tools, stored_rules, .. } = prepared;
+        let SessionStart { id, selection, history, recording, turns } = start;
+        // A disk may be slow: the first call waits for this.
+        let workspace = context.workspace.clone();
+        drop(tokio::task::spawn_blocking(move || workspace.recover()));
+        let CodingAgent { counters, policy_source, .. } = self.agent.clone();
+        let policy_source = match selection.active().mode {
+            Some(mode) => PolicySource::Mode(mode),
+            None => policy_source,
+        };
         let capabilities = lock(&self.client).clone();
         let forms = capabilities.elicitation.as_ref().and_then(|it| it.form.as_ref());
-        let offered = self.agent.offered_scopes;
         let permission = PermissionSetup {
-            policy_source: decides,
-            stored,
-            offered_scopes: offered,
+            policy_source,
+            stored: stored_rules,
+            offered_scopes: self.agent.offered_scopes,
             asks_rejection_reason: forms.is_some(),
         };
         let meta_key = &self.agent.meta_key;
         let connect = |core| {
             let client = ClientSession::builder(id.clone(), core, &capabilities, client);
-            client.with_counters(counters).with_meta_key(&**meta_key)
+            let client = client.with_counters(counters).with_meta_key(&**meta_key);
+            client.with_turn_count(turns)
         };
         let setup = SessionSetup {
             selection,
@@ -226,6 +307,8 @@ impl Connection {
             commands: self.agent.commands.clone(),
             config: self.agent.session_config,
             instructions: self.agent.instructions.clone(),
+            history,
+            recording,
         };
         let count = setup.secrets.current().omitted();
         if count > 0 {
@@ -233,16 +316,11 @@ impl Connection {
         }
         let session = spans::session_span(&id).in_scope(|| Session::open(setup, connect));
         session.options().discover_models();
-        sessions.insert(id, session);
-        Ok(())
+        session
     }
 
     /// Opens the files that a new session needs. Blocks.
-    fn prepare_context(
-        &self,
-        cwd: PathBuf,
-        additional: Vec<PathBuf>,
-    ) -> Result<(Context, SessionTools, Option<StoredRules>)> {
+    fn prepare_context(&self, cwd: PathBuf, additional: Vec<PathBuf>) -> Result<PreparedSession> {
         // Prefers an existing folder of that name; otherwise decodes the escapes of `path_text`,
         // which writes names that JSON cannot hold.
         let parsed = |path: PathBuf| match path.to_str() {
@@ -250,7 +328,8 @@ impl Connection {
             _ => path,
         };
         let additional = additional.into_iter().map(parsed).collect();
-        let mut workspace = Workspace::new(parsed(cwd), additional)
+        let cwd = parsed(cwd);
+        let mut workspace = Workspace::new(cwd.clone(), additional)
             .map_err(|error| errors::folder_unusable(&error))?;
         if !workspace.has_kernel_confinement() {
             tracing::warn!("a program that swaps directories for links can redirect tools outside");
@@ -262,10 +341,12 @@ impl Connection {
             workspace = workspace.with_guarded_path(path);
         }
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
-        let stored = self.agent.rules.clone().and_then(|rules| StoredRules::load(rules, &roots));
+        let stored_rules =
+            self.agent.rules.clone().and_then(|rules| StoredRules::load(rules, &roots));
         let tools = self.agent.tools();
+        let folder = SessionFolder { cwd, canonical: workspace.cwd().to_owned() };
         let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
-        Ok((context, tools, stored))
+        Ok(PreparedSession { context, tools, stored_rules, folder })
     }
 
     pub(super) fn prompt(
@@ -333,6 +414,15 @@ impl Connection {
         let sessions: Vec<_> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
         let closing = sessions.iter().map(|session| session.close(limits::CLOSE_DEADLINE));
         futures::future::join_all(closing).await;
+    }
+
+    pub(super) fn insert_session(&self, id: SessionId, session: Arc<Session>) {
+        lock(&self.sessions).insert(id, session);
+    }
+
+    /// Takes a session out of those that are open.
+    pub(super) fn take_session(&self, id: &SessionId) -> Option<Arc<Session>> {
+        lock(&self.sessions).remove(id)
     }
 
     pub(super) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {

@@ -8,7 +8,7 @@ use acp_lifecycle::SessionUsage;
 use callboard_text::{count_with_noun, format_duration, visible};
 
 use super::SlashCommand;
-use crate::turn::UsageTotals;
+use crate::usage_totals::UsageTotals;
 
 pub(super) fn command() -> SlashCommand {
     let description = "sum up the calls of this session, its tokens and what they cost";

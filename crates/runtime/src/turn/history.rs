@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
+use acp_lifecycle::SessionHandle;
 use callboard_models::{ChatMessage, ContentPart, ProviderReplay, TokenUsage, ToolResult};
 
 use crate::context::{ContextBudget, estimated_bytes};
 use crate::limits;
 use crate::options::ActiveOptions;
+use crate::stored_sessions::SessionRecording;
+use crate::usage_totals::UsageTotals;
 
 /// The messages and the usage of a session.
 #[derive(Debug, Default)]
@@ -25,36 +28,8 @@ pub(crate) struct History {
     budget: ContextBudget,
     /// Whether the client received a title of the session.
     pub(super) is_titled: bool,
-}
-
-/// The usage of all replies of a session, of every model, as far as the models report it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UsageTotals {
-    /// Requests to models, failed attempts included.
-    pub(crate) requests: u64,
-    /// Tokens of the requests, including cached ones.
-    pub(crate) input_tokens: u64,
-    /// Tokens of the replies, including thoughts.
-    pub(crate) output_tokens: u64,
-    /// Tokens of the requests that were read from a cache.
-    pub(crate) cached_tokens: u64,
-    /// Tokens of the replies that were thoughts.
-    pub(crate) thought_tokens: u64,
-    /// Cost of the replies, in millionths of a US dollar; `None` if no model reported it.
-    pub(crate) cost_micros: Option<u64>,
-}
-
-impl UsageTotals {
-    fn add(&mut self, usage: &TokenUsage) {
-        let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
-        add(&mut self.input_tokens, usage.input_tokens);
-        add(&mut self.output_tokens, usage.output_tokens);
-        add(&mut self.cached_tokens, usage.cached_tokens);
-        add(&mut self.thought_tokens, usage.thought_tokens);
-        if let Some(cost) = usage.cost_micros {
-            self.cost_micros = Some(self.cost_micros.unwrap_or(0).saturating_add(cost));
-        }
-    }
+    /// Stores the messages, if the session is stored.
+    recording: Option<Arc<SessionRecording>>,
 }
 
 /// The total size of messages.
@@ -90,6 +65,35 @@ impl MessagesSize {
 }
 
 impl History {
+    /// Makes the history of a session that an earlier process began, or of a new one.
+    pub(crate) fn restored(
+        messages: Vec<Arc<ChatMessage>>,
+        usage_totals: UsageTotals,
+        is_titled: bool,
+    ) -> Self {
+        let mut history = Self { usage_totals, is_titled, ..Self::default() };
+        history.replace(messages);
+        history
+    }
+
+    /// Stores the messages from now on.
+    pub(crate) fn set_recording(&mut self, recording: Option<Arc<SessionRecording>>) {
+        self.recording = recording;
+    }
+
+    /// Queues what the messages became to be stored, without secrets of the session.
+    pub(crate) fn record(&self, handle: &SessionHandle) {
+        if let Some(recording) = &self.recording {
+            let secrets = handle.update(|session, _| session.secrets().clone());
+            recording.record_messages(&self.messages, &secrets);
+        }
+    }
+
+    /// Returns whether the client was sent a title of the session.
+    pub(crate) fn is_titled(&self) -> bool {
+        self.is_titled
+    }
+
     /// Returns the messages, oldest first.
     pub(crate) fn messages(&self) -> &Arc<Vec<Arc<ChatMessage>>> {
         &self.messages

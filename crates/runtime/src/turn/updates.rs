@@ -67,7 +67,7 @@ pub(super) fn send_retry(handle: &SessionHandle, error: &ModelError, pause: Dura
 }
 
 /// Sends a notice as a separate message that is not part of the model's messages.
-pub(super) fn send_notice(handle: &SessionHandle, text: String) {
+pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
     let message = Ulid::generate().to_string();
     handle.send_message_chunk(MessageChunk { role: Role::Thought, message, text });
 }

@@ -1,0 +1,26 @@
+//! The store of this user's sessions, in the state folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use acp_store::{SessionHolder, SessionStore, SessionStoreError, SqliteSessionStore};
+
+use crate::user_folders;
+
+/// Returns the folder of the sessions of the user that an environment is of.
+pub(crate) fn folder(env: &[(String, String)]) -> Option<PathBuf> {
+    Some(user_folders::state_folder(env)?.join("sessions"))
+}
+
+/// Opens the store in a folder, which is made where it is missing. It may block.
+pub(crate) fn open(folder: &Path) -> Result<Arc<dyn SessionStore>, SessionStoreError> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let holder = SessionHolder { pid: std::process::id(), host, started: SystemTime::now() };
+    Ok(Arc::new(SqliteSessionStore::open(folder, holder, random)?))
+}
+
+/// Any number, which spreads the retries of processes that wait for each other.
+fn random() -> u64 {
+    u64::try_from(ulid::Ulid::generate().random() & u128::from(u64::MAX)).unwrap_or_default()
+}

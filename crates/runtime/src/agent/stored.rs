@@ -1,0 +1,291 @@
+//! Stored sessions over ACP: list, load, resume, delete.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use acp_store::{SessionFilter, SessionFolder, SessionSummary};
+use acp_types::wire::v1;
+use agent_client_protocol::v1::schema::{
+    DeleteSessionRequest, DeleteSessionResponse, ListSessionsRequest, ListSessionsResponse,
+    LoadSessionRequest, LoadSessionResponse, McpServer, ResumeSessionRequest,
+    ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo, SessionModeState,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
+use callboard_text::visible;
+
+use super::connection::{Connection, PreparedSession, SessionStart, check_room};
+use crate::context::date::rfc3339_utc;
+use crate::lock::lock;
+use crate::options::{Selection, parse_thought_level};
+use crate::permission_mode::PermissionMode;
+use crate::session::Session;
+use crate::stored_sessions::{
+    OpenedStore, RestoredSession, SessionRecording, StoredSettings, replay,
+};
+use crate::turn::{History, send_notice};
+use crate::{errors, limits};
+
+/// A request for a stored session.
+pub(super) struct RestoreRequest {
+    id: SessionId,
+    cwd: std::path::PathBuf,
+    additional_directories: Vec<std::path::PathBuf>,
+    mcp_servers: Vec<McpServer>,
+    /// Whether the client is sent again what it was shown.
+    is_replayed: bool,
+}
+
+impl From<LoadSessionRequest> for RestoreRequest {
+    fn from(request: LoadSessionRequest) -> Self {
+        let LoadSessionRequest { session_id, cwd, additional_directories, mcp_servers, .. } =
+            request;
+        Self { id: session_id, cwd, additional_directories, mcp_servers, is_replayed: true }
+    }
+}
+
+impl From<ResumeSessionRequest> for RestoreRequest {
+    fn from(request: ResumeSessionRequest) -> Self {
+        let ResumeSessionRequest { session_id, cwd, additional_directories, mcp_servers, .. } =
+            request;
+        Self { id: session_id, cwd, additional_directories, mcp_servers, is_replayed: false }
+    }
+}
+
+/// The answer to such a request.
+pub(super) trait RestoreResponse: JsonRpcResponse {
+    /// Makes it of what can be chosen in the session.
+    fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self;
+}
+
+impl RestoreResponse for LoadSessionResponse {
+    fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self {
+        Self::new().modes(modes).config_options(options)
+    }
+}
+
+impl RestoreResponse for ResumeSessionResponse {
+    fn with_choices(modes: Option<SessionModeState>, options: Vec<SessionConfigOption>) -> Self {
+        Self::new().modes(modes).config_options(options)
+    }
+}
+
+impl Connection {
+    /// Lists stored sessions, that with the newest update first.
+    pub(super) async fn list_sessions(
+        self: Arc<Self>,
+        request: ListSessionsRequest,
+        responder: Responder<ListSessionsResponse>,
+    ) {
+        let ListSessionsRequest { cwd, cursor, .. } = request;
+        let filter = SessionFilter { cwd, cursor, limit: None };
+        let listed = async {
+            let opened = self.opened_store().await?;
+            let page = opened.run(move |store| store.list(&filter)).await;
+            page.map_err(|error| errors::session_store(&error))
+        };
+        let answer = listed.await.map(|page| {
+            let sessions = page.sessions.into_iter().map(session_info).collect();
+            ListSessionsResponse::new(sessions).next_cursor(page.next)
+        });
+        // The connection may be gone by now, and with it the client.
+        drop(responder.respond_with_result(answer));
+    }
+
+    /// Deletes a stored session. One that is open on this connection is closed first.
+    pub(super) async fn delete_session(
+        self: Arc<Self>,
+        request: DeleteSessionRequest,
+        responder: Responder<DeleteSessionResponse>,
+    ) {
+        let id = request.session_id;
+        let open = self.take_session(&id);
+        let was_open = open.is_some();
+        if let Some(session) = open {
+            session.close(limits::CLOSE_DEADLINE).await;
+        }
+        let deleted = async {
+            let opened = self.opened_store().await?;
+            let deleted = opened.run(move |store| store.delete(&id)).await;
+            match deleted {
+                // It had no prompt, so it was never stored.
+                Err(acp_store::SessionStoreError::UnknownSession(_)) if was_open => Ok(()),
+                deleted => deleted.map_err(|error| errors::session_store(&error)),
+            }
+        };
+        let answer = deleted.await.map(|()| DeleteSessionResponse::new());
+        drop(responder.respond_with_result(answer));
+    }
+
+    /// Restores a session, in a task: its folders may lie on a network, and its client may read
+    /// slowly.
+    pub(super) fn begin_restore<T: RestoreResponse>(
+        self: &Arc<Self>,
+        request: RestoreRequest,
+        responder: Responder<T>,
+        client: ConnectionTo<Client>,
+    ) -> Result<()> {
+        let Some(opening) = self.try_begin_opening() else {
+            return responder.respond_with_error(errors::too_many_opening());
+        };
+        let connection = self.clone();
+        drop(tokio::spawn(async move {
+            connection.restore(request, responder, client).await;
+            drop(opening);
+        }));
+        Ok(())
+    }
+
+    async fn restore<T: RestoreResponse>(
+        self: Arc<Self>,
+        request: RestoreRequest,
+        responder: Responder<T>,
+        client: ConnectionTo<Client>,
+    ) {
+        let RestoreRequest { id, cwd, additional_directories, mcp_servers, is_replayed } = request;
+        let opened = async {
+            if self.session(&id).is_some() {
+                return Err(errors::session_open());
+            }
+            check_room(&lock(&self.sessions))?;
+            let opened = self.opened_store().await?;
+            let prepared = self.prepare_session(cwd, additional_directories, &mcp_servers).await?;
+            let restored = open_stored(&opened, &id, prepared.folder.clone()).await?;
+            Ok((opened, prepared, restored))
+        };
+        let (opened, prepared, restored) = match opened.await {
+            Ok(opened) => opened,
+            // The connection may be gone by now, and with it the client.
+            Err(error) => return drop(responder.respond_with_error(error)),
+        };
+        let (session, notices) =
+            self.start_restored(&opened, &id, prepared, restored, client).await;
+        let answer = session.client().open_request(responder);
+        let handle = session.client().handle().clone();
+        let shown = async {
+            let unread = match is_replayed {
+                true => replay(&opened, &id, &handle).await?,
+                false => 0,
+            };
+            Ok::<_, acp_store::SessionStoreError>(unread)
+        };
+        let unread = tokio::select! {
+            unread = shown => unread,
+            () = session.wait_closed() => return,
+        };
+        let unread = match unread {
+            Ok(unread) => unread,
+            Err(error) => {
+                session.close(limits::CLOSE_DEADLINE).await;
+                return answer.respond(Err(errors::session_store(&error)));
+            }
+        };
+        for notice in notices.into_iter().chain(damage_notice(unread)) {
+            send_notice(&handle, notice);
+        }
+        tokio::select! {
+            () = handle.wait_drained() => {}
+            () = session.wait_closed() => return,
+        }
+        if let Some(recording) = session.recording() {
+            recording.set_replay(false);
+        }
+        let choices = session.options().with_selection(|selection| {
+            let options = v1::config_options(&selection.config_options(&selection.active()));
+            T::with_choices(selection.modes().as_ref().map(v1::modes), options)
+        });
+        // It is there before the client can read the answer.
+        self.insert_session(id, session);
+        answer.respond(Ok(choices));
+    }
+
+    /// Starts a session that was restored. Returns it with what its user should know.
+    async fn start_restored(
+        &self,
+        opened: &OpenedStore,
+        id: &SessionId,
+        prepared: PreparedSession,
+        restored: RestoredSession,
+        client: ConnectionTo<Client>,
+    ) -> (Arc<Session>, Vec<String>) {
+        let RestoredSession { session, messages, settings, damaged } = restored;
+        let mut notices: Vec<_> = damage_notice(damaged).into_iter().collect();
+        let mut selection = self.initial_selection();
+        notices.extend(restore_choices(&mut selection, &settings).await);
+        let history = History::restored(messages, settings.usage, settings.is_titled);
+        let turns = settings.turns;
+        let recording =
+            SessionRecording::resume(opened, session, history.messages().clone(), settings);
+        recording.set_replay(true);
+        let start =
+            SessionStart { id: id.clone(), selection, history, recording: Some(recording), turns };
+        (self.start_session(prepared, start, client), notices)
+    }
+
+    async fn opened_store(&self) -> Result<OpenedStore> {
+        let stored = self.agent.stored.as_ref().ok_or_else(errors::sessions_not_stored)?;
+        stored.opened().await.map_err(|error| errors::session_store(&error))
+    }
+}
+
+async fn open_stored(
+    opened: &OpenedStore,
+    id: &SessionId,
+    folder: SessionFolder,
+) -> Result<RestoredSession, Error> {
+    let id = id.clone();
+    let restored =
+        opened.run(move |store| RestoredSession::open(store, &id, folder, SystemTime::now())).await;
+    restored.map_err(|error| errors::session_store(&error))
+}
+
+/// Chooses what was chosen, but for a mode that allows more than this process was started with.
+/// Returns what cannot be chosen again.
+async fn restore_choices(selection: &mut Selection, settings: &StoredSettings) -> Vec<String> {
+    let mut notices = Vec::new();
+    let own_mode = selection.active().mode;
+    let stored_mode = settings.mode.as_deref().and_then(PermissionMode::parse);
+    if let (Some(own), Some(stored)) = (own_mode, stored_mode) {
+        match stored.allows_more_than(own) {
+            true => notices.push(format!(
+                "The mode of this session was `{}`. It is `{}` now, because this process was \
+                 started with that.",
+                stored.id(),
+                own.id()
+            )),
+            false => selection.set_mode(stored),
+        }
+    }
+    if let Some(name) = settings.model.clone()
+        && name != selection.active().model.name()
+    {
+        let (catalogue, wanted) = (selection.catalogue().clone(), name.clone());
+        match tokio::task::spawn_blocking(move || catalogue.open_model(&wanted)).await {
+            Ok(Ok(model)) => selection.set_model(model),
+            _ => notices.push(format!(
+                "The model of this session was {}, which cannot be opened. It is {} now.",
+                visible(&name),
+                visible(selection.active().model.name())
+            )),
+        }
+    }
+    if let Some(effort) = settings.thought_level.as_deref().and_then(parse_thought_level) {
+        selection.set_effort(effort);
+    }
+    notices
+}
+
+fn damage_notice(records: u64) -> Option<String> {
+    let what = match records {
+        0 => return None,
+        1 => "1 record of this session is damaged and was left out.".to_owned(),
+        more => format!("{more} records of this session are damaged and were left out."),
+    };
+    Some(what)
+}
+
+fn session_info(summary: SessionSummary) -> SessionInfo {
+    // A folder is missing only where its record is damaged; the session is listed all the same.
+    let cwd = summary.folder.map_or_else(|| "/".into(), |folder| folder.cwd);
+    SessionInfo::new(summary.id, cwd).title(summary.title).updated_at(rfc3339_utc(summary.updated))
+}

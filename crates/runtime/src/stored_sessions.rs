@@ -1,0 +1,85 @@
+//! Sessions that last: what is recorded of one, and how a later process restores it.
+//!
+//! A store is opened when the first session needs it, beside the session. If that fails, sessions
+//! stay in memory and the user is notified.
+
+mod model_message;
+mod recording;
+mod restore;
+mod settings;
+
+use std::fmt;
+use std::sync::Arc;
+
+use acp_store::{SessionStore, SessionStoreError, StoreWriter};
+use tokio::sync::Mutex;
+
+pub(crate) use recording::SessionRecording;
+pub(crate) use restore::{RestoredSession, replay};
+pub(crate) use settings::StoredSettings;
+
+/// Opens a store. It may block.
+type OpenStoreFn = dyn Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> + Send + Sync;
+
+/// Where the sessions of an agent are stored. Clones share the store.
+#[derive(Clone)]
+pub(crate) struct StoredSessions(Arc<LazyStore>);
+
+struct LazyStore {
+    open: Box<OpenStoreFn>,
+    opened: Mutex<Option<OpenedStore>>,
+}
+
+/// A store that is open, and what writes to it.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenedStore {
+    pub(crate) store: Arc<dyn SessionStore>,
+    pub(crate) writer: StoreWriter,
+}
+
+impl StoredSessions {
+    pub(crate) fn new(
+        open: impl Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(LazyStore { open: Box::new(open), opened: Mutex::default() }))
+    }
+
+    /// Returns the store, which is opened by the first call. One that failed is opened again.
+    pub(crate) async fn opened(&self) -> Result<OpenedStore, SessionStoreError> {
+        let mut slot = self.0.opened.lock().await;
+        if let Some(opened) = &*slot {
+            return Ok(opened.clone());
+        }
+        let shared = self.0.clone();
+        let opening = tokio::task::spawn_blocking(move || {
+            let store = (shared.open)()?;
+            let writer = StoreWriter::start(store.clone());
+            let writer = writer.map_err(|_no_thread| SessionStoreError::WriterEnded)?;
+            Ok(OpenedStore { store, writer })
+        });
+        let opened = opening.await.unwrap_or(Err(SessionStoreError::WriterEnded))?;
+        *slot = Some(opened.clone());
+        Ok(opened)
+    }
+}
+
+impl OpenedStore {
+    /// Works with the store on a thread that may block.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn SessionStore) -> Result<T, SessionStoreError> + Send + 'static,
+    ) -> Result<T, SessionStoreError> {
+        let store = self.store.clone();
+        let done = tokio::task::spawn_blocking(move || work(&*store)).await;
+        done.unwrap_or(Err(SessionStoreError::WriterEnded))
+    }
+}
+
+impl fmt::Debug for StoredSessions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StoredSessions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

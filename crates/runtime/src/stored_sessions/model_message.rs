@@ -1,0 +1,202 @@
+//! The messages of a model as they are stored: versioned apart from the type that requests use.
+//!
+//! Everything is redacted but what a provider wants repeated, which it may have signed.
+
+use std::sync::Arc;
+
+use acp_lifecycle::Secrets;
+use acp_store::{RecordStream, SessionRecord, SessionStoreError, StoredRecord};
+use callboard_models::{ChatMessage, ContentPart, ModelToolCall, ProviderReplay, ToolResult};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The kind of these records.
+const KIND: &str = "model_message";
+/// The kind of a record that stands for all before it, although it holds no message.
+const RESET_KIND: &str = "model_reset";
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+enum StoredMessage {
+    User {
+        parts: Vec<StoredPart>,
+    },
+    Context {
+        text: String,
+    },
+    Assistant {
+        text: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        thought: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<StoredCall>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replay: Option<StoredReplay>,
+    },
+    ToolResults {
+        results: Vec<StoredResult>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum StoredPart {
+    Text { text: String },
+    Image { media_type: String, data: String },
+    Audio { media_type: String, data: String },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredCall {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredReplay {
+    origin: String,
+    items: Value,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredResult {
+    call_id: String,
+    name: String,
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<StoredPart>,
+    is_error: bool,
+}
+
+/// Makes the record of a message.
+pub(super) fn message_record(
+    message: &ChatMessage,
+    secrets: &Secrets,
+) -> Result<SessionRecord, SessionStoreError> {
+    let record = SessionRecord::new(KIND, VERSION, &StoredMessage::new(message, secrets))?;
+    Ok(record.with_stream(RecordStream::Model))
+}
+
+/// Makes the record by which all messages before it are forgotten.
+pub(super) fn reset_record() -> Result<SessionRecord, SessionStoreError> {
+    let record = SessionRecord::new(RESET_KIND, VERSION, &())?;
+    Ok(record.with_stream(RecordStream::Model).as_stream_start())
+}
+
+/// Reads a record back. None if it holds no message.
+///
+/// # Errors
+///
+/// If its kind or version is unknown, or it is not of that form.
+pub(super) fn read_message(record: &StoredRecord) -> Result<Option<ChatMessage>, UnreadableRecord> {
+    match (&*record.kind, record.version) {
+        (KIND, VERSION) => {
+            let message = record.read::<StoredMessage>();
+            message.map(|message| Some(message.into())).map_err(|_malformed| UnreadableRecord)
+        }
+        (RESET_KIND, VERSION) => Ok(None),
+        _ => Err(UnreadableRecord),
+    }
+}
+
+/// A record that this version cannot read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnreadableRecord;
+
+impl StoredMessage {
+    fn new(message: &ChatMessage, secrets: &Secrets) -> Self {
+        let redact = |text: &str| secrets.redact(text).into_owned();
+        match message {
+            ChatMessage::User(parts) => {
+                Self::User { parts: parts.iter().map(|part| stored_part(part, secrets)).collect() }
+            }
+            ChatMessage::Context(text) => Self::Context { text: redact(text) },
+            ChatMessage::Assistant { text, thought, calls, replay } => Self::Assistant {
+                text: redact(text),
+                thought: redact(thought),
+                calls: calls
+                    .iter()
+                    .map(|call| StoredCall {
+                        id: call.id.clone(),
+                        name: redact(&call.name),
+                        arguments: redact(&call.arguments),
+                    })
+                    .collect(),
+                replay: replay.as_ref().map(|replay| StoredReplay {
+                    origin: replay.origin.to_string(),
+                    items: replay.items.clone(),
+                }),
+            },
+            ChatMessage::ToolResults(results) => Self::ToolResults {
+                results: results
+                    .iter()
+                    .map(|result| StoredResult {
+                        call_id: result.call_id.clone(),
+                        name: redact(&result.name),
+                        text: redact(&result.text),
+                        parts: result.parts.iter().map(|it| stored_part(it, secrets)).collect(),
+                        is_error: result.is_error,
+                    })
+                    .collect(),
+            },
+        }
+    }
+}
+
+fn stored_part(part: &ContentPart, secrets: &Secrets) -> StoredPart {
+    match part {
+        ContentPart::Text(text) => StoredPart::Text { text: secrets.redact(text).into_owned() },
+        ContentPart::Image { media_type, data } => {
+            StoredPart::Image { media_type: media_type.clone(), data: data.clone() }
+        }
+        ContentPart::Audio { media_type, data } => {
+            StoredPart::Audio { media_type: media_type.clone(), data: data.clone() }
+        }
+    }
+}
+
+impl From<StoredPart> for ContentPart {
+    fn from(part: StoredPart) -> Self {
+        match part {
+            StoredPart::Text { text } => Self::Text(text),
+            StoredPart::Image { media_type, data } => Self::Image { media_type, data },
+            StoredPart::Audio { media_type, data } => Self::Audio { media_type, data },
+        }
+    }
+}
+
+impl From<StoredMessage> for ChatMessage {
+    fn from(message: StoredMessage) -> Self {
+        let parts = |parts: Vec<StoredPart>| parts.into_iter().map(ContentPart::from).collect();
+        match message {
+            StoredMessage::User { parts: stored } => Self::User(parts(stored)),
+            StoredMessage::Context { text } => Self::Context(text),
+            StoredMessage::Assistant { text, thought, calls, replay } => Self::Assistant {
+                text,
+                thought,
+                calls: calls
+                    .into_iter()
+                    .map(|StoredCall { id, name, arguments }| ModelToolCall { id, name, arguments })
+                    .collect(),
+                replay: replay.map(|StoredReplay { origin, items }| ProviderReplay {
+                    origin: Arc::from(origin),
+                    items,
+                }),
+            },
+            StoredMessage::ToolResults { results } => Self::ToolResults(
+                results
+                    .into_iter()
+                    .map(|result| ToolResult {
+                        call_id: result.call_id,
+                        name: result.name,
+                        text: result.text,
+                        parts: parts(result.parts),
+                        is_error: result.is_error,
+                    })
+                    .collect(),
+            ),
+        }
+    }
+}

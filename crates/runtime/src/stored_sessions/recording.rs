@@ -1,0 +1,367 @@
+//! Records one live session. Nothing here waits for a disk but [`SessionRecording::commit`], whose
+//! wait is bounded.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use acp_lifecycle::{
+    ChangedDocument, OutboxItem, PromptDocument, Secrets, SessionDocument, SessionHandle,
+    TranscriptFold,
+};
+use acp_store::{
+    NewSession, OpenSession, PendingCommit, SessionChange, SessionRecord, SessionRecorder,
+    SessionStoreError, StoreWriter,
+};
+use acp_types::{SessionState, TurnId};
+use agent_client_protocol::v1::schema::ContentBlock;
+use callboard_models::ChatMessage;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+use ulid::Ulid;
+
+use super::model_message::{message_record, reset_record};
+use super::{OpenedStore, StoredSessions, StoredSettings};
+use crate::limits::{COMMIT_TIMEOUT, MAX_UNSTORED_CHANGES, RETRIED_COMMIT_TIMEOUT};
+use crate::lock::lock;
+use crate::prompt;
+
+/// Version of the records of the client's stream, whose kind is the type of the document.
+pub(super) const DOCUMENT_VERSION: u32 = 1;
+
+/// Records a session: its documents as they are delivered, its prompts and its model's messages.
+///
+/// A session that cannot be stored goes on, and ends with its process. The user is notified
+/// once: see [`take_notice`](Self::take_notice).
+pub(crate) struct SessionRecording {
+    state: Mutex<RecordingState>,
+    /// Whether the store was opened, or failed to.
+    is_settled: watch::Sender<bool>,
+}
+
+struct RecordingState {
+    target: RecordingTarget,
+    fold: TranscriptFold,
+    /// The messages of the model that are recorded.
+    messages: Arc<Vec<Arc<ChatMessage>>>,
+    settings: StoredSettings,
+    /// The settings that are recorded.
+    stored_settings: Option<StoredSettings>,
+    /// Whether there is a prompt, before which nothing is recorded.
+    has_prompt: bool,
+    /// Whether what is sent is a replay, which is recorded already.
+    is_replay: bool,
+    last_commit: Option<PendingCommit>,
+    failure: Option<String>,
+    is_notified: bool,
+}
+
+enum RecordingTarget {
+    /// The store is being opened; these changes wait for it.
+    Opening(Vec<(Vec<SessionChange>, SystemTime)>),
+    Recorder(SessionRecorder, StoreWriter),
+    /// Nothing is recorded any more.
+    Ended,
+}
+
+impl SessionRecording {
+    /// Records a new session, which is stored with its first prompt. The store is opened meanwhile.
+    pub(crate) fn begin(stored: StoredSessions, new: NewSession) -> Arc<Self> {
+        let recording = Arc::new(Self::new(
+            RecordingTarget::Opening(Vec::new()),
+            Arc::default(),
+            StoredSettings::default(),
+            false,
+        ));
+        let opening = recording.clone();
+        drop(tokio::spawn(async move {
+            let opened = stored.opened().await;
+            opening.settle(opened, new);
+        }));
+        recording
+    }
+
+    /// Goes on to record a session that was restored.
+    pub(crate) fn resume(
+        opened: &OpenedStore,
+        session: Box<dyn OpenSession>,
+        messages: Arc<Vec<Arc<ChatMessage>>>,
+        settings: StoredSettings,
+    ) -> Arc<Self> {
+        let recorder = opened.writer.record(session);
+        let target = RecordingTarget::Recorder(recorder, opened.writer.clone());
+        let recording = Self::new(target, messages, settings, true);
+        recording.is_settled.send_replace(true);
+        Arc::new(recording)
+    }
+
+    fn new(
+        target: RecordingTarget,
+        messages: Arc<Vec<Arc<ChatMessage>>>,
+        settings: StoredSettings,
+        has_prompt: bool,
+    ) -> Self {
+        let state = RecordingState {
+            target,
+            fold: TranscriptFold::default(),
+            messages,
+            stored_settings: has_prompt.then(|| settings.clone()),
+            settings,
+            has_prompt,
+            is_replay: false,
+            last_commit: None,
+            failure: None,
+            is_notified: false,
+        };
+        Self { state: Mutex::new(state), is_settled: watch::Sender::new(false) }
+    }
+
+    fn settle(&self, opened: Result<OpenedStore, SessionStoreError>, new: NewSession) {
+        {
+            let mut state = lock(&self.state);
+            let waiting = std::mem::replace(&mut state.target, RecordingTarget::Ended);
+            match (opened, waiting) {
+                (Ok(opened), RecordingTarget::Opening(waiting)) => {
+                    let recorder = opened.writer.record_new(new);
+                    for (changes, at) in waiting {
+                        state.last_commit = Some(recorder.write(changes, at));
+                    }
+                    state.target = RecordingTarget::Recorder(recorder, opened.writer);
+                }
+                (Ok(_), other) => state.target = other,
+                (Err(error), _) => state.fail(&error),
+            }
+        }
+        self.is_settled.send_replace(true);
+    }
+
+    /// Says whether what is sent is a replay, of which nothing is recorded.
+    pub(crate) fn set_replay(&self, is_replay: bool) {
+        lock(&self.state).is_replay = is_replay;
+    }
+
+    /// Records an item that is about to be delivered. Resolves when it may be: behind its commit, if
+    /// the client may rely on it from then on.
+    pub(crate) fn record_item(
+        self: &Arc<Self>,
+        item: &OutboxItem,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let is_committed = {
+            let mut state = lock(&self.state);
+            match state.is_replay {
+                true => false,
+                false => state.record_item(item),
+            }
+        };
+        let recording = is_committed.then(|| self.clone());
+        async move {
+            if let Some(recording) = recording {
+                recording.commit().await;
+            }
+        }
+    }
+
+    /// Records a prompt, with which the session is stored if it is its first.
+    pub(crate) fn record_prompt(
+        &self,
+        turn: &TurnId,
+        blocks: &[ContentBlock],
+        handle: &SessionHandle,
+    ) {
+        let blocks = blocks.to_vec();
+        let blocks = handle.update(|session, _| session.redacted_prompt(blocks));
+        let text = prompt::typed_text(&blocks);
+        let document = PromptDocument::new(Ulid::generate().to_string(), blocks);
+        let record = document_record(&SessionDocument::Prompt(document));
+        let mut state = lock(&self.state);
+        let Some(record) = state.check(record) else { return };
+        state.has_prompt = true;
+        let number = turn.as_str().strip_prefix('t').and_then(|number| number.parse().ok());
+        state.settings.turns = number.unwrap_or(state.settings.turns + 1);
+        let mut changes = vec![SessionChange::Prompt(record.with_search_text(text))];
+        changes.extend(state.changed_settings());
+        state.write(changes);
+    }
+
+    /// Records what the model's messages became since this was called last.
+    pub(crate) fn record_messages(&self, messages: &Arc<Vec<Arc<ChatMessage>>>, secrets: &Secrets) {
+        let mut state = lock(&self.state);
+        if !state.has_prompt || Arc::ptr_eq(&state.messages, messages) {
+            return;
+        }
+        let known = state.messages.len();
+        let is_longer = known <= messages.len()
+            && state.messages.iter().zip(&**messages).all(|(a, b)| Arc::ptr_eq(a, b));
+        // Messages that were left out, summed up or changed are stored anew.
+        let (reset, new) = match is_longer {
+            true => (None, &messages[known..]),
+            false => (Some(reset_record()), &messages[..]),
+        };
+        let records = new.iter().map(|message| message_record(message, secrets));
+        let records: Result<Vec<_>, _> = reset.into_iter().chain(records).collect();
+        let Some(records) = state.check(records) else { return };
+        state.messages = messages.clone();
+        state.write(records.into_iter().map(SessionChange::Append).collect());
+    }
+
+    /// Changes what is stored of the settings, if they differ.
+    pub(crate) fn record_settings(&self, change: impl FnOnce(&mut StoredSettings)) {
+        let mut state = lock(&self.state);
+        change(&mut state.settings);
+        if state.has_prompt {
+            let changes: Vec<_> = state.changed_settings().into_iter().collect();
+            state.write(changes);
+        }
+    }
+
+    /// Waits until everything that was recorded is committed, but no longer than a turn may wait for
+    /// a disk.
+    pub(crate) async fn commit(&self) {
+        let begun = Instant::now();
+        let mut is_settled = self.is_settled.subscribe();
+        let limit = match lock(&self.state).failure {
+            Some(_) => RETRIED_COMMIT_TIMEOUT,
+            None => COMMIT_TIMEOUT,
+        };
+        let commit = async {
+            // The sender lives as long as this.
+            drop(is_settled.wait_for(|is_settled| *is_settled).await);
+            let commit = lock(&self.state).last_commit.take();
+            match commit {
+                Some(commit) => commit.await.map(|()| true),
+                None => Ok(false),
+            }
+        };
+        let committed = timeout(limit, commit).await;
+        let mut state = lock(&self.state);
+        match committed {
+            Ok(Ok(true)) => state.failure = None,
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => state.fail(&error),
+            Err(_) => {
+                let waited = begun.elapsed();
+                tracing::warn!(?waited, "a commit of the session takes long");
+                state.set_failure(SLOW_STORE.to_owned());
+            }
+        }
+    }
+
+    /// Returns why the session is not stored, once, for a notice to the user.
+    pub(crate) fn take_notice(&self) -> Option<String> {
+        let mut state = lock(&self.state);
+        let failure = state.failure.clone().filter(|_| !state.is_notified)?;
+        state.is_notified = true;
+        Some(format!(
+            "This session is not stored: {failure}. It goes on, but may be lost when this process \
+             ends."
+        ))
+    }
+
+    /// Ends the recording. When it returns, other processes can open the session, unless the store
+    /// hangs.
+    pub(crate) async fn close(&self) {
+        let target = std::mem::replace(&mut lock(&self.state).target, RecordingTarget::Ended);
+        if let RecordingTarget::Recorder(recorder, writer) = target {
+            drop(recorder);
+            drop(timeout(COMMIT_TIMEOUT, writer.flush()).await);
+        }
+    }
+}
+
+impl RecordingState {
+    /// Records an item. Returns whether its commit is waited for.
+    fn record_item(&mut self, item: &OutboxItem) -> bool {
+        if matches!(self.target, RecordingTarget::Ended) || !self.has_prompt {
+            return false;
+        }
+        let documents = self.fold.apply(item, Instant::now().into_std());
+        let mut is_final = matches!(item, OutboxItem::PromptResponse(_));
+        let mut changes = Vec::new();
+        for ChangedDocument { subject, document, is_final: is_whole, .. } in documents {
+            is_final |= is_whole;
+            if let SessionDocument::State(SessionState::Info(info)) = &document
+                && let Some(title) = &info.title
+            {
+                changes.push(SessionChange::Title(title.clone()));
+            }
+            let Some(record) = self.check(document_record(&document)) else { return false };
+            changes.push(SessionChange::Fold(record.with_subject(subject)));
+        }
+        self.write(changes);
+        is_final
+    }
+
+    fn changed_settings(&mut self) -> Option<SessionChange> {
+        if self.stored_settings.as_ref() == Some(&self.settings) {
+            return None;
+        }
+        self.stored_settings = Some(self.settings.clone());
+        Some(self.settings.to_change())
+    }
+
+    fn write(&mut self, changes: Vec<SessionChange>) {
+        if changes.is_empty() {
+            return;
+        }
+        let now = SystemTime::now();
+        match &mut self.target {
+            RecordingTarget::Opening(waiting) if waiting.len() < MAX_UNSTORED_CHANGES => {
+                waiting.push((changes, now));
+            }
+            RecordingTarget::Opening(_) => {
+                self.target = RecordingTarget::Ended;
+                self.fail(&SessionStoreError::QueueFull);
+            }
+            RecordingTarget::Recorder(recorder, _) => {
+                self.last_commit = Some(recorder.write(changes, now));
+            }
+            RecordingTarget::Ended => {}
+        }
+    }
+
+    /// Notes why something cannot be recorded. Then nothing behind it is, so that there is no gap.
+    fn check<T>(&mut self, made: Result<T, SessionStoreError>) -> Option<T> {
+        match made {
+            Ok(made) => Some(made),
+            Err(error) => {
+                self.target = RecordingTarget::Ended;
+                self.fail(&error);
+                None
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &SessionStoreError) {
+        tracing::warn!(%error, "the session is not stored");
+        self.set_failure(error.to_string());
+    }
+
+    fn set_failure(&mut self, failure: String) {
+        self.failure = Some(failure);
+    }
+}
+
+/// Makes the record of a document.
+fn document_record(document: &SessionDocument) -> Result<SessionRecord, SessionStoreError> {
+    let kind = match document {
+        SessionDocument::Prompt(_) => "prompt",
+        SessionDocument::ToolCall(_) => "call",
+        SessionDocument::Message(_) => "message",
+        SessionDocument::Plan(_) => "plan",
+        SessionDocument::State(_) => "state",
+        _ => "document",
+    };
+    let record = SessionRecord::new(kind, DOCUMENT_VERSION, document)?;
+    Ok(match document {
+        SessionDocument::Message(message) => record.with_search_text(message.text.clone()),
+        _ => record,
+    })
+}
+
+impl fmt::Debug for SessionRecording {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SessionRecording").finish_non_exhaustive()
+    }
+}
+
+const SLOW_STORE: &str = "the disk takes too long";

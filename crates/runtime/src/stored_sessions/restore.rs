@@ -1,0 +1,98 @@
+//! Restores a stored session: what its model knows, and what its client is shown again.
+
+use std::sync::Arc;
+
+use acp_lifecycle::{SessionDocument, SessionHandle};
+use acp_store::{
+    OpenSession, RecordStream, SessionChange, SessionFolder, SessionStore, SessionStoreError,
+};
+use agent_client_protocol::v1::schema::SessionId;
+use callboard_models::ChatMessage;
+
+use super::model_message::read_message;
+use super::recording::DOCUMENT_VERSION;
+use super::{OpenedStore, StoredSettings};
+use crate::limits::REPLAY_BYTES;
+
+/// A session that was opened for this process, with what its model knows.
+#[derive(Debug)]
+pub(crate) struct RestoredSession {
+    /// Holds the session's lock.
+    pub(crate) session: Box<dyn OpenSession>,
+    pub(crate) messages: Vec<Arc<ChatMessage>>,
+    pub(crate) settings: StoredSettings,
+    /// Records and parts that could not be read.
+    pub(crate) damaged: u64,
+}
+
+impl RestoredSession {
+    /// Opens a session that goes on in `folder`, and reads what its model knows. It blocks.
+    pub(crate) fn open(
+        store: &dyn SessionStore,
+        id: &SessionId,
+        folder: SessionFolder,
+        now: std::time::SystemTime,
+    ) -> Result<Self, SessionStoreError> {
+        let mut session = store.open(id)?;
+        let parts = store.parts(id)?;
+        if store.summary(id)?.folder.as_ref() != Some(&folder) {
+            session.write(&[SessionChange::Move(folder)], now)?;
+        }
+        let mut load = store.load(id, RecordStream::Model, u64::MAX)?;
+        let (mut messages, mut unread) = (Vec::new(), 0);
+        loop {
+            let page = store.next_page(&mut load)?;
+            if page.is_empty() {
+                break;
+            }
+            for record in &page {
+                match read_message(record) {
+                    Ok(message) => messages.extend(message.map(Arc::new)),
+                    Err(_) => unread += 1,
+                }
+            }
+        }
+        let damaged = parts.damaged + load.damaged + unread;
+        Ok(Self { session, messages, settings: StoredSettings::read(&parts), damaged })
+    }
+}
+
+/// Sends a client what it was shown of a session, page by page and no faster than it reads. Returns
+/// how many records could not be read.
+pub(crate) async fn replay(
+    opened: &OpenedStore,
+    id: &SessionId,
+    handle: &SessionHandle,
+) -> Result<u64, SessionStoreError> {
+    let session = id.clone();
+    let begin =
+        move |store: &dyn SessionStore| store.load(&session, RecordStream::Client, REPLAY_BYTES);
+    let (mut load, mut unread) = (opened.run(begin).await?, 0);
+    loop {
+        let (read, page) = opened
+            .run(move |store| {
+                let page = store.next_page(&mut load)?;
+                Ok((load, page))
+            })
+            .await?;
+        load = read;
+        if page.is_empty() {
+            return Ok(load.damaged + unread);
+        }
+        let documents = page.iter().filter_map(|record| {
+            let document = match record.version {
+                DOCUMENT_VERSION => record.read::<SessionDocument>().ok(),
+                _ => None,
+            };
+            unread += u64::from(document.is_none());
+            document
+        });
+        let documents: Vec<_> = documents.collect();
+        handle.update(|session, now| {
+            documents.into_iter().for_each(|document| session.replay(document, now));
+            // All of it goes at once, in its order.
+            session.flush(now.monotonic);
+        });
+        handle.wait_drained().await;
+    }
+}

@@ -1,0 +1,152 @@
+//! Stored sessions of an agent in this process, on a store in memory.
+
+use std::sync::mpsc;
+use std::time::SystemTime;
+
+use acp_conformance::{AgentUnderTest, ClientBehaviour};
+use acp_lifecycle::{Secrets, SessionHandle};
+use acp_store::{
+    MemorySessionStore, NewSession, RecordStream, SessionChange, SessionFilter, SessionFolder,
+    SessionRecord,
+};
+use agent_client_protocol::v1::schema::ContentBlock;
+use callboard_models::direct::DirectModel;
+use callboard_models::{ChatMessage, ContentPart, ModelToolCall, ProviderReplay, ToolResult};
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use super::*;
+use crate::CodingAgent;
+use crate::stored_sessions::model_message::{message_record, read_message};
+
+/// An agent that stores its sessions there.
+async fn agent(
+    open: impl Fn() -> Result<Arc<dyn SessionStore>, SessionStoreError> + Send + Sync + 'static,
+) -> AgentUnderTest {
+    let agent = CodingAgent::new(Arc::new(DirectModel::default()), std::iter::empty());
+    let agent = agent.with_session_store(open);
+    let mut agent = AgentUnderTest::in_process(agent, ClientBehaviour::default());
+    agent.initialize().await.unwrap();
+    agent
+}
+
+fn records(store: &MemorySessionStore, id: &str, stream: RecordStream) -> Vec<String> {
+    let mut load = store.load(&id.to_owned().into(), stream, u64::MAX).unwrap();
+    store.next_page(&mut load).unwrap().into_iter().map(|record| record.kind).collect()
+}
+
+#[tokio::test]
+async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
+    let store = MemorySessionStore::new();
+    let cwd = std::env::temp_dir();
+    let folder = SessionFolder { cwd: cwd.clone(), canonical: cwd.clone() };
+    let new = NewSession { id: "old".into(), folder };
+    let record = |version| SessionRecord::new("message", version, &json!({"type": "x"})).unwrap();
+    let changes = [
+        SessionChange::Prompt(record(1)),
+        SessionChange::Append(record(99)),
+        SessionChange::Append(record(99).with_stream(RecordStream::Model)),
+    ];
+    drop(store.create(&new, &changes, SystemTime::now()).unwrap());
+    let opened = store.clone();
+    let mut agent = agent(move || Ok(Arc::new(opened.clone()))).await;
+    let params = json!({"sessionId": "old", "cwd": cwd, "mcpServers": []});
+    agent.request("session/load", params).await.unwrap();
+    let thoughts = agent.client.session("old").thought_text();
+    assert!(thoughts.contains("1 record of this session is damaged"), "{thoughts}");
+    assert!(thoughts.contains("2 records of this session are damaged"), "{thoughts}");
+    assert_eq!(agent.run_turn("old", "list").await.unwrap(), "end_turn");
+    // The notices are not stored.
+    let kinds = records(&store, "old", RecordStream::Client);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 3, "{kinds:?}");
+}
+
+#[tokio::test]
+async fn a_turn_is_answered_though_the_store_does_not_open() {
+    let (hold, held) = mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let mut agent = agent(move || {
+        let _is_dropped = held.lock().unwrap().recv();
+        Err(SessionStoreError::WriterEnded)
+    })
+    .await;
+    let id = agent.new_session(&std::env::temp_dir()).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(agent.run_turn(&id, "list").await.unwrap(), "end_turn");
+    }
+    let thoughts = agent.client.session(&id).thought_text();
+    assert_eq!(thoughts.matches("This session is not stored").count(), 1, "{thoughts}");
+    drop(hold);
+}
+
+#[tokio::test]
+async fn messages_that_change_are_stored_anew() {
+    let store = MemorySessionStore::new();
+    let opened = StoredSessions::new({
+        let store = store.clone();
+        move || Ok(Arc::new(store.clone()))
+    });
+    let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+    let recording = SessionRecording::begin(opened, NewSession { id: "s".into(), folder });
+    let handle = SessionHandle::new(acp_lifecycle::Session::new("/p"), SystemTime::now);
+    recording.record_prompt(&"t1".into(), &[ContentBlock::from("hi")], &handle);
+    let message = |text: &str| Arc::new(ChatMessage::user(text));
+    let (first, second) = (message("1"), message("2"));
+    let secrets = Secrets::default();
+    recording.record_messages(&Arc::new(vec![first.clone()]), &secrets);
+    recording.record_messages(&Arc::new(vec![first, second.clone()]), &secrets);
+    recording.commit().await;
+    let stored = || records(&store, "s", RecordStream::Model);
+    assert_eq!(stored(), ["model_message", "model_message"]);
+    recording.record_messages(&Arc::new(vec![second]), &secrets);
+    recording.commit().await;
+    assert_eq!(stored(), ["model_reset", "model_message"]);
+    assert_eq!(recording.take_notice(), None);
+    recording.close().await;
+    assert_eq!(store.list(&SessionFilter::default()).unwrap().sessions.len(), 1);
+    drop(store.open(&"s".into()).expect("it is free"));
+}
+
+#[test]
+fn a_message_is_read_as_it_was_stored_without_its_secrets() {
+    let secrets = Secrets::default().with_values(["s3cr3t-value"]);
+    let items = json!([{"signature": "s3cr3t-value"}]);
+    let part = |text: &str| ContentPart::Text(text.to_owned());
+    let image = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let result = |text: &str| ToolResult {
+        call_id: "c".into(),
+        name: "read".into(),
+        text: text.into(),
+        parts: vec![image.clone()],
+        is_error: true,
+    };
+    let assistant = |text: &str| ChatMessage::Assistant {
+        text: text.into(),
+        thought: text.into(),
+        calls: vec![ModelToolCall { id: "c".into(), name: "read".into(), arguments: text.into() }],
+        replay: Some(ProviderReplay { origin: "o".into(), items: items.clone() }),
+    };
+    for (message, expected) in [
+        (
+            ChatMessage::User(vec![part("a s3cr3t-value")]),
+            ChatMessage::User(vec![part("a [redacted]")]),
+        ),
+        (ChatMessage::Context("s3cr3t-value".into()), ChatMessage::Context("[redacted]".into())),
+        (assistant("s3cr3t-value"), assistant("[redacted]")),
+        (
+            ChatMessage::ToolResults(vec![result("s3cr3t-value")]),
+            ChatMessage::ToolResults(vec![result("[redacted]")]),
+        ),
+    ] {
+        let store = MemorySessionStore::new();
+        let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
+        let record = message_record(&message, &secrets).unwrap();
+        let prompt = SessionRecord::new("prompt", 1, &()).unwrap();
+        let changes = [SessionChange::Prompt(prompt), SessionChange::Append(record)];
+        let new = NewSession { id: "s".into(), folder };
+        drop(store.create(&new, &changes, SystemTime::now()).unwrap());
+        let mut load = store.load(&new.id, RecordStream::Model, u64::MAX).unwrap();
+        let read = read_message(&store.next_page(&mut load).unwrap()[0]);
+        assert_eq!(read, Ok(Some(expected)));
+    }
+}
