@@ -305,18 +305,22 @@ async fn permit_reads(
     permitted: &mut PermittedEffects,
 ) -> Result<(), CallStop> {
     let verdict = call.try_judge(&reads).map_err(CallStop::Denied)?;
-    if !reads.is_identical(&permitted.reads) {
-        if verdict == Verdict::Ask {
-            call.append_content(Content::text(session_titles(call).sentence(
-                "reads-first",
-                &[],
-                &[],
-            )));
-        }
-        // A read permission pins nothing.
-        let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
-        grant_or_stop(call.request_permission(&reads, subject, true).await)?;
-        permitted.reads = reads;
+    if reads.is_identical(&permitted.reads) {
+        return Ok(());
+    }
+    let asks = verdict == Verdict::Ask;
+    let content = call.session().tool_call(call.id()).filter(|_| asks).map(|report| report.content);
+    if asks {
+        let note = session_titles(call).sentence("reads-first", &[], &[]);
+        call.append_content(Content::text(note));
+    }
+    // A read permission pins nothing.
+    let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
+    grant_or_stop(call.request_permission(&reads, subject, true).await)?;
+    permitted.reads = reads;
+    // The preview may show something else, or nothing.
+    if let Some(content) = content {
+        call.update(ToolCallPatch::new().content(content));
     }
     Ok(())
 }

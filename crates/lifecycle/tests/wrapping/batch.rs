@@ -239,6 +239,23 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_note_of_the_first_question_is_gone_once_the_preview_was_permitted() {
+    let (stage, log) = (Stage::new(Some("allow")), Log::default());
+    let tools = ToolMiddleware::new(stage.session.clone())
+        .previews(|_, _| async { Ok(ToolCallPatch::new().append(Content::text("the preview"))) });
+    tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await.unwrap();
+    let seen = stage.seen.lock().unwrap();
+    let asked: Vec<_> =
+        seen.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    let has = |text: &str| asked.iter().map(|it| it.contains(text)).collect::<Vec<_>>();
+    assert_eq!(has("is shown once it may be read"), [true, false]);
+    assert_eq!(has("the preview"), [false, true]);
+    let call = seen.observer.tool_call("t/a").unwrap();
+    let content = format!("{:?}", call.content);
+    assert!(!content.contains("once it may be read") && content.contains("the preview"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn where_nothing_is_known_of_a_call_it_is_asked_about_before_its_preview_looks() {
     let (stage, log) = (Stage::new(Some("reject")), Log::default());
     let looked = Arc::new(Mutex::new(false));
