@@ -59,7 +59,7 @@ async fn a_command_in_the_background_outlives_its_turn_and_is_worked_with() {
                 call_text(call)
             );
             if let Some(terminal) = shown_terminal_id(call) {
-                let terminal = agent.session().observer.terminal(&terminal).unwrap();
+                let terminal = agent.session().observer.observed_terminal(&terminal).unwrap();
                 assert!(terminal.exit.is_some(), "nothing more comes");
             }
         }

@@ -41,7 +41,7 @@ async fn sessions_have_turns_at_the_same_time_and_each_hears_of_its_own() {
         assert_eq!(agent.stop_reason(prompt).await, "end_turn");
     }
     for session in &sessions {
-        let call = agent.client.session(session).call_of_tool("terminal").unwrap();
+        let call = agent.client.session(session).only_call_of_tool("terminal").unwrap();
         assert_eq!(call.status, ToolCallStatus::Completed);
     }
     agent.finish().await;

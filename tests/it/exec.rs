@@ -244,13 +244,13 @@ fn progress_of_a_command_is_one_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_piped_in_is_context_for_the_model() {
-    let replies = ["one", "two", "three"].map(|text| MockReply::new().text(text).into());
+    let replies = ["one", "two", "three"].map(|text| MockReply::new().with_text(text).into());
     let server = ModelServer::start(replies).await.unwrap();
     let url = server.base_url(Dialect::OpenAiChat);
     let env = [("OPENAI_API_KEY", "sk-x"), ("OPENAI_BASE_URL", &*url)];
     let scratch = Scratch::new();
     let args = ["exec", "--model", "openai/m", "explain"];
-    let asked = |at: usize| server.reply_requests()[at].json().to_string();
+    let asked = |at: usize| server.reply_requests()[at].body_json().to_string();
 
     let mut child = command(&scratch, &env, &args).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"+ a line of a diff\n").unwrap();
@@ -437,10 +437,10 @@ async fn nothing_counts_one_of_many() {
     ];
     let mut replies: Vec<_> = Vec::new();
     for (name, args) in &calls {
-        let reply = MockReply::new().call(MockToolCall::new(name, args));
+        let reply = MockReply::new().with_call(MockToolCall::new(name, args));
         replies.push(reply.into());
     }
-    replies.push(MockReply::new().text("Done.").into());
+    replies.push(MockReply::new().with_text("Done.").into());
     let server = ModelServer::start(replies).await.unwrap();
     let url = server.base_url(Dialect::OpenAiChat);
     let env = [("OPENAI_API_KEY", "sk-x"), ("OPENAI_BASE_URL", &*url)];
@@ -451,8 +451,9 @@ async fn nothing_counts_one_of_many() {
     let args = ["exec", "--approve-all", "--model", "openai/m", "count"];
     let (exit, out, err) = run(&scratch, &env, &args);
     assert_eq!(exit, Some(0), "{out}{err}");
-    let told =
-        server.reply_requests().last().unwrap().json()["messages"].to_string().replace("\\n", " ");
+    let told = server.reply_requests().last().unwrap().body_json()["messages"]
+        .to_string()
+        .replace("\\n", " ");
     assert!(told.contains("1 matching line in 1 file"), "{told}");
     assert_eq!(plurals_of_one(&out), Vec::<String>::new(), "{out}");
     assert_eq!(plurals_of_one(&told), Vec::<String>::new(), "{told}");

@@ -15,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::time::Duration;
 
-use acp_conformance::{ConformanceRule, Error, Side};
+use acp_conformance::{AgentTestError, ConformanceRule, Side};
 use acp_types::schema::v1::ToolCall;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -109,6 +109,21 @@ impl Agent {
         Self { kit, is_finished: false, is_wild: false, scratch }
     }
 
+    /// As [`Self::ready`], without a store: the speed of a disk would decide which changes of a call
+    /// are sent together, and a snapshot shows every message.
+    pub(crate) async fn ready_without_store(
+        model: impl Into<Model>,
+        options: impl Into<Options>,
+    ) -> Self {
+        let scratch = Scratch::new();
+        let model = scratch.model(&model.into());
+        let args = ["acp", "--ephemeral", "--model", &model];
+        let mut agent = Self::start_in(scratch, &args, &[], options);
+        agent.initialize().await.expect("it initializes");
+        agent.new_session().await;
+        agent
+    }
+
     /// Starts the agent, initializes it and opens a session.
     pub(crate) async fn ready(model: impl Into<Model>, options: impl Into<Options>) -> Self {
         let mut agent = Self::start(model, options);
@@ -184,7 +199,7 @@ impl Agent {
 
     /// Sends a prompt to a session; returns the request's id.
     pub(crate) async fn prompt_in(&mut self, session: &str, text: &str) -> Value {
-        self.kit.prompt(session, text).await.expect("it reads its input")
+        self.kit.send_prompt(session, text).await.expect("it reads its input")
     }
 
     /// Sends a prompt to the first session; returns the request's id.
@@ -207,7 +222,7 @@ impl Agent {
     /// Cancels the turn of the first session.
     pub(crate) async fn cancel(&mut self) {
         let session = self.session_id();
-        self.kit.cancel(&session).await.expect("it reads its input");
+        self.kit.cancel_and_send_deferred_replies(&session).await.expect("it reads its input");
     }
 
     /// Answers a permission request that was left open.
@@ -227,7 +242,7 @@ impl Agent {
 
     /// Returns the only call of a tool in the first session.
     pub(crate) fn call(&self, name: &str) -> ToolCall {
-        self.session().call_of_tool(name).expect("one call of the tool").clone()
+        self.session().only_call_of_tool(name).expect("one call of the tool").clone()
     }
 
     /// Returns the processes in the scratch folder besides the agent itself.
@@ -238,7 +253,7 @@ impl Agent {
     /// Closes the agent's output.
     pub(crate) fn close_output(&mut self) {
         self.is_wild = true;
-        self.kit.close_output();
+        self.kit.stop_reading_output();
     }
 
     /// Closes the agent's output, and waits until the agent has noticed it and exited.
@@ -314,10 +329,10 @@ impl Drop for Agent {
 }
 
 /// Returns the answer of the agent; panics if there was none.
-fn answer(answered: Result<Value, Error>) -> JsonRpcResult {
+fn answer(answered: Result<Value, AgentTestError>) -> JsonRpcResult {
     match answered {
         Ok(result) => Ok(result),
-        Err(Error::ErrorResponse(error)) => Err(error),
+        Err(AgentTestError::ErrorResponse(error)) => Err(error),
         Err(other) => panic!("{other}"),
     }
 }

@@ -129,7 +129,7 @@ async fn a_broken_configuration_is_told_at_the_prompt_and_nothing_is_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_is_stored_used_and_removed() {
-    let server = ModelServer::start([MockReply::new().text("Hello.").into()]).await.unwrap();
+    let server = ModelServer::start([MockReply::new().with_text("Hello.").into()]).await.unwrap();
     let url = server.base_url(Dialect::OpenAiChat);
     let scratch = Scratch::new();
     let (ok, said) = log_in(&scratch, &url);
@@ -204,7 +204,7 @@ async fn a_session_takes_up_a_login_and_a_logout_from_the_next_prompt_on() {
         eprintln!("a server of this machine may be one of models, and would be found");
         return;
     }
-    let server = ModelServer::start([MockReply::new().text("Hello.").into()]).await.unwrap();
+    let server = ModelServer::start([MockReply::new().with_text("Hello.").into()]).await.unwrap();
     let mut agent = Agent::start_changed(Scratch::new(), &["acp"], Options::default(), |command| {
         command.env("OLLAMA_HOST", "127.0.0.1:1").env("CALLBOARD_LOG", "trace");
     });

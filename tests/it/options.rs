@@ -298,32 +298,38 @@ async fn a_thought_level_reaches_the_models_that_can_be_told_and_no_other() {
         agent.client.session(&session).option_value("thought_level").map(str::to_owned)
     };
     assert_eq!(level(&agent).as_deref(), Some("default"));
-    agent.run_turn(&session, "one").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "one").await.unwrap();
     let set = |option: &str, value: &str| json!({"sessionId": session, "configId": option, "value": value});
-    agent.request("session/set_config_option", set("thought_level", "high")).await.unwrap();
-    agent.run_turn(&session, "two").await.unwrap();
-    agent.request("session/set_config_option", set("model", "flat")).await.unwrap();
+    agent
+        .send_request_and_wait("session/set_config_option", set("thought_level", "high"))
+        .await
+        .unwrap();
+    agent.prompt_and_wait_for_stop(&session, "two").await.unwrap();
+    agent.send_request_and_wait("session/set_config_option", set("model", "flat")).await.unwrap();
     assert_eq!(level(&agent), None);
-    agent.request("session/set_config_option", set("thought_level", "low")).await.unwrap_err();
-    agent.run_turn(&session, "three").await.unwrap();
-    agent.run_turn(&session, "/model deep").await.unwrap();
+    agent
+        .send_request_and_wait("session/set_config_option", set("thought_level", "low"))
+        .await
+        .unwrap_err();
+    agent.prompt_and_wait_for_stop(&session, "three").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "/model deep").await.unwrap();
     assert_eq!(level(&agent).as_deref(), Some("high"), "kept for models that can be told");
-    agent.run_turn(&session, "/effort off").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "/effort off").await.unwrap();
     assert_eq!(level(&agent).as_deref(), Some("off"));
-    agent.run_turn(&session, "four").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "four").await.unwrap();
     let expected = ["deep 0 None", "deep 1 Some(High)", "flat 0 None", "deep 0 Some(Off)"];
     assert_eq!(*heard.lock().unwrap(), expected);
-    agent.run_turn(&session, "/usage").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "/usage").await.unwrap();
     let said = agent.client.session(&session).message_text();
     // Totals of all models.
     assert!(said.contains("Tokens: 40 in (0 of them from a cache), 8 out"), "{said}");
-    agent.close_and_wait().await.unwrap();
+    agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_level() {
-    let replies = ["One.", "Two.", "Three."].map(|text| Scripted::new().text(text).into());
+    let replies = ["One.", "Two.", "Three."].map(|text| Scripted::new().with_text(text).into());
     let server = ModelServer::start(replies).await.unwrap();
     let (anthropic, openai) =
         (server.base_url(Dialect::Anthropic), server.base_url(Dialect::OpenAiChat));
@@ -347,7 +353,7 @@ async fn another_provider_goes_on_with_what_was_said_and_with_its_own_thought_le
     assert_eq!(prompt_and_reply(&mut agent, "third").await, "Three.");
 
     let asked = server.reply_requests();
-    let bodies: Vec<_> = asked.iter().map(RecordedRequest::json).collect();
+    let bodies: Vec<_> = asked.iter().map(RecordedRequest::body_json).collect();
     let models: Vec<_> = bodies.iter().map(|body| &body["model"]).collect();
     assert_eq!(models, ["claude-haiku-4-5", "claude-haiku-4-5", "local-model"]);
     let thinks = |body: &Value| body["thinking"]["budget_tokens"].as_u64();
@@ -386,17 +392,17 @@ async fn a_model_that_takes_its_time_holds_nothing_up_and_is_answered_by_the_clo
     let set = json!({"sessionId": session, "configId": "model", "value": "flat"});
     let model = agent.send_request("session/set_config_option", set).await.unwrap();
     let mode = json!({"sessionId": session, "modeId": "auto"});
-    agent.request("session/set_mode", mode).await.unwrap();
-    assert_eq!(agent.run_turn(&session, "go").await.unwrap(), "end_turn");
+    agent.send_request_and_wait("session/set_mode", mode).await.unwrap();
+    assert_eq!(agent.prompt_and_wait_for_stop(&session, "go").await.unwrap(), "end_turn");
     assert_eq!(agent.client.session(&session).message_text(), "deep");
-    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    agent.send_request_and_wait("session/close", json!({"sessionId": session})).await.unwrap();
     // The answer does not wait for the model, which may never open.
     assert!(matches!(
         agent.wait_for_result(&model).await,
-        Err(acp_conformance::Error::ErrorResponse(_))
+        Err(acp_conformance::AgentTestError::ErrorResponse(_))
     ));
     go.send(()).unwrap();
-    agent.close_and_wait().await.unwrap();
+    agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);
 }
 
@@ -486,7 +492,7 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
     let count = SlashCommand::new("count", "count the letters of a text", |command| {
         Box::pin(async move {
             let calls: u64 =
-                command.session.usage().tools.iter().map(|(_, it)| it.ended_calls()).sum();
+                command.session.call_usage().tools.iter().map(|(_, it)| it.ended_calls()).sum();
             format!("{} letters, {calls} calls so far.", command.arguments.len())
         })
     });
@@ -506,11 +512,11 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
         ("/usage", "flat"),
     ] {
         let before = agent.client.session(&session).message_text().len();
-        agent.run_turn(&session, prompt).await.unwrap();
+        agent.prompt_and_wait_for_stop(&session, prompt).await.unwrap();
         assert_eq!(&agent.client.session(&session).message_text()[before..], answer, "{prompt}");
     }
     assert_eq!(*heard.lock().unwrap(), ["flat 0 None"], "a command is no prompt");
-    agent.run_turn(&session, "/help").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "/help").await.unwrap();
     let help = agent.client.session(&session).message_text();
     assert!(help.contains("- `/count TEXT`: count the letters of a text\n"), "{help}");
     assert!(help.contains("- `/model`: name it\n") && !help.contains("/usage"), "{help}");
@@ -522,6 +528,6 @@ async fn an_embedder_adds_commands_of_its_own_and_leaves_out_others() {
     let names = offered.unwrap().iter().map(|it| it.name.clone());
     // Without a state folder there is no undo.
     assert_eq!(names.collect::<Vec<_>>(), ["model", "mode", "permissions", "help", "count"]);
-    agent.close_and_wait().await.unwrap();
+    agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(agent.client.violations_by(Side::Agent), []);
 }

@@ -109,7 +109,7 @@ async fn a_question_that_is_never_answered_is_taken_back_with_its_turn() {
 #[tokio::test]
 async fn a_question_shows_all_that_would_happen_and_offers_once_and_always() {
     let command = "echo one &&\n  echo two # to the end";
-    let mut agent = Agent::ready([edit(), end(), run(command), end()], ALLOW).await;
+    let mut agent = Agent::ready_without_store([edit(), end(), run(command), end()], ALLOW).await;
     agent.turn("go").await;
     insta::assert_snapshot!(agent.wire());
     agent.finish().await;

@@ -68,14 +68,14 @@ async fn reject(
                 {
                     seen.said.push_str(&text.text);
                 }
-                seen.observer.update(&notification.update);
+                seen.observer.apply_session_update(&notification.update);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
         .on_receive_request(
             async move |request: RequestPermissionRequest, responder, _| {
-                permissions.lock().unwrap().observer.permission_request(&request);
+                permissions.lock().unwrap().observer.apply_permission_request(&request);
                 responder.respond(rejection(&request, reason))
             },
             agent_client_protocol::on_receive_request!(),
@@ -122,7 +122,7 @@ async fn reject(
         });
     let stop = timeout(DEADLINE, client).await.expect("it ends in time").unwrap();
     let mut seen = std::mem::take(&mut *seen.lock().unwrap());
-    seen.observer.end_turn();
+    seen.observer.check_calls_ended();
     (stop, seen)
 }
 
@@ -179,7 +179,7 @@ async fn a_reason_reaches_the_model() {
         assert_eq!(stop, StopReason::EndTurn, "{case}");
         assert_eq!(seen.observer.violations(), [], "{case}");
         assert_eq!(seen.forms.len(), forms, "{case}");
-        let call = seen.observer.tool_calls().next().expect("a call");
+        let call = seen.observer.observed_calls().next().expect("a call");
         assert_eq!(call.status, ToolCallStatus::Failed, "{case}");
         let output = call.raw_output.as_ref().unwrap();
         assert_eq!(output["code"], "rejected", "{case}");
@@ -197,7 +197,7 @@ async fn the_form_belongs_to_its_call_and_has_one_field_that_may_be_left_empty()
     let (_, seen) = reject(&scratch, None, Some(FormAnswer::Decline)).await;
     let ElicitationMode::Form(form) = &seen.forms[0].mode else { panic!("{:?}", seen.forms) };
     let ElicitationScope::Session(scope) = &form.scope else { panic!("{form:?}") };
-    let call = seen.observer.tool_calls().next().expect("a call");
+    let call = seen.observer.observed_calls().next().expect("a call");
     assert_eq!(scope.tool_call_id.as_ref(), Some(&call.tool_call_id));
     let schema = serde_json::to_value(&form.requested_schema).unwrap();
     let reason = json!({"type": "string", "title": "Reason", "maxLength": 2048});

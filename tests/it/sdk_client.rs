@@ -34,14 +34,14 @@ async fn turn(
         .v1()
         .on_receive_notification(
             async move |notification: SessionNotification, _| {
-                updates.lock().unwrap().update(&notification.update);
+                updates.lock().unwrap().apply_session_update(&notification.update);
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
         )
         .on_receive_request(
             async move |request: RequestPermissionRequest, responder, _| {
-                permissions.lock().unwrap().permission_request(&request);
+                permissions.lock().unwrap().apply_permission_request(&request);
                 responder.respond(select(&request, kind))
             },
             agent_client_protocol::on_receive_request!(),
@@ -49,7 +49,7 @@ async fn turn(
         .connect_with(agent, async |agent| one_turn(&agent, cwd, prompt).await);
     let response = timeout(DEADLINE, client).await.expect("it ends in time").unwrap();
     let mut observer = observer.lock().unwrap().clone();
-    observer.end_turn();
+    observer.check_calls_ended();
     (response.stop_reason, observer)
 }
 
@@ -81,7 +81,7 @@ async fn a_turn_without_questions() {
     let (stop, observer) = turn(&scratch, prompt, PermissionOptionKind::RejectOnce).await;
     assert_eq!(stop, StopReason::EndTurn);
     assert_eq!(observer.violations(), []);
-    let statuses: Vec<_> = observer.tool_calls().map(|call| call.status).collect();
+    let statuses: Vec<_> = observer.observed_calls().map(|call| call.status).collect();
     assert_eq!(statuses, [ToolCallStatus::Completed; 3]);
 }
 
@@ -95,7 +95,7 @@ async fn a_turn_with_a_question() {
         let (stop, observer) = turn(&scratch, "run touch made", kind).await;
         assert_eq!(stop, StopReason::EndTurn);
         assert_eq!(observer.violations(), []);
-        let statuses: Vec<_> = observer.tool_calls().map(|call| call.status).collect();
+        let statuses: Vec<_> = observer.observed_calls().map(|call| call.status).collect();
         assert_eq!(statuses, [status]);
         let is_allowed = kind == PermissionOptionKind::AllowOnce;
         assert_eq!(scratch.path("made").exists(), is_allowed);

@@ -65,7 +65,7 @@ fn records(
     summary: &SessionSummary,
     stream: RecordStream,
 ) -> Vec<StoredRecord> {
-    let mut load = store.load(&summary.id, stream, u64::MAX).unwrap();
+    let mut load = store.begin_load(&summary.id, stream, u64::MAX).unwrap();
     let records = store.next_page(&mut load).unwrap();
     assert_eq!((load.damaged, store.next_page(&mut load).unwrap().len()), (0, 0));
     records
@@ -104,14 +104,14 @@ async fn a_session_is_stored_as_documents_with_its_title_and_the_models_messages
     );
     let calls = client.iter().filter(|record| record.kind == "call");
     let statuses = calls.map(|record| {
-        let document: serde_json::Value = record.read().unwrap();
+        let document: serde_json::Value = record.parse_json().unwrap();
         document["value"]["call"]["status"].as_str().unwrap().to_owned()
     });
     let statuses: Vec<_> = statuses.collect();
     assert_eq!(statuses, ["completed", "completed", "failed", "failed", "completed"]);
     let model = records(&store, session, RecordStream::Model);
     let roles = model.iter().map(|record| {
-        record.read::<serde_json::Value>().unwrap()["role"].as_str().unwrap().to_owned()
+        record.parse_json::<serde_json::Value>().unwrap()["role"].as_str().unwrap().to_owned()
     });
     let mut roles: Vec<_> = roles.collect();
     roles.retain(|role| role != "context");
@@ -128,7 +128,7 @@ async fn a_session_is_stored_as_documents_with_its_title_and_the_models_messages
             "assistant"
         ]
     );
-    assert_eq!(store.check().unwrap(), [""; 0]);
+    assert_eq!(store.find_integrity_faults().unwrap(), [""; 0]);
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn a_kill_loses_nothing_that_was_answered() {
     let mut kinds: Vec<_> = client.iter().map(|record| &*record.kind).collect();
     kinds.retain(|kind| *kind != "state");
     assert_eq!(kinds, ["prompt", "call", "message"]);
-    assert_eq!(store.check().unwrap(), [""; 0]);
+    assert_eq!(store.find_integrity_faults().unwrap(), [""; 0]);
     drop(store.open(&session.id).expect("a kill frees the session"));
 }
 
@@ -209,13 +209,14 @@ async fn a_kill_loses_nothing_that_was_answered() {
 fn held(agent: &Agent, id: &str) -> serde_json::Value {
     let session = agent.client.session(id);
     let calls = session.calls().into_iter().map(|call| {
-        let terminal = shown_terminal_id(call)
-            .and_then(|id| session.observer.terminal(&id).map(|terminal| format!("{terminal:?}")));
+        let terminal = shown_terminal_id(call).and_then(|id| {
+            session.observer.observed_terminal(&id).map(|terminal| format!("{terminal:?}"))
+        });
         json!({"call": call, "terminal": terminal})
     });
     json!({
         "calls": calls.collect::<Vec<_>>(),
-        "plan": session.observer.plan(),
+        "plan": session.observer.latest_plan(),
         "messages": session.message_text(),
         "thoughts": session.thought_text(),
     })
@@ -307,7 +308,7 @@ async fn a_client_that_shows_less_loads_a_session_of_one_that_shows_terminals() 
     live.turn("Do it all").await;
     live.finish().await;
     let (mut agent, _) = load(&scratch, &id, &all_kinds(), &[], Options::default()).await;
-    let call = agent.client.session(&id).call_of_tool("terminal").unwrap().clone();
+    let call = agent.client.session(&id).only_call_of_tool("terminal").unwrap().clone();
     assert!(call_text(&call).contains("one\ntwo\n[exit code 3]"), "{}", call_text(&call));
     agent.finish().await;
 }
@@ -325,7 +326,7 @@ async fn a_call_that_a_kill_cut_off_is_failed_once_after_a_load() {
     for _ in 0..2 {
         let (mut agent, loaded) = load(&scratch, &id, &model, &[], Options::default()).await;
         assert!(loaded.is_ok(), "{loaded:?}");
-        let call = agent.client.session(&id).call_of_tool("terminal").unwrap().clone();
+        let call = agent.client.session(&id).only_call_of_tool("terminal").unwrap().clone();
         assert_eq!(
             (call.status, &meta(&call)["reason"]),
             (ToolCallStatus::Failed, &json!("shutdown"))
@@ -384,7 +385,7 @@ async fn a_resumed_session_goes_on_without_a_replay() {
     let model = records(&store, &sessions(&store)[0], RecordStream::Model);
     // The messages of both processes, of which none is stored twice.
     let roles = model.iter().map(|record| {
-        record.read::<serde_json::Value>().unwrap()["role"].as_str().unwrap_or("-").to_owned()
+        record.parse_json::<serde_json::Value>().unwrap()["role"].as_str().unwrap_or("-").to_owned()
     });
     let mut roles: Vec<_> = roles.collect();
     roles.retain(|role| role != "context");

@@ -27,7 +27,7 @@ async fn every_tool_shows_its_whole_life() {
     ];
     let calls = calls.into_iter().flat_map(|call| [call, end()]);
     let script: Vec<_> = calls.chain([text("Done.")]).collect();
-    let mut agent = Agent::ready(script, Options::default()).await;
+    let mut agent = Agent::ready_without_store(script, Options::default()).await;
     assert_eq!(agent.turn("go").await, "end_turn");
     insta::assert_snapshot!(agent.wire());
     assert_eq!(agent.scratch.read("notes.txt"), "one\n2\nthree\n");
@@ -42,7 +42,7 @@ async fn todos_are_sent_as_the_plan_each_time_whole() {
         {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"},
     ]));
     let script = [first, end(), text("One."), json!({"end": "end_turn"}), todos(json!([])), end()];
-    let mut agent = Agent::ready(script, Options::default()).await;
+    let mut agent = Agent::ready_without_store(script, Options::default()).await;
     agent.turn("go").await;
     agent.turn("again").await;
     insta::assert_snapshot!(agent.wire());
@@ -120,8 +120,8 @@ async fn a_call_has_its_title_and_its_input_before_it_runs() {
     agent.turn(&"find **/*.rs\n".repeat(100)).await;
     let mut observer = V1Observer::new();
     for update in &agent.session().updates {
-        observer.update(update);
-        for call in observer.tool_calls() {
+        observer.apply_session_update(update);
+        for call in observer.observed_calls() {
             if call.status != ToolCallStatus::Pending {
                 assert!(call.title.contains("**/*.rs"), "{} runs", call.title);
                 assert_eq!(call.raw_input.as_ref(), Some(&args));

@@ -40,7 +40,7 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-pub(crate) use sabotage::stale_patches;
+pub(crate) use sabotage::find_stale_patches;
 
 /// One promise and its measurement.
 struct AcceptanceRow {
@@ -50,14 +50,14 @@ struct AcceptanceRow {
     n: u32,
     /// Largest value that passes; without one, every value does.
     target: Option<f64>,
-    measure: Measure,
+    measure: RowMeasure,
 }
 
 /// Source of a row's value.
-enum Measure {
+enum RowMeasure {
     /// Drives the release programs, which are built first.
     Programs(fn(&ReleasePrograms, u32) -> Result<f64, TaskError>),
-    /// The number of failing tests of a cargo command line, as [`RowRun::command`] reads it.
+    /// The number of failing tests of a cargo command line, as [`RowRun::parse_cargo_command`] reads it.
     Failed(&'static str),
     /// The largest `value` among the figures that a cargo command line prints, and their minimum
     /// number.
@@ -81,17 +81,17 @@ struct ReleasePrograms {
 }
 
 /// Runs the named row, or all of them: `NAME|all [--n N] [--seed S]`.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+pub(crate) fn run_rows(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| name == "all" || name == row.name;
-    let asked = parse("accept NAME|all [--n N] [--seed S]", ROWS, args, is_asked_for);
-    asked.map_err(TaskError::Usage)?.run(workspace, ui)
+    let asked = parse_row_selection("accept NAME|all [--n N] [--seed S]", ROWS, args, is_asked_for);
+    asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
 /// Runs all benches whose names begin with the given one: `NAME [--n N]`.
-pub(crate) fn bench(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+pub(crate) fn run_benches(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let is_asked_for = |row: &AcceptanceRow, name: &str| row.name.starts_with(name);
-    let asked = parse("bench NAME [--n N]", BENCHES, args, is_asked_for);
-    asked.map_err(TaskError::Usage)?.run(workspace, ui)
+    let asked = parse_row_selection("bench NAME [--n N]", BENCHES, args, is_asked_for);
+    asked.map_err(TaskError::Usage)?.run_selected_rows(workspace, ui)
 }
 
 /// The rows to run, the number of measurements, and the seed.
@@ -101,7 +101,7 @@ struct RowSelection<'a> {
     seed: Option<u64>,
 }
 
-fn parse<'a>(
+fn parse_row_selection<'a>(
     usage: &str,
     rows: &'a [AcceptanceRow],
     args: &[String],
@@ -138,13 +138,14 @@ fn parse<'a>(
 
 impl RowSelection<'_> {
     /// Runs all selected rows, even after one fails.
-    fn run(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
+    fn run_selected_rows(&self, workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
         let built = ReleasePrograms::new(workspace, Seed::new(self.seed));
-        if self.rows.iter().any(|row| matches!(row.measure, Measure::Programs(_))) {
-            build(workspace, ui)?;
+        if self.rows.iter().any(|row| matches!(row.measure, RowMeasure::Programs(_))) {
+            build_release_programs(workspace, ui)?;
         }
-        let passes =
-            |row: &&&AcceptanceRow| row.passes(self.n.unwrap_or(row.n), workspace, &built, ui);
+        let passes = |row: &&&AcceptanceRow| {
+            row.measure_and_check(self.n.unwrap_or(row.n), workspace, &built, ui)
+        };
         let (count, passed) = (self.rows.len(), self.rows.iter().filter(passes).count());
         match count - passed {
             0 => Ok(()),
@@ -155,7 +156,7 @@ impl RowSelection<'_> {
 
 impl AcceptanceRow {
     /// Measures a row, prints its line, and returns whether it passed.
-    fn passes(
+    fn measure_and_check(
         &self,
         n: u32,
         workspace: &Workspace,
@@ -163,35 +164,37 @@ impl AcceptanceRow {
         ui: &mut Ui<'_>,
     ) -> bool {
         let Self { name, what, target, .. } = self;
-        ui.note(format_args!("{name}: {what} (n = {n}, seed {})", built.seed.value));
+        ui.print_remark(format_args!("{name}: {what} (n = {n}, seed {})", built.seed.value));
         let start = Instant::now();
         let mut run = RowRun::new(workspace, n, &built.seed);
         let measured = match self.measure {
-            Measure::Programs(measure) => measure(built, n),
-            Measure::Failed(line) => run.count_failed_tests(line),
-            Measure::Figures(least, line) => run.largest_figure(least, &mut run.command(line)),
-            Measure::Code(measure) => measure(&mut run, ui),
+            RowMeasure::Programs(measure) => measure(built, n),
+            RowMeasure::Failed(line) => run.run_and_count_failed_tests(line),
+            RowMeasure::Figures(least, line) => {
+                run.run_for_largest_figure(least, &mut run.parse_cargo_command(line))
+            }
+            RowMeasure::Code(measure) => measure(&mut run, ui),
         };
         let secs = start.elapsed().as_secs_f64();
-        if let Some(why) = measured.as_ref().err().and_then(TaskError::why) {
-            ui.note(format_args!("{name}: {why}"));
+        if let Some(why) = measured.as_ref().err().and_then(TaskError::message) {
+            ui.print_remark(format_args!("{name}: {why}"));
         }
         let value = measured.ok();
         let pass = value.is_some_and(|value| target.is_none_or(|target| value <= target));
         let mut line = json!({
-            "id": name, "pass": pass, "value": value.map(rounded), "target": target, "n": run.n,
-            "seed": built.seed.value_if_taken(), "secs": rounded(secs),
+            "id": name, "pass": pass, "value": value.map(round_to_three_decimals), "target": target, "n": run.n,
+            "seed": built.seed.value_if_taken(), "secs": round_to_three_decimals(secs),
         });
         if let Some(line) = line.as_object_mut() {
             line.extend(run.extra_figures);
         }
-        ui.line(line);
+        ui.print_result_line(line);
         pass
     }
 }
 
 /// Rounds a figure to three decimals.
-fn rounded(value: f64) -> f64 {
+fn round_to_three_decimals(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
@@ -211,7 +214,7 @@ impl ReleasePrograms {
 }
 
 /// Builds the release programs.
-fn build(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
+fn build_release_programs(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
     // Several builds: a single one would unify the features of all programs.
     for words in [
         "build --release -p callboard --bins",
@@ -220,8 +223,8 @@ fn build(workspace: &Workspace, ui: &Ui<'_>) -> TaskResult {
         "build --release -p callboard-models --features mock-server --example model_server",
         "build --release -p xtask --example echo_floor",
     ] {
-        ui.note(format_args!("cargo {words}"));
-        process::run(&mut workspace.cargo(words))?;
+        ui.print_remark(format_args!("cargo {words}"));
+        process::run_expecting_success(&mut workspace.cargo_command(words))?;
     }
     Ok(())
 }
@@ -232,7 +235,7 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::Measure::Code;
+    use super::RowMeasure::Code;
     use super::*;
 
     const FINE: AcceptanceRow = AcceptanceRow {
@@ -263,7 +266,7 @@ mod tests {
         let workspace = Workspace { root: "".into(), target: "".into(), metadata: Value::Null };
         let mut out = Vec::new();
         let asked = RowSelection { rows: rows.to_vec(), n, seed: Some(7) };
-        let outcome = asked.run(&workspace, &mut Ui::new(&mut out));
+        let outcome = asked.run_selected_rows(&workspace, &mut Ui::new(&mut out));
         let lines = str::from_utf8(&out).unwrap().lines();
         (outcome, lines.map(|line| serde_json::from_str(line).unwrap()).collect())
     }
@@ -307,7 +310,7 @@ mod tests {
     #[test]
     fn all_rows_run_though_one_fails() {
         let (outcome, lines) = lines(&[&BROKEN, &FINE], None);
-        assert_eq!(outcome.unwrap_err().why(), Some("1 of 2 rows failed"));
+        assert_eq!(outcome.unwrap_err().message(), Some("1 of 2 rows failed"));
         assert_eq!(lines.len(), 2);
     }
 
@@ -323,7 +326,9 @@ mod tests {
     fn the_command_line_names_rows_n_and_seed() {
         let parsed = |args: &[&str]| {
             let args: Vec<_> = args.iter().map(ToString::to_string).collect();
-            let asked = parse("usage", &[FINE, SLOW], &args, |row, name| row.name.contains(name));
+            let asked = parse_row_selection("usage", &[FINE, SLOW], &args, |row, name| {
+                row.name.contains(name)
+            });
             asked.map(|asked| (asked.rows.len(), asked.n, asked.seed))
         };
         assert_eq!(parsed(&["slow"]), Ok((1, None, None)));

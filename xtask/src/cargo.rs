@@ -7,19 +7,26 @@ use std::io;
 use std::num::NonZero;
 use std::process::Stdio;
 
-use crate::process::{TaskResult, run};
+use crate::process::{TaskResult, run_expecting_success};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
-pub(crate) fn fmt(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
-    run(&mut workspace.cargo("fmt --all --check"))
+pub(crate) fn check_format(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
+    run_expecting_success(&mut workspace.cargo_command("fmt --all --check"))
 }
 
 /// Lints everything with all features, then checks the libraries with fewer than their default
 /// features: in the workspace build, other members enable missing ones. The step `package` checks
 /// each library with its default features.
-pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
-    run(&mut workspace.cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
+pub(crate) fn lint_and_check_features(
+    workspace: &Workspace,
+    _: &mut Ui<'_>,
+    _: &[String],
+) -> TaskResult {
+    run_expecting_success(
+        &mut workspace
+            .cargo_command("clippy --workspace --all-targets --all-features -- -D warnings"),
+    )?;
     for alone in [
         "check -p acp-types --no-default-features",
         "check -p acp-types --features v2",
@@ -28,14 +35,14 @@ pub(crate) fn clippy(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> Tas
         "check -p acp-store --no-default-features",
         "check -p acp-store --no-default-features --features conformance",
     ] {
-        run(&mut workspace.cargo(alone))?;
+        run_expecting_success(&mut workspace.cargo_command(alone))?;
     }
     Ok(())
 }
 
-pub(crate) fn doc(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
-    let mut command = workspace.cargo("doc --workspace --no-deps --all-features");
-    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+pub(crate) fn build_docs(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
+    let mut command = workspace.cargo_command("doc --workspace --no-deps --all-features");
+    run_expecting_success(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Property tests that run with many more random cases than the other tests.
@@ -56,32 +63,38 @@ const TESTS_PER_CORE: usize = 2;
 /// The doc tests run first because a crate without any prints "0 passed" at its end, which looks
 /// like the result of the whole run. They are skipped when tests are selected, because a selection
 /// is meant to be quick.
-pub(crate) fn test(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
+pub(crate) fn run_tests(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     if args.is_empty() {
-        run(&mut workspace.cargo("test --doc --workspace --all-features"))?;
+        run_expecting_success(
+            &mut workspace.cargo_command("test --doc --workspace --all-features"),
+        )?;
         for tests in LAWS {
-            let mut command = workspace.cargo("test --workspace --all-features");
-            run(command.args(tests.split_whitespace()).env("PROPTEST_CASES", CASES))?;
+            let mut command = workspace.cargo_command("test --workspace --all-features");
+            run_expecting_success(
+                command.args(tests.split_whitespace()).env("PROPTEST_CASES", CASES),
+            )?;
         }
     }
-    let mut probe = workspace.cargo("nextest --version");
+    let mut probe = workspace.cargo_command("nextest --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
-    if run(&mut probe).is_ok() {
-        let mut command = workspace.cargo("nextest run --workspace --all-features");
+    if run_expecting_success(&mut probe).is_ok() {
+        let mut command = workspace.cargo_command("nextest run --workspace --all-features");
         if args.is_empty() {
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             command.arg(format!("--test-threads={}", cores * TESTS_PER_CORE));
         }
         // It reports on stderr, but the result of a test run belongs on stdout.
-        run(command.args(args).stderr(io::stdout()))
+        run_expecting_success(command.args(args).stderr(io::stdout()))
     } else {
         // `--tests` is every target except the doc tests.
-        run(workspace.cargo("test --workspace --all-features --tests").args(args))
+        run_expecting_success(
+            workspace.cargo_command("test --workspace --all-features --tests").args(args),
+        )
     }
 }
 
 /// Returns the failed tests from the output of `cargo test`.
-pub(crate) fn failed_tests(printed: &str) -> Vec<String> {
+pub(crate) fn parse_failed_tests(printed: &str) -> Vec<String> {
     let lines = printed.lines().filter_map(|line| line.strip_prefix("test "));
     let failed = lines.filter_map(|line| line.strip_suffix(" ... FAILED"));
     failed.map(str::to_owned).collect()
@@ -89,11 +102,11 @@ pub(crate) fn failed_tests(printed: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::failed_tests;
+    use super::parse_failed_tests;
 
     #[test]
     fn failed_tests_are_read_from_what_is_printed() {
         let printed = "running 2 tests\ntest a::b ... ok\ntest c::d ... FAILED\n\nfailures:\n";
-        assert_eq!(failed_tests(printed), ["c::d"]);
+        assert_eq!(parse_failed_tests(printed), ["c::d"]);
     }
 }

@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// Runs the demo in a folder, by default the repository, and passes its exit code on.
-pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
+pub(crate) fn run_demo(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> TaskResult {
     let folder = match args {
         [] => Ok(workspace.root.clone()),
         [folder] => path::absolute(folder).map_err(|error| format!("{folder}: {error}")),
@@ -18,7 +18,7 @@ pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, args: &[String]) -> Tas
     // `--workspace`, although only callboard has the two: the features of shared dependencies are
     // then those of the `test` step, and nothing is built twice.
     let build = "build --workspace --all-features --bins --example demo";
-    process::run(&mut workspace.cargo(build))?;
+    process::run_expecting_success(&mut workspace.cargo_command(build))?;
     let built = workspace.target.join("debug");
     let mut demo = Command::new(built.join("examples/demo"));
     process::run_passing_exit_code(demo.arg("--agent").arg(built.join("callboard")).arg(folder))

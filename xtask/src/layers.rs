@@ -1,6 +1,6 @@
 //! `layers`: allowed dependencies between crates, and crates that pure ones must never depend on.
 //!
-//! The table is the rule, and [`find_violations`] decides on plain data; [`run`] collects the data
+//! The table is the rule, and [`find_violations`] decides on plain data; [`check_layers`] collects the data
 //! from cargo. Direct edges come from `cargo metadata`. Transitive dependencies come from `cargo
 //! tree`, one crate at a time, because metadata unifies the features of the whole workspace.
 
@@ -14,7 +14,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{TaskError, TaskResult, capture};
+use crate::process::{TaskError, TaskResult, capture_stdout};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -222,7 +222,7 @@ const SINGLE_VERSION_CRATE: &str = "agent-client-protocol-schema";
 const GRAPH_DOCUMENT: &str = "ARCHITECTURE.md";
 
 /// A workspace member and its dependencies.
-struct Member {
+struct WorkspaceMember {
     name: String,
     /// Name and kind (normal, build or dev) of each direct dependency.
     uses: Vec<(String, String)>,
@@ -231,42 +231,48 @@ struct Member {
 /// Checks the table against cargo's data of the workspace.
 ///
 /// With `--surface` it instead prints the public items that no code outside their crate uses.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
+pub(crate) fn check_layers(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> TaskResult {
     match args {
         [] => {}
-        [only] if only == "--surface" => return print_surfaces(workspace, ui),
+        [only] if only == "--surface" => return print_public_surfaces(workspace, ui),
         _ => return Err(TaskError::Usage("`layers` takes `--surface` or nothing".to_owned())),
     }
-    let members = members(&workspace.metadata);
+    let members = parse_members(&workspace.metadata);
     let mut closures = BTreeMap::new();
-    for row in TABLE.iter().filter(|row| has_closure(row, &members)) {
-        let mut tree = workspace.cargo("tree --no-default-features -e normal,build --prefix depth");
+    for row in TABLE.iter().filter(|row| needs_dependency_tree(row, &members)) {
+        let mut tree =
+            workspace.cargo_command("tree --no-default-features -e normal,build --prefix depth");
         tree.args(["-p", row.member, "--features", row.features]);
-        closures.insert(row.member, capture(&mut tree)?);
+        closures.insert(row.member, capture_stdout(&mut tree)?);
     }
-    let whole = capture(&mut workspace.cargo("tree --workspace --all-features --prefix depth"))?;
+    let whole = capture_stdout(
+        &mut workspace.cargo_command("tree --workspace --all-features --prefix depth"),
+    )?;
     let mut violations = find_violations(TABLE, &members, &closures, &whole);
     for bound in BOUNDS {
-        let mut tree = workspace.cargo("tree --no-default-features -e normal --prefix depth");
+        let mut tree =
+            workspace.cargo_command("tree --no-default-features -e normal --prefix depth");
         tree.args(["-p", bound.member, "--features", bound.features]);
-        let (line, violation) = check_crate_count(bound, &capture(&mut tree)?);
-        ui.line(line);
+        let (line, violation) = check_crate_count(bound, &capture_stdout(&mut tree)?);
+        ui.print_result_line(line);
         violations.extend(violation);
     }
-    let host = capture(&mut workspace.cargo("-vV"))?;
+    let host = capture_stdout(&mut workspace.cargo_command("-vV"))?;
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
     // Without the platform, cargo would fetch dependencies of other platforms.
-    let mut all = workspace.cargo("metadata --format-version 1 --all-features --filter-platform");
-    let all = capture(all.arg(host))?;
+    let mut all =
+        workspace.cargo_command("metadata --format-version 1 --all-features --filter-platform");
+    let all = capture_stdout(all.arg(host))?;
     let all: Value = serde_json::from_str(&all)
         .map_err(|error| TaskError::Failed(format!("cargo metadata: {error}")))?;
     for member in MEMBERS_WITH_PROMISED_MSRV {
-        let mut tree = workspace.cargo("tree --all-features -e normal,build --prefix depth");
-        let tree = capture(tree.args(["-p", member]))?;
+        let mut tree =
+            workspace.cargo_command("tree --all-features -e normal,build --prefix depth");
+        let tree = capture_stdout(tree.args(["-p", member]))?;
         violations.extend(dependencies_with_newer_msrv(&tree, &rust_versions(&all)));
     }
-    let graph = graph(TABLE, &members);
-    ui.line(&graph);
+    let graph = format_member_graph(TABLE, &members);
+    ui.print_result_line(&graph);
     let map = fs::read_to_string(workspace.root.join(GRAPH_DOCUMENT))
         .map_err(|error| TaskError::Failed(format!("{GRAPH_DOCUMENT}: {error}")))?;
     if !map.contains(&graph) {
@@ -274,15 +280,15 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ta
             "{GRAPH_DOCUMENT}: the graph of the crates is another one by now; copy it"
         ));
     }
-    for folder in folders(&workspace.metadata) {
+    for folder in member_folders(&workspace.metadata) {
         let mut files = Vec::new();
-        sources(&Path::new(&folder).join("src"), "", &mut files)?;
+        read_sources(&Path::new(&folder).join("src"), "", &mut files)?;
         let name = Path::new(&folder).strip_prefix(&workspace.root).unwrap_or(Path::new(&folder));
         let found = modules::dependency_cycles(&files).into_iter();
         violations.extend(found.map(|circle| format!("{}: {circle}", name.display())));
     }
     for violation in &violations {
-        ui.line(violation);
+        ui.print_result_line(violation);
     }
     match violations.len() {
         0 => Ok(()),
@@ -291,10 +297,10 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, args: &[String]) -> Ta
 }
 
 /// Prints the number of public items of each library, and those that no code outside it uses.
-fn print_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
+fn print_public_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
     let mut files = Vec::new();
     for part in ["crates", "tests"].iter().filter(|part| workspace.root.join(part).is_dir()) {
-        sources(&workspace.root.join(part), &format!("{part}/"), &mut files)?;
+        read_sources(&workspace.root.join(part), &format!("{part}/"), &mut files)?;
     }
     let packages = workspace.metadata["packages"].as_array().into_iter().flatten();
     let libraries = packages.filter_map(|package| {
@@ -308,12 +314,12 @@ fn print_surfaces(workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
             .exists()
             .then_some((name, folder.to_str()?.to_owned()))
     });
-    ui.line(surface::report(&libraries.collect::<Vec<_>>(), &files));
+    ui.print_result_line(surface::surface_report(&libraries.collect::<Vec<_>>(), &files));
     Ok(())
 }
 
 /// Formats the graph of the members, those without dependencies first.
-fn graph(table: &[LayerRule], members: &[Member]) -> String {
+fn format_member_graph(table: &[LayerRule], members: &[WorkspaceMember]) -> String {
     let is_row = |name: &str| table.iter().any(|row| row.member == name);
     let widest = table.iter().map(|row| row.member.len()).max().unwrap_or_default();
     let line = |row: &LayerRule| {
@@ -328,14 +334,14 @@ fn graph(table: &[LayerRule], members: &[Member]) -> String {
 }
 
 /// Returns the folders of the members.
-fn folders(metadata: &Value) -> Vec<String> {
+fn member_folders(metadata: &Value) -> Vec<String> {
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let manifests = packages.filter_map(|package| package["manifest_path"].as_str());
     manifests.filter_map(|path| path.strip_suffix("/Cargo.toml")).map(str::to_owned).collect()
 }
 
 /// Reads all Rust and Markdown files in a folder, each with its relative path.
-fn sources(
+fn read_sources(
     folder: &Path,
     before: &str,
     found: &mut Vec<(String, String)>,
@@ -345,7 +351,7 @@ fn sources(
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            sources(&path, &format!("{before}{name}/"), found)?;
+            read_sources(&path, &format!("{before}{name}/"), found)?;
         } else if name.ends_with(".rs") || name.ends_with(".md") {
             let text = fs::read_to_string(&path).map_err(failed)?;
             found.push((format!("{before}{name}"), text));
@@ -360,14 +366,14 @@ fn sources(
 /// `never`, and for the workspace with all features.
 fn find_violations(
     table: &[LayerRule],
-    members: &[Member],
+    members: &[WorkspaceMember],
     closures: &BTreeMap<&str, String>,
     whole: &str,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for member in members {
         match table.iter().find(|row| row.member == member.name) {
-            Some(row) => found.extend(forbidden_edges(row, member, members)),
+            Some(row) => found.extend(find_forbidden_dependencies(row, member, members)),
             None => found.push(format!("{}: no row in the table; add one", member.name)),
         }
     }
@@ -376,13 +382,17 @@ fn find_violations(
             found.push(format!("{}: a row without a member; remove it", row.member));
         }
         let tree = closures.get(row.member).map_or("", String::as_str);
-        found.extend(forbidden_crates(row, tree));
+        found.extend(find_forbidden_crates(row, tree));
     }
     found.extend(check_single_version(SINGLE_VERSION_CRATE, whole));
     found
 }
 
-fn forbidden_edges(row: &LayerRule, member: &Member, members: &[Member]) -> Vec<String> {
+fn find_forbidden_dependencies(
+    row: &LayerRule,
+    member: &WorkspaceMember,
+    members: &[WorkspaceMember],
+) -> Vec<String> {
     let is_member = |name: &str| members.iter().any(|other| other.name == name);
     let is_against = |name: &str| name != row.member && !row.may_use.contains(&name);
     let against = member.uses.iter().filter(|(name, _)| is_member(name) && is_against(name));
@@ -393,10 +403,10 @@ fn forbidden_edges(row: &LayerRule, member: &Member, members: &[Member]) -> Vec<
         .collect()
 }
 
-fn forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
+fn find_forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
     // A crate is listed once per dependent crate; the first path is enough.
     let mut seen = BTreeSet::new();
-    packages(tree)
+    parse_cargo_tree(tree)
         .into_iter()
         .filter(|package| row.never.contains(&package.name) && seen.insert(package.name))
         .map(|package| format!("{}: never {}", package.path, package.name))
@@ -407,7 +417,7 @@ fn forbidden_crates(row: &LayerRule, tree: &str) -> Vec<String> {
 fn check_crate_count(bound: &CrateCountLimit, tree: &str) -> (String, Option<String>) {
     let CrateCountLimit { member, features, crates: most } = bound;
     let found: BTreeSet<_> =
-        packages(tree).into_iter().map(|package| (package.name, package.version)).collect();
+        parse_cargo_tree(tree).into_iter().map(|package| (package.name, package.version)).collect();
     let crates = found.len();
     let with = if features.is_empty() { String::new() } else { format!(" with {features}") };
     let line = format!("{member}{with}: {crates} crates, at most {most}");
@@ -431,12 +441,12 @@ fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>
         let mut parts = text.split('.').map(|part| part.parse().unwrap_or_default());
         [(); 3].map(|()| parts.next().unwrap_or_default())
     };
-    let need = |package: &Package<'_>| {
+    let need = |package: &TreePackage<'_>| {
         let version = package.version.trim_start_matches('v');
         needs.get(&(package.name, version)).copied().unwrap_or("1")
     };
     let mut seen = BTreeSet::new();
-    let all = packages(tree);
+    let all = parse_cargo_tree(tree);
     let Some(promised) = all.first().map(need) else { return Vec::new() };
     all.iter()
         .filter(|it| number(need(it)) > number(promised) && seen.insert((it.name, it.version)))
@@ -445,7 +455,7 @@ fn dependencies_with_newer_msrv(tree: &str, needs: &BTreeMap<(&str, &str), &str>
 }
 
 fn check_single_version(name: &str, whole: &str) -> Vec<String> {
-    let all = packages(whole).into_iter().filter(|package| package.name == name);
+    let all = parse_cargo_tree(whole).into_iter().filter(|package| package.name == name);
     let by_version: BTreeMap<_, _> = all.map(|found| (found.version, found.path)).collect();
     if by_version.len() == 1 {
         return Vec::new();
@@ -459,7 +469,7 @@ fn check_single_version(name: &str, whole: &str) -> Vec<String> {
 }
 
 /// A line of `cargo tree`.
-struct Package<'a> {
+struct TreePackage<'a> {
     name: &'a str,
     version: &'a str,
     /// The path from the root of the tree: `a → b → c`.
@@ -467,7 +477,7 @@ struct Package<'a> {
 }
 
 /// Parses `cargo tree --prefix depth`, whose lines look like `2serde v1.0.0 (*)`.
-fn packages(tree: &str) -> Vec<Package<'_>> {
+fn parse_cargo_tree(tree: &str) -> Vec<TreePackage<'_>> {
     let mut path: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     for line in tree.lines() {
@@ -479,21 +489,21 @@ fn packages(tree: &str) -> Vec<Package<'_>> {
         path.truncate(depth);
         path.push(name);
         let version = words.next().unwrap_or_default();
-        found.push(Package { name, version, path: path.join(" → ") });
+        found.push(TreePackage { name, version, path: path.join(" → ") });
     }
     found
 }
 
-fn has_closure(row: &LayerRule, members: &[Member]) -> bool {
+fn needs_dependency_tree(row: &LayerRule, members: &[WorkspaceMember]) -> bool {
     !row.never.is_empty() && members.iter().any(|member| member.name == row.member)
 }
 
-fn members(metadata: &Value) -> Vec<Member> {
+fn parse_members(metadata: &Value) -> Vec<WorkspaceMember> {
     let text = |value: &Value, or: &str| value.as_str().unwrap_or(or).to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     list(&metadata["packages"])
         .iter()
-        .map(|package| Member {
+        .map(|package| WorkspaceMember {
             name: text(&package["name"], ""),
             uses: list(&package["dependencies"])
                 .iter()
@@ -517,12 +527,12 @@ mod tests {
     const WHOLE: &str = "0low v0.1.0\n1agent-client-protocol-schema v1.15.1\n\n\
                          0high v0.1.0\n1agent-client-protocol-schema v1.15.1 (*)\n";
 
-    fn member(name: &str, uses: &[(&str, &str)]) -> Member {
+    fn member(name: &str, uses: &[(&str, &str)]) -> WorkspaceMember {
         let owned = |(name, kind): &(&str, &str)| ((*name).to_owned(), (*kind).to_owned());
-        Member { name: name.to_owned(), uses: uses.iter().map(owned).collect() }
+        WorkspaceMember { name: name.to_owned(), uses: uses.iter().map(owned).collect() }
     }
 
-    fn good() -> Vec<Member> {
+    fn good() -> Vec<WorkspaceMember> {
         vec![
             member("low", &[("serde", "normal"), ("low", "dev")]),
             member("high", &[("low", "normal"), ("low", "dev")]),
@@ -530,14 +540,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(members: &[Member], closure: &str, whole: &str, expected: &[&str]) {
+    fn check(members: &[WorkspaceMember], closure: &str, whole: &str, expected: &[&str]) {
         let closures = BTreeMap::from([("low", closure.to_owned())]);
         assert_eq!(find_violations(ROWS, members, &closures, whole), expected);
     }
 
     #[test]
     fn the_graph_has_a_line_for_each_member_with_what_it_uses() {
-        assert_eq!(graph(ROWS, &good()), "low\nhigh → low\n");
+        assert_eq!(format_member_graph(ROWS, &good()), "low\nhigh → low\n");
     }
 
     #[test]
@@ -619,7 +629,7 @@ mod tests {
         let metadata = json!({"packages": [{"name": "high", "dependencies": [
             {"name": "low", "kind": null}, {"name": "tempfile", "kind": "dev"},
         ]}]});
-        let read = members(&metadata);
+        let read = parse_members(&metadata);
         assert_eq!(read[0].name, "high");
         assert_eq!(read[0].uses, member("", &[("low", "normal"), ("tempfile", "dev")]).uses);
     }

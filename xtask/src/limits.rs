@@ -30,32 +30,36 @@ struct LimitConstant {
 }
 
 /// Writes the page.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
+pub(crate) fn write_limits_page(
+    workspace: &Workspace,
+    ui: &mut Ui<'_>,
+    _: &[String],
+) -> TaskResult {
     let path = workspace.root.join(PAGE);
-    let text = page(&crates(&workspace.root)?);
+    let text = render_page(&read_limits_by_crate(&workspace.root)?);
     fs::write(&path, text).map_err(|error| TaskError::Failed(format!("{PAGE}: {error}")))?;
-    ui.line(PAGE);
+    ui.print_result_line(PAGE);
     Ok(())
 }
 
-/// Returns the page's path if it differs from the output of [`run`].
+/// Returns the page's path if it differs from the output of [`write_limits_page`].
 pub(crate) fn outdated_page(root: &Path) -> Result<Option<&'static str>, TaskError> {
-    let crates = crates(root)?;
+    let crates = read_limits_by_crate(root)?;
     let written = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
-    Ok((!crates.is_empty() && written != page(&crates)).then_some(PAGE))
+    Ok((!crates.is_empty() && written != render_page(&crates)).then_some(PAGE))
 }
 
 /// Reads the bounds of all crates that have some, by crate name.
-fn crates(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError> {
+fn read_limits_by_crate(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(root.join("crates")).into_iter().flatten().flatten() {
         let folder = entry.path();
-        let manifest = read(&folder.join("Cargo.toml"))?;
+        let manifest = read_file(&folder.join("Cargo.toml"))?;
         let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
         let name = name.unwrap_or_default().trim_matches('"').to_owned();
         let mut texts = Vec::new();
-        collect_limits_files(&folder.join("src"), &mut texts)?;
-        let bounds: Vec<_> = texts.iter().flat_map(|text| bounds(text)).collect();
+        read_limits_files(&folder.join("src"), &mut texts)?;
+        let bounds: Vec<_> = texts.iter().flat_map(|text| parse_limits(text)).collect();
         if !bounds.is_empty() {
             found.insert(name, bounds);
         }
@@ -64,24 +68,24 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Vec<LimitConstant>>, TaskError
 }
 
 /// Reads every `limits.rs` in a folder, outer ones first.
-fn collect_limits_files(folder: &Path, texts: &mut Vec<String>) -> Result<(), TaskError> {
+fn read_limits_files(folder: &Path, texts: &mut Vec<String>) -> Result<(), TaskError> {
     let own = folder.join("limits.rs");
     if own.is_file() {
-        texts.push(read(&own)?);
+        texts.push(read_file(&own)?);
     }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut folders: Vec<_> = entries.map(|entry| entry.path()).filter(|it| it.is_dir()).collect();
     folders.sort();
-    folders.iter().try_for_each(|folder| collect_limits_files(folder, texts))
+    folders.iter().try_for_each(|folder| read_limits_files(folder, texts))
 }
 
-fn read(path: &Path) -> Result<String, TaskError> {
+fn read_file(path: &Path) -> Result<String, TaskError> {
     fs::read_to_string(path)
         .map_err(|error| TaskError::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Parses the constants of one file.
-fn bounds(text: &str) -> Vec<LimitConstant> {
+fn parse_limits(text: &str) -> Vec<LimitConstant> {
     let (mut group, mut doc) = (String::new(), String::new());
     let mut found = Vec::new();
     let mut lines = text.lines().peekable();
@@ -113,7 +117,7 @@ fn bounds(text: &str) -> Vec<LimitConstant> {
     found
 }
 
-fn page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
+fn render_page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
     let everywhere = crates.values().flatten().map(|bound| (&*bound.name, &*bound.value));
     let everywhere: BTreeMap<_, _> = everywhere.collect();
     let mut page = HEAD.to_owned();
@@ -130,7 +134,7 @@ fn page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
                 page.push_str("\n| limit | value | constant |\n|---|---|---|\n");
             }
             group = Some(&bound.group);
-            let (said, value) = (doc_cell(&bound.doc), value_cell(bound, &values));
+            let (said, value) = (format_doc_cell(&bound.doc), format_value_cell(bound, &values));
             page.push_str(&format!("| {said} | {value} | `{}` |\n", bound.name));
         }
     }
@@ -138,7 +142,7 @@ fn page(crates: &BTreeMap<String, Vec<LimitConstant>>) -> String {
 }
 
 /// Formats a doc comment as a table cell, without the targets of its links.
-fn doc_cell(doc: &str) -> String {
+fn format_doc_cell(doc: &str) -> String {
     let mut text = String::new();
     let mut rest = doc;
     while let Some((before, after)) = rest.split_once("[`") {
@@ -151,42 +155,42 @@ fn doc_cell(doc: &str) -> String {
 }
 
 /// Formats a value with a readable unit; verbatim if it cannot be evaluated.
-fn value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> String {
+fn format_value_cell(bound: &LimitConstant, values: &BTreeMap<&str, &str>) -> String {
     let verbatim = || format!("`{}`", bound.value);
     let written = &*bound.value;
     if bound.is_duration {
         let of = |unit: &str| written.strip_prefix(unit)?.strip_suffix(')');
         let seconds = of("Duration::from_secs(").and_then(|it| Some(1_000 * evaluate(it, values)?));
         let millis = || evaluate(of("Duration::from_millis(")?, values);
-        return seconds.or_else(millis).map_or_else(verbatim, time);
+        return seconds.or_else(millis).map_or_else(verbatim, format_duration);
     }
     let counted = bound.doc.split(' ').take(2).any(|word| word.eq_ignore_ascii_case("bytes"));
     let is_bytes = counted || bound.name.contains("BYTES");
     match evaluate(written, values) {
-        Some(number) if is_bytes => bytes(number),
-        Some(number) => grouped(number),
+        Some(number) if is_bytes => format_in_largest_unit(number),
+        Some(number) => group_thousands(number),
         None => verbatim(),
     }
 }
 
-fn time(millis: u64) -> String {
+fn format_duration(millis: u64) -> String {
     let units = [(86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
     match units.into_iter().find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{} {name}", grouped(millis / unit)),
-        None => format!("{} ms", grouped(millis)),
+        Some((unit, name)) => format!("{} {name}", group_thousands(millis / unit)),
+        None => format!("{} ms", group_thousands(millis)),
     }
 }
 
-fn bytes(number: u64) -> String {
+fn format_in_largest_unit(number: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| number > 0 && number.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{} {name}", grouped(number / unit)),
-        None => format!("{} bytes", grouped(number)),
+        Some((unit, name)) => format!("{} {name}", group_thousands(number / unit)),
+        None => format!("{} bytes", group_thousands(number)),
     }
 }
 
 /// Formats a number with thousands separators.
-fn grouped(number: u64) -> String {
+fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let at = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
     digits.chars().enumerate().fold(String::new(), |text, (index, digit)| {
@@ -201,7 +205,7 @@ fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
     let expression = released.unwrap_or(expression);
     let expression = expression.strip_suffix(" as u64").unwrap_or(expression).trim();
     let parts = |operator| {
-        let (left, right) = split(expression, operator)?;
+        let (left, right) = split_at_last_operator(expression, operator)?;
         Some((evaluate(left, values)?, evaluate(right, values)?))
     };
     if let Some((left, right)) = parts(" << ") {
@@ -224,7 +228,7 @@ fn evaluate(expression: &str, values: &BTreeMap<&str, &str>) -> Option<u64> {
 }
 
 /// Splits at the last operator of this kind outside of parentheses.
-fn split<'a>(expression: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
+fn split_at_last_operator<'a>(expression: &'a str, operator: &str) -> Option<(&'a str, &'a str)> {
     let is_outside = |at: &usize| {
         let before = &expression[..*at];
         before.matches('(').count() == before.matches(')').count()
@@ -264,7 +268,7 @@ const COUNT: u32 = 12_000;
 
     #[test]
     fn a_page_lists_every_bound_in_its_unit() {
-        let page = page(&BTreeMap::from([("a".to_owned(), bounds(FILE))]));
+        let page = render_page(&BTreeMap::from([("a".to_owned(), parse_limits(FILE))]));
         let rows: Vec<_> = page.lines().skip_while(|line| !line.starts_with("## ")).collect();
         let head = ["", "| limit | value | constant |", "|---|---|---|"];
         let lines = [
@@ -293,7 +297,7 @@ const COUNT: u32 = 12_000;
         let target = root.join("target");
         let workspace =
             Workspace { root: root.to_owned(), target, metadata: serde_json::Value::Null };
-        run(&workspace, &mut Ui::new(&mut Vec::new()), &[]).unwrap();
+        write_limits_page(&workspace, &mut Ui::new(&mut Vec::new()), &[]).unwrap();
         assert_eq!(outdated_page(root).unwrap(), None);
         fs::write(root.join("crates/a/src/limits.rs"), FILE.replace("16 <<", "8 <<")).unwrap();
         assert_eq!(outdated_page(root).unwrap(), Some(PAGE));

@@ -28,32 +28,37 @@ use workspace::Workspace;
 /// Steps of `ci`, in this order: fast and informative ones first, the tests last, so that the last
 /// lines of the output are those of the tests.
 const STEPS: [Step; 7] = [
-    Step { name: "fmt", args: "", what: "check the formatting", run: cargo::fmt },
+    Step { name: "fmt", args: "", what: "check the formatting", run: cargo::check_format },
     Step {
         name: "layers",
         args: "[--surface]",
         what: "check dependencies between crates; or print unused public items",
-        run: layers::run,
+        run: layers::check_layers,
     },
-    Step { name: "tidy", args: "", what: "check rules that no compiler checks", run: tidy::run },
+    Step {
+        name: "tidy",
+        args: "",
+        what: "check rules that no compiler checks",
+        run: tidy::check_tracked_files,
+    },
     Step {
         name: "clippy",
         args: "",
         what: "lint everything; check each library alone",
-        run: cargo::clippy,
+        run: cargo::lint_and_check_features,
     },
-    Step { name: "doc", args: "", what: "build the docs, warnings denied", run: cargo::doc },
+    Step { name: "doc", args: "", what: "build the docs, warnings denied", run: cargo::build_docs },
     Step {
         name: "package",
         args: "",
         what: "package the crates and check each package",
-        run: package::run,
+        run: package::check_packages,
     },
     Step {
         name: "test",
         args: "[ARGS..]",
         what: "run all tests; with ARGS, those that the runner selects (no doc tests)",
-        run: cargo::test,
+        run: cargo::run_tests,
     },
 ];
 
@@ -63,32 +68,37 @@ const COMMANDS: [Step; 6] = [
         name: "ci",
         args: "",
         what: "run every step in order, stop at the first failure",
-        run: ci,
+        run: run_ci_steps,
     },
     Step {
         name: "demo",
         args: "[PATH]",
         what: "run a demo session of callboard in PATH",
-        run: demo::run,
+        run: demo::run_demo,
     },
-    Step { name: "limits", args: "", what: "regenerate the page of all limits", run: limits::run },
+    Step {
+        name: "limits",
+        args: "",
+        what: "regenerate the page of all limits",
+        run: limits::write_limits_page,
+    },
     Step {
         name: "picture",
         args: "",
         what: "regenerate the picture of the README from a turn of callboard",
-        run: picture::run,
+        run: picture::update_picture,
     },
     Step {
         name: "accept",
         args: "NAME|all [--n N] [--seed S]",
         what: "measure the promises, one JSON line per row",
-        run: accept::run,
+        run: accept::run_rows,
     },
     Step {
         name: "bench",
         args: "NAME [--n N]",
         what: "measure CPU time, one JSON line per row",
-        run: accept::bench,
+        run: accept::run_benches,
     },
 ];
 
@@ -98,10 +108,10 @@ fn main() -> ExitCode {
     match dispatch(&mut ui) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            if let Some(why) = stop.why() {
-                ui.note(format_args!("xtask: {why}"));
+            if let Some(why) = stop.message() {
+                ui.print_remark(format_args!("xtask: {why}"));
             }
-            stop.code()
+            stop.exit_code()
         }
     }
 }
@@ -114,7 +124,7 @@ fn dispatch(ui: &mut Ui<'_>) -> TaskResult {
         .map_err(|arg| TaskError::Usage(format!("{} is not UTF-8", arg.display())))?;
     let is_help = |name: &str| ["help", "--help", "-h"].contains(&name);
     let Some((name, rest)) = args.split_first().filter(|(name, _)| !is_help(name)) else {
-        help(ui);
+        print_help(ui);
         return Ok(());
     };
     let named = |step: &&Step| step.name == name;
@@ -129,19 +139,19 @@ fn dispatch(ui: &mut Ui<'_>) -> TaskResult {
     }
     let workspace = Workspace::load()?;
     match step {
-        Some(step) => step::run(step, &workspace, ui, rest).map(drop),
+        Some(step) => step::run_step(step, &workspace, ui, rest).map(drop),
         None => (command.run)(&workspace, ui, rest),
     }
 }
 
-fn ci(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
-    step::run_all(&STEPS, workspace, ui)
+fn run_ci_steps(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
+    step::run_steps_until_failure(&STEPS, workspace, ui)
 }
 
-fn help(ui: &mut Ui<'_>) {
-    ui.line("cargo xtask COMMAND");
+fn print_help(ui: &mut Ui<'_>) {
+    ui.print_result_line("cargo xtask COMMAND");
     for command in COMMANDS.iter().chain(&STEPS) {
         let call = format!("{} {}", command.name, command.args);
-        ui.line(format_args!("  {call:24} {}", command.what));
+        ui.print_result_line(format_args!("  {call:24} {}", command.what));
     }
 }

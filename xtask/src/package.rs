@@ -16,49 +16,49 @@ use crate::ui::Ui;
 use crate::workspace::Workspace;
 
 /// A published crate.
-struct Published {
+struct PublishedCrate {
     name: String,
     version: String,
 }
 
-impl Published {
+impl PublishedCrate {
     /// Returns the name of the folder in its package, and of the package without `.crate`.
-    fn folder(&self) -> String {
+    fn package_folder_name(&self) -> String {
         format!("{}-{}", self.name, self.version)
     }
 }
 
-pub(crate) fn run(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
-    let all = published(&workspace.metadata);
-    let mut package = workspace.cargo("package --no-verify --allow-dirty");
+pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]) -> TaskResult {
+    let all = published_crates(&workspace.metadata);
+    let mut package = workspace.cargo_command("package --no-verify --allow-dirty");
     package.args(all.iter().flat_map(|one| ["-p", &one.name]));
-    process::run(package.arg("--target-dir").arg(&workspace.target))?;
+    process::run_expecting_success(package.arg("--target-dir").arg(&workspace.target))?;
 
     let packages = workspace.target.join("package");
     let unpacked = packages.join("unpacked");
-    recreate_folder(&unpacked, &all, &workspace.root)
+    recreate_workspace_folder(&unpacked, &all, &workspace.root)
         .map_err(|error| TaskError::Failed(format!("{}: {error}", unpacked.display())))?;
     for one in &all {
         let mut tar = Command::new("tar");
         // With the current time on each file: cargo detects changes by it.
-        tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.folder())));
-        process::run(tar.current_dir(&unpacked))?;
+        tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.package_folder_name())));
+        process::run_expecting_success(tar.current_dir(&unpacked))?;
     }
     for one in &all {
-        let mut check = workspace.cargo("check");
+        let mut check = workspace.cargo_command("check");
         check.args(["-p", &one.name]).arg("--target-dir").arg(&workspace.target);
-        process::run(check.current_dir(&unpacked))?;
+        process::run_expecting_success(check.current_dir(&unpacked))?;
     }
     Ok(())
 }
 
-fn published(metadata: &Value) -> Vec<Published> {
+fn published_crates(metadata: &Value) -> Vec<PublishedCrate> {
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     packages
         .iter()
         .filter(|package| package["publish"].is_null())
-        .map(|package| Published {
+        .map(|package| PublishedCrate {
             name: text(&package["name"]),
             version: text(&package["version"]),
         })
@@ -66,20 +66,24 @@ fn published(metadata: &Value) -> Vec<Published> {
 }
 
 /// Recreates the folder, with a workspace manifest and the lock file of the real workspace.
-fn recreate_folder(folder: &Path, all: &[Published], root: &Path) -> std::io::Result<()> {
+fn recreate_workspace_folder(
+    folder: &Path,
+    all: &[PublishedCrate],
+    root: &Path,
+) -> std::io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
     fs::create_dir_all(folder)?;
-    fs::write(folder.join("Cargo.toml"), manifest(all))?;
+    fs::write(folder.join("Cargo.toml"), workspace_manifest(all))?;
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).map(drop)
 }
 
 /// Returns the manifest of a workspace in which each crate uses the packages of the others.
 ///
 /// The profile is that of the real one; otherwise no build would be shared.
-fn manifest(all: &[Published]) -> String {
-    let folders: Vec<_> = all.iter().map(Published::folder).collect();
+fn workspace_manifest(all: &[PublishedCrate]) -> String {
+    let folders: Vec<_> = all.iter().map(PublishedCrate::package_folder_name).collect();
     let patches = all.iter().zip(&folders);
     let patches = patches.map(|(one, folder)| format!("{} = {{ path = {folder:?} }}\n", one.name));
     format!(
@@ -103,7 +107,7 @@ mod tests {
             {"name": "high", "version": "0.2.0", "publish": null},
             {"name": "own", "version": "0.1.0", "publish": []},
         ]});
-        let manifest = manifest(&published(&metadata));
+        let manifest = workspace_manifest(&published_crates(&metadata));
         for line in [
             r#"members = ["low-0.1.0", "high-0.2.0"]"#,
             r#"low = { path = "low-0.1.0" }"#,

@@ -19,14 +19,14 @@ pub(crate) enum TaskError {
 
 impl TaskError {
     /// Returns the message for the user, if there is one.
-    pub(crate) fn why(&self) -> Option<&str> {
+    pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::Failed(why) | Self::Usage(why) => Some(why),
             Self::Exit(_) => None,
         }
     }
 
-    pub(crate) fn code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Failed(_) => ExitCode::FAILURE,
             Self::Usage(_) => ExitCode::from(2),
@@ -36,7 +36,7 @@ impl TaskError {
 }
 
 /// Runs a program with inherited streams and expects it to succeed.
-pub(crate) fn run(command: &mut Command) -> TaskResult {
+pub(crate) fn run_expecting_success(command: &mut Command) -> TaskResult {
     let status = command.status();
     expect_success(command, status)
 }
@@ -51,7 +51,7 @@ pub(crate) fn run_passing_exit_code(command: &mut Command) -> TaskResult {
 }
 
 /// Runs a program that is expected to succeed and returns its stdout; stderr is inherited.
-pub(crate) fn capture(command: &mut Command) -> Result<String, TaskError> {
+pub(crate) fn capture_stdout(command: &mut Command) -> Result<String, TaskError> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|error| cannot_run(command, &error))?;
     expect_success(command, Ok(output.status))?;
@@ -60,7 +60,9 @@ pub(crate) fn capture(command: &mut Command) -> Result<String, TaskError> {
 }
 
 /// Runs a program, copies its stdout to stderr, and returns its exit status and its stdout.
-pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String), TaskError> {
+pub(crate) fn run_and_copy_output(
+    command: &mut Command,
+) -> Result<(ExitStatus, String), TaskError> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| cannot_run(command, &error))?;
     io::stderr().write_all(&output.stdout).ok();
@@ -110,18 +112,18 @@ mod tests {
 
     #[test]
     fn a_failed_program_is_named_with_its_arguments() {
-        let stop = run(&mut shell("exit 3")).unwrap_err();
-        let why = stop.why().unwrap();
+        let stop = run_expecting_success(&mut shell("exit 3")).unwrap_err();
+        let why = stop.message().unwrap();
         assert!(why.contains("`sh -c exit 3`") && why.contains('3'), "{why}");
-        assert_eq!(stop.code(), ExitCode::FAILURE);
+        assert_eq!(stop.exit_code(), ExitCode::FAILURE);
     }
 
     #[test]
     fn the_exit_code_of_a_program_that_speaks_for_us_is_passed_on() {
         let stop = run_passing_exit_code(&mut shell("exit 7")).unwrap_err();
-        assert_eq!((stop.why(), stop.code()), (None, ExitCode::from(7)));
+        assert_eq!((stop.message(), stop.exit_code()), (None, ExitCode::from(7)));
         assert_eq!(
-            run_passing_exit_code(&mut shell("kill -9 $$")).unwrap_err().code(),
+            run_passing_exit_code(&mut shell("kill -9 $$")).unwrap_err().exit_code(),
             ExitCode::FAILURE
         );
         run_passing_exit_code(&mut shell("exit 0")).unwrap();
@@ -129,8 +131,8 @@ mod tests {
 
     #[test]
     fn captured_output_counts_only_when_the_program_succeeded() {
-        assert_eq!(capture(&mut shell("echo out")).unwrap(), "out\n");
-        capture(&mut shell("echo out; exit 1")).unwrap_err();
-        capture(&mut Command::new("./no-such-program")).unwrap_err();
+        assert_eq!(capture_stdout(&mut shell("echo out")).unwrap(), "out\n");
+        capture_stdout(&mut shell("echo out; exit 1")).unwrap_err();
+        capture_stdout(&mut Command::new("./no-such-program")).unwrap_err();
     }
 }

@@ -19,38 +19,42 @@ pub(crate) struct Step {
 }
 
 /// Runs one step between two lines with its name, and returns its duration in seconds.
-pub(crate) fn run(
+pub(crate) fn run_step(
     step: &Step,
     workspace: &Workspace,
     ui: &mut Ui<'_>,
     args: &[String],
 ) -> Result<f64, TaskError> {
     let name = step.name;
-    ui.line(format_args!("== {name}"));
+    ui.print_result_line(format_args!("== {name}"));
     let start = Instant::now();
     let outcome = (step.run)(workspace, ui, args);
     let seconds = start.elapsed().as_secs_f64();
     let result = if outcome.is_ok() { "ok" } else { "FAILED" };
-    ui.line(format_args!("== {name}: {result} in {seconds:.1} s"));
+    ui.print_result_line(format_args!("== {name}: {result} in {seconds:.1} s"));
     outcome.map(|()| seconds)
 }
 
 /// Runs the steps in order, up to the first that fails, and prints a table of durations.
-pub(crate) fn run_all(steps: &[Step], workspace: &Workspace, ui: &mut Ui<'_>) -> TaskResult {
+pub(crate) fn run_steps_until_failure(
+    steps: &[Step],
+    workspace: &Workspace,
+    ui: &mut Ui<'_>,
+) -> TaskResult {
     let mut table = Vec::new();
     for step in steps {
         let name = step.name;
-        let seconds = run(step, workspace, ui, &[]).map_err(|stop| {
-            let why = stop.why().unwrap_or("its program failed");
+        let seconds = run_step(step, workspace, ui, &[]).map_err(|stop| {
+            let why = stop.message().unwrap_or("its program failed");
             let rerun = format!("run just this step with: cargo xtask {name}");
             TaskError::Failed(format!("step `{name}` failed: {why}\n{rerun}"))
         })?;
         table.push((name, seconds));
     }
     let total = table.iter().map(|(_, seconds)| seconds).sum();
-    ui.line("");
+    ui.print_result_line("");
     for (name, seconds) in table.into_iter().chain([("total", total)]) {
-        ui.line(format_args!("{name:10} {seconds:8.1} s"));
+        ui.print_result_line(format_args!("{name:10} {seconds:8.1} s"));
     }
     Ok(())
 }
@@ -71,7 +75,7 @@ mod tests {
         let workspace =
             Workspace { root: "".into(), target: "".into(), metadata: serde_json::Value::Null };
         let mut out = Vec::new();
-        let outcome = run_all(steps, &workspace, &mut Ui::new(&mut out));
+        let outcome = run_steps_until_failure(steps, &workspace, &mut Ui::new(&mut out));
         (outcome, String::from_utf8(out).unwrap())
     }
 
@@ -79,7 +83,7 @@ mod tests {
     fn the_first_failure_ends_the_run_and_says_how_to_repeat_it() {
         let (outcome, out) = all(&[BAD, GOOD]);
         let stop = outcome.unwrap_err();
-        let why = stop.why().unwrap();
+        let why = stop.message().unwrap();
         assert!(why.contains("a reason") && why.ends_with("cargo xtask bad"), "{why}");
         assert!(out.contains("== bad: FAILED") && !out.contains("good"), "{out}");
     }

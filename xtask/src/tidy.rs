@@ -1,6 +1,6 @@
 //! `tidy`: rules of this repository that no compiler and no linter checks.
 //!
-//! Every rule is a function of one file's path and text; only [`run`] lists and reads the files.
+//! Every rule is a function of one file's path and text; only [`check_tracked_files`] lists and reads the files.
 //! Forbidden words are written here in two halves, so that this file passes its own check.
 
 mod links;
@@ -12,7 +12,7 @@ mod text;
 use std::fmt::{self, Display};
 use std::fs;
 
-use crate::process::{TaskError, TaskResult, capture};
+use crate::process::{TaskError, TaskResult, capture_stdout};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -43,13 +43,13 @@ impl Display for Violation {
 }
 
 /// A file as input of the rules.
-struct File<'a> {
+struct CheckedFile<'a> {
     path: &'a str,
     text: &'a str,
     lines: Vec<&'a str>,
 }
 
-impl<'a> File<'a> {
+impl<'a> CheckedFile<'a> {
     fn new(path: &'a str, text: &'a str) -> Self {
         let mut lines: Vec<_> = text.split('\n').collect();
         if lines.last() == Some(&"") {
@@ -74,17 +74,21 @@ impl<'a> File<'a> {
 }
 
 /// One rule: returns all of its violations in a file.
-type Rule = fn(&File<'_>) -> Vec<Violation>;
+type TidyRule = fn(&CheckedFile<'_>) -> Vec<Violation>;
 
 /// Checks every file that git tracks, or that would be tracked if it were added.
-pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskResult {
+pub(crate) fn check_tracked_files(
+    workspace: &Workspace,
+    ui: &mut Ui<'_>,
+    _: &[String],
+) -> TaskResult {
     let mut git = std::process::Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let listed = capture(git.current_dir(&workspace.root))?;
+    let listed = capture_stdout(git.current_dir(&workspace.root))?;
     // A removed file may still be tracked, but cannot be checked.
     let is_file = |path: &&str| workspace.root.join(path).is_file();
     let paths: Vec<&str> = listed.split_terminator('\0').filter(is_file).collect();
-    let mut found = check_tree(&paths);
+    let mut found = check_required_documents(&paths);
     let mut documents = Vec::new();
     for path in &paths {
         let bytes = fs::read(workspace.root.join(path))
@@ -96,14 +100,16 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskR
             }
         }
     }
-    found.extend(links::broken(&documents, &paths));
+    found.extend(links::find_broken_links(&documents, &paths));
     if let Some(page) = crate::limits::outdated_page(&workspace.root)? {
-        found.push(File::new(page, "").error_at(0, "is out of date; run `cargo xtask limits`"));
+        found.push(
+            CheckedFile::new(page, "").error_at(0, "is out of date; run `cargo xtask limits`"),
+        );
     }
-    let stale = crate::accept::stale_patches(&workspace.root);
-    found.extend(stale.iter().map(|(path, what)| File::new(path, "").error_at(0, what)));
+    let stale = crate::accept::find_stale_patches(&workspace.root);
+    found.extend(stale.iter().map(|(path, what)| CheckedFile::new(path, "").error_at(0, what)));
     for violation in &found {
-        ui.line(violation);
+        ui.print_result_line(violation);
     }
     match found.iter().filter(|violation| violation.level == ViolationLevel::Error).count() {
         0 => Ok(()),
@@ -112,21 +118,21 @@ pub(crate) fn run(workspace: &Workspace, ui: &mut Ui<'_>, _: &[String]) -> TaskR
 }
 
 /// Checks that no required document is missing.
-fn check_tree(paths: &[&str]) -> Vec<Violation> {
+fn check_required_documents(paths: &[&str]) -> Vec<Violation> {
     let members = paths.iter().filter_map(|path| path.strip_suffix("Cargo.toml"));
     let readmes = members.map(|folder| format!("{folder}README.md"));
     let root = ["ARCHITECTURE.md", "CHANGELOG.md", "README.md"].map(str::to_owned);
     let missing = root.into_iter().chain(readmes.filter(|path| path != "README.md"));
     missing
         .filter(|path| !paths.contains(&path.as_str()))
-        .map(|path| File::new(&path, "").error_at(0, "is missing; write it"))
+        .map(|path| CheckedFile::new(&path, "").error_at(0, "is missing; write it"))
         .collect()
 }
 
 /// Checks one file.
 fn check_file(path: &str, text: &str) -> Vec<Violation> {
-    let file = File::new(path, text);
-    let special: &[&[Rule]] = match path {
+    let file = CheckedFile::new(path, text);
+    let special: &[&[TidyRule]] = match path {
         path if path.ends_with(".rs") => &[rust::RULES, prose::COMMENT_RULES],
         path if path.ends_with(".md") => &[prose::MARKDOWN_RULES],
         path if path.ends_with("/Cargo.toml") => &[manifest::RULES],
@@ -160,11 +166,15 @@ mod tests {
 
     #[test]
     fn each_member_and_the_root_have_their_documents() {
-        let missing: Vec<_> =
-            check_tree(&["Cargo.toml", "README.md", "ARCHITECTURE.md", "crates/a/Cargo.toml"])
-                .into_iter()
-                .map(|violation| violation.path)
-                .collect();
+        let missing: Vec<_> = check_required_documents(&[
+            "Cargo.toml",
+            "README.md",
+            "ARCHITECTURE.md",
+            "crates/a/Cargo.toml",
+        ])
+        .into_iter()
+        .map(|violation| violation.path)
+        .collect();
         assert_eq!(missing, ["CHANGELOG.md", "crates/a/README.md"]);
     }
 
@@ -174,7 +184,7 @@ mod tests {
         let root = folder.path();
         let git = |args: &[&str]| {
             let mut git = std::process::Command::new("git");
-            capture(git.args(args).current_dir(root)).unwrap();
+            capture_stdout(git.args(args).current_dir(root)).unwrap();
         };
         git(&["init", "--quiet"]);
         for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
@@ -189,12 +199,12 @@ mod tests {
             metadata: serde_json::Value::Null,
         };
         let mut out = Vec::new();
-        run(&workspace, &mut Ui::new(&mut out), &[]).unwrap();
+        check_tracked_files(&workspace, &mut Ui::new(&mut out), &[]).unwrap();
         assert!(out.is_empty());
 
         fs::write(root.join("new.rs"), "fn a() {}\n").unwrap();
-        let stop = run(&workspace, &mut Ui::new(&mut out), &[]).unwrap_err();
-        assert_eq!(stop.why(), Some("1 violations"));
+        let stop = check_tracked_files(&workspace, &mut Ui::new(&mut out), &[]).unwrap_err();
+        assert_eq!(stop.message(), Some("1 violations"));
         assert!(String::from_utf8(out).unwrap().starts_with("new.rs:1: "));
     }
 }

@@ -16,12 +16,12 @@ impl<'a> Ui<'a> {
     }
 
     /// Writes one line of the result, and flushes: child processes write to the same stream.
-    pub(crate) fn line(&mut self, text: impl Display) {
+    pub(crate) fn print_result_line(&mut self, text: impl Display) {
         writeln!(self.out, "{text}").and_then(|()| self.out.flush()).ok();
     }
 
     /// Writes one remark to stderr, separate from results that are parsed.
-    pub(crate) fn note(&self, text: impl Display) {
+    pub(crate) fn print_remark(&self, text: impl Display) {
         writeln!(std::io::stderr(), "{text}").ok();
     }
 }

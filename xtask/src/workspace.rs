@@ -27,7 +27,7 @@ impl Workspace {
         if let Some(own) = env::var_os("CARGO_MANIFEST_DIR") {
             command.current_dir(own);
         }
-        let text = process::capture(&mut command)?;
+        let text = process::capture_stdout(&mut command)?;
         let metadata: Value = serde_json::from_str(&text)
             .map_err(|error| TaskError::Failed(format!("cargo metadata: {error}")))?;
         let path = |key: &str| PathBuf::from(metadata[key].as_str().unwrap_or("."));
@@ -35,7 +35,7 @@ impl Workspace {
     }
 
     /// Returns a cargo command in the root folder, with space-separated words as its arguments.
-    pub(crate) fn cargo(&self, words: &str) -> Command {
+    pub(crate) fn cargo_command(&self, words: &str) -> Command {
         let mut command = Command::new(cargo_program());
         command.args(words.split_whitespace()).current_dir(&self.root);
         command

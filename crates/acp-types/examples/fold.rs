@@ -17,14 +17,18 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let mut message: Value = from_str(&line?)?;
         let params = message["params"].take();
         match message["method"].as_str() {
-            Some("session/update") => observer.update(&from_value(params["update"].clone())?),
-            Some("session/request_permission") => observer.permission_request(&from_value(params)?),
-            None if message["result"]["stopReason"].is_string() => observer.end_turn(),
+            Some("session/update") => {
+                observer.apply_session_update(&from_value(params["update"].clone())?);
+            }
+            Some("session/request_permission") => {
+                observer.apply_permission_request(&from_value(params)?);
+            }
+            None if message["result"]["stopReason"].is_string() => observer.check_calls_ended(),
             _ => {}
         }
     }
     let mut out = io::stdout();
-    for call in observer.tool_calls() {
+    for call in observer.observed_calls() {
         writeln!(out, "{:?}: {} ({})", call.status, call.title, call.tool_call_id)?;
     }
     for violation in observer.violations() {

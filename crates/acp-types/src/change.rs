@@ -121,7 +121,7 @@ impl FileChange {
     }
 
     /// Returns the size of the texts in bytes, or of the hunks if there are no texts.
-    pub(crate) fn byte_len(&self) -> usize {
+    pub(crate) fn texts_or_hunks_byte_len(&self) -> usize {
         let whole = self.old_text.as_ref().map_or(0, String::len)
             + self.new_text.as_ref().map_or(0, String::len);
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
@@ -129,12 +129,12 @@ impl FileChange {
 
     /// Returns an upper bound of the serialised bytes of the texts in a message, whole or as hunks.
     #[must_use]
-    pub fn json_len(&self) -> usize {
+    pub fn max_json_len(&self) -> usize {
         let frame = self.hunk_overhead_json_len();
         // Draft v2 sends a text as one hunk, in which each line has a sign.
         let text = |text: &String| frame + json::escaped_string_len(text) + text.lines().count();
         let hunk = |hunk: &Hunk| {
-            let lines = hunk.lines.iter().map(|line| line_json_len(line.tag, &line.text));
+            let lines = hunk.lines.iter().map(|line| max_hunk_line_json_len(line.tag, &line.text));
             frame + lines.sum::<usize>()
         };
         let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(text);
@@ -154,7 +154,7 @@ impl FileChange {
 
     /// Returns an upper bound of the bytes besides the hunks: a note in v1, each path six times in
     /// draft v2.
-    pub(crate) fn overhead_json_len(&self) -> usize {
+    pub(crate) fn non_hunk_max_json_len(&self) -> usize {
         6 * self.hunk_overhead_json_len()
     }
 
@@ -179,7 +179,7 @@ impl FileChange {
     /// Returns the change with as many lines of its first hunks as fit into `max` bytes.
     ///
     /// A change without hunks keeps its texts.
-    pub(crate) fn truncated_to(&self, max: usize) -> Self {
+    pub(crate) fn with_hunks_truncated(&self, max: usize) -> Self {
         let mut room = max;
         let mut hunks = Vec::new();
         for hunk in &self.hunks {
@@ -214,7 +214,7 @@ impl FileChange {
     }
 
     /// Returns the first changed line of each hunk, as a line number after the change, from 1.
-    pub fn changed_lines(&self) -> impl Iterator<Item = u32> {
+    pub fn first_changed_line_numbers(&self) -> impl Iterator<Item = u32> {
         self.hunks.iter().map(Hunk::first_changed_line)
     }
 
@@ -299,13 +299,15 @@ impl Hunk {
         self.new_start.max(1).saturating_add(u32::try_from(context).unwrap_or(u32::MAX))
     }
 
-    fn count_without_tag(&self, tag: LineTag) -> usize {
+    fn count_lines_without_tag(&self, tag: LineTag) -> usize {
         self.lines.iter().filter(|line| line.tag != tag).count()
     }
 
     fn write_patch(&self, patch: &mut String) {
-        let (old, new) =
-            (self.count_without_tag(LineTag::Added), self.count_without_tag(LineTag::Removed));
+        let (old, new) = (
+            self.count_lines_without_tag(LineTag::Added),
+            self.count_lines_without_tag(LineTag::Removed),
+        );
         let (old_start, new_start) = (self.old_start, self.new_start);
         // Writing to a String cannot fail.
         let _ = writeln!(patch, "@@ -{old_start},{old} +{new_start},{new} @@");
@@ -325,7 +327,7 @@ impl Hunk {
 
 /// Returns an upper bound of the bytes of a hunk's line. In v1, context is part of both texts. In
 /// draft v2, a line has a sign, and a line without a line ending has a note.
-pub(crate) fn line_json_len(tag: LineTag, text: &str) -> usize {
+pub(crate) fn max_hunk_line_json_len(tag: LineTag, text: &str) -> usize {
     let note = if text.ends_with('\n') { 0 } else { NO_NEWLINE_MARKER.len() + "\\n\\\\n".len() };
     let len = "+".len() + json::escaped_string_len(text) + note;
     if tag == LineTag::Context { 2 * len } else { len }
@@ -390,7 +392,7 @@ mod tests {
         assert_eq!(hunk().old_text(), "a\nb\n");
         assert_eq!(hunk().new_text(), "a\nc");
         let change = FileChange { hunks: vec![hunk()], ..FileChange::new(Operation::Modify, "/f") };
-        assert_eq!(change.changed_lines().collect::<Vec<_>>(), [5]);
+        assert_eq!(change.first_changed_line_numbers().collect::<Vec<_>>(), [5]);
         assert_eq!(change.line_counts(), (1, 1));
     }
 
@@ -438,11 +440,15 @@ mod tests {
         let change = FileChange { hunks: two, ..FileChange::new(Operation::Modify, "/f") };
         for (max, lines) in [(0, vec![]), (2, vec![1]), (4, vec![2]), (5, vec![3]), (9, vec![3, 2])]
         {
-            let shown: Vec<_> =
-                change.truncated_to(max).hunks.iter().map(|hunk| hunk.lines.len()).collect();
+            let shown: Vec<_> = change
+                .with_hunks_truncated(max)
+                .hunks
+                .iter()
+                .map(|hunk| hunk.lines.len())
+                .collect();
             assert_eq!(shown, lines, "{max}");
         }
-        assert_eq!(change.truncated_to(10), change);
+        assert_eq!(change.with_hunks_truncated(10), change);
     }
 
     #[test]
@@ -453,8 +459,8 @@ mod tests {
             ..FileChange::new(Operation::Modify, "/f")
         };
         assert_eq!(change.line_counts(), (8, 10));
-        assert_eq!(change.omitted_line_counts(&change.truncated_to(10)), (7, 9));
-        assert_eq!(change.omitted_line_counts(&change.truncated_to(0)), (8, 10));
+        assert_eq!(change.omitted_line_counts(&change.with_hunks_truncated(10)), (7, 9));
+        assert_eq!(change.omitted_line_counts(&change.with_hunks_truncated(0)), (8, 10));
     }
 
     #[test]

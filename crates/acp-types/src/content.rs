@@ -22,15 +22,15 @@ pub enum Content {
 impl Content {
     /// Creates a text block.
     #[must_use]
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::Block(ContentBlock::from(text.into()))
     }
 
     /// Creates a text block with `text` in a code fence of `language`, so that no client renders it
     /// as Markdown.
     #[must_use]
-    pub fn code(language: &str, text: &str) -> Self {
-        Self::text(code_fence(language, text))
+    pub fn fenced_code_block(language: &str, text: &str) -> Self {
+        Self::from_text(code_fence(language, text))
     }
 
     /// Returns the image if this is an image block.
@@ -46,13 +46,13 @@ impl Content {
 
     /// Returns the approximate size of this item in a message, in bytes.
     #[must_use]
-    pub fn byte_len(&self) -> usize {
+    pub fn approximate_json_len(&self) -> usize {
         match self {
             Self::Block(ContentBlock::Text(text)) => {
                 "\"\"".len() + json::escaped_string_len(&text.text)
             }
             Self::Block(block) => json::serialized_len(block),
-            Self::Change(change) => change.json_len(),
+            Self::Change(change) => change.max_json_len(),
             Self::Terminal(id) => id.0.len(),
         }
     }

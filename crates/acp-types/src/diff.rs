@@ -38,9 +38,9 @@ pub fn change_from_edits(
     new: &str,
     splices: &[TextEdit],
 ) -> FileChange {
-    let mut listed = HunkBuilder::for_memory();
+    let mut listed = HunkBuilder::with_memory_limit();
     edit_hunks::build_hunks(old, splices, &mut listed);
-    change_with_hunks(path, Operation::Modify, old, new, listed)
+    change_from_hunk_builder(path, Operation::Modify, old, new, listed)
 }
 
 /// Shortens a change to `max` bytes of JSON: its first hunks, and a count of the omitted lines.
@@ -51,21 +51,21 @@ pub fn change_from_edits(
 /// the smallest difference, call `diff_texts` (feature `diff`) before.
 #[must_use]
 pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
-    shortened_beside(change, max, 0)
+    shorten_change_with_hunk_overhead(change, max, 0)
 }
 
 /// Like [`shorten_change`], with `extra` more bytes per hunk for a long key of `_meta`.
-pub(crate) fn shortened_beside(
+pub(crate) fn shorten_change_with_hunk_overhead(
     change: &FileChange,
     max: usize,
     extra: usize,
 ) -> Option<FileChange> {
-    let room = max.saturating_sub(change.overhead_json_len() + 6 * extra);
+    let room = max.saturating_sub(change.non_hunk_max_json_len() + 6 * extra);
     // Whole texts need at most two diffs.
-    if change.json_len() + extra * change.hunks.len().max(2) <= room {
+    if change.max_json_len() + extra * change.hunks.len().max(2) <= room {
         return None;
     }
-    let mut listed = HunkBuilder::for_message(change, room, extra);
+    let mut listed = HunkBuilder::with_message_limit(change, room, extra);
     if change.hunks.is_empty() && change.unlisted == (0, 0) {
         let old = change.old_text.as_deref().unwrap_or_default();
         let new = change.new_text.as_deref().unwrap_or_default();
@@ -87,7 +87,7 @@ pub(crate) fn shortened_beside(
     })
 }
 
-fn change_with_hunks(
+fn change_from_hunk_builder(
     path: impl Into<PathBuf>,
     operation: Operation,
     old: &str,
@@ -192,7 +192,7 @@ mod tests {
             let counts = no_texts.line_counts();
             for change in [whole, listed, no_texts] {
                 let Some(short) = shorten_change(&change, max) else { continue };
-                prop_assert!(short.json_len() <= max);
+                prop_assert!(short.max_json_len() <= max);
                 prop_assert!(shorten_change(&short, max).is_none_or(|again| again == short));
                 prop_assert_eq!(short.line_counts(), counts);
             }
@@ -206,7 +206,7 @@ mod tests {
         let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
         let change = FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/f") };
         let short = shorten_change(&change, 8_000).unwrap();
-        assert_eq!(short.changed_lines().collect::<Vec<_>>(), [10, 1900]);
+        assert_eq!(short.first_changed_line_numbers().collect::<Vec<_>>(), [10, 1900]);
         assert_eq!((short.line_counts(), short.unlisted), ((3, 2), (0, 0)));
         assert_eq!(apply_hunks(&old, &short), new);
     }

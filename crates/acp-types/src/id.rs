@@ -43,13 +43,13 @@ impl fmt::Display for TurnId {
 /// Models repeat their ids across turns and even within one reply. The turn prefix and the check
 /// with `is_taken` keep ids unique in the session, as the protocol requires
 /// (<https://agentclientprotocol.com/protocol/v1/tool-calls#creating>).
-pub fn tool_call_id(
+pub fn unique_tool_call_id(
     turn: &TurnId,
     model_id: &str,
     is_taken: impl Fn(&str) -> bool,
     fresh_ulid: impl FnOnce() -> String,
 ) -> ToolCallId {
-    if is_safe(model_id) {
+    if is_safe_model_call_id(model_id) {
         let id = format!("{turn}/{model_id}");
         if !is_taken(&id) {
             return ToolCallId::new(id);
@@ -58,14 +58,14 @@ pub fn tool_call_id(
     ToolCallId::new(format!("call_{}", fresh_ulid()))
 }
 
-fn is_safe(model_id: &str) -> bool {
+fn is_safe_model_call_id(model_id: &str) -> bool {
     (1..=MAX_MODEL_CALL_ID_CHARS).contains(&model_id.len())
         && model_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tool_call_id;
+    use super::unique_tool_call_id;
 
     #[test]
     fn a_models_id_is_kept_when_safe_and_free() {
@@ -81,7 +81,7 @@ mod tests {
             (&long, false, "call_ULID"),
             (&long[..64], false, &format!("t1/{}", &long[..64])),
         ] {
-            let id = tool_call_id(&"t1".into(), model_id, |_| taken, || "ULID".to_owned());
+            let id = unique_tool_call_id(&"t1".into(), model_id, |_| taken, || "ULID".to_owned());
             assert_eq!(&*id.0, expected, "{model_id:?}");
         }
     }

@@ -16,7 +16,7 @@ pub fn escaped_string_len(text: &str) -> usize {
 
 /// Returns the longest prefix of `text` that is at most `max` bytes long inside a JSON string.
 #[must_use]
-pub fn escaped_string_head(text: &str, max: usize) -> &str {
+pub fn prefix_within_escaped_len(text: &str, max: usize) -> &str {
     let mut used = 0;
     for (at, byte) in text.bytes().enumerate() {
         used += json_byte_len(byte);
@@ -40,7 +40,7 @@ pub fn serialized_len(value: &impl Serialize) -> usize {
 pub fn value_len(value: &Value) -> usize {
     match value {
         Value::String(text) => "\"\"".len() + escaped_string_len(text),
-        Value::Array(items) => joined_len(items.iter().map(value_len)),
+        Value::Array(items) => bracketed_list_len(items.iter().map(value_len)),
         Value::Object(fields) => object_len(fields),
         Value::Number(number) => match (number.as_u64(), number.as_i64()) {
             (Some(number), _) => digit_count(number),
@@ -61,11 +61,11 @@ fn digit_count(number: u64) -> usize {
 pub fn object_len(fields: &Map<String, Value>) -> usize {
     let field =
         |(key, value): (&String, _)| "\"\":".len() + escaped_string_len(key) + value_len(value);
-    joined_len(fields.iter().map(field))
+    bracketed_list_len(fields.iter().map(field))
 }
 
 /// Returns the length of `parts` in brackets, with commas between them.
-fn joined_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
+fn bracketed_list_len(parts: impl ExactSizeIterator<Item = usize>) -> usize {
     "[]".len() + parts.len().saturating_sub(1) + parts.sum::<usize>()
 }
 
@@ -97,7 +97,7 @@ fn escape_extra_len(byte: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped_string_head, escaped_string_len, serialized_len, value_len};
+    use super::{escaped_string_len, prefix_within_escaped_len, serialized_len, value_len};
     use serde_json::json;
 
     #[test]
@@ -118,8 +118,8 @@ mod tests {
         ] {
             assert_eq!(value_len(&value), serialized_len(&value), "{value}");
         }
-        assert_eq!(escaped_string_head("a\u{1b}b", 6), "a");
-        assert_eq!(escaped_string_head("a\u{1b}b", 7), "a\u{1b}");
-        assert_eq!(escaped_string_head("ää", 3), "ä");
+        assert_eq!(prefix_within_escaped_len("a\u{1b}b", 6), "a");
+        assert_eq!(prefix_within_escaped_len("a\u{1b}b", 7), "a\u{1b}");
+        assert_eq!(prefix_within_escaped_len("ää", 3), "ä");
     }
 }

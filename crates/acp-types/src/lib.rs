@@ -2,7 +2,7 @@
 //! small document.
 //!
 //! This crate contains *only* the two documents ([`ToolCallReport`], [`TerminalReport`]), the
-//! smaller ones of a session ([`MessageChunk`], [`Plan`], [`SessionState`]), the composable patches
+//! smaller ones of a session ([`MessageChunk`], [`Plan`], [`SessionStatePart`]), the composable patches
 //! of the two documents, the projections to the messages of the Agent Client Protocol ([`wire`]),
 //! and the observers that fold such messages back into documents ([`observe`]). To drive a call
 //! through its lifecycle (announce, permit, run, end), use `acp-lifecycle`. For the wire types
@@ -17,12 +17,12 @@
 //! let start = ToolCallPatch::new().status(Status::InProgress);
 //! let finish = ToolCallPatch::new().status(Status::Completed);
 //! for patch in [announce, start, finish] {
-//!     for update in projection.tool_call(&"turn1/call1".into(), &patch) {
+//!     for update in projection.updates_for_call_patch(&"turn1/call1".into(), &patch) {
 //!         client.update(&update);
 //!     }
 //! }
 //! assert_eq!(client.violations(), []);
-//! assert!(client.tool_call("turn1/call1").is_some());
+//! assert!(client.observed_call("turn1/call1").is_some());
 //! ```
 
 pub mod change;
@@ -68,7 +68,7 @@ pub use plan::{Plan, PlanEntry, PlanPriority, PlanStatus};
 pub use report::{CallCapabilities, ToolCallReport};
 pub use session::{
     AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ConfigValue,
-    ContextUsage, Cost, SessionInfo, SessionMode, SessionModes, SessionState,
+    ContextUsage, Cost, SessionInfo, SessionMode, SessionModes, SessionStatePart,
 };
 pub use status::Status;
 pub use terminal::{TerminalExit, TerminalOutput, TerminalReport, TerminalSize};

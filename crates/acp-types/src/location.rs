@@ -36,7 +36,7 @@ impl Location {
 
     /// Sets the line, counted from 1. Zero clears it.
     #[must_use]
-    pub fn at_line(mut self, line: u32) -> Self {
+    pub fn with_line(mut self, line: u32) -> Self {
         self.line = NonZeroU32::new(line);
         self
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn lines_count_from_one() {
         let location = Location::try_new("/a").unwrap();
-        assert_eq!(location.clone().at_line(0).line(), None);
-        assert_eq!(location.at_line(7).line().map(u32::from), Some(7));
+        assert_eq!(location.clone().with_line(0).line(), None);
+        assert_eq!(location.with_line(7).line().map(u32::from), Some(7));
     }
 }

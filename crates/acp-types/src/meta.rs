@@ -226,14 +226,14 @@ impl CallMeta {
 
     fn to_bounded_object(&self) -> Map<String, Value> {
         let mut fitting = self.clone();
-        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_message] {
+        for shrink in [Self::drop_custom, Self::drop_title, Self::drop_progress_message] {
             shrink(&mut fitting);
             let object = fitting.to_object();
             if json::object_len(&object) <= MAX_META_BYTES {
                 return object;
             }
         }
-        fitting.drop_arriving();
+        fitting.drop_streamed_argument_sizes();
         fitting.to_object()
     }
 
@@ -267,20 +267,20 @@ impl CallMeta {
         self.title = None;
     }
 
-    fn drop_message(&mut self) {
+    fn drop_progress_message(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.message = None;
         }
     }
 
-    fn drop_arriving(&mut self) {
+    fn drop_streamed_argument_sizes(&mut self) {
         self.arriving.clear();
     }
 
     /// Returns, for people, why a call ended and whether it may have had effects. v1 shows this
     /// text for a cancelled call, because it has no status for it.
     #[must_use]
-    pub fn end_message(&self) -> String {
+    pub fn end_reason_text(&self) -> String {
         let why = self.reason.unwrap_or(CallEndReason::Dropped).description();
         match self.may_have_acted {
             Some(true) => format!("{why} It may have had effects already."),

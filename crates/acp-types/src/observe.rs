@@ -65,7 +65,7 @@ impl fmt::Display for Violation {
 struct Violations(Vec<Violation>);
 
 impl Violations {
-    fn add(&mut self, rule: OrderRule, id: &str) {
+    fn push_unless_full(&mut self, rule: OrderRule, id: &str) {
         if self.0.len() < MAX_VIOLATIONS {
             self.0.push(Violation { rule, id: id.to_owned() });
         }

@@ -61,7 +61,7 @@ impl ToolCallPatch {
 
     /// Creates the first patch of a call.
     #[must_use]
-    pub fn announce(name: impl Into<String>, title: impl Into<String>, kind: ToolKind) -> Self {
+    pub fn for_new_call(name: impl Into<String>, title: impl Into<String>, kind: ToolKind) -> Self {
         Self {
             name: Some(name.into()),
             title: Some(title.into()),
@@ -73,63 +73,63 @@ impl ToolCallPatch {
 
     /// Sets the title.
     #[must_use]
-    pub fn title(mut self, title: impl Into<String>) -> Self {
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
     /// Sets the status.
     #[must_use]
-    pub fn status(mut self, status: Status) -> Self {
+    pub fn with_status(mut self, status: Status) -> Self {
         self.status = Some(status);
         self
     }
 
     /// Replaces all content.
     #[must_use]
-    pub fn content(mut self, content: Vec<Content>) -> Self {
+    pub fn with_content(mut self, content: Vec<Content>) -> Self {
         self.content = ContentPatch::Set(content);
         self
     }
 
     /// Appends one item of content.
     #[must_use]
-    pub fn append(mut self, content: Content) -> Self {
+    pub fn with_appended_content(mut self, content: Content) -> Self {
         self.content = self.content.then(ContentPatch::Append(vec![content]));
         self
     }
 
     /// Replaces all locations.
     #[must_use]
-    pub fn locations(mut self, locations: Vec<Location>) -> Self {
+    pub fn with_locations(mut self, locations: Vec<Location>) -> Self {
         self.locations = Some(locations);
         self
     }
 
     /// Sets the arguments.
     #[must_use]
-    pub fn raw_input(mut self, raw_input: Value) -> Self {
+    pub fn with_raw_input(mut self, raw_input: Value) -> Self {
         self.raw_input = Some(raw_input);
         self
     }
 
     /// Sets the result.
     #[must_use]
-    pub fn raw_output(mut self, raw_output: Value) -> Self {
+    pub fn with_raw_output(mut self, raw_output: Value) -> Self {
         self.raw_output = Some(raw_output);
         self
     }
 
     /// Sets the whole metadata.
     #[must_use]
-    pub fn meta(mut self, meta: CallMeta) -> Self {
+    pub fn with_meta(mut self, meta: CallMeta) -> Self {
         self.meta = Some(Box::new(meta));
         self
     }
 
     /// Sets the capabilities.
     #[must_use]
-    pub fn capabilities(mut self, capabilities: CallCapabilities) -> Self {
+    pub fn with_capabilities(mut self, capabilities: CallCapabilities) -> Self {
         self.capabilities = Some(capabilities);
         self
     }
@@ -159,16 +159,16 @@ impl ToolCallPatch {
 
     /// Applies the patch to a document.
     pub fn apply(self, report: &mut ToolCallReport) {
-        set(&mut report.name, self.name);
-        set(&mut report.title, self.title);
-        set(&mut report.kind, self.kind);
-        set(&mut report.status, self.status);
+        set_if_some(&mut report.name, self.name);
+        set_if_some(&mut report.title, self.title);
+        set_if_some(&mut report.kind, self.kind);
+        set_if_some(&mut report.status, self.status);
         self.content.apply(&mut report.content);
-        set(&mut report.locations, self.locations);
+        set_if_some(&mut report.locations, self.locations);
         report.raw_input = self.raw_input.or(report.raw_input.take());
         report.raw_output = self.raw_output.or(report.raw_output.take());
-        set(&mut report.meta, self.meta.map(|meta| *meta));
-        set(&mut report.capabilities, self.capabilities);
+        set_if_some(&mut report.meta, self.meta.map(|meta| *meta));
+        set_if_some(&mut report.capabilities, self.capabilities);
     }
 }
 
@@ -223,19 +223,19 @@ pub struct TerminalPatch {
 impl TerminalPatch {
     /// Creates a patch that opens a terminal.
     #[must_use]
-    pub fn open(command: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
+    pub fn for_new_terminal(command: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self { command: Some(command.into()), cwd: Some(cwd.into()), ..Self::default() }
     }
 
     /// Creates a patch that appends output.
     #[must_use]
-    pub fn output(bytes: &[u8]) -> Self {
-        Self { output: TerminalOutput::new(bytes), ..Self::default() }
+    pub fn from_output(bytes: &[u8]) -> Self {
+        Self { output: TerminalOutput::from_bytes(bytes), ..Self::default() }
     }
 
     /// Creates a patch that ends a terminal.
     #[must_use]
-    pub fn exit(exit: TerminalExit) -> Self {
+    pub fn from_exit(exit: TerminalExit) -> Self {
         Self { exit: Some(exit), ..Self::default() }
     }
 
@@ -254,7 +254,7 @@ impl TerminalPatch {
     /// Returns a patch with the effect of this one followed by `later`.
     #[must_use]
     pub fn then(mut self, later: Self) -> Self {
-        self.output.append(&later.output);
+        self.output.append_output(&later.output);
         Self {
             command: later.command.or(self.command),
             cwd: later.cwd.or(self.cwd),
@@ -270,13 +270,13 @@ impl TerminalPatch {
         report.command = self.command.or(report.command.take());
         report.cwd = self.cwd.or(report.cwd.take());
         report.size = self.size.or(report.size);
-        report.output.append(&self.output);
+        report.output.append_output(&self.output);
         report.exit = self.exit.or(report.exit.take());
         report.client_id = self.client_id.or(report.client_id.take());
     }
 }
 
-fn set<T>(field: &mut T, value: Option<T>) {
+fn set_if_some<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
     }
@@ -303,11 +303,11 @@ mod tests {
             status: Some(Status::Pending),
             ..ToolCallPatch::default()
         };
-        assert_eq!(ToolCallPatch::announce("read", "Read a", ToolKind::Read), announced);
+        assert_eq!(ToolCallPatch::for_new_call("read", "Read a", ToolKind::Read), announced);
         let whole = ToolCallPatch {
             title: Some("Read b".to_owned()),
             status: Some(Status::Failed),
-            content: ContentPatch::Set(vec![Content::text("x"), Content::text("y")]),
+            content: ContentPatch::Set(vec![Content::from_text("x"), Content::from_text("y")]),
             locations: Some(vec![location.clone()]),
             raw_input: Some(json!(1)),
             raw_output: Some(json!(2)),
@@ -316,15 +316,15 @@ mod tests {
             ..announced.clone()
         };
         let built = announced
-            .title("Read b")
-            .status(Status::Failed)
-            .content(vec![Content::text("x")])
-            .append(Content::text("y"))
-            .locations(vec![location])
-            .raw_input(json!(1))
-            .raw_output(json!(2))
-            .meta(meta.clone())
-            .capabilities(CallCapabilities { cancel: true });
+            .with_title("Read b")
+            .with_status(Status::Failed)
+            .with_content(vec![Content::from_text("x")])
+            .with_appended_content(Content::from_text("y"))
+            .with_locations(vec![location])
+            .with_raw_input(json!(1))
+            .with_raw_output(json!(2))
+            .with_meta(meta.clone())
+            .with_capabilities(CallCapabilities { cancel: true });
         assert_eq!(built, whole);
         assert!(ToolCallPatch::new().is_empty() && !built.is_empty());
         let mut report = ToolCallReport::new("c".into());
@@ -340,12 +340,12 @@ mod tests {
             cwd: Some("/p".into()),
             ..TerminalPatch::default()
         };
-        assert_eq!(TerminalPatch::open("ls", "/p"), opened);
+        assert_eq!(TerminalPatch::for_new_terminal("ls", "/p"), opened);
         let written =
-            TerminalPatch { output: TerminalOutput::new(b"a"), ..TerminalPatch::default() };
-        assert_eq!(TerminalPatch::output(b"a"), written);
+            TerminalPatch { output: TerminalOutput::from_bytes(b"a"), ..TerminalPatch::default() };
+        assert_eq!(TerminalPatch::from_output(b"a"), written);
         let ended = TerminalPatch { exit: Some(exit.clone()), ..TerminalPatch::default() };
-        assert_eq!(TerminalPatch::exit(exit.clone()), ended);
+        assert_eq!(TerminalPatch::from_exit(exit.clone()), ended);
         let theirs = TerminalPatch { client_id: Some("t".into()), ..TerminalPatch::default() };
         assert_eq!(TerminalPatch::for_client_terminal("t".into()), theirs);
         assert!(TerminalPatch::default().is_empty() && !ended.is_empty());
@@ -353,6 +353,9 @@ mod tests {
         opened.then(theirs).then(written).then(ended).apply(&mut report);
         assert_eq!(report.command.as_deref(), Some("ls"));
         assert_eq!(report.client_id, Some("t".into()));
-        assert_eq!((report.output.to_bytes(), report.exit), (b"a".to_vec(), Some(exit)));
+        assert_eq!(
+            (report.output.to_bytes_with_omission_line(), report.exit),
+            (b"a".to_vec(), Some(exit))
+        );
     }
 }

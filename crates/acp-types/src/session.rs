@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum SessionState {
+pub enum SessionStatePart {
     /// The available slash commands.
     Commands(Vec<AvailableCommand>),
     /// Id of the current mode, one of [`SessionModes`]. Draft v2 has no modes: there it is an
@@ -23,7 +23,7 @@ pub enum SessionState {
     Compaction(Compaction),
 }
 
-impl SessionState {
+impl SessionStatePart {
     /// Returns the state after the update `later`.
     #[must_use]
     pub fn then(self, later: Self) -> Self {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The status of a tool call in its lifecycle.
 ///
 /// The set is that of draft v2; v1 lacks `Paused` and `Cancelled` (see
-/// [`lossy_v1`](crate::wire::v1::lossy_v1)).
+/// [`reduce_to_v1`](crate::wire::v1::reduce_to_v1)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -74,7 +74,7 @@ impl TerminalReport {
 /// Bytes written by a terminal: their number, the first 8 KiB and the last 40 KiB.
 ///
 /// It is used for the output of a document and for the output that a patch appends.
-/// [`append`](Self::append) is associative, so parts may be joined in any grouping.
+/// [`append`](Self::append_output) is associative, so parts may be joined in any grouping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalOutput {
     total: u64,
@@ -85,9 +85,9 @@ pub struct TerminalOutput {
 impl TerminalOutput {
     /// Keeps the head and the tail of `bytes`.
     #[must_use]
-    pub fn new(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut output = Self::default();
-        output.push(bytes);
+        output.append_bytes(bytes);
         output
     }
 
@@ -122,7 +122,7 @@ impl TerminalOutput {
     }
 
     /// Appends bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub fn append_bytes(&mut self, bytes: &[u8]) {
         // Bytes after an omission never belong to the head.
         let room = if self.omitted_bytes() > 0 { 0 } else { OUTPUT_HEAD_BYTES - self.head.len() };
         self.total += bytes.len() as u64;
@@ -136,7 +136,7 @@ impl TerminalOutput {
 
     /// Records that `bytes` bytes were discarded at this position. An output has only one omission,
     /// so the tail before this position is discarded too.
-    pub fn skip_bytes(&mut self, bytes: u64) {
+    pub fn record_omitted_bytes(&mut self, bytes: u64) {
         if bytes > 0 {
             self.tail.clear();
             self.total += bytes;
@@ -144,15 +144,15 @@ impl TerminalOutput {
     }
 
     /// Appends a later part of the output. Associative: the grouping does not matter.
-    pub fn append(&mut self, later: &Self) {
-        self.push(&later.head);
-        self.skip_bytes(later.omitted_bytes());
-        self.push(&later.tail);
+    pub fn append_output(&mut self, later: &Self) {
+        self.append_bytes(&later.head);
+        self.record_omitted_bytes(later.omitted_bytes());
+        self.append_bytes(&later.tail);
     }
 
     /// Returns the kept bytes, with a line between head and tail that counts the omitted bytes.
     #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes_with_omission_line(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.omitted_bytes() > 0 {
             bytes.extend_from_slice(omission_line(self.omitted_bytes()).as_bytes());
@@ -200,8 +200,8 @@ mod tests {
         vec(step, 0..3).prop_map(|steps| {
             let mut output = TerminalOutput::default();
             for (bytes, gap) in steps {
-                output.push(&bytes);
-                output.skip_bytes(gap);
+                output.append_bytes(&bytes);
+                output.record_omitted_bytes(gap);
             }
             output
         })
@@ -209,17 +209,20 @@ mod tests {
 
     #[test]
     fn what_is_skipped_is_counted_in_its_place() {
-        let mut output = TerminalOutput::new(b"begin");
-        output.push(&[b'x'; OUTPUT_HEAD_BYTES]);
-        output.skip_bytes(1_000_000);
-        output.push(b"end");
+        let mut output = TerminalOutput::from_bytes(b"begin");
+        output.append_bytes(&[b'x'; OUTPUT_HEAD_BYTES]);
+        output.record_omitted_bytes(1_000_000);
+        output.append_bytes(b"end");
         assert_eq!((output.total_bytes(), output.head().len()), (1_008_200, OUTPUT_HEAD_BYTES));
         assert_eq!((output.tail(), output.omitted_bytes()), (&b"end"[..], 1_000_005));
-        let mut short = TerminalOutput::new(b"begin");
-        short.skip_bytes(7);
-        short.push(b"end");
+        let mut short = TerminalOutput::from_bytes(b"begin");
+        short.record_omitted_bytes(7);
+        short.append_bytes(b"end");
         assert_eq!((short.head(), short.tail()), (&b"begin"[..], &b"end"[..]));
-        assert_eq!(short.to_bytes(), "begin\n[… 7 bytes left out …]\nend".as_bytes());
+        assert_eq!(
+            short.to_bytes_with_omission_line(),
+            "begin\n[… 7 bytes left out …]\nend".as_bytes()
+        );
     }
 
     proptest! {
@@ -227,7 +230,7 @@ mod tests {
         fn head_and_tail_are_those_of_the_whole(chunks in vec(chunk(), 0..6)) {
             let whole = chunks.concat();
             let mut output = TerminalOutput::default();
-            chunks.iter().for_each(|chunk| output.push(chunk));
+            chunks.iter().for_each(|chunk| output.append_bytes(chunk));
             let head = &whole[..OUTPUT_HEAD_BYTES.min(whole.len())];
             let rest = &whole[head.len()..];
             assert_eq!(output.total_bytes(), whole.len() as u64);
@@ -239,12 +242,12 @@ mod tests {
         fn append_is_associative(a in output(), b in output(), c in output()) {
             assert!(a.head().len() as u64 + a.tail().len() as u64 <= a.total_bytes());
             let mut left = a.clone();
-            left.append(&b);
-            left.append(&c);
+            left.append_output(&b);
+            left.append_output(&c);
             let mut later = b;
-            later.append(&c);
+            later.append_output(&c);
             let mut right = a;
-            right.append(&later);
+            right.append_output(&later);
             assert_eq!(left, right);
         }
     }

@@ -20,7 +20,7 @@ use crate::{Compaction, PlanEntry, ToolCallId, ToolCallPatch};
 /// that use no SDK.
 ///
 /// It is a `session/update` notification or a `session/request_permission` request.
-pub trait Message {
+pub trait ClientMessage {
     /// Returns the name of the method.
     fn method(&self) -> &'static str;
 
@@ -63,7 +63,11 @@ fn maybe_undefined<T>(value: Option<T>) -> MaybeUndefined<T> {
 /// Returns whether a streamed update may include the large fields of a call. Its line must fit, and
 /// the bytes that are sent repeatedly must stay in proportion to the current size. `streamed`
 /// counts these bytes.
-fn may_stream(line: usize, large: impl FnOnce() -> usize, streamed: &mut usize) -> bool {
+fn admit_streamed_large_fields(
+    line: usize,
+    large: impl FnOnce() -> usize,
+    streamed: &mut usize,
+) -> bool {
     if line <= MAX_RUNNING_OUTPUT_BYTES {
         return true;
     }
@@ -89,7 +93,12 @@ struct EndedCalls {
 impl EndedCalls {
     /// Returns whether a patch may be sent: its call is open, or the patch announces a new call.
     /// Without a title, no protocol can announce a call.
-    fn admits_patch(&mut self, id: &ToolCallId, patch: &ToolCallPatch, is_open: bool) -> bool {
+    fn admit_or_count_patch(
+        &mut self,
+        id: &ToolCallId,
+        patch: &ToolCallPatch,
+        is_open: bool,
+    ) -> bool {
         let admits = is_open || (patch.title.is_some() && !self.ids.contains(id));
         self.dropped_patches += u64::from(!admits);
         admits

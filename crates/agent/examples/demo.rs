@@ -110,13 +110,13 @@ async fn turn(
 
 impl DemoClient {
     fn update(&mut self, notification: &SessionNotification) {
-        self.observer.update(&notification.update);
+        self.observer.apply_session_update(&notification.update);
         let text = self.cards.render_update(&notification.update, serialized_len(notification));
         print(&text);
     }
 
     fn allow(&mut self, request: &RequestPermissionRequest) -> RequestPermissionOutcome {
-        self.observer.permission_request(request);
+        self.observer.apply_permission_request(request);
         let text = self.cards.render_decided_request(request, serialized_len(request));
         print(&text);
         let allow = |option: &&agent_client_protocol::v1::schema::PermissionOption| {
@@ -134,17 +134,17 @@ impl DemoClient {
 
     /// Prints the table. Fails if a rule was violated or the calls did not end as expected.
     fn check_result(&mut self, stop: StopReason) -> Result<(), DemoError> {
-        self.observer.end_turn();
-        let end = self.cards.take_line_end();
-        let table = self.cards.render_table();
+        self.observer.check_calls_ended();
+        let end = self.cards.finish_open_line();
+        let table = self.cards.render_call_table();
         print(&format!("{end}\n{table}\n"));
         let violations = self.observer.violations();
         if let Some(first) = violations.first() {
             return Err(format!("{} rule violations, the first: {first}", violations.len()).into());
         }
-        let calls = self.observer.tool_calls();
+        let calls = self.observer.observed_calls();
         let failed = calls.filter(|call| call.status == ToolCallStatus::Failed).count();
-        let all = self.observer.tool_calls().count();
+        let all = self.observer.observed_calls().count();
         if (all, failed, stop) != (EXPECTED_CALLS, EXPECTED_FAILURES, StopReason::EndTurn) {
             let meant =
                 format!("{EXPECTED_CALLS} calls, {EXPECTED_FAILURES} failed, the end of the turn");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_conformance::{Severity, TranscriptJudge};
-use callboard_text::{count_with_noun, visible};
+use callboard_text::{count_with_noun, escape_invisible};
 
 use crate::limits::MAX_PRINTED_VIOLATIONS;
 use crate::output::OutputStream;
@@ -14,15 +14,15 @@ use crate::output::OutputStream;
 /// Checks each file (`-` is standard input). Prints every fault, and a summary for each file.
 ///
 /// Returns exit code 0 if there is no error, and 1 if there is one or a file cannot be read.
-pub(crate) fn run(files: &[PathBuf]) -> ExitCode {
+pub(crate) fn check_files(files: &[PathBuf]) -> ExitCode {
     let mut ui = OutputStream::stdout();
     let mut is_good = true;
     for file in files {
-        let name = visible(&file.to_string_lossy());
-        match open_input(file).and_then(|input| check_file(input, &name, &mut ui)) {
+        let name = escape_invisible(&file.to_string_lossy());
+        match open_file_or_stdin(file).and_then(|input| check_file(input, &name, &mut ui)) {
             Ok(errors) => is_good &= errors == 0,
             Err(error) => {
-                OutputStream::stderr().line(&format!("callboard: {name}: {error}"));
+                OutputStream::stderr().print_line(&format!("callboard: {name}: {error}"));
                 is_good = false;
             }
         }
@@ -30,7 +30,7 @@ pub(crate) fn run(files: &[PathBuf]) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn open_input(file: &Path) -> io::Result<Box<dyn BufRead>> {
+fn open_file_or_stdin(file: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(if file == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
@@ -43,7 +43,7 @@ fn check_file(input: impl BufRead, name: &str, ui: &mut OutputStream) -> io::Res
     let (mut errors, mut warnings) = (0, 0);
     let lines = TranscriptJudge::new().judge_reader(input, |fault| {
         if errors + warnings < MAX_PRINTED_VIOLATIONS {
-            ui.line(&format!("{name}:{fault}"));
+            ui.print_line(&format!("{name}:{fault}"));
         }
         match fault.rule.severity() {
             Severity::Error => errors += 1,
@@ -52,9 +52,9 @@ fn check_file(input: impl BufRead, name: &str, ui: &mut OutputStream) -> io::Res
     })?;
     let hidden = (errors + warnings).saturating_sub(MAX_PRINTED_VIOLATIONS);
     if hidden > 0 {
-        ui.line(&format!("{name}: {}", count_with_noun(hidden, "more fault", "more faults")));
+        ui.print_line(&format!("{name}: {}", count_with_noun(hidden, "more fault", "more faults")));
     }
-    ui.line(&format!(
+    ui.print_line(&format!(
         "{name}: {}, {}, {}",
         count_with_noun(lines, "line", "lines"),
         count_with_noun(errors, "error", "errors"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use acp_transport::Transport;
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_runtime::CodingAgent;
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
@@ -25,7 +25,7 @@ use args::{Cli, Command, ExecArgs, ServeArgs};
 /// Runs the command line of this process, and returns the exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    output::exit_code(match Cli::try_parse() {
+    output::exit_code_unless_output_failed(match Cli::try_parse() {
         Ok(cli) => run_command(cli),
         Err(error) => report_parse_error(&error),
     })
@@ -34,12 +34,20 @@ pub fn main() -> ExitCode {
 fn run_command(cli: Cli) -> ExitCode {
     match cli.command {
         Some(Command::Acp(args)) => run_acp(args),
-        Some(Command::Exec(args)) => with_logging(|| run_exec(args)),
-        Some(Command::Models { json }) => with_logging(|| subcommands::models(json)),
-        Some(Command::Login(arg)) => with_logging(|| subcommands::login(arg.provider)),
-        Some(Command::Logout(arg)) => with_logging(|| subcommands::logout(arg.provider)),
-        Some(Command::Config(command)) => with_logging(|| subcommands::config(command)),
-        Some(Command::CheckWire { files }) => with_logging(|| check_wire::run(&files)),
+        Some(Command::Exec(args)) => run_with_logging(|| run_exec(args)),
+        Some(Command::Models { json }) => {
+            run_with_logging(|| subcommands::run_models_command(json))
+        }
+        Some(Command::Login(arg)) => {
+            run_with_logging(|| subcommands::run_login_command(arg.provider))
+        }
+        Some(Command::Logout(arg)) => {
+            run_with_logging(|| subcommands::run_logout_command(arg.provider))
+        }
+        Some(Command::Config(command)) => {
+            run_with_logging(|| subcommands::run_config_command(command))
+        }
+        Some(Command::CheckWire { files }) => run_with_logging(|| check_wire::check_files(&files)),
         None if !cli.serve.setup && std::io::stdin().is_terminal() => print_help(),
         None => run_acp(cli.serve),
     }
@@ -48,16 +56,21 @@ fn run_command(cli: Cli) -> ExitCode {
 /// Serves a client until it disconnects, or logs in if `--setup` is given.
 fn run_acp(args: ServeArgs) -> ExitCode {
     if args.setup {
-        return with_logging(|| subcommands::login(None));
+        return run_with_logging(|| subcommands::run_login_command(None));
     }
     // The transport is opened first: it reads the client's first line while the agent is created.
     // No other thread may run before, as it could write to the protocol's stream by accident.
     let transport = acp_transport::stdio();
-    with_logging(|| {
-        match transport.map(|transport| (subcommands::serving_agent(args.flags), transport)) {
-            Ok((Ok(agent), transport)) => block_on(serve(agent, transport)),
-            Ok((Err(why), _)) => fail(&why),
-            Err(error) => fail(&format!("cannot open standard input and output: {error}")),
+    run_with_logging(|| {
+        match transport.map(|transport| (subcommands::create_serving_agent(args.flags), transport))
+        {
+            Ok((Ok(agent), transport)) => {
+                block_on_and_shut_down(serve_until_disconnect(agent, transport))
+            }
+            Ok((Err(why), _)) => print_error_and_fail(&why),
+            Err(error) => {
+                print_error_and_fail(&format!("cannot open standard input and output: {error}"))
+            }
         }
     })
 }
@@ -65,8 +78,8 @@ fn run_acp(args: ServeArgs) -> ExitCode {
 /// Serves a client until it disconnects. A signal closes the connection as well: running calls are
 /// cancelled, and the client is notified. A second signal, or [`limits::EXIT_DEADLINE`], ends the
 /// process immediately.
-async fn serve(agent: CodingAgent, transport: Transport) -> ExitCode {
-    let ended = transport.ended();
+async fn serve_until_disconnect(agent: CodingAgent, transport: Transport) -> ExitCode {
+    let ended = transport.ended_token();
     let mut connection = pin!(callboard_runtime::serve(agent, transport));
     let mut out_of_time = pin!(async {
         ended.cancelled().await;
@@ -77,48 +90,50 @@ async fn serve(agent: CodingAgent, transport: Transport) -> ExitCode {
     tokio::select! {
         // The signal handlers must be installed before the client can see that the agent runs.
         biased;
-        signal = wait_for_signal() => {
+        signal = wait_for_termination_signal() => {
             ended.cancel();
             tokio::select! {
                 _ = connection => {}
                 () = out_of_time => {}
-                _ = wait_for_signal() => {}
+                _ = wait_for_termination_signal() => {}
             }
             ExitCode::from(128 + signal)
         }
         result = &mut connection => match result {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&format!("the connection failed: {}", error.message)),
+            Err(error) => print_error_and_fail(&format!("the connection failed: {}", error.message)),
         },
         () = &mut out_of_time => ExitCode::SUCCESS,
     }
 }
 
 fn run_exec(args: ExecArgs) -> ExitCode {
-    block_on(async {
-        let mut interrupted = pin!(first_signal());
+    block_on_and_shut_down(async {
+        let mut interrupted = pin!(wait_for_first_signal());
         let job = tokio::select! {
             signal = &mut interrupted => return ExitCode::from(128 + signal),
-            job = prepare_job(args) => job,
+            job = prepare_exec_job(args) => job,
         };
         match job {
-            Ok(job) => exec::run(job, interrupted).await,
+            Ok(job) => exec::run_prompt(job, interrupted).await,
             Err(code) => code,
         }
     })
 }
 
 /// Finds the model before it reads standard input, and reads the prompt before it starts anything.
-async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
+async fn prepare_exec_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     let cwd = args.cwd.map_or_else(std::env::current_dir, std::path::absolute);
-    let cwd = cwd.map_err(|error| fail(&format!("cannot find the working directory: {error}")))?;
-    let (agent, model) = subcommands::exec_agent(args.flags).await?;
-    let agent = agent.with_project_scope();
+    let cwd = cwd.map_err(|error| {
+        print_error_and_fail(&format!("cannot find the working directory: {error}"))
+    })?;
+    let (agent, model) = subcommands::create_exec_agent(args.flags).await?;
+    let agent = agent.with_project_permission_options();
     let is_piped = args.prompt == "-";
     let prompt = if is_piped {
-        let read = tokio::task::spawn_blocking(piped_input::read_prompt).await;
+        let read = tokio::task::spawn_blocking(piped_input::read_prompt_from_stdin).await;
         let read = read.unwrap_or_else(|error| Err(error.into()));
-        read.map_err(|error| fail(&format!("cannot read the prompt: {error}")))?
+        read.map_err(|error| print_error_and_fail(&format!("cannot read the prompt: {error}")))?
     } else {
         args.prompt
     };
@@ -127,18 +142,19 @@ async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
     {
         let name = model.name();
         let all = format!("Run `callboard exec --model {name} help` to list the commands.");
-        return Err(fail_unusable(&format!("{why} {all}")));
+        return Err(print_unusable_error(&format!("{why} {all}")));
     }
     let is_commands = model.capabilities().commands;
     let mut prompt = vec![ContentBlock::from(prompt)];
     if !is_piped && !is_commands {
         let tell =
-            |note: PipedInputNote| OutputStream::stderr().line(&format!("callboard: {note}"));
-        match tokio::task::spawn_blocking(move || piped_input::read_context(tell)).await {
+            |note: PipedInputNote| OutputStream::stderr().print_line(&format!("callboard: {note}"));
+        match tokio::task::spawn_blocking(move || piped_input::read_context_from_stdin(tell)).await
+        {
             Ok(PipedContext::Text(text)) => prompt.push(ContentBlock::from(text)),
             Ok(PipedContext::TimedOut) => {
                 let minutes = limits::STDIN_IDLE_TIMEOUT.as_secs() / 60;
-                return Err(fail_unusable(&format!(
+                return Err(print_unusable_error(&format!(
                     "no data arrived on standard input within {minutes} minutes. If there is \
                      none, use `</dev/null`; if it takes longer, write it to a file first."
                 )));
@@ -160,14 +176,14 @@ async fn prepare_job(args: ExecArgs) -> Result<ExecJob<CodingAgent>, ExitCode> {
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     let mut ui = if error.use_stderr() { OutputStream::stderr() } else { OutputStream::stdout() };
     ui.print(&error.render().ansi().to_string());
-    if let Some(prompt) = as_quoted_prompt(error) {
-        ui.line(&format!("\nTo run a prompt in the terminal: callboard exec {prompt}"));
+    if let Some(prompt) = quoted_prompt_from_args(error) {
+        ui.print_line(&format!("\nTo run a prompt in the terminal: callboard exec {prompt}"));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1))
 }
 
 /// Returns the words of the command line, quoted for a shell, if they are probably a prompt.
-fn as_quoted_prompt(error: &clap::Error) -> Option<String> {
+fn quoted_prompt_from_args(error: &clap::Error) -> Option<String> {
     let words = std::env::args_os().skip(1).map(OsString::into_string);
     let words = words.collect::<Result<Vec<_>, _>>().ok()?;
     let prompt = match (error.kind(), &*words) {
@@ -189,17 +205,17 @@ fn as_quoted_prompt(error: &clap::Error) -> Option<String> {
 /// not displayable.
 fn shell_quoted(text: &str) -> Option<String> {
     let quote = if text.contains(['"', '`', '$', '\\', '!']) { '\'' } else { '"' };
-    let is_plain = !text.contains(quote) && visible(text) == text;
+    let is_plain = !text.contains(quote) && escape_invisible(text) == text;
     is_plain.then(|| format!("{quote}{text}{quote}"))
 }
 
 /// Runs `work` with logging. Not inlined, because the stack frame of the other commands would delay
 /// the first response of `acp`.
 #[inline(never)]
-fn with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
-    let telemetry = telemetry::start();
+fn run_with_logging(work: impl FnOnce() -> ExitCode) -> ExitCode {
+    let telemetry = telemetry::start_telemetry();
     let code = work();
-    telemetry.finish();
+    telemetry.flush_spans();
     code
 }
 
@@ -210,10 +226,10 @@ fn print_help() -> ExitCode {
 
 /// Runs a future, then exits without waiting for threads that may never end: the reader of standard
 /// input, or a thread that is blocked by a failing disk.
-fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
+fn block_on_and_shut_down(future: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("cannot start: {error}")),
+        Err(error) => return print_error_and_fail(&format!("cannot start: {error}")),
     };
     let code = runtime.block_on(future);
     // Drops all tasks, and with them the processes that they own.
@@ -223,7 +239,7 @@ fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Waits for a signal that terminates this process, and returns its number.
 #[cfg(unix)]
-async fn wait_for_signal() -> u8 {
+async fn wait_for_termination_signal() -> u8 {
     use tokio::signal::unix::{SignalKind, signal};
     let wait = async |kind: SignalKind| match signal(kind) {
         Ok(mut signal) => signal.recv().await,
@@ -238,7 +254,7 @@ async fn wait_for_signal() -> u8 {
 
 /// Waits for a signal that terminates this process.
 #[cfg(not(unix))]
-async fn wait_for_signal() -> u8 {
+async fn wait_for_termination_signal() -> u8 {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -250,13 +266,13 @@ async fn wait_for_signal() -> u8 {
 ///
 /// Signals are handled on a separate thread, because a write to standard output blocks the runtime
 /// while its reader does not read. Commands never outlive this process, however it ends.
-async fn first_signal() -> u8 {
+async fn wait_for_first_signal() -> u8 {
     let (sender, first) = tokio::sync::oneshot::channel();
     let watch = async move {
-        let signal = wait_for_signal().await;
+        let signal = wait_for_termination_signal().await;
         // The receiver is dropped once the prompt has ended.
         let _is_awaited = sender.send(signal).is_ok();
-        drop(tokio::time::timeout(limits::EXIT_DEADLINE, wait_for_signal()).await);
+        drop(tokio::time::timeout(limits::EXIT_DEADLINE, wait_for_termination_signal()).await);
         signal
     };
     #[expect(clippy::exit, clippy::disallowed_methods, reason = "main may never return")]
@@ -270,23 +286,24 @@ async fn first_signal() -> u8 {
     drop(watching);
     match first.await {
         Ok(signal) => signal,
-        Err(_) => wait_for_signal().await,
+        Err(_) => wait_for_termination_signal().await,
     }
 }
 
-fn fail(what: &str) -> ExitCode {
+fn print_error_and_fail(what: &str) -> ExitCode {
     print_error(what);
     ExitCode::FAILURE
 }
 
 /// Prints the reason why nothing can run: invalid arguments, or no model.
-fn fail_unusable(what: &str) -> ExitCode {
+fn print_unusable_error(what: &str) -> ExitCode {
     print_error(what);
     ExitCode::from(2)
 }
 
 fn print_error(what: &str) {
-    OutputStream::stderr().line(&format!("callboard: {}", secrets::current().redact(what)));
+    OutputStream::stderr()
+        .print_line(&format!("callboard: {}", secrets::process_secrets().redact(what)));
 }
 
 #[cfg(test)]

@@ -53,14 +53,14 @@ pub(crate) struct Flags {
     pub(crate) locale: Option<String>,
     /// The permission mode for calls that no rule matches. Default: CALLBOARD_MODE or the
     /// configuration.
-    #[arg(long, value_parser = modes(), value_name = "MODE")]
+    #[arg(long, value_parser = permission_mode_parser(), value_name = "MODE")]
     pub(crate) mode: Option<PermissionMode>,
     /// Store nothing of sessions; they end with this process.
     #[arg(long)]
     pub(crate) ephemeral: bool,
 }
 
-fn modes() -> impl TypedValueParser<Value = PermissionMode> {
+fn permission_mode_parser() -> impl TypedValueParser<Value = PermissionMode> {
     let value = |mode: &PermissionMode| PossibleValue::new(mode.id()).help(mode.description());
     PossibleValuesParser::new(PermissionMode::all().iter().map(value))
         .try_map(|id| PermissionMode::parse(&id).ok_or("there is no such mode"))
@@ -132,11 +132,11 @@ impl Config {
             let place = || path.display().to_string();
             text.map_err(|error| ConfigError { place: place(), what: error.to_string() })
         });
-        Self::from_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
+        Self::merge_sources(path, &text.transpose()?.flatten().unwrap_or_default(), env, flags)
     }
 
     /// Overrides the values in the text of the file from environment and flags. Reads no file.
-    pub(crate) fn from_sources(
+    pub(crate) fn merge_sources(
         path: Option<PathBuf>,
         text: &str,
         env: &[(String, String)],
@@ -149,7 +149,7 @@ impl Config {
             (Some(value), _) => SourcedValue { value, source: ValueSource::Flag("--mode") },
             (None, Some(SourcedValue { value, source })) => match PermissionMode::parse(&value) {
                 Some(value) => SourcedValue { value, source },
-                None => return Err(file.error(&source, unknown_mode_message())),
+                None => return Err(file.error_at_source(&source, unknown_mode_message())),
             },
             (None, None) => {
                 SourcedValue { value: PermissionMode::default(), source: ValueSource::Default }
@@ -162,7 +162,7 @@ impl Config {
         for provider in Provider::ALL {
             env_vars::override_base_url(provider, providers.entry(provider).or_default(), env);
         }
-        inherit_openai(&mut providers);
+        inherit_openai_settings(&mut providers);
         for (provider, of) in &mut providers {
             file.check_value(of.base_url.as_ref(), |url| check_base_url(url))?;
             file.check_value(of.key_env.as_ref(), |name| check_variable_name(name))?;
@@ -170,7 +170,7 @@ impl Config {
             if let Some(ca_file) = &mut of.ca_file {
                 ca_file.value = file.folder().join(&ca_file.value);
             }
-            of.key = env_vars::provider_key(*provider, of, env);
+            of.key = env_vars::find_provider_key(*provider, of, env);
         }
         let check_spec = |name: &String| check_model_spec(name).map_err(|error| error.to_string());
         file.check_value(model.as_ref(), check_spec)?;
@@ -187,7 +187,7 @@ impl Config {
 
     /// Returns the configuration of a provider.
     pub(crate) fn provider(&self, provider: Provider) -> &ProviderConfig {
-        // `from_sources` inserts an entry for each provider.
+        // `merge_sources` inserts an entry for each provider.
         &self.providers[&provider]
     }
 }
@@ -195,7 +195,7 @@ impl Config {
 /// Copies the settings of OpenAI's first dialect to the second one, where that has no setting: both
 /// are one account at one server. If the second dialect has a different URL, its key and
 /// certificates stay separate.
-fn inherit_openai(providers: &mut BTreeMap<Provider, ProviderConfig>) {
+fn inherit_openai_settings(providers: &mut BTreeMap<Provider, ProviderConfig>) {
     let openai = providers.entry(Provider::OpenAi).or_default();
     let (base_url, key_env) = (openai.base_url.clone(), openai.key_env.clone());
     let ca_file = openai.ca_file.clone();

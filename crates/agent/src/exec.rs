@@ -63,7 +63,7 @@ enum ExecOutcome {
 /// Runs a prompt and prints its events, until `interrupted` resolves to the number of a signal.
 ///
 /// The exit codes are documented in `docs/terminal.md`.
-pub(crate) async fn run(
+pub(crate) async fn run_prompt(
     job: ExecJob<impl ConnectTo<Client> + 'static>,
     interrupted: impl Future<Output = u8>,
 ) -> ExitCode {
@@ -72,7 +72,7 @@ pub(crate) async fn run(
     let is_terminal = ui.is_terminal();
     let words = Arc::new(Translations::in_locale(&locale));
     let cards = CardRenderer::new(&cwd, ui.width()).with_colours().with_catalogue(words.clone());
-    let cards = if is_terminal { cards.for_terminal() } else { cards };
+    let cards = if is_terminal { cards.with_terminal_rendering() } else { cards };
     let printed = Mutex::new(ScreenState { ui, cards, was_refused: false });
     let screen = Arc::new(Screen { printed, words });
     let (shown, asked) = (screen.clone(), screen.clone());
@@ -84,7 +84,7 @@ pub(crate) async fn run(
         .name("callboard-exec")
         .on_receive_notification(
             async move |notification: SessionNotification, _| {
-                shown.render(|cards| cards.render_update(&notification.update, 0));
+                shown.print_rendered(|cards| cards.render_update(&notification.update, 0));
                 Ok(())
             },
             on_receive_notification!(),
@@ -108,16 +108,16 @@ pub(crate) async fn run(
             on_receive_request!(),
         )
         .connect_with(agent, async |client: ConnectionTo<_>| {
-            run_turn(&client, prompt, cwd, is_terminal).await
+            open_session_and_prompt(&client, prompt, cwd, is_terminal).await
         });
     let ending = tokio::select! {
         signal = interrupted => ExecOutcome::Signal(signal),
         result = turn => ExecOutcome::Turn(result),
     };
-    screen.finish(ending, is_commands)
+    screen.print_ending(ending, is_commands)
 }
 
-async fn run_turn(
+async fn open_session_and_prompt(
     client: &ConnectionTo<agent_client_protocol::Agent>,
     prompt: Vec<ContentBlock>,
     cwd: PathBuf,
@@ -153,30 +153,34 @@ impl Screen {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn render(&self, render: impl FnOnce(&mut CardRenderer) -> String) {
+    fn print_rendered(&self, render: impl FnOnce(&mut CardRenderer) -> String) {
         let ScreenState { ui, cards, .. } = &mut *self.lock_state();
         cards.set_width(ui.width());
         ui.print(&render(cards));
     }
 
-    fn finish(&self, ending: ExecOutcome, is_commands: bool) -> ExitCode {
+    fn print_ending(&self, ending: ExecOutcome, is_commands: bool) -> ExitCode {
         let mut printed = match ending {
             ExecOutcome::Turn(_) => self.lock_state(),
-            ExecOutcome::Signal(signal) => match self.try_lock_state() {
+            ExecOutcome::Signal(signal) => match self.lock_state_within_timeout() {
                 Some(printed) => printed,
                 None => return ExitCode::from(128 + signal),
             },
         };
         let ScreenState { ui, cards, was_refused } = &mut *printed;
-        ui.print(&cards.take_line_end());
+        ui.print(&cards.finish_open_line());
         let background = cards.background_commands().collect::<Vec<_>>();
         if !background.is_empty() {
-            ui.line(&self.words.message_with("background", "commands", background.join(", ")));
+            ui.print_line(&self.words.message_with_variable(
+                "background",
+                "commands",
+                background.join(", "),
+            ));
         }
         match ending {
             ExecOutcome::Signal(signal) => ExitCode::from(128 + signal),
             ExecOutcome::Turn(Ok(_)) if *was_refused => {
-                ui.line(&self.words.message("nobody-asked"));
+                ui.print_line(&self.words.message("nobody-asked"));
                 ExitCode::from(3)
             }
             ExecOutcome::Turn(Ok(StopReason::EndTurn)) => match cards.first_failure() {
@@ -184,7 +188,7 @@ impl Screen {
                 _ => ExitCode::SUCCESS,
             },
             ExecOutcome::Turn(Ok(stop)) => {
-                ui.line(&self.words.message(early_stop_key(stop)));
+                ui.print_line(&self.words.message(early_stop_message_key(stop)));
                 ExitCode::from(4)
             }
             ExecOutcome::Turn(Err(error)) => print_failure(&error.message),
@@ -193,7 +197,7 @@ impl Screen {
 
     /// Waits briefly for the current write to finish. It may be blocked by a reader that does not
     /// read.
-    fn try_lock_state(&self) -> Option<MutexGuard<'_, ScreenState>> {
+    fn lock_state_within_timeout(&self) -> Option<MutexGuard<'_, ScreenState>> {
         let begun = Instant::now();
         loop {
             match self.printed.try_lock() {
@@ -219,7 +223,7 @@ impl Screen {
     ) -> Result<RequestPermissionOutcome, String> {
         let decided = |key: &str| {
             let line = format!("  ▸ {}\n", self.words.message(key));
-            self.render(|cards| cards.render_decided_request(request, 0) + &line);
+            self.print_rendered(|cards| cards.render_decided_request(request, 0) + &line);
         };
         let chosen = match approval {
             Approval::All => {
@@ -231,9 +235,9 @@ impl Screen {
                 return Err(ENGLISH.message("sent-rejected-all"));
             }
             Approval::Ask => {
-                let keyboard = Keyboard::open(&self.lock_state().ui);
+                let keyboard = Keyboard::open_terminal(&self.lock_state().ui);
                 let asked = keyboard.and_then(|keyboard| {
-                    self.render(|cards| cards.render_permission_request(request, 0));
+                    self.print_rendered(|cards| cards.render_permission_request(request, 0));
                     self.ask_option(&request.options, keyboard).ok()
                 });
                 let Some(chosen) = asked else {
@@ -257,8 +261,9 @@ impl Screen {
         mut keyboard: Keyboard,
     ) -> io::Result<Option<&'a PermissionOption>> {
         for _ in 0..MAX_QUESTION_ATTEMPTS {
-            let question = self.words.message_with("which", "last", options.len().to_string());
-            self.render(|_| format!("  {question} "));
+            let question =
+                self.words.message_with_variable("which", "last", options.len().to_string());
+            self.print_rendered(|_| format!("  {question} "));
             let line = keyboard.read_line()?;
             if line.is_empty() {
                 return Ok(None);
@@ -273,12 +278,12 @@ impl Screen {
 }
 
 fn print_failure(why: &str) -> ExitCode {
-    OutputStream::stderr().line(&format!("callboard: {why}"));
+    OutputStream::stderr().print_line(&format!("callboard: {why}"));
     ExitCode::FAILURE
 }
 
 /// Returns the message key for a turn that ended early.
-fn early_stop_key(stop: StopReason) -> &'static str {
+fn early_stop_message_key(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Cancelled => "early-cancelled",
         StopReason::Refusal => "early-refusal",

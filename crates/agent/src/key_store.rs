@@ -34,11 +34,11 @@ pub(crate) struct Logins(BTreeMap<String, Login>);
 impl Logins {
     /// Returns the login of a provider. OpenAI's two dialects share one.
     pub(crate) fn for_provider(&self, provider: Provider) -> Option<&Login> {
-        self.0.get(entry_name(provider)).filter(|login| !login.is_left_over())
+        self.0.get(entry_name(provider)).filter(|login| !login.only_marks_key_to_remove())
     }
 
     /// Returns the keys that are stored in the file.
-    fn keys(&self) -> impl Iterator<Item = &ApiKey> {
+    fn keys_in_file(&self) -> impl Iterator<Item = &ApiKey> {
         self.0.values().filter_map(|login| login.key.as_ref())
     }
 }
@@ -72,13 +72,13 @@ impl Login {
     }
 
     /// Returns whether the keyring may hold a key.
-    fn is_in_keyring(&self) -> bool {
+    fn may_be_in_keyring(&self) -> bool {
         self.key.is_none() || self.keyring_has_another
     }
 
     /// Returns whether the login was removed, and the entry only records a key to remove from the
     /// keyring.
-    fn is_left_over(&self) -> bool {
+    fn only_marks_key_to_remove(&self) -> bool {
         self.key.is_none() && self.keyring_has_another
     }
 }
@@ -125,26 +125,26 @@ impl KeyStore {
 
     /// Reads the list of logins, without accessing the keyring. The keys in the file are redacted
     /// in all output from then on.
-    pub(crate) fn logins(&self) -> Result<Logins, KeyError> {
-        let logins = self.read().map(Logins)?;
-        logins.keys().for_each(secrets::add_key);
+    pub(crate) fn read_logins(&self) -> Result<Logins, KeyError> {
+        let logins = self.read_login_file().map(Logins)?;
+        logins.keys_in_file().for_each(secrets::add_key_to_redact);
         LOGINS_LOADED.store(true, Ordering::Release);
         Ok(logins)
     }
 
     /// Returns the key of a login.
-    pub(crate) fn key(&self, provider: Provider, login: &Login) -> Result<ApiKey, KeyError> {
+    pub(crate) fn read_key(&self, provider: Provider, login: &Login) -> Result<ApiKey, KeyError> {
         if let Some(key) = &login.key {
             return Ok(key.clone());
         }
         let key = self.keyring.read(entry_name(provider)).map_err(KeyError)?;
-        key.as_deref().and_then(ApiKey::new).ok_or_else(|| {
+        key.as_deref().and_then(ApiKey::from_nonempty_text).ok_or_else(|| {
             KeyError("it is not in the system's keyring; run `callboard login` again".to_owned())
         })
     }
 
     /// Stores a key for one base URL of a provider, replacing an earlier one.
-    pub(crate) fn store(
+    pub(crate) fn store_key(
         &self,
         provider: Provider,
         base_url: Option<String>,
@@ -163,7 +163,7 @@ impl KeyStore {
             return noted.map(|_| KeyLocation::Keyring);
         };
         tracing::debug!(why, "storing the key in a file instead");
-        let is_in_keyring = self.read()?.get(name).is_some_and(Login::is_in_keyring);
+        let is_in_keyring = self.read_login_file()?.get(name).is_some_and(Login::may_be_in_keyring);
         let keyring_has_another = is_in_keyring && self.keyring.remove(name).is_err();
         let login = Login { keyring_has_another, ..Login::new(base_url, Some(key)) };
         self.save_login(name, login).map(KeyLocation::File)
@@ -172,13 +172,13 @@ impl KeyStore {
     /// Records a login, and returns the path of the file.
     fn save_login(&self, name: &str, login: Login) -> Result<PathBuf, KeyError> {
         let folder = self.folder()?;
-        self.update_file(folder, |logins| drop(logins.insert(name.to_owned(), login)))?;
-        Ok(file_path(folder))
+        self.update_login_file(folder, |logins| drop(logins.insert(name.to_owned(), login)))?;
+        Ok(key_file_path(folder))
     }
 
     /// Removes the keys of these providers from all locations. Returns the providers that had one.
-    pub(crate) fn remove(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
-        let logins = self.read()?;
+    pub(crate) fn remove_keys(&self, providers: &[Provider]) -> Result<Vec<Provider>, KeyError> {
+        let logins = self.read_login_file()?;
         let had = providers.iter().filter(|it| logins.contains_key(entry_name(**it)));
         let had: Vec<_> = had.copied().collect();
         if had.is_empty() {
@@ -188,10 +188,10 @@ impl KeyStore {
         // time limit. Its errors matter only if it is known to hold a key, because often there is
         // no keyring.
         let removed = had.iter().map(|it| (entry_name(*it), self.keyring.remove(entry_name(*it))));
-        let is_kept = |name: &str| logins[name].is_in_keyring();
+        let is_kept = |name: &str| logins[name].may_be_in_keyring();
         let kept = removed.filter_map(|(name, removed)| Some((name, removed.err()?)));
         let kept: BTreeMap<_, _> = kept.filter(|(name, _)| is_kept(name)).collect();
-        self.update_file(self.folder()?, |logins| {
+        self.update_login_file(self.folder()?, |logins| {
             for name in had.iter().map(|it| entry_name(*it)) {
                 match logins.get_mut(name) {
                     // The login stays recorded, so that removing it can be retried.
@@ -211,10 +211,10 @@ impl KeyStore {
         self.folder.as_deref().ok_or_else(nowhere)
     }
 
-    fn read(&self) -> Result<BTreeMap<String, Login>, KeyError> {
+    fn read_login_file(&self) -> Result<BTreeMap<String, Login>, KeyError> {
         let Some(folder) = &self.folder else { return Ok(BTreeMap::new()) };
-        let path = file_path(folder);
-        let text = private::read_secret(folder, &path, MAX_KEY_FILE_BYTES);
+        let path = key_file_path(folder);
+        let text = private::read_secret_file(folder, &path, MAX_KEY_FILE_BYTES);
         let Some(text) = text.map_err(|error| path_error(&path, &error))? else {
             return Ok(BTreeMap::new());
         };
@@ -225,17 +225,18 @@ impl KeyStore {
         })
     }
 
-    fn update_file(
+    fn update_login_file(
         &self,
         folder: &Path,
         change: impl FnOnce(&mut BTreeMap<String, Login>),
     ) -> Result<(), KeyError> {
-        let path = file_path(folder);
-        let _lock = private::lock(folder).map_err(|error| path_error(folder, &error))?;
-        let mut logins = self.read()?;
+        let path = key_file_path(folder);
+        let _lock = private::lock_folder(folder).map_err(|error| path_error(folder, &error))?;
+        let mut logins = self.read_login_file()?;
         change(&mut logins);
         let text = serde_json::to_vec_pretty(&logins).map_err(|error| path_error(&path, &error))?;
-        private::replace(folder, &path, &text).map_err(|error| path_error(&path, &error))
+        private::replace_file_atomically(folder, &path, &text)
+            .map_err(|error| path_error(&path, &error))
     }
 }
 
@@ -247,7 +248,7 @@ fn entry_name(provider: Provider) -> &'static str {
     }
 }
 
-fn file_path(folder: &Path) -> PathBuf {
+fn key_file_path(folder: &Path) -> PathBuf {
     folder.join("keys.json")
 }
 
@@ -268,7 +269,7 @@ mod written {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<ApiKey>, D::Error> {
-        Ok(ApiKey::new(&String::deserialize(from)?))
+        Ok(ApiKey::from_nonempty_text(&String::deserialize(from)?))
     }
 }
 

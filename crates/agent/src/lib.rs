@@ -23,14 +23,14 @@ pub use cli::main;
 // Compiles the examples of the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct ReadmeDocTests;
 
 // Also compiles those of the repository's documents, which need all crates. The published package
 // does not include these files.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
-struct RepositoryReadme;
+struct RepositoryReadmeDocTests;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/embedding.md")]
-struct Embedding;
+struct EmbeddingDocTests;

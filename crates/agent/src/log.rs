@@ -9,8 +9,8 @@ use acp_lifecycle::Secrets;
 use crate::secrets;
 
 /// Returns the writer of log lines, each of which is one write.
-pub(crate) fn stderr_writer() -> RedactingWriter<io::Stderr> {
-    RedactingWriter { to: io::stderr(), secrets: secrets::current() }
+pub(crate) fn redacting_stderr_writer() -> RedactingWriter<io::Stderr> {
+    RedactingWriter { to: io::stderr(), secrets: secrets::process_secrets() }
 }
 
 /// Writes panics to the log as well.
@@ -20,7 +20,7 @@ pub(crate) fn install_panic_hook() {
         let trace = (trace.status() == BacktraceStatus::Captured).then(|| trace.to_string());
         let text = format!("{panic}\n{}", trace.unwrap_or_default());
         // A failed write to standard error cannot be reported.
-        drop(stderr_writer().write_all(text.as_bytes()));
+        drop(redacting_stderr_writer().write_all(text.as_bytes()));
     }));
 }
 

@@ -21,7 +21,7 @@ pub(crate) use acp::LoginAuthenticator;
 /// # Errors
 ///
 /// Returns the reason why nothing was stored.
-pub(crate) async fn run(
+pub(crate) async fn log_in_interactively(
     choices: &ConfiguredModels,
     provider: Option<Provider>,
 ) -> Result<String, String> {
@@ -29,20 +29,20 @@ pub(crate) async fn run(
         Some(provider) => provider,
         None => ask_provider()?,
     };
-    let configured = choices.base_url(provider);
+    let configured = choices.custom_base_url(provider);
     let own = configured.as_deref().unwrap_or("the provider's own");
     let answer = ask_line(&format!("Address of the server [{own}]: "))?;
     let base_url = Some(answer).filter(|answer| !answer.is_empty()).or(configured);
     if let Some(url) = &base_url {
         crate::config::check_base_url(url)?;
     }
-    let key = ApiKey::new(&ask_hidden("Key: ")?).ok_or(NO_KEY)?;
-    crate::secrets::add_key(&key);
-    let tried = choices.list_models(provider, base_url.clone(), Some(key.clone())).await;
+    let key = ApiKey::from_nonempty_text(&ask_hidden_line("Key: ")?).ok_or(NO_KEY)?;
+    crate::secrets::add_key_to_redact(&key);
+    let tried = choices.request_model_list(provider, base_url.clone(), Some(key.clone())).await;
     let said = match tried {
         Ok(models) => {
             // A list that is available without a key does not verify the key.
-            let without_key = choices.list_models(provider, base_url.clone(), None).await;
+            let without_key = choices.request_model_list(provider, base_url.clone(), None).await;
             key_verdict(&models, without_key.map(drop).map_err(|error| error.kind))
         }
         Err(ModelError { kind: ModelErrorKind::Auth, message, .. }) => {
@@ -104,7 +104,7 @@ fn ask_line(question: &str) -> Result<String, String> {
 }
 
 /// Asks for one line, without echoing it if standard input is a terminal.
-fn ask_hidden(question: &str) -> Result<String, String> {
+fn ask_hidden_line(question: &str) -> Result<String, String> {
     if !io::stdin().is_terminal() {
         return ask_line(question);
     }
@@ -118,7 +118,7 @@ fn read_line() -> io::Result<String> {
 }
 
 fn print_line(line: &str) {
-    OutputStream::stdout().line(line);
+    OutputStream::stdout().print_line(line);
 }
 
 const NO_KEY: &str = "the key is empty. For a server that needs none, set base_url in the \

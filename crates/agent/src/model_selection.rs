@@ -1,6 +1,6 @@
 //! Selection of the model: by configuration, key, login, or a running server.
 //!
-//! The order is in [`ModelSelector::candidate`]. Selections that need the network are in
+//! The order is in [`ModelSelector::select_candidate`]. Selections that need the network are in
 //! `deferred_model.rs`.
 
 mod deferred_model;
@@ -32,7 +32,7 @@ pub(crate) use model_network::{HttpNetwork, ModelNetwork};
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredModels {
     selector: Arc<ModelSelector>,
-    /// Model of every new session, once [`ConfiguredModels::resolve_default`] has found it.
+    /// Model of every new session, once [`ConfiguredModels::resolve_default_model`] has found it.
     default_model: Option<DeferredModel>,
     /// Whether the client shows a list of models.
     has_menu: bool,
@@ -76,7 +76,7 @@ pub(crate) enum NoModelError {
 
 /// The result of a selection without the network and the keyring.
 #[derive(Debug, PartialEq, Eq)]
-enum Candidate {
+enum ModelCandidate {
     /// The user named a model.
     Named(String),
     /// A provider. The model is `None` if the provider must be asked for its models.
@@ -102,7 +102,11 @@ impl ConfiguredModels {
         for provider in Provider::ALL {
             // The user may name any variable, so its value may not be recognized as a secret
             // otherwise.
-            config.provider(provider).key.iter().for_each(|key| secrets::add_key(&key.value));
+            config
+                .provider(provider)
+                .key
+                .iter()
+                .for_each(|key| secrets::add_key_to_redact(&key.value));
         }
         let chooser = ModelSelector {
             config,
@@ -115,7 +119,7 @@ impl ConfiguredModels {
             exploring: tokio::sync::Mutex::default(),
             unlocked_logins: Mutex::default(),
         };
-        let builtin = BuiltInModels::default().with_help(CONNECT_HELP);
+        let builtin = BuiltInModels::default().with_connect_help(CONNECT_HELP);
         Self { selector: Arc::new(chooser), default_model: None, has_menu: true, builtin }
     }
 
@@ -135,18 +139,20 @@ impl ConfiguredModels {
     /// # Errors
     ///
     /// Returns the reason why the selected model cannot be used.
-    pub(crate) async fn resolve_default(&mut self) -> Result<Option<Arc<dyn Model>>, NoModelError> {
+    pub(crate) async fn resolve_default_model(
+        &mut self,
+    ) -> Result<Option<Arc<dyn Model>>, NoModelError> {
         if let Some(named) = &self.selector.config.model {
             return Ok(Some(self.open_model(&named.value)?));
         }
-        self.selector.read_logins().await;
-        let lazy = self.deferred_model();
-        let found = lazy.resolve().await?;
+        self.selector.read_logins_within_timeout().await;
+        let lazy = self.create_deferred_model();
+        let found = lazy.open_unless_current().await?;
         self.default_model = Some(lazy.clone());
         if found {
             return Ok(Some(Arc::new(lazy)));
         }
-        self.selector.logins().map(|_| None).map_err(NoModelError::Logins)
+        self.selector.last_read_logins().map(|_| None).map_err(NoModelError::Logins)
     }
 
     /// Creates the model of new sessions. Slow steps are deferred until the first prompt. Reads the
@@ -156,21 +162,21 @@ impl ConfiguredModels {
     /// # Errors
     ///
     /// Returns an error if the user named a model that does not exist.
-    pub(crate) fn session_model(&self) -> Result<Arc<dyn Model>, ModelSpecError> {
+    pub(crate) fn create_session_model(&self) -> Result<Arc<dyn Model>, ModelSpecError> {
         match &self.selector.config.model {
             Some(named) => self.open_model(&named.value),
             None => {
-                self.selector.set_logins(self.selector.keys.logins());
-                Ok(Arc::new(self.deferred_model()))
+                self.selector.set_logins(self.selector.keys.read_logins());
+                Ok(Arc::new(self.create_deferred_model()))
             }
         }
     }
 
     /// Creates the model for sessions in which the user did not name one.
-    fn deferred_model(&self) -> DeferredModel {
+    fn create_deferred_model(&self) -> DeferredModel {
         let chooser = self.selector.clone();
-        match chooser.candidate() {
-            Candidate::Provider { provider, model: Some(model), why } => {
+        match chooser.select_candidate() {
+            ModelCandidate::Provider { provider, model: Some(model), why } => {
                 DeferredModel::for_model(chooser, provider, model, Some(why))
             }
             _ => DeferredModel::first_available(chooser),
@@ -179,8 +185,8 @@ impl ConfiguredModels {
 }
 
 impl ModelCatalogue for ConfiguredModels {
-    fn refresh(&self) -> BoxFuture<'_, ()> {
-        self.selector.read_logins().boxed()
+    fn reread_external_state(&self) -> BoxFuture<'_, ()> {
+        self.selector.read_logins_within_timeout().boxed()
     }
 
     fn discover_models(&self) -> BoxFuture<'_, ()> {
@@ -189,12 +195,12 @@ impl ModelCatalogue for ConfiguredModels {
 
     fn list(&self) -> Vec<ModelChoice> {
         let chooser = &self.selector;
-        let mut names: Vec<String> = match chooser.candidate() {
-            Candidate::Named(name) => vec![name],
-            Candidate::Provider { provider, model, .. } => {
+        let mut names: Vec<String> = match chooser.select_candidate() {
+            ModelCandidate::Named(name) => vec![name],
+            ModelCandidate::Provider { provider, model, .. } => {
                 model.iter().map(|model| provider.model_spec(model)).collect()
             }
-            Candidate::Nothing => Vec::new(),
+            ModelCandidate::Nothing => Vec::new(),
         };
         names.extend(lock(&chooser.opened_models).iter().map(|(name, _)| name.clone()));
         for provider in Provider::ALL {
@@ -208,9 +214,9 @@ impl ModelCatalogue for ConfiguredModels {
         }));
         let builtin = self.builtin.list();
         let room = MAX_CATALOGUE_CHOICES - builtin.len();
-        names.extend(chooser.listed_models(room.saturating_sub(names.len())));
+        names.extend(chooser.share_of_listed_models(room.saturating_sub(names.len())));
         let mut choices = Vec::new();
-        for name in names.into_iter().filter(|name| Provider::parse(name).is_some()) {
+        for name in names.into_iter().filter(|name| Provider::parse_model_spec(name).is_some()) {
             if choices.iter().all(|choice: &ModelChoice| choice.value != name) {
                 choices.push(ModelChoice::new(name.clone(), name));
             }
@@ -225,16 +231,16 @@ impl ModelCatalogue for ConfiguredModels {
             return None;
         }
         // The user may have logged in since the last session.
-        Some(Arc::new(self.default_model.clone().unwrap_or_else(|| self.deferred_model())))
+        Some(Arc::new(self.default_model.clone().unwrap_or_else(|| self.create_deferred_model())))
     }
 
     /// Includes the capabilities of any model that a later login may select.
-    fn takes(&self) -> ModelCapabilities {
+    fn combined_capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::new().with_images().with_audio()
     }
 
     fn open_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelSpecError> {
-        match Provider::parse(name) {
+        match Provider::parse_model_spec(name) {
             Some((provider, model)) => {
                 let model = model.to_owned();
                 Ok(Arc::new(DeferredModel::for_model(self.selector.clone(), provider, model, None)))
@@ -243,8 +249,8 @@ impl ModelCatalogue for ConfiguredModels {
         }
     }
 
-    fn help(&self) -> &str {
-        self.builtin.help()
+    fn connect_help(&self) -> &str {
+        self.builtin.connect_help()
     }
 }
 
@@ -258,9 +264,9 @@ pub(crate) const CONNECT_HELP: &str = "To connect a model:\n\n\
 impl ModelSelector {
     /// Selects in this order: the model that the user named; a key in the environment; a login; a
     /// configured server.
-    fn candidate(&self) -> Candidate {
+    fn select_candidate(&self) -> ModelCandidate {
         if let Some(model) = &self.config.model {
-            return Candidate::Named(model.value.clone());
+            return ModelCandidate::Named(model.value.clone());
         }
         let place = |source| self.config.file.describe_source(source);
         let of_key = |provider: &Provider| {
@@ -268,7 +274,7 @@ impl ModelSelector {
             Some((*provider, format!("`{}` is set", place(&key.source))))
         };
         let of_login = |provider: &Provider| {
-            let login = self.login(*provider)?;
+            let login = self.find_login(*provider)?;
             self.is_login_for_base_url(*provider, &login)
                 .then(|| (*provider, format!("you are logged in to {}", provider.name())))
         };
@@ -280,13 +286,13 @@ impl ModelSelector {
         let found = keyed().find_map(of_key);
         let found = found.or_else(|| keyed().chain([&Provider::Ollama]).find_map(of_login));
         let Some((provider, why)) = found.or_else(|| keyed().find_map(of_server)) else {
-            return Candidate::Nothing;
+            return ModelCandidate::Nothing;
         };
         let (provider, model) = match self.provider_default_model(provider) {
             Some((provider, model)) => (provider, Some(model)),
             None => (provider, None),
         };
-        Candidate::Provider { provider, model, why }
+        ModelCandidate::Provider { provider, model, why }
     }
 
     /// Returns the default model of a provider: the first configured one, else the built-in
@@ -297,7 +303,7 @@ impl ModelSelector {
         if let Some(model) = configured.models.as_ref().and_then(|models| models.value.first()) {
             return Some((provider, model.clone()));
         }
-        let elsewhere = || self.login(provider).is_some_and(|login| login.base_url.is_some());
+        let elsewhere = || self.find_login(provider).is_some_and(|login| login.base_url.is_some());
         if configured.base_url.is_some() || (configured.key.is_none() && elsewhere()) {
             return None;
         }
@@ -312,15 +318,15 @@ impl ModelSelector {
 
     /// Returns the providers that have a key in the environment or a stored key.
     fn providers_with_keys(&self) -> impl Iterator<Item = Provider> {
-        KEYED_PROVIDERS
-            .into_iter()
-            .filter(|provider| self.has_key(*provider) || self.login(*provider).is_some())
+        KEYED_PROVIDERS.into_iter().filter(|provider| {
+            self.has_configured_key(*provider) || self.find_login(*provider).is_some()
+        })
     }
 
     /// Reads the logins. After the time limit, the read continues in the background.
-    async fn read_logins(self: &Arc<Self>) {
+    async fn read_logins_within_timeout(self: &Arc<Self>) {
         let chooser = self.clone();
-        let read = move |(): &mut ()| chooser.set_logins(chooser.keys.logins());
+        let read = move |(): &mut ()| chooser.set_logins(chooser.keys.read_logins());
         let read = spawn_blocking_exclusive(&self.reading, read);
         drop(timeout(limits::LOGIN_FILE_READ_TIMEOUT, read).await);
     }
@@ -330,25 +336,25 @@ impl ModelSelector {
     }
 
     /// Returns the logins as of the last read.
-    fn logins(&self) -> Result<Logins, KeyError> {
+    fn last_read_logins(&self) -> Result<Logins, KeyError> {
         let unread = || Err(KeyError::new("the stored logins could not be read in time"));
         lock(&self.logins).clone().unwrap_or_else(unread)
     }
 
     /// Returns the login of a provider. Read errors are reported when the key is needed.
-    fn login(&self, provider: Provider) -> Option<Login> {
-        self.logins().ok()?.for_provider(provider).cloned()
+    fn find_login(&self, provider: Provider) -> Option<Login> {
+        self.last_read_logins().ok()?.for_provider(provider).cloned()
     }
 
     /// Returns the login whose key is sent to a provider, if any. A configured key takes
     /// precedence.
     fn active_login(&self, provider: Provider) -> Option<Login> {
-        let login = self.login(provider).filter(|_| !self.has_key(provider));
+        let login = self.find_login(provider).filter(|_| !self.has_configured_key(provider));
         login.filter(|login| self.is_login_for_base_url(provider, login))
     }
 
     /// Returns whether a provider's key is configured. Logins are ignored then.
-    fn has_key(&self, provider: Provider) -> bool {
+    fn has_configured_key(&self, provider: Provider) -> bool {
         self.config.provider(provider).key.is_some()
     }
 
@@ -364,18 +370,18 @@ impl ModelSelector {
     /// Returns the URL and key of a provider. Accesses the keyring only if it holds the key.
     async fn resolve_access(&self, provider: Provider) -> Result<ProviderAccess, ModelError> {
         if let Some(key) = &self.config.provider(provider).key {
-            let base_url = self.base_url(provider, None);
+            let base_url = self.configured_or_login_base_url(provider, None);
             return Ok(ProviderAccess { base_url, key: Some(key.value.clone()), login: None });
         }
-        let login = self.logins().map_err(auth_error)?.for_provider(provider).cloned();
-        let base_url = self.base_url(provider, login.as_ref());
+        let login = self.last_read_logins().map_err(auth_error)?.for_provider(provider).cloned();
+        let base_url = self.configured_or_login_base_url(provider, login.as_ref());
         match login {
             Some(login) if self.is_login_for_base_url(provider, &login) => {
                 let (keys, of) = (self.keys.clone(), login.clone());
-                let key = spawn_blocking(move || keys.key(provider, &of)).await;
+                let key = spawn_blocking(move || keys.read_key(provider, &of)).await;
                 let key = key.map_err(|_panic| auth_error("reading the key failed"))?;
                 let key = key.map_err(auth_error)?;
-                secrets::add_key(&key);
+                secrets::add_key_to_redact(&key);
                 let mut unlocked = lock(&self.unlocked_logins);
                 if !unlocked.contains(&login) {
                     unlocked.truncate(Provider::ALL.len() - 1);
@@ -394,18 +400,22 @@ impl ModelSelector {
     }
 
     /// Returns the base URL of a provider: the configured one, else the one of the login.
-    fn base_url(&self, provider: Provider, login: Option<&Login>) -> Option<String> {
+    fn configured_or_login_base_url(
+        &self,
+        provider: Provider,
+        login: Option<&Login>,
+    ) -> Option<String> {
         let configured = self.config.provider(provider).base_url.as_ref();
         let configured = configured.map(|url| url.value.clone());
         configured.or_else(|| login?.base_url.clone())
     }
 
     /// Returns the configured context size of a provider.
-    fn context_tokens(&self, provider: Provider) -> Option<u64> {
+    fn configured_context_tokens(&self, provider: Provider) -> Option<u64> {
         self.config.provider(provider).context_tokens.as_ref().map(|tokens| tokens.value.get())
     }
 
-    fn settings(
+    fn build_provider_settings(
         &self,
         provider: Provider,
         model: String,
@@ -419,7 +429,7 @@ impl ModelSelector {
             key: access.key.clone(),
             ca_file: configured.ca_file.as_ref().map(|file| file.value.clone()),
             tools: configured.tools.as_ref().map(|tools| tools.value).unwrap_or_default(),
-            context_tokens: self.context_tokens(provider),
+            context_tokens: self.configured_context_tokens(provider),
         }
     }
 }

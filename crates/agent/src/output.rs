@@ -58,7 +58,7 @@ impl OutputStream {
     }
 
     /// Writes `text` and a line end.
-    pub(crate) fn line(&mut self, text: &str) {
+    pub(crate) fn print_line(&mut self, text: &str) {
         self.print(&format!("{text}\n"));
     }
 
@@ -102,9 +102,10 @@ impl OutputStream {
 static WRITE_FAILURE: OnceLock<String> = OnceLock::new();
 
 /// Returns `code`, or a failure if any output was lost.
-pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
+pub(crate) fn exit_code_unless_output_failed(code: ExitCode) -> ExitCode {
     let Some(why) = WRITE_FAILURE.get() else { return code };
-    OutputStream::stderr().line(&format!("callboard: the output could not be written: {why}"));
+    OutputStream::stderr()
+        .print_line(&format!("callboard: the output could not be written: {why}"));
     if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }
 }
 
@@ -165,7 +166,7 @@ mod tests {
         let pipe = pipe(usize::MAX);
         let mut ui = OutputStream::new(pipe.clone());
         ui.print("\u{1b}[32ma");
-        ui.line("b\u{1b}[0m");
+        ui.print_line("b\u{1b}[0m");
         assert_eq!(read(&pipe), "ab\n");
     }
 
@@ -176,7 +177,7 @@ mod tests {
         ui.print("a");
         assert!(!ui.is_closed());
         ui.print("b");
-        ui.line("c");
+        ui.print_line("c");
         assert!(ui.is_closed());
         assert_eq!(read(&pipe), "a");
     }

@@ -11,11 +11,11 @@ pub(crate) static PROCESS_SECRETS: LazyLock<LiveSecrets> =
     LazyLock::new(|| LiveSecrets::from_env(callboard_process::env::own_env().collect::<Vec<_>>()));
 
 /// Returns a snapshot of the secrets of this process.
-pub(crate) fn current() -> Secrets {
+pub(crate) fn process_secrets() -> Secrets {
     PROCESS_SECRETS.current()
 }
 
 /// Adds a key, which is redacted from now on.
-pub(crate) fn add_key(key: &ApiKey) {
+pub(crate) fn add_key_to_redact(key: &ApiKey) {
     PROCESS_SECRETS.add(key.expose());
 }

@@ -31,23 +31,23 @@ pub(crate) struct Telemetry {
 /// environment enables it. Must be called once per process.
 ///
 /// Standard output belongs to the protocol, so the log and panics are written to standard error.
-pub(crate) fn start() -> Telemetry {
+pub(crate) fn start_telemetry() -> Telemetry {
     let filter: Box<dyn Filter<Registry> + Send + Sync> =
         match EnvFilter::try_from_env("CALLBOARD_LOG") {
             Ok(filter) => Box::new(filter),
-            Err(_) => Box::new(default_targets()),
+            Err(_) => Box::new(default_log_targets()),
         };
     let layer = fmt::layer()
-        .with_writer(log::stderr_writer)
+        .with_writer(log::redacting_stderr_writer)
         .with_ansi(std::io::stderr().is_terminal())
         .with_filter(filter);
     log::install_panic_hook();
     let registry = tracing_subscriber::registry().with(layer);
     #[cfg(feature = "otlp")]
     {
-        let (spans, exporter) = otlp::start();
+        let (spans, exporter) = otlp::create_export_layer();
         registry.with(spans).init();
-        Telemetry { exporter: otlp::log_failure(exporter) }
+        Telemetry { exporter: otlp::log_start_failure(exporter) }
     }
     #[cfg(not(feature = "otlp"))]
     {
@@ -58,17 +58,17 @@ pub(crate) fn start() -> Telemetry {
 
 /// Returns the default targets of the log. Built without the parser, which would slow down every
 /// start.
-fn default_targets() -> Targets {
+fn default_log_targets() -> Targets {
     let ours = Targets::new().with_default(LevelFilter::WARN);
     ours.with_target("agent_client_protocol", LevelFilter::ERROR)
 }
 
 impl Telemetry {
     /// Exports the remaining spans, within a short time limit.
-    pub(crate) fn finish(self) {
+    pub(crate) fn flush_spans(self) {
         #[cfg(feature = "otlp")]
         if let Some(exporter) = self.exporter {
-            exporter.finish();
+            exporter.export_remaining_spans();
         }
     }
 }

@@ -11,7 +11,7 @@ use anstyle::Style;
 use callboard_text::head;
 use serde_json::Value;
 
-use super::content::{block_text, unfence};
+use super::content::{block_text_or_placeholder, split_off_code_fence};
 use super::diff::{self, LineBudget};
 use super::excerpt::TextExcerpt;
 use super::limits::{
@@ -151,7 +151,7 @@ impl Card {
             self.open.input = if bytes <= MAX_INPUT_BYTES {
                 input.clone()
             } else {
-                words.input_bytes(bytes).into()
+                words.hidden_input_text(bytes).into()
             };
         }
         if let Some(output) = &fields.raw_output
@@ -160,7 +160,8 @@ impl Card {
             // For a command that has ended, only the id is kept.
             let runs = output.get("running") == Some(&Value::Bool(true));
             let command = output.get("command").and_then(Value::as_str);
-            let command = command.map_or_else(|| words.text("a-command"), sanitise::escape_line);
+            let command =
+                command.map_or_else(|| words.text_for_key("a-command"), sanitise::escape_line);
             let command = sanitise::truncate_line(&command, MAX_LINE_CHARS);
             self.background = Some((sanitise::escape_line(id), runs.then_some(command)));
         }
@@ -180,28 +181,28 @@ impl Card {
 
     /// Prints the head once the call runs or reports progress, and again when the title of a
     /// running call changes. Before that, the title may still improve.
-    pub(super) fn print_head_if_due(&mut self, page: &mut Page) {
+    pub(super) fn print_title_line_if_due(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let is_due = match &self.open.printed_title {
             None => !is_final(self.status) && (is_running || self.title.contains(SEPARATOR)),
-            Some(named) => is_running && is_different_title(&named.title, &self.title),
+            Some(named) => is_running && has_different_words(&named.title, &self.title),
         };
         if is_due {
-            self.print_separator(page);
-            self.print_head(page);
+            self.separate_from_previous_text(page);
+            self.print_title_line(page);
             page.owner = TextOwner::CallHead(self.id.clone());
         }
     }
 
-    fn print_head(&mut self, page: &mut Page) {
+    fn print_title_line(&mut self, page: &mut Page) {
         let is_running = self.status == ToolCallStatus::InProgress;
         let mark = if is_running { "● " } else { "○ " };
         let is_first = self.open.printed_title.is_none();
         let kind = if is_first { page.words.kind_name(self.kind) } else { String::new() };
         let room = page.width.saturating_sub(kind.chars().count() + 4);
         let title = sanitise::truncate_line(&self.title, room);
-        page.write(Style::new(), &format!("{mark}{title}"));
-        page.write(page.palette.dim, format!("  {kind}").trim_end());
+        page.write_styled_text(Style::new(), &format!("{mark}{title}"));
+        page.write_styled_text(page.palette.dim, format!("  {kind}").trim_end());
         page.write_line("");
         self.remember_printed_title(title == self.title);
     }
@@ -231,7 +232,7 @@ impl Card {
     }
 
     /// Separates the call from text of other kinds, and from calls that ran before.
-    fn print_separator(&self, page: &mut Page) {
+    fn separate_from_previous_text(&self, page: &mut Page) {
         match &page.owner {
             TextOwner::CallHead(_) => page.end_open_line(),
             TextOwner::Call(id) if *id == self.id => page.end_open_line(),
@@ -240,7 +241,7 @@ impl Card {
     }
 
     /// Makes sure that the next text is recognisable as this call's.
-    fn claim_page(&mut self, page: &mut Page) {
+    fn ensure_text_owned_by_call(&mut self, page: &mut Page) {
         let is_own =
             matches!(&page.owner, TextOwner::CallHead(id) | TextOwner::Call(id) if *id == self.id);
         if !is_own {
@@ -249,10 +250,10 @@ impl Card {
                 _ => page.ensure_blank_line(),
             }
             if self.open.printed_title.is_none() {
-                self.print_head(page);
+                self.print_title_line(page);
             } else {
                 let title = sanitise::truncate_line(&self.title, page.width.saturating_sub(2));
-                page.write(page.palette.dim, &format!("● {title}\n"));
+                page.write_styled_text(page.palette.dim, &format!("● {title}\n"));
             }
         }
         page.owner = TextOwner::Call(self.id.clone());
@@ -266,16 +267,16 @@ impl Card {
             match item {
                 ToolCallContent::Diff(diff) => {
                     let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
-                    if self.was_printed_whole(hash).is_none() {
-                        self.claim_page(page);
+                    if self.printed_completeness(hash).is_none() {
+                        self.ensure_text_owned_by_call(page);
                         page.end_open_line();
                         let is_whole = diff::print_diff(diff, &mut extent, page);
                         self.remember_printed(hash, is_whole);
                     }
                 }
                 ToolCallContent::Content(item) => {
-                    let text = block_text(&item.content, &page.words);
-                    match unfence(&text) {
+                    let text = block_text_or_placeholder(&item.content, &page.words);
+                    match split_off_code_fence(&text) {
                         ("console", output) if console.is_none() => {
                             console = Some(output.to_owned());
                         }
@@ -287,7 +288,7 @@ impl Card {
         }
         if let Some(output) = console.filter(|output| !self.is_command_preview(output)) {
             if self.open.printed_title.is_none() {
-                self.claim_page(page);
+                self.ensure_text_owned_by_call(page);
             }
             // Skips the command if the title already shows it.
             let command = raw_input::command_text(&self.open.input);
@@ -319,13 +320,13 @@ impl Card {
             && !data.is_empty()
         {
             if self.open.printed_title.is_none() {
-                self.claim_page(page);
+                self.ensure_text_owned_by_call(page);
                 self.print_command(page);
             }
             self.print_output(OutputJoin::Continues, data, page);
         }
         if let Some(exit) = meta.get("terminal_exit") {
-            self.finish_output(page);
+            self.print_remaining_output(page);
             // Printed in the outcome line.
             let code = exit.get("exit_code").and_then(Value::as_i64);
             let code = code.and_then(|code| i32::try_from(code).ok());
@@ -356,23 +357,23 @@ impl Card {
     fn print_output(&mut self, joint: OutputJoin, text: &str, page: &mut Page) {
         if !text.is_empty() {
             // Without a terminal, a line is only printed once it is complete.
-            if page.is_terminal() || text.contains('\n') || joint == OutputJoin::AfterGap {
-                self.claim_page(page);
+            if page.can_redraw_lines() || text.contains('\n') || joint == OutputJoin::AfterGap {
+                self.ensure_text_owned_by_call(page);
             }
             self.open.console.print(joint, text, page);
         }
     }
 
-    fn finish_output(&mut self, page: &mut Page) {
+    fn print_remaining_output(&mut self, page: &mut Page) {
         if self.open.console.has_unprinted_output() {
-            self.claim_page(page);
-            self.open.console.finish(page);
+            self.ensure_text_owned_by_call(page);
+            self.open.console.print_held_back_output(page);
         }
     }
 
     /// Returns whether a printed diff or text was printed as a whole, or `None` if it was not
     /// printed.
-    fn was_printed_whole(&self, hash: u64) -> Option<bool> {
+    fn printed_completeness(&self, hash: u64) -> Option<bool> {
         let mut all = self.open.printed_content.iter();
         all.find(|shown| shown.hash == hash).map(|shown| shown.is_whole)
     }
@@ -398,8 +399,9 @@ fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
     };
     let others = (!others.is_empty()).then(|| others.join("\n"));
     let held = |text: &str| {
-        let mut excerpt = TextExcerpt::new(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
-        excerpt.push(sanitise::strip_output(text).trim_end());
+        let mut excerpt =
+            TextExcerpt::with_line_limits(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
+        excerpt.push(sanitise::output_to_plain_text(text).trim_end());
         let hash = hash(text);
         HeldBackText { hash, excerpt }
     };
@@ -408,7 +410,7 @@ fn hold_back_texts(texts: &[String]) -> Vec<HeldBackText> {
 
 /// Returns whether a title has different words, i.e. not only more or fewer words, other numbers or
 /// other progress.
-fn is_different_title(old: &str, new: &str) -> bool {
+fn has_different_words(old: &str, new: &str) -> bool {
     let letters = |title: &str| {
         title_without_progress(title).chars().filter(|c| c.is_alphabetic()).collect::<String>()
     };
@@ -425,9 +427,9 @@ fn title_without_progress(title: &str) -> &str {
 fn exit_text(code: Option<i64>, signal: Option<&str>, words: &UiText) -> Option<String> {
     match (signal, code) {
         (Some(signal), _) => {
-            Some(words.text_with("ended-by", "signal", sanitise::escape_line(signal)))
+            Some(words.text_with_variable("ended-by", "signal", sanitise::escape_line(signal)))
         }
-        (None, Some(code)) => Some(words.text_with("exit-code", "code", code.to_string())),
+        (None, Some(code)) => Some(words.text_with_variable("exit-code", "code", code.to_string())),
         (None, None) => None,
     }
 }

@@ -11,7 +11,7 @@ use acp_types::schema::v1::{
 use anstyle::Style;
 
 use crate::card::{self, Card};
-use crate::content::block_text;
+use crate::content::block_text_or_placeholder;
 use crate::message::MessagePrinter;
 use crate::page::{Page, Palette, TextOwner};
 use crate::table::CallTotals;
@@ -79,7 +79,7 @@ impl CardRenderer {
     /// over is redrawn with `\r`. Otherwise messages are printed unchanged, and such a line is
     /// printed once, when it is complete.
     #[must_use]
-    pub fn for_terminal(mut self) -> Self {
+    pub fn with_terminal_rendering(mut self) -> Self {
         self.page.enable_redraw();
         self.message.enable_markdown();
         self
@@ -94,15 +94,15 @@ impl CardRenderer {
     pub fn render_update(&mut self, update: &SessionUpdate, bytes: usize) -> String {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => {
-                let text = block_text(&chunk.content, &self.page.words);
-                self.message.push(chunk.message_id.as_ref(), &text, &mut self.page);
+                let text = block_text_or_placeholder(&chunk.content, &self.page.words);
+                self.message.print_chunk(chunk.message_id.as_ref(), &text, &mut self.page);
             }
             SessionUpdate::AgentThoughtChunk(chunk) => {
-                let text = block_text(&chunk.content, &self.page.words);
-                self.message.push_thought(chunk.message_id.as_ref(), &text, &mut self.page);
+                let text = block_text_or_placeholder(&chunk.content, &self.page.words);
+                self.message.print_thought_chunk(chunk.message_id.as_ref(), &text, &mut self.page);
             }
             SessionUpdate::ToolCall(call) => {
-                self.message.end(&mut self.page);
+                self.message.print_remaining(&mut self.page);
                 // An agent may reuse the id of a call that has ended.
                 let id = &call.tool_call_id;
                 let at = self.index_of(id).filter(|at| !self.calls[*at].is_ended);
@@ -111,7 +111,7 @@ impl CardRenderer {
                 self.update_call(at, &update, bytes);
             }
             SessionUpdate::ToolCallUpdate(update) => {
-                self.message.end(&mut self.page);
+                self.message.print_remaining(&mut self.page);
                 let id = &update.tool_call_id;
                 let at = self.index_of(id).unwrap_or_else(|| self.add_card(id));
                 self.update_call(at, update, bytes);
@@ -142,7 +142,7 @@ impl CardRenderer {
         request: &RequestPermissionRequest,
         bytes: usize,
     ) -> String {
-        self.message.end(&mut self.page);
+        self.message.print_remaining(&mut self.page);
         let id = &request.tool_call.tool_call_id;
         let at = self.index_of(id).unwrap_or_else(|| self.add_card(id));
         self.calls[at].print_permission_request(request, bytes, &mut self.page);
@@ -150,16 +150,16 @@ impl CardRenderer {
     }
 
     /// Returns the missing line ending, to be printed before any other text.
-    pub fn take_line_end(&mut self) -> String {
-        self.message.end(&mut self.page);
+    pub fn finish_open_line(&mut self) -> String {
+        self.message.print_remaining(&mut self.page);
         self.page.end_open_line();
         self.page.take_text()
     }
 
     /// Returns a table of all calls with their updates, bytes and milliseconds.
     #[must_use]
-    pub fn render_table(&self) -> String {
-        table::render_table(&self.calls, self.evicted_totals, self.page.width)
+    pub fn render_call_table(&self) -> String {
+        table::render_call_table(&self.calls, self.evicted_totals, self.page.width)
     }
 
     /// Returns the title and the failure reason of the first call that failed, in one line.
@@ -175,18 +175,18 @@ impl CardRenderer {
 
     fn update_call(&mut self, at: usize, update: &ToolCallUpdate, bytes: usize) {
         self.calls[at].apply_update(update, bytes, &self.page);
-        self.print_open_head();
+        self.print_title_of_only_open_call();
         self.calls[at].print_update(update, &mut self.page);
         self.record_background_and_failure(at);
-        self.print_open_head();
+        self.print_title_of_only_open_call();
     }
 
     /// Prints the head of a call if it is the only open one. If several are open, each head is
     /// printed with the output or the end of its call, because it would have to be repeated there.
-    fn print_open_head(&mut self) {
+    fn print_title_of_only_open_call(&mut self) {
         let mut open = self.calls.iter_mut().filter(|card| !card.is_ended);
         if let (Some(only), None) = (open.next(), open.next()) {
-            only.print_head_if_due(&mut self.page);
+            only.print_title_line_if_due(&mut self.page);
         }
     }
 
@@ -214,9 +214,9 @@ impl CardRenderer {
 
     fn add_card(&mut self, id: &ToolCallId) -> usize {
         if self.calls.len() == limits::MAX_CALLS {
-            self.evicted_totals.add(&self.calls.remove(0));
+            self.evicted_totals.add_card(&self.calls.remove(0));
         }
-        self.calls.push(Card::new(id.clone(), self.page.words.text("tool-call")));
+        self.calls.push(Card::new(id.clone(), self.page.words.text_for_key("tool-call")));
         self.calls.len() - 1
     }
 
@@ -239,11 +239,12 @@ impl CardRenderer {
             return;
         }
         self.plan_hash = hash;
-        self.message.end(&mut self.page);
+        self.message.print_remaining(&mut self.page);
         self.page.ensure_blank_line();
-        let head = self.page.words.text(if lines.is_empty() { "plan-empty" } else { "plan" });
-        self.page.write(self.page.palette.bold, &head);
-        self.page.write(Style::new(), "\n");
+        let head =
+            self.page.words.text_for_key(if lines.is_empty() { "plan-empty" } else { "plan" });
+        self.page.write_styled_text(self.page.palette.bold, &head);
+        self.page.write_styled_text(Style::new(), "\n");
         lines.iter().for_each(|line| self.page.write_line(line));
         self.page.owner = TextOwner::Plan;
     }

@@ -6,7 +6,10 @@ use crate::ui_text::UiText;
 use acp_types::schema::v1::{ContentBlock, EmbeddedResourceResource};
 
 /// Returns the text of a block, or a placeholder if it contains no text.
-pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &UiText) -> Cow<'a, str> {
+pub(super) fn block_text_or_placeholder<'a>(
+    block: &'a ContentBlock,
+    words: &UiText,
+) -> Cow<'a, str> {
     match block {
         ContentBlock::Text(text) => Cow::Borrowed(&text.text),
         ContentBlock::Image(image) => binary_placeholder(&image.mime_type, image.data.len(), words),
@@ -25,12 +28,12 @@ pub(super) fn block_text<'a>(block: &'a ContentBlock, words: &UiText) -> Cow<'a,
 }
 
 fn binary_placeholder<'a>(kind: &str, base64_len: usize, words: &UiText) -> Cow<'a, str> {
-    Cow::Owned(words.binary(kind, base64_len as u64 / 4 * 3))
+    Cow::Owned(words.binary_data_text(kind, base64_len as u64 / 4 * 3))
 }
 
 /// Returns the language and the body if the whole text is one Markdown fence, or else an empty
 /// language and the text. An unclosed fence is accepted.
-pub(super) fn unfence(text: &str) -> (&str, &str) {
+pub(super) fn split_off_code_fence(text: &str) -> (&str, &str) {
     let trimmed = text.trim();
     let ticks = trimmed.len() - trimmed.trim_start_matches('`').len();
     let (fence, rest) = trimmed.split_at(ticks);
@@ -49,7 +52,7 @@ pub(super) fn unfence(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::unfence;
+    use super::split_off_code_fence;
 
     #[test]
     fn a_fence_around_the_whole_is_taken_off() {
@@ -63,7 +66,7 @@ mod tests {
             ("``` a```\n", ("", "``` a```\n")),
             ("", ("", "")),
         ] {
-            assert_eq!(unfence(text), expected, "{text:?}");
+            assert_eq!(split_off_code_fence(text), expected, "{text:?}");
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum LineBudget {
 /// Prints a diff and subtracts its lines from `extent`. Returns whether it was printed as a whole.
 pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) -> bool {
     let change = file_change(diff, &page.meta_key);
-    print_title(&change, page);
+    print_path_and_line_counts(&change, page);
     let offset = start_line_offsets(diff, &page.meta_key);
     let lines: Vec<_> = change.hunks.iter().flat_map(|hunk| hunk_lines(hunk, offset)).collect();
     let (shown, max_chars) = match extent {
@@ -43,15 +43,15 @@ pub(super) fn print_diff(diff: &Diff, extent: &mut LineBudget, page: &mut Page) 
         };
         let cut = sanitise::truncate_line(line, max_chars);
         is_whole &= cut.len() >= line.len();
-        page.write(style, &format!("  {cut}"));
+        page.write_styled_text(style, &format!("  {cut}"));
         page.write_line("");
     }
     if let LineBudget::AtMost(left) = extent {
         *left -= shown;
     }
     if shown < lines.len() {
-        let more = page.words.more_lines(lines.len() - shown);
-        page.write(page.palette.dim, &format!("  {more}\n"));
+        let more = page.words.omitted_lines_text(lines.len() - shown);
+        page.write_styled_text(page.palette.dim, &format!("  {more}\n"));
     }
     is_whole
 }
@@ -69,16 +69,16 @@ fn file_change(diff: &Diff, meta_key: &str) -> FileChange {
     diff_texts(&diff.path, operation, old, &diff.new_text, deadline)
 }
 
-fn print_title(change: &FileChange, page: &mut Page) {
+fn print_path_and_line_counts(change: &FileChange, page: &mut Page) {
     let (added, removed) = change.line_counts();
     let what = match change.operation {
-        Operation::Add => page.words.text("diff-new") + ", ",
-        Operation::Delete => page.words.text("diff-deleted") + ", ",
+        Operation::Add => page.words.text_for_key("diff-new") + ", ",
+        Operation::Delete => page.words.text_for_key("diff-deleted") + ", ",
         _ => String::new(),
     };
     let path = page.display_path(&change.path);
-    page.write(page.palette.bold, &format!("  {path}"));
-    page.write(page.palette.dim, &format!("  {what}+{added} −{removed}\n"));
+    page.write_styled_text(page.palette.bold, &format!("  {path}"));
+    page.write_styled_text(page.palette.dim, &format!("  {what}+{added} −{removed}\n"));
 }
 
 /// Returns the header of a hunk and its lines.

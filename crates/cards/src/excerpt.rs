@@ -19,7 +19,7 @@ pub(super) struct TextExcerpt {
 
 impl TextExcerpt {
     /// Keeps `head` lines from the beginning and `tail` lines, at least one, from the end.
-    pub(super) fn new(head: usize, tail: usize) -> Self {
+    pub(super) fn with_line_limits(head: usize, tail: usize) -> Self {
         Self { max_head: head, max_tail: tail.max(1), ..Self::default() }
     }
 
@@ -57,7 +57,7 @@ impl TextExcerpt {
     }
 
     /// Returns the total number of lines.
-    pub(super) fn line_count(&self) -> usize {
+    pub(super) fn total_line_count(&self) -> usize {
         self.total
     }
 
@@ -69,7 +69,7 @@ impl TextExcerpt {
     /// Returns the kept lines, with a line that counts the omitted ones.
     pub(super) fn shown_lines(&self, words: &UiText) -> impl Iterator<Item = String> {
         let left = self.total - self.head.len() - self.tail.len();
-        let gap = (left > 0).then(|| words.more_lines(left));
+        let gap = (left > 0).then(|| words.omitted_lines_text(left));
         let kept = self.head.iter().cloned().chain(gap);
         kept.chain(self.tail.iter().cloned())
     }
@@ -88,7 +88,7 @@ mod tests {
             (&["a", "a\nb", "\n", "\n", "c\nd\ne"], "aa|… 3 more lines|d|e"),
             (&[], ""),
         ] {
-            let mut excerpt = TextExcerpt::new(1, 2);
+            let mut excerpt = TextExcerpt::with_line_limits(1, 2);
             pieces.iter().for_each(|piece| excerpt.push(piece));
             assert_eq!(
                 excerpt.shown_lines(&UiText::default()).collect::<Vec<_>>().join("|"),
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_cut() {
-        let mut excerpt = TextExcerpt::new(1, 0);
+        let mut excerpt = TextExcerpt::with_line_limits(1, 0);
         (0..3).for_each(|_| excerpt.push(&"x".repeat(MAX_LINE_CHARS - 1)));
         let shown = excerpt.first_line().unwrap();
         assert_eq!(shown.chars().count(), MAX_LINE_CHARS);

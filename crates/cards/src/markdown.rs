@@ -29,7 +29,7 @@ struct OpenFence {
 }
 
 impl OpenFence {
-    fn opened_by(line: &str, indent: usize) -> Option<Self> {
+    fn from_opening_line(line: &str, indent: usize) -> Option<Self> {
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let len = line.chars().take_while(|letter| *letter == mark).count();
         (len >= 3).then_some(Self { mark, len, indent })
@@ -44,7 +44,7 @@ impl OpenFence {
         indent < 4 && fence.len() >= self.len && fence.chars().all(|letter| letter == self.mark)
     }
 
-    fn print(self, line: &str, page: &mut Page) {
+    fn print_code_line_of_fence(self, line: &str, page: &mut Page) {
         let spaces = line.len() - line.trim_start_matches(' ').len();
         print_code_line(&line[spaces.min(self.indent)..], page);
     }
@@ -52,20 +52,20 @@ impl OpenFence {
 
 impl MarkdownPrinter {
     /// Appends a chunk, and prints the blocks that it completes.
-    pub(super) fn push(&mut self, piece: &str, page: &mut Page) {
+    pub(super) fn push_and_print_complete(&mut self, piece: &str, page: &mut Page) {
         self.text.push_str(piece);
         if piece.contains('\n') || self.text.len() > MAX_MARKDOWN_BLOCK_BYTES {
-            while self.print_next(page) {}
+            while self.print_fence_line_or_blocks(page) {}
         }
     }
 
     /// Prints the remaining text.
-    pub(super) fn finish(&mut self, page: &mut Page) {
+    pub(super) fn print_remaining(&mut self, page: &mut Page) {
         let rest = std::mem::take(&mut self.text);
         match self.fence.take() {
             Some(fence) => {
                 let lines = rest.lines().filter(|line| !fence.is_closed_by(line));
-                lines.for_each(|line| fence.print(line, page));
+                lines.for_each(|line| fence.print_code_line_of_fence(line, page));
             }
             None => print_blocks(&rest, std::mem::take(&mut self.continues_block), page),
         }
@@ -73,7 +73,7 @@ impl MarkdownPrinter {
 
     /// Prints a line of a fence, or all complete blocks. Returns whether there may be more to
     /// print.
-    fn print_next(&mut self, page: &mut Page) -> bool {
+    fn print_fence_line_or_blocks(&mut self, page: &mut Page) -> bool {
         let is_full = self.text.len() > MAX_MARKDOWN_BLOCK_BYTES;
         if let Some(fence) = self.fence {
             let end = self.text.find('\n').map(|end| end + 1);
@@ -82,12 +82,12 @@ impl MarkdownPrinter {
             if fence.is_closed_by(&line) {
                 self.fence = None;
             } else {
-                fence.print(line.trim_end_matches('\n'), page);
+                fence.print_code_line_of_fence(line.trim_end_matches('\n'), page);
             }
             return true;
         }
         let lines = self.text.rfind('\n').map_or(0, |end| end + 1);
-        let (mut complete, fence) = complete_blocks(&self.text[..lines]);
+        let (mut complete, fence) = complete_blocks_len_and_fence(&self.text[..lines]);
         // A block that exceeds the limit is printed in parts, split after a line or else after a
         // word.
         let is_part = complete == 0 && fence.is_none() && is_full;
@@ -119,7 +119,7 @@ fn parser(text: &str) -> Parser<'_> {
 
 /// Returns the length in bytes of the blocks that are complete, and the open fence that follows
 /// them.
-fn complete_blocks(text: &str) -> (usize, Option<OpenFence>) {
+fn complete_blocks_len_and_fence(text: &str) -> (usize, Option<OpenFence>) {
     let mut depth = 0;
     let mut last = None;
     for (event, range) in parser(text).into_offset_iter() {
@@ -143,7 +143,8 @@ fn complete_blocks(text: &str) -> (usize, Option<OpenFence>) {
         Tag::Paragraph | Tag::Table(_) | Tag::HtmlBlock if is_blank_behind => (text.len(), None),
         Tag::CodeBlock(CodeBlockKind::Fenced(_)) => {
             let indent = range.start - text[..range.start].rfind('\n').map_or(0, |end| end + 1);
-            let fence = block.lines().next().and_then(|line| OpenFence::opened_by(line, indent));
+            let fence =
+                block.lines().next().and_then(|line| OpenFence::from_opening_line(line, indent));
             let is_closed = |fence: OpenFence| {
                 block.lines().skip(1).last().is_some_and(|it| fence.is_closed_by(it))
             };
@@ -175,8 +176,8 @@ fn print_blocks(text: &str, continues: bool, page: &mut Page) {
         depth: 0,
         continues: continues && !text.starts_with('\n'),
     };
-    parser(text).for_each(|event| writer.handle_event(event));
-    writer.flush_text();
+    parser(text).for_each(|event| writer.handle_markdown_event(event));
+    writer.print_wrapped_text();
 }
 
 /// The prefixes of the lines of a list item or a quote: of the first line, and of all others.
@@ -205,7 +206,7 @@ struct BlockPrinter<'a> {
 }
 
 impl BlockPrinter<'_> {
-    fn handle_event(&mut self, event: Event<'_>) {
+    fn handle_markdown_event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start_tag(tag),
             Event::End(tag) => self.end_tag(tag),
@@ -234,7 +235,7 @@ impl BlockPrinter<'_> {
             Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. }
         );
         if is_block {
-            self.flush_text();
+            self.print_wrapped_text();
             if self.depth == 0 && !std::mem::take(&mut self.continues) {
                 self.page.ensure_blank_line();
             }
@@ -302,7 +303,7 @@ impl BlockPrinter<'_> {
                     self.page.write_styled_line(&format!("{margin}    {style}{line}{style:#}"));
                 }
             }
-            _ => self.flush_text(),
+            _ => self.print_wrapped_text(),
         }
         match tag {
             TagEnd::Heading(_) => drop(self.styles.pop()),
@@ -334,15 +335,15 @@ impl BlockPrinter<'_> {
     }
 
     /// Prints the text of the block, wrapped at spaces.
-    fn flush_text(&mut self) {
+    fn print_wrapped_text(&mut self) {
         let letters = std::mem::take(&mut self.letters);
         if letters.iter().all(|(_, letter)| letter.is_whitespace()) {
             return;
         }
         let margin: usize = self.margins.iter().map(|it| it.rest.chars().count()).sum();
-        for line in wrap(&letters, self.page.width.saturating_sub(margin)) {
+        for line in break_into_lines(&letters, self.page.width.saturating_sub(margin)) {
             let margin = self.take_line_prefix();
-            self.page.write_styled_line(&format!("{margin}{}", styled(&line)));
+            self.page.write_styled_line(&format!("{margin}{}", format_styled(&line)));
         }
     }
 
@@ -390,7 +391,7 @@ fn char_width(letter: char) -> usize {
 }
 
 /// Wraps a text at spaces to lines of at most `width` columns. A longer word gets a separate line.
-fn wrap(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
+fn break_into_lines(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
     let mut lines = Vec::new();
     for line in letters.split(|(_, letter)| *letter == '\n') {
         let (mut current, mut used) = (Vec::new(), 0);
@@ -417,7 +418,7 @@ fn wrap(letters: &[(Style, char)], width: usize) -> Vec<Vec<(Style, char)>> {
 }
 
 /// Formats characters with the sequences of their styles.
-fn styled(letters: &[(Style, char)]) -> String {
+fn format_styled(letters: &[(Style, char)]) -> String {
     let mut text = String::new();
     for run in letters.chunk_by(|(a, _), (b, _)| a == b) {
         let style = run[0].0;
@@ -439,8 +440,8 @@ mod tests {
     fn printed(pieces: &[&str], width: usize) -> String {
         let mut page = Page::new("/p".into(), width);
         let mut markdown = MarkdownPrinter::default();
-        pieces.iter().for_each(|piece| markdown.push(piece, &mut page));
-        markdown.finish(&mut page);
+        pieces.iter().for_each(|piece| markdown.push_and_print_complete(piece, &mut page));
+        markdown.print_remaining(&mut page);
         page.take_text()
     }
 
@@ -487,8 +488,8 @@ end
         let mut page = Page::new("/p".into(), 80);
         page.palette = Palette::with_colours();
         let mut markdown = MarkdownPrinter::default();
-        markdown.push("a **b *c*** `d`\n", &mut page);
-        markdown.finish(&mut page);
+        markdown.push_and_print_complete("a **b *c*** `d`\n", &mut page);
+        markdown.print_remaining(&mut page);
         let text = page.take_text();
         assert_eq!(
             text,
@@ -501,7 +502,7 @@ end
         let mut page = Page::new("/p".into(), 40);
         let mut markdown = MarkdownPrinter::default();
         let mut push = |piece: &str| {
-            markdown.push(piece, &mut page);
+            markdown.push_and_print_complete(piece, &mut page);
             page.take_text()
         };
         assert_eq!(push("one "), "");
@@ -524,9 +525,9 @@ end
         let line = "- word\n".repeat(5_000);
         let mut page = Page::new("/p".into(), 40);
         let mut markdown = MarkdownPrinter::default();
-        markdown.push(&line, &mut page);
+        markdown.push_and_print_complete(&line, &mut page);
         assert!(markdown.text.len() <= super::MAX_MARKDOWN_BLOCK_BYTES);
-        markdown.finish(&mut page);
+        markdown.print_remaining(&mut page);
         assert_eq!(page.take_text().matches("• word\n").count(), 5_000);
     }
 

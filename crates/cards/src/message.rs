@@ -22,42 +22,47 @@ impl MessagePrinter {
     }
 
     /// Prints a chunk of a message.
-    pub(crate) fn push(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
-        let text = self.begin_text(TextOwner::Message(id.cloned()), text, page);
+    pub(crate) fn print_chunk(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
+        let text = self.escape_and_begin_text(TextOwner::Message(id.cloned()), text, page);
         match &mut self.markdown {
-            Some(markdown) => markdown.push(&text, page),
-            None => page.write(Style::new(), &text),
+            Some(markdown) => markdown.push_and_print_complete(&text, page),
+            None => page.write_styled_text(Style::new(), &text),
         }
     }
 
     /// Prints the rest of the message, before any other text is printed.
-    pub(crate) fn end(&mut self, page: &mut Page) {
+    pub(crate) fn print_remaining(&mut self, page: &mut Page) {
         if let Some(markdown) = &mut self.markdown {
-            markdown.finish(page);
+            markdown.print_remaining(page);
         }
     }
 
     /// Prints a chunk of a thought, dimmed and with a mark.
-    pub(crate) fn push_thought(&mut self, id: Option<&MessageId>, text: &str, page: &mut Page) {
+    pub(crate) fn print_thought_chunk(
+        &mut self,
+        id: Option<&MessageId>,
+        text: &str,
+        page: &mut Page,
+    ) {
         let owner = TextOwner::Thought(id.cloned());
         let mut mark = if page.owner == owner { "  " } else { "▸ " };
         let dim = page.palette.dim;
-        for piece in self.begin_text(owner, text, page).split_inclusive('\n') {
+        for piece in self.escape_and_begin_text(owner, text, page).split_inclusive('\n') {
             if page.is_at_line_start() && piece != "\n" {
-                page.write(dim, mark);
+                page.write_styled_text(dim, mark);
                 mark = "  ";
             }
-            page.write(dim, piece);
+            page.write_styled_text(dim, piece);
         }
     }
 
     /// Starts the text of `owner` if the previous text has another owner. Returns the escaped text.
-    fn begin_text(&mut self, owner: TextOwner, text: &str, page: &mut Page) -> String {
+    fn escape_and_begin_text(&mut self, owner: TextOwner, text: &str, page: &mut Page) -> String {
         let text = sanitise::escape_message(text);
         if page.owner == owner {
             return text;
         }
-        self.end(page);
+        self.print_remaining(page);
         let text = text.trim_start_matches('\n').to_owned();
         if !text.is_empty() {
             page.ensure_blank_line();

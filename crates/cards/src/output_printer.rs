@@ -60,7 +60,7 @@ impl OutputPrinter {
             // The new text replaces the incomplete line.
             OutputJoin::ReplacesLine => self.line.overwrite_on_next = true,
             OutputJoin::AfterGap => {
-                self.end_line(page);
+                self.print_incomplete_line(page);
                 page.end_open_line();
                 page.write_with_gutter("…\n");
             }
@@ -83,25 +83,28 @@ impl OutputPrinter {
                 // lines.
                 self.parser = Parser::new();
                 let colours = self.line.colours.clone();
-                self.complete_line(page);
+                self.print_or_hold_back_line(page);
                 self.line.colours = colours;
             }
         }
-        if page.is_terminal() && self.line_count < MAX_LIVE_OUTPUT_LINES && !self.line.is_empty() {
+        if page.can_redraw_lines()
+            && self.line_count < MAX_LIVE_OUTPUT_LINES
+            && !self.line.is_empty()
+        {
             let room = page.width.saturating_sub(GUTTER_COLUMNS + 1);
             let (shown, columns) = self.line.render(room);
-            page.redraw_line(&with_gutter(page, &shown), columns + GUTTER_COLUMNS);
+            page.redraw_line(&format_with_gutter(page, &shown), columns + GUTTER_COLUMNS);
         }
     }
 
     /// Prints the incomplete line, if there is one.
-    fn end_line(&mut self, page: &mut Page) {
+    fn print_incomplete_line(&mut self, page: &mut Page) {
         if !self.line.is_empty() {
-            self.complete_line(page);
+            self.print_or_hold_back_line(page);
         }
     }
 
-    fn complete_line(&mut self, page: &mut Page) {
+    fn print_or_hold_back_line(&mut self, page: &mut Page) {
         let line = mem::take(&mut self.line);
         self.line_count += 1;
         if self.line_count <= MAX_LIVE_OUTPUT_LINES {
@@ -120,12 +123,12 @@ impl OutputPrinter {
     }
 
     /// Prints the output that was held back. The page must belong to the call.
-    pub(super) fn finish(&mut self, page: &mut Page) {
-        self.end_line(page);
+    pub(super) fn print_held_back_output(&mut self, page: &mut Page) {
+        self.print_incomplete_line(page);
         let left_out = self.line_count.saturating_sub(MAX_LIVE_OUTPUT_LINES + self.held.len());
         if left_out > 0 {
             page.end_open_line();
-            page.write_with_gutter(&format!("{}\n", page.words.more_lines(left_out)));
+            page.write_with_gutter(&format!("{}\n", page.words.omitted_lines_text(left_out)));
         }
         mem::take(&mut self.held).iter().for_each(|line| print_line(line, page));
     }
@@ -133,10 +136,10 @@ impl OutputPrinter {
 
 fn print_line(line: &StyledLine, page: &mut Page) {
     let (shown, columns) = line.render(MAX_LINE_CHARS);
-    page.finish_drawing(&with_gutter(page, &shown), columns + GUTTER_COLUMNS);
+    page.finish_drawing(&format_with_gutter(page, &shown), columns + GUTTER_COLUMNS);
 }
 
-fn with_gutter(page: &Page, line: &str) -> String {
+fn format_with_gutter(page: &Page, line: &str) -> String {
     let dim: Style = page.palette.dim;
     if line.is_empty() { format!("{dim}  │{dim:#}") } else { format!("{dim}  │ {dim:#}{line}") }
 }
@@ -392,7 +395,7 @@ mod tests {
         }
         let mut console = OutputPrinter::default();
         pieces.iter().for_each(|piece| console.print(OutputJoin::Continues, piece, &mut page));
-        console.finish(&mut page);
+        console.print_held_back_output(&mut page);
         page.take_text()
     }
 

@@ -102,7 +102,7 @@ impl Page {
     }
 
     /// Returns whether lines can be redrawn.
-    pub(super) fn is_terminal(&self) -> bool {
+    pub(super) fn can_redraw_lines(&self) -> bool {
         self.is_terminal
     }
 
@@ -112,7 +112,7 @@ impl Page {
     }
 
     /// Writes `text`, which must be escaped.
-    pub(super) fn write(&mut self, style: Style, text: &str) {
+    pub(super) fn write_styled_text(&mut self, style: Style, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -130,8 +130,8 @@ impl Page {
 
     /// Writes a line of plain text.
     pub(super) fn write_line(&mut self, text: &str) {
-        self.write(Style::new(), text);
-        self.write(Style::new(), "\n");
+        self.write_styled_text(Style::new(), text);
+        self.write_styled_text(Style::new(), "\n");
     }
 
     /// Writes a line with colour sequences.
@@ -179,14 +179,14 @@ impl Page {
     /// Ends the incomplete line.
     pub(super) fn end_open_line(&mut self) {
         if !self.is_at_line_start() {
-            self.write(Style::new(), "\n");
+            self.write_styled_text(Style::new(), "\n");
         }
     }
 
     /// Adds a blank line, unless there is one.
     pub(super) fn ensure_blank_line(&mut self) {
         while self.line_ends < 2 {
-            self.write(Style::new(), "\n");
+            self.write_styled_text(Style::new(), "\n");
         }
     }
 
@@ -199,13 +199,13 @@ impl Page {
             };
             if self.is_at_line_start() {
                 let gutter = if line.is_empty() { "  │" } else { "  │ " };
-                self.write(self.palette.dim, gutter);
+                self.write_styled_text(self.palette.dim, gutter);
             }
             let room = MAX_LINE_CHARS.saturating_sub(self.column);
             if room > 0 {
-                self.write(Style::new(), &sanitise::truncate_line(line, room));
+                self.write_styled_text(Style::new(), &sanitise::truncate_line(line, room));
             }
-            self.write(Style::new(), end);
+            self.write_styled_text(Style::new(), end);
         }
     }
 

@@ -24,13 +24,13 @@ pub(super) fn is_command_preview(console: &str, command: &str) -> bool {
 }
 
 /// Returns lines for all fields of raw input except the command.
-pub(super) fn field_lines(input: &Value) -> Vec<String> {
+pub(super) fn format_fields_except_command(input: &Value) -> Vec<String> {
     match input {
         Value::Null => Vec::new(),
         Value::Object(fields) => {
             let others =
                 fields.iter().filter(|(key, _)| *key != "command" || command_text(input).is_none());
-            others.flat_map(|(key, value)| field(key, value)).collect()
+            others.flat_map(|(key, value)| format_field(key, value)).collect()
         }
         value => indented_lines("", &value_text(value)),
     }
@@ -48,7 +48,7 @@ pub(super) fn indented_lines(mark: &str, text: &str) -> Vec<String> {
     shown.collect()
 }
 
-fn field(key: &str, value: &Value) -> Vec<String> {
+fn format_field(key: &str, value: &Value) -> Vec<String> {
     let key = sanitise::escape_line(key);
     indented_lines(&format!("{}: ", key.replace('\t', "\\t")), &value_text(value))
 }
@@ -56,12 +56,14 @@ fn field(key: &str, value: &Value) -> Vec<String> {
 /// Returns a word of a command, quoted if it could be misread.
 fn quoted_word(word: &Value) -> String {
     match word.as_str() {
-        Some(plain) if !plain.is_empty() && !plain.contains(needs_quotes) => plain.to_owned(),
+        Some(plain) if !plain.is_empty() && !plain.contains(is_shell_special_char) => {
+            plain.to_owned()
+        }
         _ => word.to_string(),
     }
 }
 
-fn needs_quotes(letter: char) -> bool {
+fn is_shell_special_char(letter: char) -> bool {
     letter.is_whitespace() || "\"'\\`$&|;<>()*?".contains(letter)
 }
 
@@ -74,7 +76,7 @@ mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::json;
 
-    use super::{command_text, field_lines};
+    use super::{command_text, format_fields_except_command};
 
     #[test]
     fn nothing_of_the_input_is_missing() {
@@ -91,7 +93,7 @@ mod tests {
             (json!(null), None, &[]),
         ] {
             assert_eq!(command_text(&input).as_deref(), expected_command, "{input}");
-            assert_eq!(field_lines(&input), expected_fields, "{input}");
+            assert_eq!(format_fields_except_command(&input), expected_fields, "{input}");
         }
     }
 }

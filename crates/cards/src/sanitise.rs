@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 
 use anstream::adapter::strip_str;
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 
 /// Escapes all invisible characters of a line except tabs. Used for text that is decided on.
 pub(super) fn escape_line(line: &str) -> String {
-    let parts: Vec<_> = line.split('\t').map(visible).collect();
+    let parts: Vec<_> = line.split('\t').map(escape_invisible).collect();
     parts.join("\t")
 }
 
@@ -19,7 +19,7 @@ pub(super) fn escape_message(text: &str) -> String {
 
 /// Returns a command's output without escape sequences, with only the last state of overwritten
 /// lines.
-pub(super) fn strip_output(text: &str) -> String {
+pub(super) fn output_to_plain_text(text: &str) -> String {
     let plain = strip_str(text).to_string();
     let lines = plain.split('\n').map(|line| {
         let line = line.trim_end_matches('\r');
@@ -64,7 +64,7 @@ fn is_harmful(letter: char) -> bool {
 mod tests {
     use pretty_assertions::assert_eq;
 
-    use super::{escape_line, escape_message, strip_output, truncate_line};
+    use super::{escape_line, escape_message, output_to_plain_text, truncate_line};
 
     #[test]
     fn what_is_decided_on_hides_nothing() {
@@ -90,7 +90,7 @@ mod tests {
             ("a\n\nb\n", "a\n\nb\n"),
             ("\u{202e}x", "\\u{202e}x"),
         ] {
-            assert_eq!(strip_output(given), expected, "{given:?}");
+            assert_eq!(output_to_plain_text(given), expected, "{given:?}");
         }
     }
 
@@ -103,7 +103,7 @@ mod tests {
         for number in 0..pieces.len().pow(4) {
             let digits = (0..4).map(|place| number / pieces.len().pow(place) % pieces.len());
             let given: String = digits.map(|digit| pieces[digit]).collect();
-            let shown = strip_output(&given);
+            let shown = output_to_plain_text(&given);
             assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{given:?}");
         }
     }

@@ -5,7 +5,7 @@ use callboard_text::count_with_noun;
 
 use super::card::Card;
 use super::sanitise;
-use super::ui_text::kind_word;
+use super::ui_text::protocol_kind_word;
 
 /// Totals of several calls.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,7 +18,7 @@ pub(super) struct CallTotals {
 
 impl CallTotals {
     /// Adds a call.
-    pub(super) fn add(&mut self, card: &Card) {
+    pub(super) fn add_card(&mut self, card: &Card) {
         self.calls += 1;
         self.updates += card.updates;
         self.bytes += card.bytes;
@@ -32,9 +32,9 @@ const MIN_TITLE_COLUMNS: usize = 12;
 const COLUMN_COUNT: usize = 6;
 
 /// Formats the table of `cards`, with the totals of evicted calls.
-pub(super) fn render_table(cards: &[Card], earlier: CallTotals, width: usize) -> String {
+pub(super) fn render_call_table(cards: &[Card], earlier: CallTotals, width: usize) -> String {
     let mut totals = earlier;
-    cards.iter().for_each(|card| totals.add(card));
+    cards.iter().for_each(|card| totals.add_card(card));
     let head = ["call", "kind", "status", "updates", "bytes", "ms"].map(str::to_owned);
     let mut rows = vec![head];
     if earlier.calls > 0 {
@@ -59,7 +59,7 @@ fn call_row(card: &Card) -> [String; COLUMN_COUNT] {
     let millis = card.duration_ms.map_or_else(|| "–".to_owned(), |millis| millis.to_string());
     [
         card.title.replace('\t', " "),
-        kind_word(card.kind).to_owned(),
+        protocol_kind_word(card.kind).to_owned(),
         status.to_owned(),
         card.updates.to_string(),
         card.bytes.to_string(),

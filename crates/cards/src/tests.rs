@@ -13,7 +13,7 @@ use crate::limits::{MAX_CALLS, MAX_DIFF_LINES, MAX_LIVE_OUTPUT_LINES};
 fn render_all(messages: &[Value]) -> String {
     let mut cards = CardRenderer::new("/p", 80);
     let mut text = render_messages(&mut cards, messages);
-    text.push_str(&cards.take_line_end());
+    text.push_str(&cards.finish_open_line());
     text
 }
 
@@ -261,7 +261,7 @@ fn a_display_only_terminal_is_printed_by_lines() {
 
 #[test]
 fn on_a_terminal_a_message_is_laid_out_and_progress_is_drawn_over() {
-    let mut cards = CardRenderer::new("/p", 80).for_terminal();
+    let mut cards = CardRenderer::new("/p", 80).with_terminal_rendering();
     let text = render_messages(
         &mut cards,
         &[
@@ -445,10 +445,11 @@ fn nothing_of_others_moves_the_cursor() {
         change("1", json!({"status": "failed", "content": [text(evil)]})),
     ];
     // On a terminal, the renderer itself may redraw a line.
-    for (mut cards, own) in
-        [(CardRenderer::new("/p", 80), "\n"), (CardRenderer::new("/p", 80).for_terminal(), "\n\r")]
-    {
-        let text = render_messages(&mut cards, &messages) + &cards.take_line_end();
+    for (mut cards, own) in [
+        (CardRenderer::new("/p", 80), "\n"),
+        (CardRenderer::new("/p", 80).with_terminal_rendering(), "\n\r"),
+    ] {
+        let text = render_messages(&mut cards, &messages) + &cards.finish_open_line();
         println!("{text}");
         let harmful = |c: &char| (c.is_control() && !own.contains(*c)) || *c == '\u{202e}';
         assert_eq!(text.chars().find(harmful), None);
@@ -508,13 +509,13 @@ fn the_table_counts_messages_and_bytes() {
         running("3"),
     ];
     render_messages(&mut cards, &messages);
-    println!("{}", cards.render_table());
+    println!("{}", cards.render_call_table());
     let bytes: Vec<_> = messages.iter().map(|message| message.to_string().len()).collect();
     let [one, two, three] =
         [&bytes[..2], &bytes[2..5], &bytes[5..]].map(|part| part.iter().sum::<usize>());
     let all = one + two + three;
     assert_eq!(
-        cards.render_table(),
+        cards.render_call_table(),
         format!(
             "\
 call                         kind     status       updates  bytes     ms
@@ -533,7 +534,7 @@ fn the_oldest_calls_leave_their_sums() {
     let ended =
         |id: usize| with(call(&id.to_string(), "Do", "other"), json!({"status": "completed"}));
     render_messages(&mut cards, &(0..MAX_CALLS + 2).map(ended).collect::<Vec<_>>());
-    let table = cards.render_table();
+    let table = cards.render_call_table();
     assert_eq!(table.lines().count(), MAX_CALLS + 3);
     assert!(table.lines().nth(1).unwrap().starts_with("2 earlier calls "), "{table}");
     assert!(table.lines().last().unwrap().starts_with(&format!("{} calls ", MAX_CALLS + 2)));

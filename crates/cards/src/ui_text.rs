@@ -13,7 +13,7 @@ pub trait Catalogue: fmt::Debug + Send + Sync {
     /// Returns the text of `key`, or `None` for the English default.
     ///
     /// Each text and each count is given with the name of its variable.
-    fn sentence(
+    fn translated_text(
         &self,
         key: &str,
         texts: &[(&str, String)],
@@ -21,7 +21,7 @@ pub trait Catalogue: fmt::Debug + Send + Sync {
     ) -> Option<String>;
 
     /// Translates the failure reason that an agent sent. `None` leaves it unchanged.
-    fn translate(&self, said: &str) -> Option<String> {
+    fn translate_failure_reason(&self, said: &str) -> Option<String> {
         let _ = said;
         None
     }
@@ -74,35 +74,40 @@ impl UiText {
     }
 
     /// Returns a text without variables.
-    pub(crate) fn text(&self, key: &str) -> String {
+    pub(crate) fn text_for_key(&self, key: &str) -> String {
         self.lookup(key, &[], &[])
     }
 
     /// Returns a text with one variable.
-    pub(crate) fn text_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
+    pub(crate) fn text_with_variable(
+        &self,
+        key: &str,
+        name: &str,
+        text: impl Into<String>,
+    ) -> String {
         self.lookup(key, &[(name, text.into())], &[])
     }
 
     /// Returns the line that counts omitted lines.
-    pub(crate) fn more_lines(&self, lines: usize) -> String {
+    pub(crate) fn omitted_lines_text(&self, lines: usize) -> String {
         self.lookup("more-lines", &[], &[("lines", lines as u64)])
     }
 
     /// Returns the placeholder for input that is not shown.
-    pub(crate) fn input_bytes(&self, bytes: usize) -> String {
+    pub(crate) fn hidden_input_text(&self, bytes: usize) -> String {
         self.lookup("input-bytes", &[], &[("bytes", bytes as u64)])
     }
 
     /// Returns the placeholder for binary data of a media type.
-    pub(crate) fn binary(&self, kind: &str, bytes: u64) -> String {
+    pub(crate) fn binary_data_text(&self, kind: &str, bytes: u64) -> String {
         self.lookup("binary", &[("kind", kind.to_owned())], &[("bytes", bytes)])
     }
 
     /// Returns the name of a kind, empty for `other`.
     pub(crate) fn kind_name(&self, kind: ToolKind) -> String {
-        match kind_word(kind) {
+        match protocol_kind_word(kind) {
             "" => String::new(),
-            word => self.text(&format!("kind-{}", word.replace('_', "-"))),
+            word => self.text_for_key(&format!("kind-{}", word.replace('_', "-"))),
         }
     }
 
@@ -113,20 +118,22 @@ impl UiText {
             REASON_KEYS.iter().find_map(|(reason, key)| {
                 let acted = said.strip_prefix(reason.description())?.trim_start();
                 match acted {
-                    "" => Some(self.text(key)),
-                    _ if acted == english_text(MAY_HAVE_ACTED_KEY, "", 0) => {
-                        Some(format!("{} {}", self.text(key), self.text(MAY_HAVE_ACTED_KEY)))
-                    }
+                    "" => Some(self.text_for_key(key)),
+                    _ if acted == english_text(MAY_HAVE_ACTED_KEY, "", 0) => Some(format!(
+                        "{} {}",
+                        self.text_for_key(key),
+                        self.text_for_key(MAY_HAVE_ACTED_KEY)
+                    )),
                     _ => None,
                 }
             })
         };
-        let translated = || self.0.as_ref()?.translate(said);
+        let translated = || self.0.as_ref()?.translate_failure_reason(said);
         ended().or_else(translated).unwrap_or_else(|| said.to_owned())
     }
 
     fn lookup(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
-        let found = self.0.as_ref().and_then(|it| it.sentence(key, texts, counts));
+        let found = self.0.as_ref().and_then(|it| it.translated_text(key, texts, counts));
         found.unwrap_or_else(|| {
             let text = texts.first().map_or("", |(_, text)| text);
             english_text(key, text, counts.first().map_or(0, |(_, count)| *count))
@@ -163,7 +170,7 @@ fn english_text(key: &str, text: &str, count: u64) -> String {
 }
 
 /// Returns the protocol's word for a kind, empty for `other`.
-pub(crate) fn kind_word(kind: ToolKind) -> &'static str {
+pub(crate) fn protocol_kind_word(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Read => "read",
         ToolKind::Edit => "edit",
@@ -202,7 +209,7 @@ mod tests {
     struct KeyCatalogue;
 
     impl Catalogue for KeyCatalogue {
-        fn sentence(
+        fn translated_text(
             &self,
             key: &str,
             texts: &[(&str, String)],
@@ -212,7 +219,7 @@ mod tests {
             (key != "failed").then(|| format!("{key} {texts:?} {counts:?}"))
         }
 
-        fn translate(&self, said: &str) -> Option<String> {
+        fn translate_failure_reason(&self, said: &str) -> Option<String> {
             (said == "no").then(|| "nein".to_owned())
         }
     }
@@ -220,8 +227,8 @@ mod tests {
     #[test]
     fn a_catalogue_says_what_it_has_and_the_rest_is_english() {
         let words = UiText::from_catalogue(Arc::new(KeyCatalogue));
-        assert_eq!(words.more_lines(2), "more-lines [] [(\"lines\", 2)]");
-        assert_eq!(words.text("failed"), "failed");
+        assert_eq!(words.omitted_lines_text(2), "more-lines [] [(\"lines\", 2)]");
+        assert_eq!(words.text_for_key("failed"), "failed");
         assert_eq!(words.translate_reason("no"), "nein");
         assert_eq!(words.translate_reason("Not permitted."), "reason-permission [] []");
     }
@@ -229,10 +236,10 @@ mod tests {
     #[test]
     fn english_counts_and_says_why_a_call_ended() {
         let words = UiText::default();
-        assert_eq!(words.more_lines(1), "… 1 more line");
-        assert_eq!(words.binary("image/png", 1200), "[image/png, 1200 bytes]");
+        assert_eq!(words.omitted_lines_text(1), "… 1 more line");
+        assert_eq!(words.binary_data_text("image/png", 1200), "[image/png, 1200 bytes]");
         for (reason, key) in REASON_KEYS {
-            assert_eq!(words.text(key), reason.description());
+            assert_eq!(words.text_for_key(key), reason.description());
             assert_eq!(words.translate_reason(reason.description()), reason.description());
         }
         let acted = "Cancelled by the user. It may have had effects already.";

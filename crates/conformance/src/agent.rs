@@ -29,7 +29,7 @@ use crate::streams::{AgentStdin, ClientEvent, read_lines, read_stderr};
 /// The reason why a test cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum AgentTestError {
     /// The expected message did not arrive in time.
     #[error("the expected message did not arrive within {0:?}")]
     TimedOut(Duration),
@@ -49,7 +49,7 @@ pub enum Error {
 
 /// A running agent and the client that serves it.
 ///
-/// The agent is killed when this is dropped; [`AgentUnderTest::close_and_wait`] lets it exit.
+/// The agent is killed when this is dropped; [`AgentUnderTest::close_input_and_wait_for_exit`] lets it exit.
 /// Messages of the agent are processed, and answered by the client, only while a method waits.
 pub struct AgentUnderTest {
     child: Option<Child>,
@@ -73,15 +73,17 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if it does not start.
+    /// [`AgentTestError::Io`] if it does not start.
     pub fn start(
         mut command: Command,
         behaviour: impl Into<ClientBehaviour>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, AgentTestError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.kill_on_drop(true).spawn()?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err(Error::OutputClosed) };
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+            return Err(AgentTestError::OutputClosed);
+        };
         let mut agent = Self::connect(stdout, stdin, behaviour);
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(read_stderr(stderr, Arc::clone(&agent.log)));
@@ -133,25 +135,25 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::request`].
-    pub async fn initialize(&mut self) -> Result<Value, Error> {
+    /// Like [`AgentUnderTest::send_request_and_wait`].
+    pub async fn initialize(&mut self) -> Result<Value, AgentTestError> {
         let params = json!({
             "protocolVersion": 1,
             "clientCapabilities": self.client.behaviour().advertised_capabilities(),
             "clientInfo": {"name": "callboard-testing", "version": env!("CARGO_PKG_VERSION")},
         });
-        self.request("initialize", params).await
+        self.send_request_and_wait("initialize", params).await
     }
 
     /// Opens a session and returns its id.
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::request`].
-    pub async fn new_session(&mut self, cwd: &Path) -> Result<String, Error> {
+    /// Like [`AgentUnderTest::send_request_and_wait`].
+    pub async fn new_session(&mut self, cwd: &Path) -> Result<String, AgentTestError> {
         let params = json!({"cwd": cwd, "mcpServers": []});
-        let result = self.request("session/new", params).await?;
-        result["sessionId"].as_str().map(str::to_owned).ok_or(Error::InvalidResult(result))
+        let result = self.send_request_and_wait("session/new", params).await?;
+        result["sessionId"].as_str().map(str::to_owned).ok_or(AgentTestError::InvalidResult(result))
     }
 
     /// Sends a prompt; returns the id of the request.
@@ -159,7 +161,11 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::send_raw_line`].
-    pub async fn prompt(&mut self, session: &str, text: &str) -> Result<Value, Error> {
+    pub async fn send_prompt(
+        &mut self,
+        session: &str,
+        text: &str,
+    ) -> Result<Value, AgentTestError> {
         let prompt = json!([{"type": "text", "text": text}]);
         self.send_request("session/prompt", json!({"sessionId": session, "prompt": prompt})).await
     }
@@ -168,9 +174,13 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::request`].
-    pub async fn run_turn(&mut self, session: &str, text: &str) -> Result<String, Error> {
-        let id = self.prompt(session, text).await?;
+    /// Like [`AgentUnderTest::send_request_and_wait`].
+    pub async fn prompt_and_wait_for_stop(
+        &mut self,
+        session: &str,
+        text: &str,
+    ) -> Result<String, AgentTestError> {
+        let id = self.send_prompt(session, text).await?;
         self.wait_for_stop_reason(&id).await
     }
 
@@ -179,9 +189,12 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::wait_for_result`].
-    pub async fn wait_for_stop_reason(&mut self, prompt: &Value) -> Result<String, Error> {
+    pub async fn wait_for_stop_reason(&mut self, prompt: &Value) -> Result<String, AgentTestError> {
         let result = self.wait_for_result(prompt).await?;
-        result["stopReason"].as_str().map(str::to_owned).ok_or(Error::InvalidResult(result))
+        result["stopReason"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or(AgentTestError::InvalidResult(result))
     }
 
     /// Cancels the turns of a session, and then sends the replies that the client deferred.
@@ -189,7 +202,10 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::send_raw_line`].
-    pub async fn cancel(&mut self, session: &str) -> Result<(), Error> {
+    pub async fn cancel_and_send_deferred_replies(
+        &mut self,
+        session: &str,
+    ) -> Result<(), AgentTestError> {
         self.notify("session/cancel", json!({ "sessionId": session })).await?;
         for reply in self.client.take_deferred_replies() {
             self.send_message(&reply).await?;
@@ -206,9 +222,9 @@ impl AgentUnderTest {
         &mut self,
         asked: usize,
         permission: PermissionReply,
-    ) -> Result<(), Error> {
+    ) -> Result<(), AgentTestError> {
         let asked = self.client.permission_requests.get(asked);
-        match asked.and_then(|asked| asked.reply(permission)) {
+        match asked.and_then(|asked| asked.build_reply(permission)) {
             Some(reply) => self.send_message(&reply).await,
             None => Ok(()),
         }
@@ -219,7 +235,11 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::send_raw_line`] and [`AgentUnderTest::wait_for_result`].
-    pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+    pub async fn send_request_and_wait(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, AgentTestError> {
         let id = self.send_request(method, params).await?;
         self.wait_for_result(&id).await
     }
@@ -229,7 +249,11 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::send_raw_line`].
-    pub async fn send_request(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+    pub async fn send_request(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, AgentTestError> {
         self.last_id += 1;
         let id = json!(self.last_id);
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -242,7 +266,7 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::send_raw_line`].
-    pub async fn notify(&mut self, method: &str, params: Value) -> Result<(), Error> {
+    pub async fn notify(&mut self, method: &str, params: Value) -> Result<(), AgentTestError> {
         self.send_message(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await
     }
 
@@ -256,7 +280,7 @@ impl AgentUnderTest {
         times: usize,
         method: &str,
         params: &Value,
-    ) -> Result<Vec<Value>, Error> {
+    ) -> Result<Vec<Value>, AgentTestError> {
         let mut ids = Vec::new();
         for _ in 0..times {
             ids.push(self.send_request(method, params.clone()).await?);
@@ -268,8 +292,8 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] if the agent does not read it, [`Error::Io`] if its input is closed.
-    pub async fn send_raw_line(&mut self, line: &[u8]) -> Result<(), Error> {
+    /// [`AgentTestError::TimedOut`] if the agent does not read it, [`AgentTestError::Io`] if its input is closed.
+    pub async fn send_raw_line(&mut self, line: &[u8]) -> Result<(), AgentTestError> {
         self.client.record_sent(line);
         let deadline = self.client.behaviour().deadline;
         let Self { input: Some(input), events, unprocessed: unseen, .. } = self else {
@@ -290,7 +314,7 @@ impl AgentUnderTest {
         }
     }
 
-    async fn send_message(&mut self, message: &Value) -> Result<(), Error> {
+    async fn send_message(&mut self, message: &Value) -> Result<(), AgentTestError> {
         self.send_raw_line(message.to_string().as_bytes()).await
     }
 
@@ -298,13 +322,13 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// Like [`AgentUnderTest::wait_until`], and [`Error::ErrorResponse`] if the response is an
+    /// Like [`AgentUnderTest::wait_until`], and [`AgentTestError::ErrorResponse`] if the response is an
     /// error.
-    pub async fn wait_for_result(&mut self, id: &Value) -> Result<Value, Error> {
+    pub async fn wait_for_result(&mut self, id: &Value) -> Result<Value, AgentTestError> {
         self.wait_until(|client| client.response(id).is_some()).await?;
         match self.client.response(id).cloned() {
-            Some(answer) => answer.map_err(Error::ErrorResponse),
-            None => Err(Error::OutputClosed),
+            Some(answer) => answer.map_err(AgentTestError::ErrorResponse),
+            None => Err(AgentTestError::OutputClosed),
         }
     }
 
@@ -312,14 +336,17 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] if it does not hold in time, [`Error::OutputClosed`] if the agent closes
-    /// its output, [`Error::Io`] if a reply of the client cannot be written.
-    pub async fn wait_until(&mut self, has: impl Fn(&TestClient) -> bool) -> Result<(), Error> {
+    /// [`AgentTestError::TimedOut`] if it does not hold in time, [`AgentTestError::OutputClosed`] if the agent closes
+    /// its output, [`AgentTestError::Io`] if a reply of the client cannot be written.
+    pub async fn wait_until(
+        &mut self,
+        has: impl Fn(&TestClient) -> bool,
+    ) -> Result<(), AgentTestError> {
         let deadline = self.client.behaviour().deadline;
         let waiting = async {
             while !has(&self.client) {
                 if !self.process_next_event().await? {
-                    return Err(Error::OutputClosed);
+                    return Err(AgentTestError::OutputClosed);
                 }
             }
             Ok(())
@@ -329,7 +356,7 @@ impl AgentUnderTest {
     }
 
     /// Processes one message; returns false when there are no more.
-    async fn process_next_event(&mut self) -> Result<bool, Error> {
+    async fn process_next_event(&mut self) -> Result<bool, AgentTestError> {
         if self.has_ended {
             return Ok(false);
         }
@@ -339,7 +366,7 @@ impl AgentUnderTest {
         };
         match event {
             Some(ClientEvent::AgentLine(line)) => {
-                for todo in self.client.receive(&line) {
+                for todo in self.client.process_agent_line(&line) {
                     self.perform_action(todo).await?;
                 }
             }
@@ -352,7 +379,7 @@ impl AgentUnderTest {
         Ok(!self.has_ended)
     }
 
-    async fn perform_action(&mut self, todo: ClientAction) -> Result<(), Error> {
+    async fn perform_action(&mut self, todo: ClientAction) -> Result<(), AgentTestError> {
         let reply = match todo {
             ClientAction::Send(reply) => Some(reply),
             ClientAction::SendDelayed(after, reply) => {
@@ -401,7 +428,7 @@ impl AgentUnderTest {
     }
 
     /// Closes the agent's output only, like a client that is gone.
-    pub fn close_output(&mut self) {
+    pub fn stop_reading_output(&mut self) {
         self.reader.abort();
         self.has_ended = true;
     }
@@ -415,8 +442,8 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] if it does not exit in time, [`Error::Io`] if waiting fails.
-    pub async fn wait_for_exit(&mut self) -> Result<Option<ExitStatus>, Error> {
+    /// [`AgentTestError::TimedOut`] if it does not exit in time, [`AgentTestError::Io`] if waiting fails.
+    pub async fn wait_for_exit(&mut self) -> Result<Option<ExitStatus>, AgentTestError> {
         let deadline = self.client.behaviour().deadline;
         let Some(child) = &mut self.child else { return Ok(None) };
         Ok(Some(with_deadline(deadline, child.wait()).await??))
@@ -427,7 +454,9 @@ impl AgentUnderTest {
     /// # Errors
     ///
     /// Like [`AgentUnderTest::drain_and_wait`].
-    pub async fn close_and_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
+    pub async fn close_input_and_wait_for_exit(
+        &mut self,
+    ) -> Result<Option<ExitStatus>, AgentTestError> {
         self.close_input();
         self.drain_and_wait().await
     }
@@ -436,15 +465,15 @@ impl AgentUnderTest {
     ///
     /// # Errors
     ///
-    /// [`Error::TimedOut`] if it does not end in time, [`Error::Io`] if waiting fails.
-    pub async fn drain_and_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
+    /// [`AgentTestError::TimedOut`] if it does not end in time, [`AgentTestError::Io`] if waiting fails.
+    pub async fn drain_and_wait(&mut self) -> Result<Option<ExitStatus>, AgentTestError> {
         let deadline = self.client.behaviour().deadline;
         let rest = async {
             while self.process_next_event().await? {}
-            Ok::<_, Error>(())
+            Ok::<_, AgentTestError>(())
         };
         with_deadline(deadline, Box::pin(rest)).await??;
-        self.client.finish();
+        self.client.finish_transcript();
         self.wait_for_exit().await
     }
 
@@ -470,6 +499,9 @@ impl fmt::Debug for AgentUnderTest {
     }
 }
 
-async fn with_deadline<T>(deadline: Duration, work: impl Future<Output = T>) -> Result<T, Error> {
-    timeout(deadline, work).await.or(Err(Error::TimedOut(deadline)))
+async fn with_deadline<T>(
+    deadline: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, AgentTestError> {
+    timeout(deadline, work).await.or(Err(AgentTestError::TimedOut(deadline)))
 }

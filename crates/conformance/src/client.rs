@@ -132,7 +132,7 @@ impl TestClient {
 
     /// Records any line that is sent.
     pub(crate) fn record_sent(&mut self, line: &[u8]) {
-        self.record(Side::Client, line);
+        self.judge_and_record_line(Side::Client, line);
         let Ok(message) = serde_json::from_slice::<Value>(line) else { return };
         let (id, method) = (&message["id"], message["method"].as_str());
         let Some(method) = method.filter(|_| id.is_string() || id.is_i64()) else { return };
@@ -155,8 +155,8 @@ impl TestClient {
     }
 
     /// Processes a line of the agent; returns the client's actions.
-    pub(crate) fn receive(&mut self, line: &[u8]) -> Vec<ClientAction> {
-        self.record(Side::Agent, line);
+    pub(crate) fn process_agent_line(&mut self, line: &[u8]) -> Vec<ClientAction> {
+        self.judge_and_record_line(Side::Agent, line);
         let Ok(mut message) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
         let id = message.get_mut("id").map(Value::take);
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
@@ -174,15 +174,15 @@ impl TestClient {
     }
 
     /// Records the end of the transcript.
-    pub(crate) fn finish(&mut self) {
-        let faults = self.judge.finish();
+    pub(crate) fn finish_transcript(&mut self) {
+        let faults = self.judge.finish_and_report_unanswered();
         self.add_violations(faults);
     }
 
-    fn record(&mut self, side: Side, line: &[u8]) {
-        let faults = self.judge.judge_wire_line(side, line);
+    fn judge_and_record_line(&mut self, side: Side, line: &[u8]) {
+        let faults = self.judge.judge_line_of_side(side, line);
         self.add_violations(faults);
-        let line = with_direction(side, line);
+        let line = line_with_direction(side, line);
         self.transcript_bytes += line.len();
         self.transcript.push_back(line);
         while self.transcript_bytes > MAX_KEPT_TRANSCRIPT_BYTES
@@ -207,7 +207,7 @@ impl TestClient {
             return vec![ClientAction::Serve { id, method, params }];
         }
         if let ("elicitation/create", Some(form)) = (&*method, self.behaviour.form) {
-            let reply = form.reply(&id, &params);
+            let reply = form.build_reply(&id, &params);
             push_bounded(&mut self.forms, params);
             return reply.map(ClientAction::Send).into_iter().collect();
         }
@@ -218,10 +218,10 @@ impl TestClient {
             return vec![ClientAction::Send(error_response(&id, -32602, "Invalid params"))];
         };
         if let Some(session) = self.sessions.get_mut(&*request.session_id.0) {
-            session.observer.permission_request(&request);
+            session.observer.apply_permission_request(&request);
         }
         let asked = ReceivedPermissionRequest { id, request };
-        let reply = asked.reply(self.behaviour.permission);
+        let reply = asked.build_reply(self.behaviour.permission);
         push_bounded(&mut self.permission_requests, asked);
         let Some(reply) = reply else { return Vec::new() };
         match self.behaviour.timing {
@@ -266,7 +266,7 @@ impl TestClient {
         }
         let session = request.session.and_then(|id| self.sessions.get_mut(&id));
         if let ("session/prompt", Some(session)) = (&*request.method, session) {
-            session.finish_prompt(id);
+            session.record_prompt_response(id);
         }
         if self.answers.len() < MAX_KEPT_ITEMS {
             self.answers.insert(id.to_string(), answer);
@@ -280,12 +280,12 @@ impl TestClient {
                 let id = result["sessionId"].as_str().unwrap_or_default().to_owned();
                 self.first_session.get_or_insert_with(|| id.clone());
                 let mut session = ObservedSession::default();
-                session.apply_choices(result);
+                session.apply_modes_and_options(result);
                 self.sessions.insert(id, session);
             }
             "session/load" | "session/resume" | "session/set_config_option" => {
                 if let Some(session) = session.and_then(|id| self.sessions.get_mut(id)) {
-                    session.apply_choices(result);
+                    session.apply_modes_and_options(result);
                 }
             }
             "session/set_mode" => {
@@ -307,7 +307,7 @@ impl TestClient {
 impl ReceivedPermissionRequest {
     /// Returns the client's reply, if it sends one.
     #[must_use]
-    pub fn reply(&self, permission: PermissionReply) -> Option<Value> {
+    pub fn build_reply(&self, permission: PermissionReply) -> Option<Value> {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
         let cancelled = json!({"outcome": {"outcome": "cancelled"}});
         let result = match permission {
@@ -331,7 +331,7 @@ impl ReceivedPermissionRequest {
 
 impl FormReply {
     /// Returns the client's reply to a form request with these parameters, if it sends one.
-    fn reply(self, id: &Value, params: &Value) -> Option<Value> {
+    fn build_reply(self, id: &Value, params: &Value) -> Option<Value> {
         let filled = |text: &str| {
             let fields = params["requestedSchema"]["properties"].as_object();
             let fields = fields.into_iter().flat_map(Map::keys);
@@ -367,7 +367,7 @@ fn push_bounded<T>(kept: &mut Vec<T>, value: T) {
 
 /// Adds the direction of a line, as the agent sees it. A line that is not an object becomes a
 /// string.
-fn with_direction(side: Side, line: &[u8]) -> String {
+fn line_with_direction(side: Side, line: &[u8]) -> String {
     let direction = if side == Side::Client { "in" } else { "out" };
     let text = String::from_utf8_lossy(line.trim_ascii());
     let is_object = text.starts_with('{') && serde_json::from_str::<Value>(&text).is_ok();

@@ -9,7 +9,7 @@ use crate::behaviour::{FileService, ServiceBehaviour};
 
 impl FileService {
     /// Returns how a method is served.
-    pub(crate) fn service_for(&self, method: &str) -> ServiceBehaviour {
+    pub(crate) fn behaviour_for_method(&self, method: &str) -> ServiceBehaviour {
         match self.reads {
             ServiceBehaviour::Works if method == "fs/write_text_file" => {
                 self.writes.unwrap_or(ServiceBehaviour::Fails)

@@ -48,7 +48,7 @@ impl OpenTerminals {
         let id = params["terminalId"].as_str().unwrap_or_default();
         let terminal = self.terminals.get(id).ok_or("no such terminal")?;
         Ok(match method {
-            "terminal/output" => ServiceReply::Now(terminal.output(how.truncation)),
+            "terminal/output" => ServiceReply::Now(terminal.output_response(how.truncation)),
             "terminal/wait_for_exit" => {
                 ServiceReply::Later(wait_for_exit_status(terminal.exit.clone()).boxed())
             }
@@ -65,7 +65,7 @@ impl OpenTerminals {
         })
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn open_terminal_count(&self) -> usize {
         self.terminals.len()
     }
 
@@ -79,7 +79,7 @@ impl OpenTerminals {
         let kill = Arc::<Notify>::default();
         if let Some(scripted) = scripted {
             tokio::spawn(write_scripted_output(scripted.output.clone(), Arc::clone(&output)));
-            tokio::spawn(run_scripted_exit(scripted.exit.clone(), Arc::clone(&kill), exited));
+            tokio::spawn(wait_for_scripted_exit(scripted.exit.clone(), Arc::clone(&kill), exited));
         } else {
             let child = terminal_command(params).spawn().map_err(|error| error.to_string())?;
             tokio::spawn(run_terminal_command(
@@ -99,7 +99,7 @@ impl OpenTerminals {
 }
 
 impl HostedTerminal {
-    fn output(&self, cut: OutputTruncation) -> Value {
+    fn output_response(&self, cut: OutputTruncation) -> Value {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = match cut {
             OutputTruncation::ToRequestedLimit => {
@@ -128,7 +128,7 @@ fn last_bytes(output: &[u8], bytes: usize) -> &[u8] {
 
 impl TerminalService {
     /// Returns how a method is served.
-    pub(crate) fn service_for(&self, method: &str) -> ServiceBehaviour {
+    pub(crate) fn behaviour_for_method(&self, method: &str) -> ServiceBehaviour {
         self.method_overrides.get(method).copied().unwrap_or(self.service)
     }
 }
@@ -149,7 +149,7 @@ async fn write_scripted_output(texts: Vec<(Duration, String)>, output: Arc<Mutex
 }
 
 /// Waits until a scripted command exits or is killed.
-async fn run_scripted_exit(
+async fn wait_for_scripted_exit(
     exit: Option<(Duration, Value)>,
     killed: Arc<Notify>,
     exited: watch::Sender<Option<Value>>,

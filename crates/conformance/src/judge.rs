@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use serde_json::Value;
 
 mod bounded_map;
@@ -87,15 +87,20 @@ struct ViolationLog {
 }
 
 impl ViolationLog {
-    fn add(&mut self, rule: ConformanceRule, text: impl Into<String>) {
-        self.push(rule, None, text.into());
+    fn report_violation(&mut self, rule: ConformanceRule, text: impl Into<String>) {
+        self.push_violation(rule, None, text.into());
     }
 
-    fn add_to_call(&mut self, rule: ConformanceRule, id: &str, text: impl Into<String>) {
-        self.push(rule, Some(escaped_excerpt(id)), text.into());
+    fn report_call_violation(&mut self, rule: ConformanceRule, id: &str, text: impl Into<String>) {
+        self.push_violation(rule, Some(escaped_excerpt(id)), text.into());
     }
 
-    fn push(&mut self, rule: ConformanceRule, tool_call_id: Option<String>, text: String) {
+    fn push_violation(
+        &mut self,
+        rule: ConformanceRule,
+        tool_call_id: Option<String>,
+        text: String,
+    ) {
         let Self { line, side, .. } = *self;
         self.violations.push(RuleViolation { line, rule, side, tool_call_id, text });
     }
@@ -103,7 +108,7 @@ impl ViolationLog {
 
 /// Returns a text of the peer, truncated and safe to display.
 fn escaped_excerpt(text: &str) -> String {
-    let mut shown = visible(text);
+    let mut shown = escape_invisible(text);
     if let Some((at, _)) = shown.char_indices().nth(MAX_VIOLATION_EXCERPT_CHARS) {
         shown.truncate(at);
         shown.push('…');

@@ -20,7 +20,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{AgentUnderTest, Error};
+pub use agent::{AgentTestError, AgentUnderTest};
 pub use behaviour::{
     ClientBehaviour, FileService, FormReply, OutputTruncation, PermissionReply, ReplyTiming,
     ScriptedCommand, ServiceBehaviour, TerminalService,

@@ -33,8 +33,10 @@ impl ClientServices {
     ) -> Result<ServiceReply, String> {
         let files = self.files.as_mut().filter(|_| method.starts_with("fs/"));
         let (service, trouble) = match (&files, &self.terminals) {
-            (Some(files), _) => (files.service_for(method), "The editor is busy"),
-            (None, Some(terminals)) => (terminals.service_for(method), "No terminal can be had"),
+            (Some(files), _) => (files.behaviour_for_method(method), "The editor is busy"),
+            (None, Some(terminals)) => {
+                (terminals.behaviour_for_method(method), "No terminal can be had")
+            }
             (None, None) => return Err("The client does not offer this method".to_owned()),
         };
         let pause = match service {
@@ -60,6 +62,6 @@ impl ClientServices {
 
     /// Returns how many terminals are not released.
     pub(crate) fn open_terminal_count(&self) -> usize {
-        self.open_terminals.count()
+        self.open_terminals.open_terminal_count()
     }
 }

@@ -29,7 +29,7 @@ pub struct ObservedSession {
 
 impl ObservedSession {
     pub(crate) fn apply_update(&mut self, update: SessionUpdate) {
-        self.observer.update(&update);
+        self.observer.apply_session_update(&update);
         match &update {
             SessionUpdate::CurrentModeUpdate(update) => self.set_mode(&update.current_mode_id),
             SessionUpdate::ConfigOptionUpdate(update) => {
@@ -43,7 +43,7 @@ impl ObservedSession {
     }
 
     /// Updates the modes and options from the response to `session/new` or to a change.
-    pub(crate) fn apply_choices(&mut self, result: &Value) {
+    pub(crate) fn apply_modes_and_options(&mut self, result: &Value) {
         if let Ok(modes) = SessionModeState::deserialize(&result["modes"]) {
             self.modes = Some(modes);
         }
@@ -75,25 +75,25 @@ impl ObservedSession {
     }
 
     /// Records the response to a prompt. Only the response to the first prompt ends a turn.
-    pub(crate) fn finish_prompt(&mut self, prompt: &Value) {
+    pub(crate) fn record_prompt_response(&mut self, prompt: &Value) {
         let Some(at) = self.prompts.iter().position(|waiting| waiting == prompt) else { return };
         self.prompts.remove(at);
         if at == 0 {
-            self.observer.end_turn();
+            self.observer.check_calls_ended();
         }
     }
 
     /// Returns all calls, in the order of their announcement.
     #[must_use]
     pub fn calls(&self) -> Vec<&ToolCall> {
-        self.observer.tool_calls().collect()
+        self.observer.observed_calls().collect()
     }
 
     /// Returns the only call of a tool; `None` if there are several.
     #[must_use]
-    pub fn call_of_tool(&self, name: &str) -> Option<&ToolCall> {
+    pub fn only_call_of_tool(&self, name: &str) -> Option<&ToolCall> {
         let is_named = |call: &&ToolCall| call.name.as_deref() == Some(name);
-        let mut calls = self.observer.tool_calls().filter(is_named);
+        let mut calls = self.observer.observed_calls().filter(is_named);
         let call = calls.next();
         call.filter(|_| calls.next().is_none())
     }
@@ -102,17 +102,17 @@ impl ObservedSession {
     #[must_use]
     pub fn shows_line(&self, line: &str) -> bool {
         let in_terminal = |call: &ToolCall| {
-            let terminal = self.observer.terminal(&shown_terminal_id(call)?)?;
+            let terminal = self.observer.observed_terminal(&shown_terminal_id(call)?)?;
             Some(terminal.output.lines().any(|shown| shown == line))
         };
-        self.observer.tool_calls().any(|call| {
+        self.observer.observed_calls().any(|call| {
             call_text(call).lines().any(|shown| shown == line) || in_terminal(call) == Some(true)
         })
     }
 
     /// Returns the statuses with which a call was reported, without consecutive duplicates.
     #[must_use]
-    pub fn statuses(&self, call: &ToolCall) -> Vec<ToolCallStatus> {
+    pub fn reported_statuses(&self, call: &ToolCall) -> Vec<ToolCallStatus> {
         let status = |update: &SessionUpdate| match update {
             SessionUpdate::ToolCall(told) if told.tool_call_id == call.tool_call_id => {
                 Some(told.status)

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 
 use crate::{
-    AgentUnderTest, ClientBehaviour, ConformanceRule, Error, FileService, FormReply,
+    AgentTestError, AgentUnderTest, ClientBehaviour, ConformanceRule, FileService, FormReply,
     OutputTruncation, PermissionReply, ReplyTiming, ScriptedCommand, ServiceBehaviour, Side,
     TerminalService,
 };
@@ -76,7 +76,7 @@ async fn permission_answers(behaviour: impl Into<ClientBehaviour>) -> Vec<Value>
     let (mut agent, mut puppet) = start_scripted_agent(behaviour);
     puppet.send_request(1, "session/request_permission", permission_params()).await;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
-    agent.cancel("s").await.unwrap();
+    agent.cancel_and_send_deferred_replies("s").await.unwrap();
     agent.close_input();
     let mut heard = Vec::new();
     let mut line = String::new();
@@ -156,7 +156,7 @@ async fn a_late_answer_comes_when_its_time_has_come() {
         let answer = puppet.receive().await;
         (answer, asked.elapsed())
     });
-    assert!(matches!(waited, Err(Error::TimedOut(_))), "{waited:?}");
+    assert!(matches!(waited, Err(AgentTestError::TimedOut(_))), "{waited:?}");
     assert_eq!(answer.0["id"], 1);
     assert!(answer.1 >= Duration::from_secs(5), "{:?}", answer.1);
 }
@@ -335,7 +335,7 @@ async fn faults_of_the_agent_are_kept_with_the_transcript() {
     puppet.send(&json!("hello")).await;
     puppet.output.write_all(b"\xff no text\n").await.unwrap();
     drop(puppet.output);
-    let status = agent.close_and_wait().await.unwrap();
+    let status = agent.close_input_and_wait_for_exit().await.unwrap();
     assert_eq!(status, None);
     let rules: Vec<_> =
         agent.client.violations_by(Side::Agent).iter().map(|fault| fault.rule).collect();
@@ -364,7 +364,7 @@ async fn a_flood_does_not_drown_an_agent_that_answers_each_request() {
     for id in &ids {
         assert!(agent.wait_for_result(id).await.is_ok());
     }
-    agent.close_and_wait().await.unwrap();
+    agent.close_input_and_wait_for_exit().await.unwrap();
     echo.await.unwrap();
 }
 
@@ -373,7 +373,7 @@ async fn what_cannot_come_is_an_error_and_no_hang() {
     let (mut agent, puppet) = start_scripted_agent(ClientBehaviour::default());
     drop(puppet);
     let ended = agent.wait_until(|client| client.first_session.is_some()).await;
-    assert!(matches!(ended, Err(Error::OutputClosed)), "{ended:?}");
+    assert!(matches!(ended, Err(AgentTestError::OutputClosed)), "{ended:?}");
     let closed = agent.send_raw_line(b"{}").await;
-    assert!(matches!(closed, Err(Error::Io(_))), "{closed:?}");
+    assert!(matches!(closed, Err(AgentTestError::Io(_))), "{closed:?}");
 }

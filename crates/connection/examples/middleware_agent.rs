@@ -47,13 +47,13 @@ fn preview(name: &str, args: &Value) -> Result<ToolCallPatch, String> {
     let note = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let deadline = Instant::now() + Duration::from_millis(500);
     let change = diff::diff_texts(path, Operation::Modify, &note, &(note.clone() + LINE), deadline);
-    Ok(ToolCallPatch::new().append(Content::Change(change)))
+    Ok(ToolCallPatch::new().with_appended_content(Content::Change(change)))
 }
 
 /// Runs one turn. A model would choose the calls; this agent always calls the same two tools.
 async fn run_turn(path: String, turn: Turn) -> acp::Result<StopReason> {
-    let tools = ToolMiddleware::new(turn.session).effects(effects);
-    let tools = tools.previews(|name, args| ready(preview(name, args)));
+    let tools = ToolMiddleware::new(turn.session).with_effects(effects);
+    let tools = tools.with_previews(|name, args| ready(preview(name, args)));
     let calls = [("a", "count_lines"), ("b", "add_line")];
     let calls = calls.map(|(id, name)| BatchCall::new(id, name, json!({ "path": path })));
     let _for_the_model = tools.call_batch(&turn.id, calls.into(), &turn.cancel, run_tool).await;
@@ -92,13 +92,15 @@ pub(crate) fn agent(
                 let Some(ContentBlock::Text(path)) = request.prompt.into_iter().next() else {
                     return responder.respond_with_error(Error::invalid_params());
                 };
-                prompted.prompt(&request.session_id, responder, |turn| run_turn(path.text, turn))
+                prompted.queue_prompt_turn(&request.session_id, responder, |turn| {
+                    run_turn(path.text, turn)
+                })
             },
             on_receive_request!(),
         )
         .on_receive_request(
             async move |request: v1::CloseSessionRequest, responder, _| {
-                closed.close(&request.session_id, responder, Duration::from_secs(1))
+                closed.close_and_respond(&request.session_id, responder, Duration::from_secs(1))
             },
             on_receive_request!(),
         )

@@ -4,27 +4,27 @@ use acp_transport::jsonrpc_error;
 use agent_client_protocol::{Error, ErrorCode};
 
 /// Returns the error for a session that is closed or closing.
-pub(crate) fn session_closing() -> Error {
-    busy("The session is closing; open another one")
+pub(crate) fn session_closing_error() -> Error {
+    busy_error("The session is closing; open another one")
 }
 
 /// Returns the error for an unknown session id.
-pub(crate) fn unknown_session() -> Error {
+pub(crate) fn unknown_session_error() -> Error {
     let what = "This session is not open on this connection. Open one by `session/new`";
     jsonrpc_error(ErrorCode::RESOURCE_NOT_FOUND, "unknown_session", what)
 }
 
 /// Returns the error for a bound that is reached; a later attempt may succeed.
-pub(crate) fn busy(what: &str) -> Error {
+pub(crate) fn busy_error(what: &str) -> Error {
     jsonrpc_error(ErrorCode::INTERNAL_ERROR, "busy", what)
 }
 
 /// Returns the error for a request that the client cancelled before it was processed.
-pub(crate) fn request_cancelled() -> Error {
+pub(crate) fn request_cancelled_error() -> Error {
     jsonrpc_error(ErrorCode::REQUEST_CANCELLED, "cancelled", "The request was cancelled")
 }
 
 /// Returns the error for a responding task that panicked.
-pub(crate) fn panicked() -> Error {
+pub(crate) fn panicked_error() -> Error {
     jsonrpc_error(ErrorCode::INTERNAL_ERROR, "fault", "The agent failed: something panicked")
 }

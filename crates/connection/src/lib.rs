@@ -21,6 +21,6 @@ mod update_support;
 
 pub use pending_responses::OpenRequest;
 pub use prompts::{OpenPrompt, Turn};
-pub use requests::{ClientRequestError, ClientRequests};
+pub use requests::{ClientRequestError, ClientRequestSender};
 pub use session::{ClientSession, ClientSessionBuilder};
 pub use sessions::ClientSessions;

@@ -1,6 +1,6 @@
 //! An update notification that serialises the projection's own JSON for the SDK.
 
-use acp_types::wire::Message as _;
+use acp_types::wire::ClientMessage as _;
 use acp_types::wire::v1::SessionUpdateParams;
 use agent_client_protocol::{Error, JsonRpcMessage, JsonRpcNotification, Result, UntypedMessage};
 use serde_json::Value;

@@ -23,7 +23,7 @@ impl PacedConnection {
     }
 
     /// Waits until the client has read enough for one more message.
-    pub(crate) async fn ready(&self) {
+    pub(crate) async fn wait_for_send_credit(&self) {
         if let Some(counters) = &self.counters {
             counters.wait_for_credit().await;
         }

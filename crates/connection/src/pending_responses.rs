@@ -74,7 +74,7 @@ impl PendingResponses {
         if unanswered.is_closed {
             drop(unanswered);
             // The connection, and with it the client, may be gone as well.
-            drop(responder.respond_with_error(errors::session_closing()));
+            drop(responder.respond_with_error(errors::session_closing_error()));
         } else {
             let request = TypedResponse { responder, slot: slot.clone(), fallback: cut_off };
             unanswered.requests.push((id, Box::new(request)));
@@ -90,7 +90,7 @@ impl PendingResponses {
 
     /// Sends the response to a request in its turn. A request without a response is kept, and its
     /// turn comes again.
-    pub(crate) fn send(
+    pub(crate) fn send_response_if_ready(
         &self,
         id: &PendingResponseId,
     ) -> std::result::Result<(), ClientUnreachable> {
@@ -140,7 +140,7 @@ impl<T: JsonRpcResponse> OpenRequest<T> {
         responder: Responder<T>,
     ) -> Self {
         let id = answers.next_response_id();
-        let cut_off = Err(errors::session_closing());
+        let cut_off = Err(errors::session_closing_error());
         let slot = answers.register(PendingResponseId::Response(id), responder, cut_off);
         Self { handle, id, slot }
     }
@@ -153,8 +153,8 @@ impl<T: JsonRpcResponse> OpenRequest<T> {
 
 impl<T: JsonRpcResponse> Drop for OpenRequest<T> {
     fn drop(&mut self) {
-        lock(&self.slot).get_or_insert_with(|| Err(errors::panicked()));
-        self.handle.update(|session, now| session.respond(self.id, now));
+        lock(&self.slot).get_or_insert_with(|| Err(errors::panicked_error()));
+        self.handle.update(|session, now| session.enqueue_agent_response(self.id, now));
     }
 }
 

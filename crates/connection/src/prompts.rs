@@ -71,7 +71,7 @@ impl OpenPrompt {
     }
 
     /// Ends the turn's open calls with this reason, and responds.
-    pub fn end(mut self, answer: Result<PromptResponse>, reason: CallEndReason) {
+    pub fn end_turn_and_respond(mut self, answer: Result<PromptResponse>, reason: CallEndReason) {
         *lock(&self.slot) = Some(answer);
         self.reason = reason;
     }
@@ -152,7 +152,7 @@ impl OpenTurns {
     }
 
     /// Cancels every turn, including those that begin later.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close_and_cancel_all(&self) {
         lock(&self.turns).is_closed = true;
         self.cancel_all();
     }
@@ -178,7 +178,7 @@ mod tests {
         let turns = OpenTurns::default();
         let (first, cancel) = turns.begin();
         assert!(!cancel.is_cancelled());
-        turns.close();
+        turns.close_and_cancel_all();
         let (second, late) = turns.begin();
         assert!(cancel.is_cancelled() && late.is_cancelled());
         assert_ne!(first, second);

@@ -22,7 +22,7 @@ use crate::paced_connection::PacedConnection;
 /// Each request is sent after everything that the session sent before it; its deadline begins then.
 /// A request is cancelled at the client when its response is no longer awaited.
 #[derive(Clone)]
-pub struct ClientRequests {
+pub struct ClientRequestSender {
     handle: SessionHandle,
     line: Arc<PacedConnection>,
     waiting: Arc<Mutex<QueuedRequests>>,
@@ -63,12 +63,12 @@ pub enum ClientRequestError {
     Disconnected,
 }
 
-impl ClientRequests {
+impl ClientRequestSender {
     pub(crate) fn new(handle: SessionHandle, line: PacedConnection) -> Self {
         Self { handle, line: Arc::new(line), waiting: Arc::default() }
     }
 
-    pub(crate) fn line(&self) -> &PacedConnection {
+    pub(crate) fn connection(&self) -> &PacedConnection {
         &self.line
     }
 
@@ -78,15 +78,15 @@ impl ClientRequests {
     /// # Errors
     ///
     /// If there is no result: see [`ClientRequestError`].
-    pub async fn send<T: JsonRpcRequest>(
+    pub async fn send_and_wait<T: JsonRpcRequest>(
         &self,
         request: T,
         deadline: Duration,
     ) -> Result<T::Response, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = send_and_handle(request, move |asked| async move {
+        let send = request_and_handler_fn(request, move |asked| async move {
             let response = tokio::select! {
-                response = with_deadline(deadline, asked.block_task()) => response,
+                response = await_response(deadline, asked.block_task()) => response,
                 () = answer.closed() => return,
             };
             // The receiver may be gone; then the result is not needed.
@@ -97,15 +97,15 @@ impl ClientRequests {
         answered.await.unwrap_or(Err(ClientRequestError::Disconnected))
     }
 
-    /// Sends a request like [`send`](Self::send), for a resource that the client then holds. `make`
-    /// turns the result into a guard that [releases](Self::release) the resource when it is
+    /// Sends a request like [`send`](Self::send_and_wait), for a resource that the client then holds. `make`
+    /// turns the result into a guard that [releases](Self::release_resource) the resource when it is
     /// dropped. If the future is dropped or times out, the request is cancelled at the client; a
     /// result that still arrives within `patience` is passed to `make` and dropped.
     ///
     /// # Errors
     ///
     /// If there is no result: see [`ClientRequestError`].
-    pub async fn acquire<T: JsonRpcRequest, M: Send + 'static>(
+    pub async fn acquire_resource<T: JsonRpcRequest, M: Send + 'static>(
         &self,
         request: T,
         deadline: Duration,
@@ -113,11 +113,11 @@ impl ClientRequests {
         make: impl FnOnce(T::Response) -> M + Send + 'static,
     ) -> Result<M, ClientRequestError> {
         let (mut answer, answered) = oneshot::channel();
-        let send = send_and_handle(request, move |asked| async move {
+        let send = request_and_handler_fn(request, move |asked| async move {
             let cancellation = asked.cancellation_handle();
             let mut asked = pin!(asked.block_task());
             tokio::select! {
-                response = with_deadline(deadline, &mut asked) => match response {
+                response = await_response(deadline, &mut asked) => match response {
                     Err(late @ ClientRequestError::TimedOut(_)) => drop(answer.send(Err(late))),
                     response => return drop(answer.send(response.map(make))),
                 },
@@ -125,7 +125,7 @@ impl ClientRequests {
             }
             // A client that is gone holds no resource.
             drop(cancellation.cancel());
-            drop(with_deadline(patience, asked).await.map(make));
+            drop(await_response(patience, asked).await.map(make));
         });
         let _withdraw =
             self.enqueue(RequestKind::AwaitsResult, send).map(|number| self.remove_on_drop(number));
@@ -134,9 +134,9 @@ impl ClientRequests {
 
     /// Sends a request that releases a resource of the client. It does not wait for the response,
     /// which may take until `deadline`. After the session's end, it is sent at once.
-    pub fn release<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
-        let send = send_and_handle(request, move |asked| async move {
-            drop(with_deadline(deadline, asked.block_task()).await);
+    pub fn release_resource<T: JsonRpcRequest>(&self, request: T, deadline: Duration) {
+        let send = request_and_handler_fn(request, move |asked| async move {
+            drop(await_response(deadline, asked.block_task()).await);
         });
         self.enqueue(RequestKind::Release, send);
     }
@@ -149,7 +149,7 @@ impl ClientRequests {
     }
 
     /// Ends the queue: releases are sent now, other requests are dropped.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close_and_send_releases(&self) {
         let waiting = {
             let mut waiting = lock(&self.waiting);
             waiting.is_closed = true;
@@ -176,7 +176,7 @@ impl ClientRequests {
             waiting.queued.insert(number, (kind, send));
             number
         };
-        self.handle.update(|session, now| session.request_client(number, now));
+        self.handle.update(|session, now| session.enqueue_agent_request(number, now));
         Some(number)
     }
 
@@ -190,7 +190,7 @@ impl ClientRequests {
 }
 
 /// Returns a function that sends a request and spawns the handler of its response.
-fn send_and_handle<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
+fn request_and_handler_fn<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     request: T,
     attend: impl FnOnce(SentRequest<T::Response>) -> A + Send + 'static,
 ) -> SendRequest {
@@ -201,7 +201,7 @@ fn send_and_handle<T: JsonRpcRequest, A: Future<Output = ()> + Send + 'static>(
     })
 }
 
-async fn with_deadline<T>(
+async fn await_response<T>(
     deadline: Duration,
     asked: impl Future<Output = agent_client_protocol::Result<T>>,
 ) -> Result<T, ClientRequestError> {
@@ -211,7 +211,7 @@ async fn with_deadline<T>(
     response.map_err(|error| ClientRequestError::ErrorResponse(error.message))
 }
 
-impl fmt::Debug for ClientRequests {
+impl fmt::Debug for ClientRequestSender {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("ClientRequests").finish_non_exhaustive()
     }
@@ -219,7 +219,7 @@ impl fmt::Debug for ClientRequests {
 
 /// Removes a request whose caller no longer waits, unless it was sent.
 struct RemoveOnDrop<'a> {
-    requests: &'a ClientRequests,
+    requests: &'a ClientRequestSender,
     number: AgentRequestId,
 }
 
@@ -227,6 +227,6 @@ impl Drop for RemoveOnDrop<'_> {
     fn drop(&mut self) {
         // A request that was sent is no longer in the outbox.
         drop(self.requests.take_queued(self.number));
-        self.requests.handle.update(|session, _| session.withdraw_request(self.number));
+        self.requests.handle.update(|session, _| session.withdraw_agent_request(self.number));
     }
 }

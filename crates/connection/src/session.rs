@@ -24,13 +24,13 @@ use crate::lock::lock;
 use crate::paced_connection::PacedConnection;
 use crate::pending_responses::{OpenRequest, PendingResponses};
 use crate::prompts::{OpenPrompt, OpenTurns, Turn, cancelled_response};
-use crate::requests::ClientRequests;
+use crate::requests::ClientRequestSender;
 use crate::sink::{ClientSink, DeliveryHook, PermissionAnswerHook};
 use crate::{errors, limits};
 
 /// An open session of a client. Cheap to clone.
 ///
-/// Items of its [`handle`](Self::handle), its [`requests`](Self::requests) and its responses are
+/// Items of its [`handle`](Self::handle), its [`requests`](Self::request_sender) and its responses are
 /// sent in one order. Every request whose responder it receives is answered exactly once.
 ///
 /// When the last clone is dropped, or the connection is gone, turns are cancelled and dropped. A
@@ -41,7 +41,7 @@ pub struct ClientSession(Arc<SessionOwner>);
 /// The state that clones share, and that the session's tasks do not keep alive.
 struct SessionOwner {
     state: Arc<SessionTaskState>,
-    requests: ClientRequests,
+    requests: ClientRequestSender,
 }
 
 /// The settings of a session that is not open yet; [`ClientSession::builder`] creates one.
@@ -79,14 +79,17 @@ impl ClientSessionBuilder {
 
     /// Sets how many prompts may wait for the turn before them: 8 by default, at most 64. A further
     /// one is answered as busy. With zero, each prompt is refused while a turn runs. The setting
-    /// applies to [`ClientSession::prompt`], not to [`ClientSession::open_prompt`].
+    /// applies to [`ClientSession::queue_prompt_turn`], not to [`ClientSession::open_prompt`].
     pub fn with_waiting_prompts(self, prompts: usize) -> Self {
         Self { waiting_prompts: prompts.min(limits::WAITING_PROMPTS_BOUND), ..self }
     }
 
     /// Sets a hook that runs after each answer of the client to a permission request, for example
     /// to save the result of [`Session::take_rule_changes`]. Nothing waits for it.
-    pub fn on_permission_answer<R>(self, then: impl Fn() -> R + Send + Sync + 'static) -> Self
+    pub fn with_permission_answer_hook<R>(
+        self,
+        then: impl Fn() -> R + Send + Sync + 'static,
+    ) -> Self
     where
         R: Future<Output = ()> + Send + 'static,
     {
@@ -115,7 +118,7 @@ impl ClientSessionBuilder {
     #[must_use]
     pub fn open(self) -> ClientSession {
         let line = PacedConnection::new(self.client.clone(), self.counters);
-        let requests = ClientRequests::new(self.handle.clone(), line);
+        let requests = ClientRequestSender::new(self.handle.clone(), line);
         let ended = CancellationToken::new();
         ended.cancel();
         let state = Arc::new(SessionTaskState {
@@ -203,7 +206,7 @@ impl ClientSession {
 
     /// Returns the sender of requests to the client: files, terminals, forms.
     #[must_use]
-    pub fn requests(&self) -> &ClientRequests {
+    pub fn request_sender(&self) -> &ClientRequestSender {
         &self.0.requests
     }
 
@@ -218,7 +221,7 @@ impl ClientSession {
     /// # Errors
     ///
     /// If the prompt is refused and the error cannot be sent, because the client is gone.
-    pub fn prompt<R>(
+    pub fn queue_prompt_turn<R>(
         &self,
         responder: Responder<PromptResponse>,
         turn: impl FnOnce(Turn) -> R + Send + 'static,
@@ -228,23 +231,23 @@ impl ClientSession {
     {
         let state = &self.0.state;
         if state.closing.is_cancelled() {
-            return responder.respond_with_error(errors::session_closing());
+            return responder.respond_with_error(errors::session_closing_error());
         }
         let waiting = state.waiting_prompts;
         if state.turns.count() > waiting {
             let what = format!("{waiting} prompts wait already; wait for the end of one");
-            return responder.respond_with_error(errors::busy(&what));
+            return responder.respond_with_error(errors::busy_error(&what));
         }
         let prompt = self.open_prompt(responder);
         let after = CancellationToken::new();
         let before = replace(&mut *lock(&state.last_turn_ended), after.clone());
-        let run = state.clone().run_turn(prompt, before, after, turn);
+        let run = state.clone().run_turn_and_respond(prompt, before, after, turn);
         drop(tokio::spawn(run.in_current_span()));
         Ok(())
     }
 
     /// Opens a prompt whose turn the caller runs: for turns that wait for each other differently
-    /// than those of [`prompt`](Self::prompt), or that share state which only one may change at a
+    /// than those of [`prompt`](Self::queue_prompt_turn), or that share state which only one may change at a
     /// time.
     pub fn open_prompt(&self, responder: Responder<PromptResponse>) -> OpenPrompt {
         let SessionTaskState { handle, answers, turns, .. } = &*self.0.state;
@@ -332,7 +335,7 @@ impl SessionTaskState {
     }
 
     /// Runs a turn after those before it, and answers its prompt.
-    async fn run_turn<R>(
+    async fn run_turn_and_respond<R>(
         self: Arc<Self>,
         prompt: OpenPrompt,
         before: CancellationToken,
@@ -348,7 +351,7 @@ impl SessionTaskState {
             biased;
             () = before.cancelled() => {}
             () = withdrawn.cancelled() => {
-                prompt.end(Err(errors::request_cancelled()), CallEndReason::User);
+                prompt.end_turn_and_respond(Err(errors::request_cancelled_error()), CallEndReason::User);
                 return before.cancelled().await;
             }
         }
@@ -358,10 +361,10 @@ impl SessionTaskState {
         let life = async {
             let answer = match cancel.is_cancelled() {
                 true => Ok(cancelled_response()),
-                false => self.turn_result(prompt.turn().clone(), turn).await,
+                false => self.run_turn_unless_aborted(prompt.turn().clone(), turn).await,
             };
             let is_closing = self.closing.is_cancelled();
-            prompt.end(
+            prompt.end_turn_and_respond(
                 answer,
                 if is_closing { CallEndReason::Shutdown } else { CallEndReason::Turn },
             );
@@ -377,7 +380,7 @@ impl SessionTaskState {
         }
     }
 
-    async fn turn_result<R>(
+    async fn run_turn_unless_aborted<R>(
         &self,
         turn: Turn,
         run: impl FnOnce(Turn) -> R,
@@ -388,7 +391,7 @@ impl SessionTaskState {
         let cancel = turn.cancel.clone();
         let running = AssertUnwindSafe(async { run(turn).await }).catch_unwind();
         let result = tokio::select! {
-            result = running => result.unwrap_or_else(|_| Err(errors::panicked())),
+            result = running => result.unwrap_or_else(|_| Err(errors::panicked_error())),
             () = self.aborting.cancelled() => Ok(StopReason::Cancelled),
         };
         match cancel.is_cancelled() {
@@ -399,8 +402,8 @@ impl SessionTaskState {
 
     fn begin_close(&self) {
         self.closing.cancel();
-        self.handle.update(|session, _| session.close());
-        self.turns.close();
+        self.handle.update(|session, _| session.mark_closing());
+        self.turns.close_and_cancel_all();
     }
 
     fn abort_turns(&self) {

@@ -72,16 +72,16 @@ impl ClientSessions {
     /// # Errors
     ///
     /// If there is none with this id. The error is the response to the request.
-    pub fn find(&self, id: &SessionId) -> Result<ClientSession> {
-        lock(&self.0).open.get(id).cloned().ok_or_else(errors::unknown_session)
+    pub fn find_open_session(&self, id: &SessionId) -> Result<ClientSession> {
+        lock(&self.0).open.get(id).cloned().ok_or_else(errors::unknown_session_error)
     }
 
-    /// Runs the turn of a prompt in its session: see [`ClientSession::prompt`].
+    /// Runs the turn of a prompt in its session: see [`ClientSession::queue_prompt_turn`].
     ///
     /// # Errors
     ///
     /// If the prompt is refused and the error cannot be sent, because the client is gone.
-    pub fn prompt<R>(
+    pub fn queue_prompt_turn<R>(
         &self,
         id: &SessionId,
         responder: Responder<PromptResponse>,
@@ -90,15 +90,15 @@ impl ClientSessions {
     where
         R: Future<Output = Result<StopReason>> + Send + 'static,
     {
-        match self.find(id) {
-            Ok(session) => session.prompt(responder, turn),
+        match self.find_open_session(id) {
+            Ok(session) => session.queue_prompt_turn(responder, turn),
             Err(error) => responder.respond_with_error(error),
         }
     }
 
     /// Cancels the turns of a session: `session/cancel`. Does nothing if the session is not open.
     pub fn cancel(&self, id: &SessionId) {
-        if let Ok(session) = self.find(id) {
+        if let Ok(session) = self.find_open_session(id) {
             session.cancel();
         }
     }
@@ -112,7 +112,7 @@ impl ClientSessions {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub fn close(
+    pub fn close_and_respond(
         &self,
         id: &SessionId,
         responder: Responder<CloseSessionResponse>,
@@ -121,7 +121,7 @@ impl ClientSessions {
         let mut sessions = lock(&self.0);
         let Some(session) = sessions.open.remove(id) else {
             drop(sessions);
-            return responder.respond_with_error(errors::unknown_session());
+            return responder.respond_with_error(errors::unknown_session_error());
         };
         sessions.closing.retain(|closing| !closing.is_finished());
         sessions.closing.push(tokio::spawn(async move {

@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 
 use crate::notification::UpdateNotification;
 use crate::pending_responses::{PendingResponseId, PendingResponses};
-use crate::requests::ClientRequests;
+use crate::requests::ClientRequestSender;
 use crate::update_support::UpdateSupport;
 
 /// A hook that runs after each answer to a permission request.
@@ -34,7 +34,7 @@ pub(crate) struct ClientSink {
     session: SessionId,
     handle: SessionHandle,
     answers: PendingResponses,
-    requests: ClientRequests,
+    requests: ClientRequestSender,
     projection: V1Projection,
     update_support: UpdateSupport,
     after_answer: Option<PermissionAnswerHook>,
@@ -47,7 +47,7 @@ impl ClientSink {
         session: SessionId,
         handle: SessionHandle,
         answers: PendingResponses,
-        requests: ClientRequests,
+        requests: ClientRequestSender,
         capabilities: &ClientCapabilities,
         meta_key: String,
         after_answer: Option<PermissionAnswerHook>,
@@ -73,7 +73,7 @@ impl ClientSink {
 
     fn send_update(&self, update: WireUpdate) -> Result<(), ClientUnreachable> {
         let notification = update.into_params(self.session.clone());
-        self.requests.line().notify(UpdateNotification(notification)).map_err(|error| {
+        self.requests.connection().notify(UpdateNotification(notification)).map_err(|error| {
             tracing::debug!(code = ?error.code, "an update could not be sent");
             ClientUnreachable
         })
@@ -85,20 +85,20 @@ impl ClientSink {
 
     /// Sends a permission request to the client.
     fn send_permission_request(&mut self, id: PermissionId) -> Result<(), ClientUnreachable> {
-        let Some(request) = self.handle.permission_request(id) else { return Ok(()) };
+        let Some(request) = self.handle.pending_permission_request(id) else { return Ok(()) };
         let session = self.session.clone();
         let Some(request) =
-            self.projection.permission_request(session, &request.call, request.options)
+            self.projection.permission_request_for_call(session, &request.call, request.options)
         else {
             return Err(ClientUnreachable);
         };
-        let asked = self.requests.line().request(request);
+        let asked = self.requests.connection().request(request);
         let (handle, then) = (self.handle.clone(), self.after_answer.clone());
         let meta_key = self.projection.meta_key().to_owned();
         drop(tokio::spawn(async move {
             tokio::select! {
-                response = asked.block_task() => handle.answer_permission(id, permission_answer(response, &meta_key)),
-                () = handle.wait_withdrawn(id) => return,
+                response = asked.block_task() => handle.answer_permission(id, answer_from_response(response, &meta_key)),
+                () = handle.wait_until_permission_withdrawn(id) => return,
             }
             if let Some(then) = then {
                 then().await;
@@ -109,26 +109,28 @@ impl ClientSink {
 
     /// Asks the client for the reason of a rejection, with a form of one optional field.
     fn send_rejection_form(&self, id: PermissionId) {
-        let Some(request) = self.handle.permission_request(id) else { return };
+        let Some(request) = self.handle.pending_permission_request(id) else { return };
         let scope = ElicitationSessionScope::new(self.session.clone()).tool_call_id(request.call);
         let form = ElicitationFormMode::new(scope, rejection_form());
-        let asked =
-            self.requests.line().request(CreateElicitationRequest::new(form, REJECTION_QUESTION));
+        let asked = self
+            .requests
+            .connection()
+            .request(CreateElicitationRequest::new(form, REJECTION_QUESTION));
         let handle = self.handle.clone();
         drop(tokio::spawn(async move {
             tokio::select! {
                 response = asked.block_task() => {
-                    handle.explain_rejection(id, rejection_reason(response).as_deref());
+                    handle.apply_rejection_reason(id, reason_from_form_response(response).as_deref());
                 }
-                () = handle.wait_withdrawn(id) => {}
+                () = handle.wait_until_permission_withdrawn(id) => {}
             }
         }));
     }
 }
 
 impl OutboxSink for ClientSink {
-    async fn ready(&mut self) {
-        self.requests.line().ready().await;
+    async fn wait_until_ready(&mut self) {
+        self.requests.connection().wait_for_send_credit().await;
     }
 
     async fn prepare(&mut self, item: &OutboxItem) {
@@ -140,16 +142,16 @@ impl OutboxSink for ClientSink {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         match item {
             OutboxItem::ToolCall(id, patch) => {
-                let updates = self.projection.tool_call(&id, patch);
+                let updates = self.projection.updates_for_call_patch(&id, patch);
                 self.send_updates(updates)
             }
             OutboxItem::Terminal(id, patch) => {
-                let updates = self.projection.terminal(&id, &patch);
+                let updates = self.projection.updates_for_terminal_patch(&id, &patch);
                 self.send_updates(updates)
             }
-            OutboxItem::Chunk(chunk) => self.send_update(self.projection.chunk(&chunk)),
+            OutboxItem::Chunk(chunk) => self.send_update(self.projection.update_for_chunk(&chunk)),
             OutboxItem::Prompt(part) => self.send_update(self.projection.prompt_block(&part)),
-            OutboxItem::Plan(plan) => self.send_update(self.projection.plan(&plan)),
+            OutboxItem::Plan(plan) => self.send_update(self.projection.update_for_plan(&plan)),
             OutboxItem::State(state) => {
                 self.send_update(self.update_support.supported_update(&state, &self.projection))
             }
@@ -162,8 +164,12 @@ impl OutboxSink for ClientSink {
                 self.requests.send_queued(id);
                 Ok(())
             }
-            OutboxItem::PromptResponse(turn) => self.answers.send(&PendingResponseId::Turn(turn)),
-            OutboxItem::AgentResponse(id) => self.answers.send(&PendingResponseId::Response(id)),
+            OutboxItem::PromptResponse(turn) => {
+                self.answers.send_response_if_ready(&PendingResponseId::Turn(turn))
+            }
+            OutboxItem::AgentResponse(id) => {
+                self.answers.send_response_if_ready(&PendingResponseId::Response(id))
+            }
             // The driver counts it as lost.
             item => {
                 tracing::error!(?item, "items of this kind cannot be sent by this version");
@@ -176,7 +182,7 @@ impl OutboxSink for ClientSink {
 impl Drop for ClientSink {
     /// Closes the queues, after the driver has sent every item.
     fn drop(&mut self) {
-        self.requests.close();
+        self.requests.close_and_send_releases();
         self.answers.respond_all();
     }
 }
@@ -194,7 +200,7 @@ fn rejection_form() -> ElicitationSchema {
 }
 
 /// Returns the user's text, or `None` if the form was declined, cancelled, left empty or failed.
-fn rejection_reason(
+fn reason_from_form_response(
     response: agent_client_protocol::Result<CreateElicitationResponse>,
 ) -> Option<String> {
     let ElicitationAction::Accept(accepted) = response.ok()?.action else { return None };
@@ -204,7 +210,7 @@ fn rejection_reason(
     }
 }
 
-fn permission_answer(
+fn answer_from_response(
     response: agent_client_protocol::Result<RequestPermissionResponse>,
     meta_key: &str,
 ) -> PermissionAnswer {

@@ -1,7 +1,7 @@
 //! Optional updates that a client supports, and their replacements for other clients (G8).
 
 use acp_types::wire::v1::{V1Projection, WireUpdate};
-use acp_types::{MessageChunk, Role, SessionState};
+use acp_types::{MessageChunk, Role, SessionStatePart};
 use agent_client_protocol::v1::schema::{
     ClientCapabilities, Notice, NoticeSeverity, SessionUpdate,
 };
@@ -24,10 +24,14 @@ impl UpdateSupport {
 
     /// Returns the update in a form that this client supports. A compaction becomes a notice, or
     /// else a thought, with the first text of its summary.
-    pub(crate) fn supported_update(self, state: &SessionState, sent: &V1Projection) -> WireUpdate {
+    pub(crate) fn supported_update(
+        self,
+        state: &SessionStatePart,
+        sent: &V1Projection,
+    ) -> WireUpdate {
         let compaction = match state {
-            SessionState::Compaction(compaction) if !self.compaction => compaction,
-            state => return sent.state(state),
+            SessionStatePart::Compaction(compaction) if !self.compaction => compaction,
+            state => return sent.update_for_state(state),
         };
         let words = compaction.summary.first().cloned().unwrap_or_default();
         if self.notices {
@@ -36,7 +40,7 @@ impl UpdateSupport {
         }
         // All updates of a compaction belong to one message.
         let message = compaction.id.clone();
-        sent.chunk(&MessageChunk { role: Role::Thought, message, text: words + "\n" })
+        sent.update_for_chunk(&MessageChunk { role: Role::Thought, message, text: words + "\n" })
     }
 }
 
@@ -48,7 +52,7 @@ mod tests {
     use pretty_assertions::assert_eq;
     use serde_json::{Value, json};
 
-    fn told(capabilities: &Value, state: &SessionState) -> Value {
+    fn told(capabilities: &Value, state: &SessionStatePart) -> Value {
         let session = serde_json::from_value(json!({ "session": capabilities })).unwrap();
         let sent = V1Projection::new(TerminalDisplay::Text);
         serde_json::to_value(
@@ -61,7 +65,7 @@ mod tests {
     fn a_compaction_is_told_as_the_client_can_show_it() {
         let summary = vec!["It is shorter.".to_owned(), "All of it.".to_owned()];
         let compaction = Compaction::new("c1", CompactionStatus::Completed, summary);
-        let state = SessionState::Compaction(compaction);
+        let state = SessionStatePart::Compaction(compaction);
         assert_eq!(
             told(&json!({"compaction": {}, "notices": {}}), &state),
             json!({
@@ -98,7 +102,7 @@ mod tests {
     #[test]
     fn what_every_client_takes_is_sent_as_it_is() {
         assert_eq!(
-            told(&Value::Null, &SessionState::Usage(ContextUsage::new(1, 2))),
+            told(&Value::Null, &SessionStatePart::Usage(ContextUsage::new(1, 2))),
             json!({"sessionUpdate": "usage_update", "used": 1, "size": 2})
         );
     }

@@ -50,12 +50,12 @@ impl EventBridge {
         match event {
             Event::Started { id, command } => {
                 let patch =
-                    ToolCallPatch::announce("exec", format!("`{command}`"), ToolKind::Execute)
-                        .raw_input(json!({ "command": command }))
-                        .append(Content::Terminal(id.clone().into()))
-                        .status(Status::InProgress);
-                self.session.upsert(&id.clone().into(), &self.turn, patch, now);
-                let terminal = TerminalPatch::open(command, "/project");
+                    ToolCallPatch::for_new_call("exec", format!("`{command}`"), ToolKind::Execute)
+                        .with_raw_input(json!({ "command": command }))
+                        .with_appended_content(Content::Terminal(id.clone().into()))
+                        .with_status(Status::InProgress);
+                self.session.upsert_foreign_call(&id.clone().into(), &self.turn, patch, now);
+                let terminal = TerminalPatch::for_new_terminal(command, "/project");
                 self.session.open_terminal(&id.into(), terminal, now);
             }
             Event::Delta { id, text } => {
@@ -65,8 +65,8 @@ impl EventBridge {
                 let exit = TerminalExit { code: Some(exit_code), signal: None };
                 self.session.exit_terminal(&id.clone().into(), exit, now);
                 let status = if exit_code == 0 { Status::Completed } else { Status::Failed };
-                let patch = ToolCallPatch::new().status(status);
-                self.session.upsert(&id.into(), &self.turn, patch, now);
+                let patch = ToolCallPatch::new().with_status(status);
+                self.session.upsert_foreign_call(&id.into(), &self.turn, patch, now);
             }
             Event::Message { id, text } => {
                 self.session
@@ -76,19 +76,21 @@ impl EventBridge {
     }
 
     /// Ends every item that the stream left open.
-    fn finish_session(&mut self, now: Timestamp) {
+    fn end_open_items(&mut self, now: Timestamp) {
         self.session.end_turn(&self.turn.clone(), CallEndReason::Turn, now);
-        self.session.flush(now.monotonic);
+        self.session.make_all_items_due(now.monotonic);
     }
 
-    /// Writes the updates that are due. Call it again at `session.poll_timeout()`, or after the
+    /// Writes the updates that are due. Call it again at `session.next_poll_deadline()`, or after the
     /// next event if that is earlier.
     fn write_updates(&mut self, out: &mut impl Write, now: Instant) -> io::Result<()> {
         while let Some(item) = self.session.poll(now) {
             let updates = match item {
-                OutboxItem::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
-                OutboxItem::Terminal(id, patch) => self.sent.terminal(&id, &patch),
-                OutboxItem::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
+                OutboxItem::ToolCall(id, patch) => self.sent.updates_for_call_patch(&id, patch),
+                OutboxItem::Terminal(id, patch) => {
+                    self.sent.updates_for_terminal_patch(&id, &patch)
+                }
+                OutboxItem::Chunk(chunk) => vec![self.sent.update_for_chunk(&chunk)],
                 _ => Vec::new(),
             };
             for update in updates {
@@ -112,7 +114,7 @@ fn main() -> io::Result<()> {
         }
         bridge.write_updates(&mut out, Instant::now())?;
     }
-    bridge.finish_session(now());
+    bridge.end_open_items(now());
     bridge.write_updates(&mut out, Instant::now())
 }
 
@@ -134,15 +136,16 @@ mod tests {
         ] {
             bridge.handle_event(serde_json::from_str(line).unwrap(), now());
         }
-        bridge.finish_session(now());
+        bridge.end_open_items(now());
         let mut out = Vec::new();
         bridge.write_updates(&mut out, now().monotonic).unwrap();
         let mut observer = V1Observer::new();
         for line in String::from_utf8(out).unwrap().lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            observer.update(&serde_json::from_value(line["update"].clone()).unwrap());
+            observer.apply_session_update(&serde_json::from_value(line["update"].clone()).unwrap());
         }
-        let calls: Vec<_> = observer.tool_calls().map(|call| (&*call.title, call.status)).collect();
+        let calls: Vec<_> =
+            observer.observed_calls().map(|call| (&*call.title, call.status)).collect();
         let (make, sleep) = (("`make`", Failed), ("`sleep 9`", Failed));
         assert_eq!((calls, observer.violations()), (vec![make, sleep], &[][..]));
     }

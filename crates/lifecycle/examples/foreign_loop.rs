@@ -14,7 +14,7 @@ use acp_lifecycle::{
     CancellationToken, ClientUnreachable, Effect, Effects, OutboxItem, OutboxSink,
     PermissionAnswer, Session, SessionHandle, ToolMiddleware, drive_session,
 };
-use acp_types::wire::Message as _;
+use acp_types::wire::ClientMessage as _;
 use acp_types::wire::v1::{TerminalDisplay, V1Projection};
 use acp_types::{CallEndReason, MessageChunk, Role};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn run_tool(name: &str, args: Value) -> Result<String, String> {
 // ---- The code to add: describe the calls, wrap them, and send the updates. ----
 
 /// Returns the effects of a call. The user is asked about every unknown effect.
-fn effects(name: &str, args: &Value) -> Effects {
+fn effects_of_call(name: &str, args: &Value) -> Effects {
     match (name, args["host"].as_str()) {
         ("add", _) => Effects::empty(),
         ("fetch_pages", Some(host)) => Effects::from(Effect::Connect(host.to_owned())),
@@ -65,7 +65,7 @@ fn effects(name: &str, args: &Value) -> Effects {
 const SESSION: &str = "session1";
 
 /// Runs one turn: the existing loop, with its calls wrapped.
-pub(crate) async fn run_turn(out: impl Write + Send + 'static) -> io::Result<()> {
+pub(crate) async fn run_scripted_turn(out: impl Write + Send + 'static) -> io::Result<()> {
     let session = SessionHandle::new(Session::new("/project"), SystemTime::now);
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let sink =
@@ -73,9 +73,9 @@ pub(crate) async fn run_turn(out: impl Write + Send + 'static) -> io::Result<()>
     let driver = tokio::spawn(drive_session(session.clone(), sink, stop.clone()));
 
     let tools = ToolMiddleware::new(session.clone())
-        .titles(|name, args| format!("{name} {args}"))
-        .effects(effects)
-        .timeout(Duration::from_secs(60));
+        .with_titles(|name, args| format!("{name} {args}"))
+        .with_effects(effects_of_call)
+        .with_timeout(Duration::from_secs(60));
     for (id, name, args) in SCRIPTED_CALLS {
         let args = serde_json::from_str(args)?;
         // Before: `run_tool(name, args).await`.
@@ -109,13 +109,18 @@ struct JsonLines<W> {
 impl<W: Write + Send> OutboxSink for JsonLines<W> {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         let updates = match item {
-            OutboxItem::ToolCall(id, patch) => self.sent.tool_call(&id, patch),
-            OutboxItem::Terminal(id, patch) => self.sent.terminal(&id, &patch),
-            OutboxItem::Chunk(chunk) => vec![self.sent.chunk(&chunk)],
+            OutboxItem::ToolCall(id, patch) => self.sent.updates_for_call_patch(&id, patch),
+            OutboxItem::Terminal(id, patch) => self.sent.updates_for_terminal_patch(&id, &patch),
+            OutboxItem::Chunk(chunk) => vec![self.sent.update_for_chunk(&chunk)],
             OutboxItem::PermissionRequest(id) => {
-                let Some(request) = self.session.permission_request(id) else { return Ok(()) };
-                let asked =
-                    self.sent.permission_request(SESSION.into(), &request.call, request.options);
+                let Some(request) = self.session.pending_permission_request(id) else {
+                    return Ok(());
+                };
+                let asked = self.sent.permission_request_for_call(
+                    SESSION.into(),
+                    &request.call,
+                    request.options,
+                );
                 let asked = asked.ok_or(ClientUnreachable)?;
                 let params = asked.params().or(Err(ClientUnreachable))?;
                 // This client rejects every deletion.
@@ -150,5 +155,5 @@ impl<W: Write> JsonLines<W> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
-    run_turn(io::stdout()).await
+    run_scripted_turn(io::stdout()).await
 }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use acp_lifecycle::{
     CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, CancellationToken,
     ClientUnreachable, Effect, Grant, OutboxItem, OutboxSink, PermissionAnswer, PermissionSubject,
-    Pinned, Session, SessionHandle, drive_session, execute_call,
+    PinnedPlan, Session, SessionHandle, drive_session, execute_call,
 };
 use acp_types::{CallEndReason, ToolCallPatch, ToolKind};
 use serde_json::json;
@@ -24,14 +24,15 @@ impl CallExecutor for GreetTool {
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<String>, CallFailure> {
         let args = json!({ "name": self.0 });
         let subject = PermissionSubject::for_call("greet", &args, "/project".as_ref(), b"");
-        let pinned = Pinned::new(format!("Hello, {}.", self.0), subject);
-        let patch = ToolCallPatch::new().title(format!("Greet {}", self.0)).raw_input(args);
+        let pinned = PinnedPlan::new(format!("Hello, {}.", self.0), subject);
+        let patch =
+            ToolCallPatch::new().with_title(format!("Greet {}", self.0)).with_raw_input(args);
         Ok(CallPreview::new(pinned, Effect::Unknown).with_patch(patch))
     }
 
     async fn run(
         &mut self,
-        pinned: Pinned<String>,
+        pinned: PinnedPlan<String>,
         grant: Grant,
         _: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -69,8 +70,8 @@ async fn main() -> io::Result<()> {
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver =
         tokio::spawn(drive_session(session.clone(), StdoutClient(session.clone()), stop.clone()));
-    let patch = ToolCallPatch::announce("greet", "Greet a person", ToolKind::Other);
-    let call = session.announce(&"t1/c1".into(), &"t1".into(), patch, &cancel);
+    let patch = ToolCallPatch::for_new_call("greet", "Greet a person", ToolKind::Other);
+    let call = session.announce_call(&"t1/c1".into(), &"t1".into(), patch, &cancel);
     let call = call.ok_or(io::ErrorKind::AlreadyExists)?;
     let ended = execute_call(call, GreetTool("Ada")).await;
     session.end_turn(&"t1".into(), CallEndReason::Turn);

@@ -71,7 +71,7 @@ impl CallEnd {
 /// Counters of rejected changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BoardCounters {
+pub struct RejectedChangeCounters {
     /// Changes to a call or terminal that had ended or never existed.
     pub late_changes: u64,
     /// Steps that the status did not allow.
@@ -89,7 +89,7 @@ pub struct CallBoard {
     calls: HashMap<ToolCallId, BoardCall>,
     terminals: Terminals,
     history: CallHistory,
-    counters: BoardCounters,
+    counters: RejectedChangeCounters,
     secrets: Secrets,
     config: SessionConfig,
     /// Number of the most recently announced call.
@@ -142,13 +142,13 @@ impl CallBoard {
     #[must_use]
     pub fn is_shown_in_full(&self, id: &ToolCallId) -> bool {
         let is_whole = |call: &BoardCall| !call.losses.has_any() && call.content_dropped == 0;
-        self.calls.get(id).is_some_and(is_whole) && self.redacted_in_terminals(id) == 0
+        self.calls.get(id).is_some_and(is_whole) && self.redacted_secrets_in_terminals(id) == 0
     }
 
     /// Announces a call. Its first status is pending, even if `patch` contains another one.
     ///
     /// Returns `None` for an id that is or was in use, which is counted as an illegal step.
-    pub(crate) fn announce(
+    pub(crate) fn announce_call(
         &mut self,
         id: &ToolCallId,
         turn: &TurnId,
@@ -174,12 +174,12 @@ impl CallBoard {
             retry_of: None,
         };
         self.calls.insert(id.clone(), call);
-        let mut patch = self.validate_patch(id, patch)?;
+        let mut patch = self.drop_invalid_fields(id, patch)?;
         patch.status = Some(Status::Pending);
         let fallback = || patch.name.clone().unwrap_or_else(|| "Tool call".to_owned());
         let base = patch.title.get_or_insert_with(fallback);
-        self.open_call_mut(id)?.base_title.clone_from(base);
-        Some(self.apply(id, patch))
+        self.open_call_or_count_late(id)?.base_title.clone_from(base);
+        Some(self.apply_patch(id, patch))
     }
 
     /// Changes an open call. The status is ignored; empty titles and names, nulls and values that
@@ -189,8 +189,8 @@ impl CallBoard {
         id: &ToolCallId,
         patch: ToolCallPatch,
     ) -> Option<ToolCallPatch> {
-        let patch = self.validate_patch(id, patch)?;
-        (!patch.is_empty()).then(|| self.apply(id, patch))
+        let patch = self.drop_invalid_fields(id, patch)?;
+        (!patch.is_empty()).then(|| self.apply_patch(id, patch))
     }
 
     /// Changes the metadata of an open call.
@@ -199,9 +199,9 @@ impl CallBoard {
         id: &ToolCallId,
         change: impl FnOnce(&mut CallMeta),
     ) -> Option<ToolCallPatch> {
-        let mut meta = self.open_call_mut(id)?.report.meta.clone();
+        let mut meta = self.open_call_or_count_late(id)?.report.meta.clone();
         change(&mut meta);
-        self.update_call(id, ToolCallPatch::new().meta(meta))
+        self.update_call(id, ToolCallPatch::new().with_meta(meta))
     }
 
     /// Sets or removes the subtitle that follows an open call's title until the call ends, as one
@@ -211,61 +211,62 @@ impl CallBoard {
         id: &ToolCallId,
         subtitle: Option<&str>,
     ) -> Option<ToolCallPatch> {
-        self.open_call_mut(id)?;
+        self.open_call_or_count_late(id)?;
         let call = self.calls.get_mut(id)?;
         let subtitle = subtitle.map(|subtitle| self.secrets.redact(subtitle));
         call.subtitle = subtitle.as_deref().and_then(title::subtitle_line);
-        let title = title::with_subtitle(&call.base_title, call.subtitle.as_deref());
-        (title != call.report.title).then(|| self.apply(id, ToolCallPatch::new().title(title)))
+        let title = title::join_title_and_subtitle(&call.base_title, call.subtitle.as_deref());
+        (title != call.report.title)
+            .then(|| self.apply_patch(id, ToolCallPatch::new().with_title(title)))
     }
 
     /// Appends a note to an open call, at most once, even if its content is full.
     pub(crate) fn add_note(&mut self, id: &ToolCallId, text: &str) -> Option<ToolCallPatch> {
-        let note = Content::text(self.secrets.redact(text));
-        let is_new = !self.open_call_mut(id)?.report.content.contains(&note);
-        is_new.then(|| self.apply(id, ToolCallPatch::new().append(note)))
+        let note = Content::from_text(self.secrets.redact(text));
+        let is_new = !self.open_call_or_count_late(id)?.report.content.contains(&note);
+        is_new.then(|| self.apply_patch(id, ToolCallPatch::new().with_appended_content(note)))
     }
 
     /// Starts a pending call, or resumes a paused one.
-    pub(crate) fn start(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
-        let call = self.open_call_mut(id)?;
+    pub(crate) fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> Option<ToolCallPatch> {
+        let call = self.open_call_or_count_late(id)?;
         if !call.report.status.may_become(Status::InProgress)
             || call.report.status == Status::InProgress
         {
             self.counters.illegal_steps += 1;
             return None;
         }
-        let mut patch = ToolCallPatch::new().status(Status::InProgress);
+        let mut patch = ToolCallPatch::new().with_status(Status::InProgress);
         if call.started.is_none() {
             call.started = Some(now.monotonic);
             let mut meta = call.report.meta.clone();
             meta.started_at = Some(now.wall);
             meta.queued_ms = Some(millis(now.monotonic.saturating_duration_since(call.announced)));
             meta.arriving.clear();
-            patch = patch.meta(meta);
+            patch = patch.with_meta(meta);
         }
-        Some(self.apply(id, patch))
+        Some(self.apply_patch(id, patch))
     }
 
-    /// Pauses a running call that waits for something. [`CallBoard::start`] resumes it. Its
+    /// Pauses a running call that waits for something. [`CallBoard::start_call`] resumes it. Its
     /// duration includes the pause.
-    pub(crate) fn pause(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
-        if self.open_call_mut(id)?.report.status != Status::InProgress {
+    pub(crate) fn pause_call(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+        if self.open_call_or_count_late(id)?.report.status != Status::InProgress {
             self.counters.illegal_steps += 1;
             return None;
         }
-        Some(self.apply(id, ToolCallPatch::new().status(Status::Paused)))
+        Some(self.apply_patch(id, ToolCallPatch::new().with_status(Status::Paused)))
     }
 
-    /// Returns a call to pending after a run that did nothing. [`CallBoard::start`] restarts its
+    /// Returns a call to pending after a run that did nothing. [`CallBoard::start_call`] restarts its
     /// time.
     #[cfg(feature = "tokio")]
-    pub(crate) fn undo_start(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
-        let patch = self.pause(id)?;
+    pub(crate) fn undo_call_start(&mut self, id: &ToolCallId) -> Option<ToolCallPatch> {
+        let patch = self.pause_call(id)?;
         let call = self.calls.get_mut(id)?;
         call.started = None;
         call.report.meta.started_at = None;
-        Some(patch.meta(call.report.meta.clone()))
+        Some(patch.with_meta(call.report.meta.clone()))
     }
 
     /// Ends a call, exactly once: a second end is late, and counted.
@@ -273,15 +274,15 @@ impl CallBoard {
     /// A call that never ran cannot complete, so it fails instead. A call that does not complete
     /// reports whether it may have acted: that is, whether it ran and is of a kind with side
     /// effects.
-    pub(crate) fn finish(
+    pub(crate) fn finish_call(
         &mut self,
         id: &ToolCallId,
         end: CallEnd,
         now: Timestamp,
     ) -> Option<ToolCallPatch> {
-        let mut patch = self.validate_patch(id, end.patch)?;
-        let output_bytes = self.output_bytes(id);
-        let call = self.open_call_mut(id)?;
+        let mut patch = self.drop_invalid_fields(id, end.patch)?;
+        let output_bytes = self.terminal_output_bytes(id);
+        let call = self.open_call_or_count_late(id)?;
         if call.subtitle.take().is_some() {
             patch.title = Some(call.base_title.clone());
         }
@@ -319,7 +320,7 @@ impl CallBoard {
         if call.report.capabilities.cancel {
             patch.capabilities = Some(acp_types::CallCapabilities::default());
         }
-        let patch = self.apply(id, patch);
+        let patch = self.apply_patch(id, patch);
         if let Some(call) = self.calls.remove(id) {
             self.history.insert(call.report, call.content_bytes);
         }
@@ -332,7 +333,7 @@ impl CallBoard {
             self.counters.illegal_steps += 1;
             return false;
         }
-        let bytes = report.content.iter().map(Content::byte_len).sum();
+        let bytes = report.content.iter().map(Content::approximate_json_len).sum();
         self.last_number += 1;
         self.history.insert(Box::new(report), bytes);
         true
@@ -370,7 +371,7 @@ impl CallBoard {
     }
 
     /// Returns how many bytes the terminals of an open call wrote, or `None` if it has no terminal.
-    fn output_bytes(&self, id: &ToolCallId) -> Option<u64> {
+    fn terminal_output_bytes(&self, id: &ToolCallId) -> Option<u64> {
         let terminals = self.call_terminals(id);
         let totals =
             terminals.iter().filter_map(|id| Some(self.terminal(id)?.output.total_bytes()));
@@ -391,7 +392,7 @@ impl CallBoard {
     }
 
     /// Records that `bytes` bytes of an open terminal's output are missing at this position.
-    pub(crate) fn skip_terminal_output(
+    pub(crate) fn record_terminal_output_gap(
         &mut self,
         id: &TerminalId,
         bytes: u64,
@@ -399,7 +400,7 @@ impl CallBoard {
         if bytes == 0 {
             return None;
         }
-        let patch = self.terminals.skip_output(id, bytes, &self.secrets);
+        let patch = self.terminals.record_output_gap(id, bytes, &self.secrets);
         self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 
@@ -420,7 +421,7 @@ impl CallBoard {
 
     /// Returns the report of an open call.
     #[must_use]
-    pub fn tool_call(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
+    pub fn open_call_report(&self, id: &ToolCallId) -> Option<&ToolCallReport> {
         self.calls.get(id).map(|call| &*call.report)
     }
 
@@ -445,14 +446,14 @@ impl CallBoard {
     /// Returns whether an id is or was in use.
     #[must_use]
     pub fn is_id_used(&self, id: &ToolCallId) -> bool {
-        self.calls.contains_key(id) || self.history.contains(id)
+        self.calls.contains_key(id) || self.history.has_ended(id)
     }
 
     /// Returns the open calls of a turn, or of every turn for `None`, in the order of their
     /// announcement.
     #[must_use]
     pub fn open_calls(&self, turn: Option<&TurnId>) -> Vec<ToolCallId> {
-        self.ids_in_order(|call| turn.is_none_or(|turn| call.turn == *turn))
+        self.call_ids_in_announcement_order(|call| turn.is_none_or(|turn| call.turn == *turn))
     }
 
     /// Returns the open descendants of an open call: the calls that it made, the calls that those
@@ -482,7 +483,10 @@ impl CallBoard {
         found
     }
 
-    fn ids_in_order(&self, is_wanted: impl Fn(&BoardCall) -> bool) -> Vec<ToolCallId> {
+    fn call_ids_in_announcement_order(
+        &self,
+        is_wanted: impl Fn(&BoardCall) -> bool,
+    ) -> Vec<ToolCallId> {
         let mut calls: Vec<_> = self.calls.values().filter(|call| is_wanted(call)).collect();
         calls.sort_unstable_by_key(|call| call.number);
         calls.into_iter().map(|call| call.report.id.clone()).collect()
@@ -496,11 +500,11 @@ impl CallBoard {
 
     /// Returns the counters of rejected changes.
     #[must_use]
-    pub fn counters(&self) -> BoardCounters {
+    pub fn rejected_change_counters(&self) -> RejectedChangeCounters {
         self.counters
     }
 
-    fn open_call_mut(&mut self, id: &ToolCallId) -> Option<&mut BoardCall> {
+    fn open_call_or_count_late(&mut self, id: &ToolCallId) -> Option<&mut BoardCall> {
         let call = self.calls.get_mut(id);
         if call.is_none() {
             self.counters.late_changes += 1;
@@ -514,11 +518,11 @@ impl CallBoard {
         done
     }
 
-    fn redacted_in_terminals(&self, id: &ToolCallId) -> u64 {
+    fn redacted_secrets_in_terminals(&self, id: &ToolCallId) -> u64 {
         self.call_terminals(id).iter().map(|id| self.terminals.redacted_secrets(id)).sum()
     }
 
-    fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
+    fn apply_patch(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallPatch {
         if let Some(call) = self.calls.get_mut(id) {
             patch.clone().apply(&mut call.report);
         }

@@ -32,7 +32,7 @@ impl CallHistory {
 
     /// Returns whether a call is known to have ended.
     #[must_use]
-    pub fn contains(&self, id: &ToolCallId) -> bool {
+    pub fn has_ended(&self, id: &ToolCallId) -> bool {
         self.reports.contains_key(id)
     }
 
@@ -58,7 +58,8 @@ impl CallHistory {
     /// Inserts the report of an ended call; `content_bytes` is the approximate size of its content.
     pub(crate) fn insert(&mut self, report: Box<ToolCallReport>, content_bytes: usize) {
         self.add_usage(&report);
-        let (id, bytes) = (report.id.clone(), content_bytes + report_byte_len(&report));
+        let (id, bytes) =
+            (report.id.clone(), content_bytes + report_bytes_without_content(&report));
         if report.status == Status::Failed {
             if self.failed.len() >= limits::MAX_FAILED_CALLS {
                 self.failed.pop_front();
@@ -88,28 +89,28 @@ impl CallHistory {
     /// Tools beyond the maximum number are summed under the empty name.
     fn add_usage(&mut self, report: &ToolCallReport) {
         if let Some(usage) = self.usage.get_mut(&report.name) {
-            return usage.add(report);
+            return usage.add_ended_call(report);
         }
         let has_room = self.usage.len() < limits::MAX_USAGE_TOOLS;
         let name = if has_room { report.name.clone() } else { String::new() };
-        self.usage.entry(name).or_default().add(report);
+        self.usage.entry(name).or_default().add_ended_call(report);
     }
 }
 
 /// Returns the approximate size of a report in bytes, without its content.
-fn report_byte_len(report: &ToolCallReport) -> usize {
+fn report_bytes_without_content(report: &ToolCallReport) -> usize {
     let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
-    let raw: usize = raw.map(value_len).sum();
+    let raw: usize = raw.map(approximate_value_bytes).sum();
     raw + report.title.len() + report.name.len()
 }
 
 /// Returns the approximate size of a raw value in bytes, without serialising it.
-fn value_len(value: &Value) -> usize {
+fn approximate_value_bytes(value: &Value) -> usize {
     match value {
         Value::String(string) => string.len(),
-        Value::Array(items) => items.iter().map(value_len).sum(),
+        Value::Array(items) => items.iter().map(approximate_value_bytes).sum(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, value)| key.len() + value_len(value)).sum()
+            fields.iter().map(|(key, value)| key.len() + approximate_value_bytes(value)).sum()
         }
         _ => size_of::<Value>(),
     }
@@ -123,8 +124,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     fn insert(history: &mut CallHistory, number: usize, name: &str, status: Status, text: &str) {
-        let content = vec![Content::text(text)];
-        let bytes = content.iter().map(Content::byte_len).sum();
+        let content = vec![Content::from_text(text)];
+        let bytes = content.iter().map(Content::approximate_json_len).sum();
         let report = ToolCallReport {
             name: name.to_owned(),
             status,
@@ -144,12 +145,12 @@ mod tests {
         }
         let kept: Vec<_> = history.iter().map(|report| report.id.to_string()).collect();
         assert_eq!(kept, ["c2"]);
-        assert!(history.contains(&"c0".into()) && history.get(&"c0".into()).is_none());
+        assert!(history.has_ended(&"c0".into()) && history.get(&"c0".into()).is_none());
         for number in 3..limits::MAX_ENDED_CALL_IDS + 10 {
             insert(&mut history, number, "t", Status::Completed, "");
         }
         assert_eq!(history.iter().count(), limits::MAX_HISTORY_CALLS);
-        assert!(!history.contains(&"c0".into()));
+        assert!(!history.has_ended(&"c0".into()));
         assert_eq!(history.reports.len(), limits::MAX_ENDED_CALL_IDS);
     }
 

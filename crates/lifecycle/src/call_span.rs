@@ -35,7 +35,7 @@ pub(crate) fn log_start(id: &ToolCallId, tool: impl FnOnce() -> Option<String>) 
 ///
 /// Subscribers are foreign code and must not be called under the session's lock. Calls `report`
 /// only if the span is enabled.
-pub(crate) fn finish_span(
+pub(crate) fn record_and_log_call_end(
     span: &Span,
     id: &ToolCallId,
     report: impl FnOnce() -> Option<ToolCallReport>,
@@ -59,10 +59,10 @@ pub(crate) fn finish_span(
         duration_ms = meta.duration_ms,
         "call ended"
     );
-    record_fields(span, &report);
+    record_end_fields(span, &report);
 }
 
-fn record_fields(span: &Span, report: &ToolCallReport) {
+fn record_end_fields(span: &Span, report: &ToolCallReport) {
     let meta = &report.meta;
     span.record("kind", serialized_name(&report.kind));
     span.record("status", serialized_name(&report.status));

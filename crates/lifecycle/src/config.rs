@@ -16,7 +16,7 @@ use crate::limits;
 ///
 /// let config = SessionConfig::default()
 ///     .with_update_interval(Duration::from_millis(250))
-///     .with_content_bytes(64 * 1024);
+///     .with_max_content_bytes(64 * 1024);
 /// let session = Session::new("/project").with_config(config);
 /// # drop(session);
 /// ```
@@ -52,7 +52,7 @@ impl SessionConfig {
     /// most. Further items are omitted and counted. With zero, no content is shown; a permission
     /// request then notes that it does not show everything, and its answer applies once.
     #[must_use]
-    pub fn with_content_bytes(self, bytes: usize) -> Self {
+    pub fn with_max_content_bytes(self, bytes: usize) -> Self {
         Self { content_bytes: bytes.min(limits::MAX_CONTENT_BYTES), ..self }
     }
 
@@ -60,7 +60,7 @@ impl SessionConfig {
     /// default and at most. A larger value is truncated in its own shape, to at least 64 bytes.
     /// With zero, neither is shown.
     #[must_use]
-    pub fn with_raw_bytes(self, bytes: usize) -> Self {
+    pub fn with_max_raw_bytes(self, bytes: usize) -> Self {
         Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
@@ -68,7 +68,7 @@ impl SessionConfig {
     /// by default, at most 256 KiB. The bytes beyond it are counted. With zero, only the count is
     /// shown.
     #[must_use]
-    pub fn with_result_text_bytes(self, bytes: usize) -> Self {
+    pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }
     }
 }

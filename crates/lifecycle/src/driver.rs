@@ -12,7 +12,7 @@ pub trait OutboxSink: Send {
     /// Waits until the client has read enough that one more item may be sent.
     ///
     /// Meanwhile items wait in the outbox, where they are merged. The default never waits.
-    fn ready(&mut self) -> impl Future<Output = ()> + Send {
+    fn wait_until_ready(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
@@ -28,7 +28,7 @@ pub trait OutboxSink: Send {
     ///
     /// A permission request is sent to the client, and its answer is passed to
     /// [`SessionHandle::answer_permission`]. The answer to the question why a call was rejected is
-    /// passed to [`SessionHandle::explain_rejection`].
+    /// passed to [`SessionHandle::apply_rejection_reason`].
     ///
     /// # Errors
     ///
@@ -52,10 +52,10 @@ pub async fn drive_session(
 ) {
     while !stop.is_cancelled() {
         tokio::select! {
-            () = wait_until_ready(&session, &mut sink) => {}
+            () = wait_for_sink_and_mark_stall(&session, &mut sink) => {}
             () = stop.cancelled() => break,
         }
-        let (item, deadline) = session.poll();
+        let (item, deadline) = session.poll_item_and_deadline();
         if let Some(item) = item {
             sink.prepare(&item).await;
             deliver_item(&session, &mut sink, item);
@@ -69,26 +69,26 @@ pub async fn drive_session(
         };
         tokio::select! {
             () = due => {}
-            () = session.wait_changed() => {}
+            () = session.wait_for_session_change() => {}
             () = stop.cancelled() => {}
         }
     }
-    session.set_stalled(false);
-    session.update(|session, now| session.flush(now.monotonic));
-    while let (Some(item), _) = session.poll() {
+    session.set_client_stalled(false);
+    session.update(|session, now| session.make_all_items_due(now.monotonic));
+    while let (Some(item), _) = session.poll_item_and_deadline() {
         sink.prepare(&item).await;
         deliver_item(&session, &mut sink, item);
     }
 }
 
 /// Waits for the sink. If that takes long, producers of updates are asked to wait too.
-async fn wait_until_ready(session: &SessionHandle, sink: &mut impl OutboxSink) {
-    let ready = sink.ready();
+async fn wait_for_sink_and_mark_stall(session: &SessionHandle, sink: &mut impl OutboxSink) {
+    let ready = sink.wait_until_ready();
     tokio::pin!(ready);
     if tokio::time::timeout(STALL_TIMEOUT, &mut ready).await.is_err() {
-        session.set_stalled(true);
+        session.set_client_stalled(true);
         ready.await;
-        session.set_stalled(false);
+        session.set_client_stalled(false);
     }
 }
 
@@ -106,7 +106,7 @@ fn deliver_item(session: &SessionHandle, sink: &mut impl OutboxSink, item: Outbo
             session.answer_permission(id, crate::PermissionAnswer::Failed(gone));
         }
         if let Some(id) = reason {
-            session.explain_rejection(id, None);
+            session.apply_rejection_reason(id, None);
         }
     }
 }

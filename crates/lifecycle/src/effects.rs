@@ -81,9 +81,9 @@ impl Effects {
 
     /// Sets the tool's name and kind. [`Session::permit`] reads both from the call itself.
     ///
-    /// [`Session::permit`]: crate::Session::permit
+    /// [`Session::permit`]: crate::Session::decide_or_ask_permission
     #[must_use]
-    pub fn for_tool(self, tool: impl Into<String>, kind: ToolKind) -> Self {
+    pub fn with_tool(self, tool: impl Into<String>, kind: ToolKind) -> Self {
         Self { tool: Some((tool.into(), kind)), ..self }
     }
 
@@ -105,7 +105,7 @@ impl Effects {
     ///
     /// [`Policy::judge_sensitive`]: crate::Policy::judge_sensitive
     #[must_use]
-    pub fn sensitive(self) -> Self {
+    pub fn with_sensitive_mark(self) -> Self {
         Self { is_sensitive: true, ..self }
     }
 
@@ -116,9 +116,9 @@ impl Effects {
     }
 
     /// Marks the paths that are outside of the session's project folders. Effects on them are
-    /// judged by [`Policy::judge_outside`], and only a rule that names them allows them.
+    /// judged by [`Policy::judge_outside_project`], and only a rule that names them allows them.
     ///
-    /// [`Policy::judge_outside`]: crate::Policy::judge_outside
+    /// [`Policy::judge_outside_project`]: crate::Policy::judge_outside_project
     #[must_use]
     pub fn with_outside_paths(mut self, is_outside: impl Fn(&Path) -> bool) -> Self {
         let paths = self.effects.iter().filter_map(Effect::path);
@@ -128,7 +128,7 @@ impl Effects {
 
     /// Returns whether an effect acts on a path outside of the session's project folders.
     #[must_use]
-    pub fn is_outside(&self, effect: &Effect) -> bool {
+    pub fn is_outside_project(&self, effect: &Effect) -> bool {
         effect.path().is_some_and(|path| self.outside_paths.iter().any(|outside| outside == path))
     }
 
@@ -146,11 +146,11 @@ impl Effects {
     /// several ways, which may resolve to different files.
     #[cfg(feature = "tokio")]
     pub(crate) fn is_identical(&self, other: &Self) -> bool {
-        self == other && self.exact_paths().eq(other.exact_paths())
+        self == other && self.path_os_strs().eq(other.path_os_strs())
     }
 
     #[cfg(feature = "tokio")]
-    fn exact_paths(&self) -> impl Iterator<Item = &OsStr> {
+    fn path_os_strs(&self) -> impl Iterator<Item = &OsStr> {
         let paths = self.effects.iter().filter_map(|effect| match effect {
             Effect::Run { cwd, .. } => Some(cwd.as_path()),
             effect => effect.path(),
@@ -170,7 +170,7 @@ impl Effects {
     /// Returns the effects of a preview that reads the named files, judged as strictly as the call.
     /// An unknown effect stays unknown.
     #[cfg(feature = "tokio")]
-    pub(crate) fn preview_reads(&self) -> Self {
+    pub(crate) fn reads_for_preview(&self) -> Self {
         let look = |effect: &Effect| match effect {
             Effect::Read(_) | Effect::Search(_) | Effect::Unknown => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use acp_types::{CallEndReason, Content, ContentPatch, Image, Status, ToolCallPatch};
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tracing::Instrument as _;
@@ -16,10 +16,10 @@ use tracing::Instrument as _;
 use crate::board::CallEnd;
 use crate::handle::{CallHandle, OpenCall};
 use crate::limits::{CANCEL_GRACE, MAX_PREVIEWS};
-use crate::permission::{DenialReason, PermissionOutcome, UnansweredReason};
+use crate::permission::{PermissionOutcome, UnansweredReason, UnaskedDenialReason};
 use crate::rules::{ENGLISH_TITLES, Verdict};
 use crate::title::Titles;
-use crate::{Effects, Grant, PermissionSubject, Pinned};
+use crate::{Effects, Grant, PermissionSubject, PinnedPlan};
 
 /// An operation that can be previewed and, once permitted, run.
 pub trait CallExecutor: Send {
@@ -50,7 +50,7 @@ pub trait CallExecutor: Send {
     /// the call is previewed again.
     fn run(
         &mut self,
-        pinned: Pinned<Self::Plan>,
+        pinned: PinnedPlan<Self::Plan>,
         grant: Grant,
         call: &CallHandle,
     ) -> impl Future<Output = Result<CallSuccess, CallFailure>> + Send;
@@ -67,13 +67,13 @@ pub struct CallPreview<P> {
     /// Whether the client is shown everything that will run. If not, its answer applies once.
     pub is_shown_in_full: bool,
     /// The plan, locked until it is granted.
-    pub pinned: Pinned<P>,
+    pub pinned: PinnedPlan<P>,
 }
 
 impl<P> CallPreview<P> {
     /// Creates a preview that adds nothing to what the call already shows, and shows it in full.
     #[must_use]
-    pub fn new(pinned: Pinned<P>, effects: impl Into<Effects>) -> Self {
+    pub fn new(pinned: PinnedPlan<P>, effects: impl Into<Effects>) -> Self {
         Self {
             patch: ToolCallPatch::new(),
             effects: effects.into(),
@@ -96,7 +96,7 @@ pub struct CallSuccess {
     pub text: String,
     /// Further images for a model that accepts images, in addition to those in the patch: images
     /// that are too large for a call to show
-    /// ([`with_content_bytes`](crate::SessionConfig::with_content_bytes)).
+    /// ([`with_max_content_bytes`](crate::SessionConfig::with_max_content_bytes)).
     pub images: Vec<Image>,
     /// Changes of the report that are sent with the end.
     pub patch: ToolCallPatch,
@@ -173,7 +173,7 @@ impl CallOutcome {
 /// Preview and run happen in the call's span, and [`CallHandle::current`] returns the call in both.
 pub async fn execute_call<E: CallExecutor>(open: OpenCall, executor: E) -> CallOutcome {
     let (call, span) = (open.handle().clone(), open.span().clone());
-    CURRENT.scope(call, run_until_settled(open, executor)).instrument(span).await
+    CURRENT.scope(call, run_and_retry_outdated(open, executor)).instrument(span).await
 }
 
 tokio::task_local! {
@@ -192,16 +192,18 @@ impl CallHandle {
     }
 }
 
-async fn run_until_settled<E: CallExecutor>(open: OpenCall, mut executor: E) -> CallOutcome {
+async fn run_and_retry_outdated<E: CallExecutor>(open: OpenCall, mut executor: E) -> CallOutcome {
     let call = open.handle().clone();
     let (mut permitted, mut previews) = (PermittedEffects::default(), 0);
     loop {
         previews += 1;
         // All foreign code runs inside, so a panic becomes a normal failure.
-        let attempt = AssertUnwindSafe(attempt_run(&call, &mut executor, &mut permitted));
+        let attempt =
+            AssertUnwindSafe(preview_permit_and_run(&call, &mut executor, &mut permitted));
         let done = attempt.catch_unwind().await;
-        match done.unwrap_or_else(|_| Err(CallStop::Failed(Box::new(panic_failure())))) {
-            Err(CallStop::Failed(failure)) if failure.is_outdated && previews < MAX_PREVIEWS => {}
+        match done.unwrap_or_else(|_| Err(CallStopReason::Failed(Box::new(panic_failure())))) {
+            Err(CallStopReason::Failed(failure))
+                if failure.is_outdated && previews < MAX_PREVIEWS => {}
             Err(stop) => return stop.finish_call(open),
             Ok(success) => return finish_success(open, success),
         }
@@ -218,37 +220,37 @@ struct PermittedEffects {
 }
 
 /// Previews, asks and runs.
-async fn attempt_run<E: CallExecutor>(
+async fn preview_permit_and_run<E: CallExecutor>(
     call: &CallHandle,
     executor: &mut E,
     permitted: &mut PermittedEffects,
-) -> Result<CallSuccess, CallStop> {
+) -> Result<CallSuccess, CallStopReason> {
     let (pinned, grant) = tokio::select! {
         biased;
-        () = call.cancel_token().cancelled() => return Err(CallStop::Cancelled { ran: HasRun::No }),
+        () = call.cancel_token().cancelled() => return Err(CallStopReason::Cancelled { ran: HasRun::No }),
         released = preview_and_permit(call, executor, permitted) => released?,
     };
     // A call that ended meanwhile, with its turn or its session, must not run.
     if call.cancel_token().is_cancelled() || !call.start() {
-        return Err(CallStop::Cancelled { ran: HasRun::No });
+        return Err(CallStopReason::Cancelled { ran: HasRun::No });
     }
     let done = tokio::select! {
         done = executor.run(pinned, grant, call) => done,
-        () = wait_cancel_grace(call) => return Err(CallStop::Cancelled { ran: HasRun::Yes }),
+        () = wait_for_cancel_and_grace(call) => return Err(CallStopReason::Cancelled { ran: HasRun::Yes }),
     };
     done.map_err(|failure| {
         if failure.is_outdated {
             call.undo_start();
         }
-        CallStop::Failed(Box::new(failure))
+        CallStopReason::Failed(Box::new(failure))
     })
 }
 
 /// The reason why a call ends early.
-enum CallStop {
+enum CallStopReason {
     Cancelled { ran: HasRun },
     Rejected { by: Rejecter, reason: Option<String> },
-    Denied(DenialReason),
+    Denied(UnaskedDenialReason),
     Unanswered(UnansweredReason),
     TurnOver,
     Failed(Box<CallFailure>),
@@ -275,9 +277,10 @@ async fn preview_and_permit<E: CallExecutor>(
     call: &CallHandle,
     executor: &mut E,
     permitted: &mut PermittedEffects,
-) -> Result<(Pinned<E::Plan>, Grant), CallStop> {
-    let failed = |failure| CallStop::Failed(Box::new(failure));
-    permit_reads(call, executor.preview_reads(call).await.map_err(failed)?, permitted).await?;
+) -> Result<(PinnedPlan<E::Plan>, Grant), CallStopReason> {
+    let failed = |failure| CallStopReason::Failed(Box::new(failure));
+    permit_preview_reads(call, executor.preview_reads(call).await.map_err(failed)?, permitted)
+        .await?;
     let preview = executor.preview(call).await;
     let CallPreview { patch, effects, is_shown_in_full: is_whole, pinned } =
         preview.map_err(failed)?;
@@ -285,12 +288,16 @@ async fn preview_and_permit<E: CallExecutor>(
     let subject = pinned.subject().clone();
     if let Some((before, did)) = permitted.run.take() {
         let is_same = before == subject && did.is_identical(&effects);
-        if is_same && call.is_still_permitted(&effects).map_err(CallStop::Denied)? {
+        if is_same && call.is_still_permitted(&effects).map_err(CallStopReason::Denied)? {
             permitted.run = Some((before, did));
             return Ok((pinned, Grant::new(subject)));
         }
         if !is_same {
-            call.append_content(Content::text(session_titles(call).sentence("outdated", &[], &[])));
+            call.append_content(Content::from_text(session_titles(call).render_sentence(
+                "outdated",
+                &[],
+                &[],
+            )));
         }
     }
     let grant = grant_or_stop(call.request_permission(&effects, subject.clone(), is_whole).await)?;
@@ -299,20 +306,21 @@ async fn preview_and_permit<E: CallExecutor>(
 }
 
 /// Requests permission for the reads of a preview, unless they were permitted before.
-async fn permit_reads(
+async fn permit_preview_reads(
     call: &CallHandle,
     reads: Effects,
     permitted: &mut PermittedEffects,
-) -> Result<(), CallStop> {
-    let verdict = call.try_judge(&reads).map_err(CallStop::Denied)?;
+) -> Result<(), CallStopReason> {
+    let verdict = call.try_judge_effects(&reads).map_err(CallStopReason::Denied)?;
     if reads.is_identical(&permitted.reads) {
         return Ok(());
     }
     let asks = verdict == Verdict::Ask;
-    let content = call.session().tool_call(call.id()).filter(|_| asks).map(|report| report.content);
+    let content =
+        call.session().call_report(call.id()).filter(|_| asks).map(|report| report.content);
     if asks {
-        let note = session_titles(call).sentence("reads-first", &[], &[]);
-        call.append_content(Content::text(note));
+        let note = session_titles(call).render_sentence("reads-first", &[], &[]);
+        call.append_content(Content::from_text(note));
     }
     // A read permission pins nothing.
     let subject = PermissionSubject::for_call("", &Value::Null, Path::new(""), &[]);
@@ -320,29 +328,29 @@ async fn permit_reads(
     permitted.reads = reads;
     // The preview may show something else, or nothing.
     if let Some(content) = content {
-        call.update(ToolCallPatch::new().content(content));
+        call.update(ToolCallPatch::new().with_content(content));
     }
     Ok(())
 }
 
-fn grant_or_stop(outcome: PermissionOutcome) -> Result<Grant, CallStop> {
+fn grant_or_stop(outcome: PermissionOutcome) -> Result<Grant, CallStopReason> {
     match outcome {
         PermissionOutcome::Granted(grant) => Ok(grant),
         PermissionOutcome::Rejected { reason } => {
-            Err(CallStop::Rejected { by: Rejecter::User, reason })
+            Err(CallStopReason::Rejected { by: Rejecter::User, reason })
         }
         PermissionOutcome::RejectedByApprover { reason } => {
-            Err(CallStop::Rejected { by: Rejecter::Approver, reason })
+            Err(CallStopReason::Rejected { by: Rejecter::Approver, reason })
         }
-        PermissionOutcome::Denied(denial) => Err(CallStop::Denied(denial)),
-        PermissionOutcome::Unanswered(why) => Err(CallStop::Unanswered(why)),
-        PermissionOutcome::Cancelled => Err(CallStop::TurnOver),
+        PermissionOutcome::Denied(denial) => Err(CallStopReason::Denied(denial)),
+        PermissionOutcome::Unanswered(why) => Err(CallStopReason::Unanswered(why)),
+        PermissionOutcome::Cancelled => Err(CallStopReason::TurnOver),
         PermissionOutcome::Outdated => {
             let text = "Files that it may run changed during each permission request. \
                         It did not run.";
             let failure =
                 CallFailure { is_outdated: true, ..CallFailure::recoverable("outdated", text) };
-            Err(CallStop::Failed(Box::new(failure)))
+            Err(CallStopReason::Failed(Box::new(failure)))
         }
     }
 }
@@ -352,7 +360,7 @@ fn session_titles(call: &CallHandle) -> Arc<Titles> {
     call.session().update(|session, _| session.titles())
 }
 
-async fn wait_cancel_grace(call: &CallHandle) {
+async fn wait_for_cancel_and_grace(call: &CallHandle) {
     call.cancel_token().cancelled().await;
     tokio::time::sleep(CANCEL_GRACE).await;
 }
@@ -389,17 +397,18 @@ struct EndReport {
     is_fatal: bool,
 }
 
-impl CallStop {
+impl CallStopReason {
     /// Ends the call and reports the end to the model.
     fn finish_call(self, open: OpenCall) -> CallOutcome {
         let (cancelled, titles) = (open.handle().cancel_reason(), session_titles(open.handle()));
         let EndReport { end, text, code, note, ends_turn, is_fatal } =
             self.end_report(cancelled, &titles);
-        let mut patch = ToolCallPatch::new().raw_output(json!({ "error": text, "code": code }));
+        let mut patch =
+            ToolCallPatch::new().with_raw_output(json!({ "error": text, "code": code }));
         if end.status == Status::Failed
             && let Some(note) = note
         {
-            patch = patch.append(Content::text(note));
+            patch = patch.with_appended_content(Content::from_text(note));
         }
         let (status, reason) = (end.status, end.reason);
         // Fields that the tool itself set take precedence.
@@ -418,8 +427,13 @@ impl CallStop {
         };
         // The model reads English; the client reads its own language.
         let not_run = |reason, code, key, texts: &[(&str, String)]| EndReport {
-            note: Some(titles.sentence(key, texts, &[])),
-            ..told(CallEnd::failed(reason), code, &ENGLISH_TITLES.sentence(key, texts, &[]), false)
+            note: Some(titles.render_sentence(key, texts, &[])),
+            ..told(
+                CallEnd::failed(reason),
+                code,
+                &ENGLISH_TITLES.render_sentence(key, texts, &[]),
+                false,
+            )
         };
         match self {
             Self::Failed(failure) => failure.end_report(cancelled),
@@ -438,10 +452,10 @@ impl CallStop {
             }
             Self::Denied(denial) => {
                 let key = match denial {
-                    DenialReason::Rule => "denied-rule",
-                    DenialReason::Policy => "denied-mode",
-                    DenialReason::PolicyPanicked => "denied-fault",
-                    DenialReason::CallEnded => "denied-ended",
+                    UnaskedDenialReason::Rule => "denied-rule",
+                    UnaskedDenialReason::Policy => "denied-mode",
+                    UnaskedDenialReason::PolicyPanicked => "denied-fault",
+                    UnaskedDenialReason::CallEnded => "denied-ended",
                 };
                 not_run(CallEndReason::Permission, "not_permitted", key, &[])
             }
@@ -451,7 +465,7 @@ impl CallStop {
                     UnansweredReason::NotOffered => ("unanswered-void", String::new()),
                     UnansweredReason::Withdrawn => ("unanswered-withdrawn", String::new()),
                 };
-                let error = visible(error.trim_end_matches('.'));
+                let error = escape_invisible(error.trim_end_matches('.'));
                 not_run(CallEndReason::Permission, "not_permitted", key, &[("error", error)])
             }
             Self::Rejected { by, reason } => {

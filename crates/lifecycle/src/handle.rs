@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use acp_types::{
-    CallCapabilities, CallEndReason, MessageChunk, Plan, SessionState, ToolCallId, ToolCallPatch,
-    ToolCallReport, TraceContext, TurnId,
+    CallCapabilities, CallEndReason, MessageChunk, Plan, SessionStatePart, ToolCallId,
+    ToolCallPatch, ToolCallReport, TraceContext, TurnId,
 };
 use foldhash::HashMap;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::SessionUsage;
+use crate::SessionCallUsage;
 use crate::board::Timestamp;
 use crate::call_span;
 use crate::catch_panic::catch_panic;
@@ -21,7 +21,7 @@ use crate::config::SessionConfig;
 use crate::ids::PermissionId;
 use crate::limits::MAX_POLICY_CHANGES;
 use crate::outbox::OutboxItem;
-use crate::permission::{DenialReason, PermissionAnswer, PermissionOutcome};
+use crate::permission::{PermissionAnswer, PermissionOutcome, UnaskedDenialReason};
 use crate::rules::PolicyVerdicts;
 use crate::session::{AnsweredBy, PermissionRequest, PolicyCheck, Session};
 
@@ -89,7 +89,7 @@ impl PendingPermission {
 }
 
 /// Wakes the driver after a step of a session, and releases the calls that ended in it.
-struct AfterStep<'a> {
+struct WakeAndReleaseOnDrop<'a> {
     handle: &'a SessionHandle,
     /// Number of calls and requests that had ended before the step.
     ended: u64,
@@ -97,20 +97,24 @@ struct AfterStep<'a> {
     fields_dropped: u64,
 }
 
-impl AfterStep<'_> {
-    fn begin(&mut self, session: &Session) {
+impl WakeAndReleaseOnDrop<'_> {
+    fn record_counts_before_step(&mut self, session: &Session) {
         self.ended = session.ended_call_and_request_count();
-        self.fields_dropped = session.board().counters().fields_dropped;
+        self.fields_dropped = session.board().rejected_change_counters().fields_dropped;
     }
 }
 
-impl Drop for AfterStep<'_> {
+impl Drop for WakeAndReleaseOnDrop<'_> {
     fn drop(&mut self) {
         let (ended, dropped) = {
             let session = self.handle.lock();
             (
                 session.ended_call_and_request_count(),
-                session.board().counters().fields_dropped.saturating_sub(self.fields_dropped),
+                session
+                    .board()
+                    .rejected_change_counters()
+                    .fields_dropped
+                    .saturating_sub(self.fields_dropped),
             )
         };
         self.handle.shared.change_notify.notify_one();
@@ -147,9 +151,9 @@ impl SessionHandle {
     pub fn update<T>(&self, change: impl FnOnce(&mut Session, Timestamp) -> T) -> T {
         let now = self.now();
         // Dropped after the step and its lock, also on a panic.
-        let mut after = AfterStep { handle: self, ended: 0, fields_dropped: 0 };
+        let mut after = WakeAndReleaseOnDrop { handle: self, ended: 0, fields_dropped: 0 };
         let mut session = self.lock();
-        after.begin(&session);
+        after.record_counts_before_step(&session);
         change(&mut session, now)
     }
 
@@ -158,28 +162,28 @@ impl SessionHandle {
     ///
     /// `cancel` is the turn's token. The call receives a child token, so that it can be cancelled
     /// alone; its capabilities declare this.
-    pub fn announce(
+    pub fn announce_call(
         &self,
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        self.announce_with(Session::announce, id, turn, patch, cancel)
+        self.announce_and_open(Session::announce_call, id, turn, patch, cancel)
     }
 
-    /// Announces a call whose arguments still stream; see [`Session::announce_streamed`].
-    pub fn announce_streamed(
+    /// Announces a call whose arguments still stream; see [`Session::announce_streamed_call`].
+    pub fn announce_streamed_call(
         &self,
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        self.announce_with(Session::announce_streamed, id, turn, patch, cancel)
+        self.announce_and_open(Session::announce_streamed_call, id, turn, patch, cancel)
     }
 
-    fn announce_with(
+    fn announce_and_open(
         &self,
         post: fn(&mut Session, &ToolCallId, &TurnId, ToolCallPatch, Timestamp) -> bool,
         id: &ToolCallId,
@@ -187,7 +191,7 @@ impl SessionHandle {
         patch: ToolCallPatch,
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
-        let patch = patch.capabilities(CallCapabilities { cancel: true });
+        let patch = patch.with_capabilities(CallCapabilities { cancel: true });
         let (token, kept) = (cancel.child_token(), Vec::new());
         // The displayed name is used, because the model may have invented the name.
         let tool = self.update(|session, now| {
@@ -201,7 +205,7 @@ impl SessionHandle {
                 kept_until_end: kept,
             };
             lock(&self.shared.calls).insert(id.clone(), open);
-            Some(board.tool_call(id)?.name.clone())
+            Some(board.open_call_report(id)?.name.clone())
         })?;
         Some(OpenCall::new(
             self.clone(),
@@ -219,8 +223,8 @@ impl SessionHandle {
 
     /// Returns sums over the ended calls and their updates.
     #[must_use]
-    pub fn usage(&self) -> SessionUsage {
-        self.lock().usage()
+    pub fn call_usage(&self) -> SessionCallUsage {
+        self.lock().call_usage()
     }
 
     /// Cancels one open call alone: draft v2's `tool_call/cancel`, or a button. The call soon ends
@@ -234,10 +238,10 @@ impl SessionHandle {
 
     /// Returns the report of a call, open or ended, as long as it is kept.
     #[must_use]
-    pub fn tool_call(&self, id: &ToolCallId) -> Option<ToolCallReport> {
+    pub fn call_report(&self, id: &ToolCallId) -> Option<ToolCallReport> {
         let session = self.lock();
         let board = session.board();
-        board.tool_call(id).or_else(|| board.history().get(id)).cloned()
+        board.open_call_report(id).or_else(|| board.history().get(id)).cloned()
     }
 
     /// Sends a chunk of a message. The caller chooses the message id: the same for all chunks of
@@ -252,7 +256,7 @@ impl SessionHandle {
     }
 
     /// Sends another part of the session's state; see [`Session::send_state`].
-    pub fn send_state(&self, state: SessionState) {
+    pub fn send_state(&self, state: SessionStatePart) {
         self.update(|session, now| session.send_state(state, now));
     }
 
@@ -319,8 +323,8 @@ impl SessionHandle {
 
     /// Returns a permission request that waits for its answer.
     #[must_use]
-    pub fn permission_request(&self, id: PermissionId) -> Option<PermissionRequest> {
-        self.lock().permission_request(id).cloned()
+    pub fn pending_permission_request(&self, id: PermissionId) -> Option<PermissionRequest> {
+        self.lock().pending_permission_request(id).cloned()
     }
 
     /// Applies the client's answer to a permission request. Late and second answers are ignored.
@@ -332,16 +336,19 @@ impl SessionHandle {
         let settled = self.judge_and_apply(
             |session| session.policy_check_of_request(id),
             |session, _, judgement| {
-                self.take_pending_permission(id, session.resolve_request(id, answer, by, judgement))
+                self.take_pending_permission(
+                    id,
+                    session.apply_permission_answer(id, answer, by, judgement),
+                )
             },
         );
         resume_waiting_call(settled);
     }
 
     /// Passes on the user's explanation of a rejection, if there is one.
-    pub fn explain_rejection(&self, id: PermissionId, reason: Option<&str>) {
+    pub fn apply_rejection_reason(&self, id: PermissionId, reason: Option<&str>) {
         resume_waiting_call(self.update(|session, _| {
-            self.take_pending_permission(id, session.explain_rejection(id, reason))
+            self.take_pending_permission(id, session.apply_rejection_reason(id, reason))
         }));
     }
 
@@ -350,13 +357,13 @@ impl SessionHandle {
     /// judges.
     fn judge_and_apply<T>(
         &self,
-        case: impl Fn(&Session) -> Result<PolicyCheck, DenialReason>,
-        mut step: impl FnOnce(&mut Session, Timestamp, Result<PolicyVerdicts, DenialReason>) -> T,
+        case: impl Fn(&Session) -> Result<PolicyCheck, UnaskedDenialReason>,
+        mut step: impl FnOnce(&mut Session, Timestamp, Result<PolicyVerdicts, UnaskedDenialReason>) -> T,
     ) -> T {
         for _ in 0..MAX_POLICY_CHANGES {
             let case = case(&self.lock());
             let policy = case.as_ref().ok().map(PolicyCheck::policy);
-            let judgement = case.and_then(PolicyCheck::judge);
+            let judgement = case.and_then(PolicyCheck::judge_effects);
             let taken = self.update(|session, now| match policy {
                 Some(policy) if !session.is_current_policy(&policy) => Err(step),
                 _ => Ok(step(session, now, judgement)),
@@ -367,7 +374,7 @@ impl SessionHandle {
             }
         }
         // A policy that is replaced during each judgement decides nothing.
-        self.update(|session, now| step(session, now, Err(DenialReason::PolicyPanicked)))
+        self.update(|session, now| step(session, now, Err(UnaskedDenialReason::PolicyPanicked)))
     }
 
     /// Removes the task that waits for a settled request. Must be called in the step that settles
@@ -381,7 +388,7 @@ impl SessionHandle {
     }
 
     /// Waits until a permission request is withdrawn, so that the client can be notified.
-    pub async fn wait_withdrawn(&self, id: PermissionId) {
+    pub async fn wait_until_permission_withdrawn(&self, id: PermissionId) {
         let token = lock(&self.shared.pending_permissions)
             .get(&id)
             .map(|waiting| waiting.withdrawn.clone());
@@ -396,10 +403,10 @@ impl SessionHandle {
         let (mut calls, mut requests): (Vec<_>, Vec<_>) = {
             let session = self.lock();
             let has_ended = |id: &ToolCallId, _: &mut OpenCallResources| {
-                session.board().tool_call(id).is_none()
+                session.board().open_call_report(id).is_none()
             };
             let is_gone = |id: &PermissionId, _: &mut PendingPermission| {
-                session.permission_request(*id).is_none()
+                session.pending_permission_request(*id).is_none()
             };
             let calls = lock(&self.shared.calls).extract_if(has_ended).collect();
             (calls, lock(&self.shared.pending_permissions).extract_if(is_gone).collect())
@@ -421,7 +428,7 @@ impl SessionHandle {
 
     /// Waits while the client reads nothing. Producers of updates should call it regularly, so that
     /// updates do not accumulate for a client that does not read.
-    pub async fn wait_writable(&self) {
+    pub async fn wait_while_client_stalled(&self) {
         let mut stalled = self.shared.stalled.subscribe();
         // The sender lives as long as this handle, so the wait cannot fail.
         let _is_over = stalled.wait_for(|stalled| !stalled).await;
@@ -431,21 +438,23 @@ impl SessionHandle {
     pub async fn wait_drained(&self) {
         let mut drained = std::pin::pin!(self.shared.drain_notify.notified());
         drained.as_mut().enable();
-        self.update(|session, now| session.flush(now.monotonic));
+        self.update(|session, now| session.make_all_items_due(now.monotonic));
         drained.await;
     }
 
-    pub(crate) fn set_stalled(&self, stalled: bool) {
+    pub(crate) fn set_client_stalled(&self, stalled: bool) {
         self.shared.stalled.send_if_modified(|was| std::mem::replace(was, stalled) != stalled);
     }
 
     /// Waits for the next change of the session. For the driver.
-    pub(crate) async fn wait_changed(&self) {
+    pub(crate) async fn wait_for_session_change(&self) {
         self.shared.change_notify.notified().await;
     }
 
     /// Returns the next item that is due, and the deadline of the one after it.
-    pub(crate) fn poll(&self) -> (Option<OutboxItem>, Option<std::time::Instant>) {
+    pub(crate) fn poll_item_and_deadline(
+        &self,
+    ) -> (Option<OutboxItem>, Option<std::time::Instant>) {
         let now = self.now();
         let mut session = self.lock();
         let item = session.poll(now.monotonic);
@@ -453,7 +462,7 @@ impl SessionHandle {
         if item.is_none() && session.outbox().is_empty() {
             self.shared.drain_notify.notify_waiters();
         }
-        (item, session.poll_timeout())
+        (item, session.next_poll_deadline())
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -2,7 +2,7 @@
 //!
 //! This crate is *only* the sans-IO state machine of that lifecycle. The [`CallBoard`] checks which
 //! steps are legal and creates the patches, the [`Outbox`] orders everything a session sends,
-//! [`Rules`] and a [`Policy`] decide what may run, and only a [`Grant`] releases a [`Pinned`] plan.
+//! [`Rules`] and a [`Policy`] decide what may run, and only a [`Grant`] releases a [`PinnedPlan`] plan.
 //! A [`Session`] combines them. The time is passed as an argument. For tools, use `acp-tools`.
 //!
 //! The feature `tokio` (on by default) adds async handles and a driver: see [`SessionHandle`] and
@@ -56,7 +56,7 @@ pub mod handle;
 #[cfg(feature = "tokio")]
 pub mod middleware;
 
-pub use board::{BoardCounters, CallBoard, CallEnd, Timestamp};
+pub use board::{CallBoard, CallEnd, RejectedChangeCounters, Timestamp};
 pub use call_history::CallHistory;
 pub use config::SessionConfig;
 pub use effects::{Effect, Effects};
@@ -64,13 +64,13 @@ pub use ids::{AgentRequestId, AgentResponseId, PermissionId};
 pub use outbox::{Outbox, OutboxItem};
 pub use partial_arguments::PartialArguments;
 pub use permission::{
-    DenialReason, ErasedPlan, Grant, GrantMismatch, PermissionAnswer, PermissionOutcome,
-    PermissionSubject, PermitDecision, Pinned, UnansweredReason,
+    ErasedPlan, Grant, GrantMismatch, PermissionAnswer, PermissionOutcome, PermissionSubject,
+    PermitDecision, PinnedPlan, UnansweredReason, UnaskedDenialReason,
 };
 pub use rules::{
-    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Matcher, Policy, ReadOnlyPolicy,
-    Rule, RuleScope, RuleStore, Rules, Verdict, is_executed_or_config_beneath, is_protected,
-    is_protected_beneath,
+    AcceptEditsPolicy, AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, Matcher,
+    Policy, ReadOnlyPolicy, Rule, RuleScope, RuleStore, Rules, Verdict,
+    is_executed_or_config_beneath, is_protected, is_protected_beneath,
 };
 pub use sanitize::Secrets;
 pub use schedule::{Footprint, Schedule};
@@ -81,7 +81,7 @@ pub use title::TitlesError;
 pub use transcript::{
     CallDocument, ChangedDocument, PromptDocument, SessionDocument, TranscriptFold,
 };
-pub use usage::{SessionUsage, ToolUsage, UpdateCounts};
+pub use usage::{SessionCallUsage, ToolUsage, UpdateCounts};
 
 /// The token that cancels turns and calls, from tokio-util.
 #[cfg(feature = "tokio")]

@@ -9,30 +9,31 @@ use crate::sanitize::{Secrets, StreamRedactor};
 
 /// The most recent messages, the current one last.
 #[derive(Debug, Default)]
-pub(crate) struct MessageStreams(VecDeque<MessageStream>);
+pub(crate) struct RecentMessageRedactors(VecDeque<MessageRedactor>);
 
 #[derive(Debug)]
-struct MessageStream {
+struct MessageRedactor {
     role: Role,
     message: String,
     text: StreamRedactor,
 }
 
-impl MessageStreams {
+impl RecentMessageRedactors {
     /// Returns the held-back text of the previous message, if this piece belongs to another one,
     /// and the text of the piece that can be shown.
-    pub(crate) fn push(
+    pub(crate) fn redact_chunk(
         &mut self,
         piece: &MessageChunk,
         secrets: &Secrets,
     ) -> (Option<MessageChunk>, String) {
-        let is_same =
-            |speech: &MessageStream| (speech.role, &speech.message) == (piece.role, &piece.message);
+        let is_same = |speech: &MessageRedactor| {
+            (speech.role, &speech.message) == (piece.role, &piece.message)
+        };
         let mut before = None;
         if !self.0.back().is_some_and(is_same) {
-            before = self.flush();
+            before = self.flush_held_back_text();
             let (role, message) = (piece.role, piece.message.clone());
-            let new = || MessageStream { role, message, text: StreamRedactor::default() };
+            let new = || MessageRedactor { role, message, text: StreamRedactor::default() };
             let at = self.0.iter().position(is_same);
             let speech = at.and_then(|at| self.0.remove(at)).unwrap_or_else(new);
             self.0.push_back(speech);
@@ -45,8 +46,8 @@ impl MessageStreams {
     }
 
     /// Returns the held-back text of the current message, because another item follows it.
-    pub(crate) fn flush(&mut self) -> Option<MessageChunk> {
-        let MessageStream { role, message, text: held } = self.0.back_mut()?;
+    pub(crate) fn flush_held_back_text(&mut self) -> Option<MessageChunk> {
+        let MessageRedactor { role, message, text: held } = self.0.back_mut()?;
         let text = lossy_text(&held.flush());
         (!text.is_empty()).then(|| MessageChunk { role: *role, message: message.clone(), text })
     }

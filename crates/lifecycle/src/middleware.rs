@@ -14,7 +14,7 @@ use acp_types::{
     CallEndReason, Content, ContentPatch, Progress, Status, ToolCallId, ToolCallPatch, ToolKind,
     TurnId, id,
 };
-use callboard_text::{count_with_noun, head, visible};
+use callboard_text::{count_with_noun, escape_invisible, head};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -30,7 +30,7 @@ use crate::execute_call::{
 };
 use crate::handle::{CallHandle, OpenCall, SessionHandle};
 use crate::limits::DEFAULT_RESULT_TEXT_BYTES;
-use crate::permission::{Grant, PermissionSubject, Pinned};
+use crate::permission::{Grant, PermissionSubject, PinnedPlan};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
 
@@ -57,25 +57,25 @@ use crate::title;
 ///
 /// By default, and under the policy of a new session, the client is asked about every call. The
 /// effects of a foreign tool are unknown, so nothing is allowed and no answer is remembered.
-/// Declare them with [`ToolMiddleware::effects`].
+/// Declare them with [`ToolMiddleware::with_effects`].
 pub struct ToolMiddleware {
     session: SessionHandle,
-    titles: CallFn<String>,
-    effects: CallFn<Effects>,
+    titles: DescribeCallFn<String>,
+    effects: DescribeCallFn<Effects>,
     previews: Option<PreviewFn>,
-    kinds: ToolFn<Option<ToolKind>>,
-    annotations: ToolFn<ToolAnnotations>,
+    kinds: DescribeToolFn<Option<ToolKind>>,
+    annotations: DescribeToolFn<ToolAnnotations>,
     timeout: Option<Duration>,
 }
 
 /// Returns the changes that are shown before a call is permitted.
-type PreviewFn = CallFn<BoxFuture<'static, Result<ToolCallPatch, String>>>;
+type PreviewFn = DescribeCallFn<BoxFuture<'static, Result<ToolCallPatch, String>>>;
 
 /// A callback that describes a call by its tool's name and its arguments.
-type CallFn<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
+type DescribeCallFn<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
 
 /// A callback that describes a tool by its name.
-type ToolFn<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
+type DescribeToolFn<T> = Box<dyn Fn(&str) -> T + Send + Sync>;
 
 impl ToolMiddleware {
     /// Creates a middleware for the calls of a session.
@@ -96,7 +96,7 @@ impl ToolMiddleware {
     /// its arguments. Characters that hide or reorder text are escaped. The title should show
     /// everything that the user approves, because many clients show only the title.
     #[must_use]
-    pub fn titles(
+    pub fn with_titles(
         mut self,
         titles: impl Fn(&str, &Value) -> String + Send + Sync + 'static,
     ) -> Self {
@@ -117,7 +117,7 @@ impl ToolMiddleware {
     /// The callback runs several times per call. If it returns something else right before the tool
     /// runs, permission is requested again.
     #[must_use]
-    pub fn effects(
+    pub fn with_effects(
         mut self,
         effects: impl Fn(&str, &Value) -> Effects + Send + Sync + 'static,
     ) -> Self {
@@ -130,12 +130,12 @@ impl ToolMiddleware {
     /// model reads it.
     ///
     /// A preview must change nothing, and may read only files that the call's
-    /// [effects](Self::effects) name. These reads are judged first, with the same marks as the
+    /// [effects](Self::with_effects) name. These reads are judged first, with the same marks as the
     /// call. If the effects are unknown, so are the reads, and the user is asked twice. The preview
     /// runs again right before the tool. If it then shows something else, permission is requested
     /// again.
     #[must_use]
-    pub fn previews<R>(
+    pub fn with_previews<R>(
         mut self,
         previews: impl Fn(&str, &Value) -> R + Send + Sync + 'static,
     ) -> Self
@@ -149,7 +149,7 @@ impl ToolMiddleware {
     /// Declares the kinds of tools. For other tools, the kind is inferred from the annotations,
     /// then from the words of the name ([`tool_kind::infer_kind`]).
     #[must_use]
-    pub fn kinds(
+    pub fn with_kinds(
         mut self,
         kinds: impl Fn(&str) -> Option<ToolKind> + Send + Sync + 'static,
     ) -> Self {
@@ -159,7 +159,7 @@ impl ToolMiddleware {
 
     /// Sets the annotations that MCP servers declare for their tools.
     #[must_use]
-    pub fn annotations(
+    pub fn with_annotations(
         mut self,
         annotations: impl Fn(&str) -> ToolAnnotations + Send + Sync + 'static,
     ) -> Self {
@@ -167,10 +167,10 @@ impl ToolMiddleware {
         self
     }
 
-    /// Limits the time that a call, or its [preview](Self::previews), may run. Waiting for
+    /// Limits the time that a call, or its [preview](Self::with_previews), may run. Waiting for
     /// permission does not count. The default is no limit.
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
@@ -204,14 +204,14 @@ impl ToolMiddleware {
         R: Future<Output = Result<T, E>> + Send + 'a,
     {
         let Some(open) = self.announce(turn, id, name, &args, cancel) else {
-            return Err(turn_over_outcome());
+            return Err(cancelled_because_turn_ended());
         };
         let tool: BoxTool<'a, T, E> = Box::new(move |args| Box::pin(tool(name, args)));
-        self.run(open, name, args, tool).await
+        self.run_announced_call(open, name, args, tool).await
     }
 
     /// Announces the calls of one reply, then runs them concurrently, except where their
-    /// [effects](Self::effects) require an order ([`Schedule`]). Returns the results in the order
+    /// [effects](Self::with_effects) require an order ([`Schedule`]). Returns the results in the order
     /// of the calls.
     ///
     /// If one call ends the turn, the running calls are cancelled and the others do not start.
@@ -237,7 +237,8 @@ impl ToolMiddleware {
             Some((open, call))
         };
         let mut waiting: Vec<_> = calls.into_iter().map(announce).collect();
-        let mut results: Vec<_> = waiting.iter().map(|_| Err(turn_over_outcome())).collect();
+        let mut results: Vec<_> =
+            waiting.iter().map(|_| Err(cancelled_because_turn_ended())).collect();
         let mut running = FuturesUnordered::new();
         loop {
             while !cancel.is_cancelled()
@@ -248,7 +249,7 @@ impl ToolMiddleware {
                         let (tool, name) = (tool.clone(), call.name);
                         let tool: BoxTool<'a, T, E> =
                             Box::new(move |args| Box::pin(tool(name, args)));
-                        let run = self.run(open, name, call.args, tool);
+                        let run = self.run_announced_call(open, name, call.args, tool);
                         running.push(async move { (place, run.await) });
                     }
                     None => schedule.finish(place),
@@ -288,12 +289,13 @@ impl ToolMiddleware {
         let kind = catch_panic(|| (self.kinds)(name)).flatten();
         let annotations = catch_panic(|| (self.annotations)(name)).unwrap_or_default();
         let kind = tool_kind::infer_kind(kind, annotations, name);
-        let patch = ToolCallPatch::announce(name, visible(&title), kind).raw_input(args.clone());
-        self.session.announce(&id, turn, patch, cancel)
+        let patch = ToolCallPatch::for_new_call(name, escape_invisible(&title), kind)
+            .with_raw_input(args.clone());
+        self.session.announce_call(&id, turn, patch, cancel)
     }
 
     /// Requests permission for an announced call, runs it, and ends it.
-    async fn run<'a, T, E>(
+    async fn run_announced_call<'a, T, E>(
         &self,
         open: OpenCall,
         name: &'a str,
@@ -328,7 +330,7 @@ impl ToolMiddleware {
         let shown = match &self.previews {
             Some(previews) => tokio::select! {
                 shown = previews(name, args) => shown,
-                () = wait_timeout(self.timeout) => {
+                () = wait_for_timeout_or_forever(self.timeout) => {
                     let text = "The preview timed out. The call did not run.";
                     let failure = CallFailure::recoverable("timeout", text);
                     return Err(CallFailure { reason: CallEndReason::Timeout, ..failure });
@@ -351,7 +353,7 @@ impl ToolMiddleware {
             format!("{:x}_{}", since.as_nanos(), COUNT.fetch_add(1, Relaxed))
         };
         let is_taken = |id: &str| self.session.is_id_used(&ToolCallId::new(id));
-        id::tool_call_id(turn, model_id, is_taken, fresh)
+        id::unique_tool_call_id(turn, model_id, is_taken, fresh)
     }
 }
 
@@ -388,7 +390,7 @@ impl fmt::Debug for ToolMiddleware {
 /// contains no progress, so the last progress before it may not be sent.
 pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
-        let message = (!message.is_empty()).then(|| visible(message));
+        let message = (!message.is_empty()).then(|| escape_invisible(message));
         call.report_progress(Progress::new(current).with_total(total).with_message(message));
     }
 }
@@ -420,7 +422,7 @@ where
         if self.middleware.previews.is_none() {
             return Ok(Effects::empty());
         }
-        Ok((self.middleware.effects)(self.name, &self.args).preview_reads())
+        Ok((self.middleware.effects)(self.name, &self.args).reads_for_preview())
     }
 
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
@@ -429,7 +431,7 @@ where
         // A change of the preview requires another permission.
         let subject =
             PermissionSubject::for_call(self.name, &self.args, "".as_ref(), look.as_bytes());
-        let pinned = Pinned::new(self.args.clone(), subject);
+        let pinned = PinnedPlan::new(self.args.clone(), subject);
         self.last_preview = look;
         // The content of an earlier preview may be outdated.
         if let ContentPatch::Append(shown) = patch.content {
@@ -440,7 +442,7 @@ where
 
     async fn run(
         &mut self,
-        pinned: Pinned<Value>,
+        pinned: PinnedPlan<Value>,
         grant: Grant,
         call: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -450,7 +452,7 @@ where
         let timeout = self.middleware.timeout;
         let (.., look) = tokio::select! {
             biased;
-            () = call.cancel_token().cancelled() => return Err(cancelled_before_run()),
+            () = call.cancel_token().cancelled() => return Err(cancelled_before_run_failure()),
             look = self.middleware.preview_call(self.name, &self.args) => look?,
         };
         if look != self.last_preview {
@@ -464,9 +466,9 @@ where
             self.tool.take().ok_or_else(|| CallFailure::recoverable("fault", "It ran before."))?;
         let done = tokio::select! {
             biased;
-            () = call.cancel_token().cancelled() => return Err(cancelled_while_running()),
+            () = call.cancel_token().cancelled() => return Err(cancelled_while_running_failure()),
             done = tool(args) => done,
-            () = wait_timeout(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
+            () = wait_for_timeout_or_forever(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
         };
         let value = done.map_err(|error| {
             CallFailure::recoverable(
@@ -483,7 +485,7 @@ where
     }
 }
 
-async fn wait_timeout(timeout: Option<Duration>) {
+async fn wait_for_timeout_or_forever(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
@@ -501,9 +503,10 @@ fn success_from_value(value: &impl Serialize, text_bytes: usize) -> CallSuccess 
     };
     let mut patch = ToolCallPatch::new();
     if !text.is_empty() {
-        patch = patch.append(Content::text(truncate_result(text.clone(), text_bytes)));
+        patch = patch
+            .with_appended_content(Content::from_text(truncate_result(text.clone(), text_bytes)));
     }
-    CallSuccess { text, patch: patch.raw_output(raw), ..CallSuccess::default() }
+    CallSuccess { text, patch: patch.with_raw_output(raw), ..CallSuccess::default() }
 }
 
 fn truncate_result(text: String, bytes: usize) -> String {
@@ -516,7 +519,7 @@ fn truncate_result(text: String, bytes: usize) -> String {
     }
 }
 
-fn cancelled_while_running() -> CallFailure {
+fn cancelled_while_running_failure() -> CallFailure {
     let text = "Cancelled while it ran. It may have had effects already.";
     CallFailure {
         reason: CallEndReason::Turn,
@@ -525,7 +528,7 @@ fn cancelled_while_running() -> CallFailure {
     }
 }
 
-fn cancelled_before_run() -> CallFailure {
+fn cancelled_before_run_failure() -> CallFailure {
     let text = "Cancelled before it ran.";
     CallFailure {
         reason: CallEndReason::Turn,
@@ -540,7 +543,7 @@ fn timeout_failure(timeout: Duration) -> CallFailure {
 }
 
 /// Returns the outcome of a call that was never announced, because its turn was over.
-fn turn_over_outcome() -> CallOutcome {
+fn cancelled_because_turn_ended() -> CallOutcome {
     let text = "The turn is over. It did not run.";
     CallOutcome {
         ends_turn: true,

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    MessageChunk, Plan, PromptBlock, SessionState, Status, TerminalId, TerminalPatch, ToolCallId,
-    ToolCallPatch, TurnId,
+    MessageChunk, Plan, PromptBlock, SessionStatePart, Status, TerminalId, TerminalPatch,
+    ToolCallId, ToolCallPatch, TurnId,
 };
 use foldhash::HashMap;
 
@@ -31,9 +31,9 @@ pub enum OutboxItem {
     /// The whole plan.
     Plan(Plan),
     /// Another part of the session's state: commands, mode, options, usage, title.
-    State(SessionState),
+    State(SessionStatePart),
     /// A permission request: see
-    /// [`Session::permission_request`](crate::Session::permission_request).
+    /// [`Session::permission_request`](crate::Session::pending_permission_request).
     PermissionRequest(PermissionId),
     /// A request for the reason of a rejection.
     RejectionReasonRequest(PermissionId),
@@ -50,7 +50,7 @@ pub enum OutboxItem {
 pub struct Outbox {
     queue: VecDeque<QueueEntry>,
     fence_count: usize,
-    last_sent: HashMap<Lane, Instant>,
+    last_sent: HashMap<MergeLane, Instant>,
     counters: OutboxCounters,
     update_interval: Duration,
 }
@@ -84,8 +84,8 @@ pub struct OutboxCounters {
 #[derive(Debug)]
 struct QueueEntry {
     item: OutboxItem,
-    lane: Lane,
-    segment: CallSegment,
+    lane: MergeLane,
+    segment: OutboxCallPhase,
     is_fence: bool,
     /// Whether it is the first report of a call.
     is_first_report: bool,
@@ -95,12 +95,12 @@ struct QueueEntry {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Lane {
+enum MergeLane {
     ToolCall(ToolCallId),
     Terminal(TerminalId),
     Chunk,
     Plan,
-    State(std::mem::Discriminant<SessionState>),
+    State(std::mem::Discriminant<SessionStatePart>),
     /// The id of a compaction; each compaction is a separate lane.
     Compaction(String),
     NeverMerged,
@@ -108,7 +108,7 @@ enum Lane {
 
 /// The segments of a call. They are never merged with each other, so that no status is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CallSegment {
+enum OutboxCallPhase {
     Pending,
     Running,
     Final,
@@ -123,12 +123,17 @@ impl Outbox {
     /// Appends an item to the queue, or merges it into the waiting item of its lane.
     ///
     /// `is_first` classifies a call's report. A first report is a fence, unless it is held.
-    pub(crate) fn enqueue(&mut self, item: OutboxItem, is_first: FirstReportTiming, now: Instant) {
+    pub(crate) fn enqueue_or_merge(
+        &mut self,
+        item: OutboxItem,
+        is_first: FirstReportTiming,
+        now: Instant,
+    ) {
         self.counters.enqueued += 1;
         let lane = item_lane(&item);
-        let (segment, is_fence) = self.segment_and_fence(&item, &lane, is_first);
+        let (segment, is_fence) = self.phase_and_is_fence(&item, &lane, is_first);
         let item = match is_fence {
-            true => Some(self.merge_into_end(item, &lane, segment)),
+            true => Some(self.merge_waiting_into_end(item, &lane, segment)),
             false => self.merge_with_waiting(item, &lane, segment),
         };
         let Some(item) = item else {
@@ -138,10 +143,11 @@ impl Outbox {
         let is_held = is_first == FirstReportTiming::Held;
         let due = match is_held {
             true => now + MAX_FIRST_REPORT_WAIT,
-            false => self.next_due(&rate_lane(&lane), now),
+            false => self.earliest_send_time(&rate_lane(&lane), now),
         };
         self.fence_count += usize::from(is_fence);
-        let is_report = is_first != FirstReportTiming::NotFirst && segment == CallSegment::Pending;
+        let is_report =
+            is_first != FirstReportTiming::NotFirst && segment == OutboxCallPhase::Pending;
         self.queue.push_back(QueueEntry {
             item,
             lane,
@@ -154,7 +160,12 @@ impl Outbox {
     }
 
     /// Moves the deadline of a held first report to `at`, if that is earlier.
-    pub(crate) fn advance_held_report(&mut self, call: &ToolCallId, at: Instant, now: Instant) {
+    pub(crate) fn advance_held_report_deadline(
+        &mut self,
+        call: &ToolCallId,
+        at: Instant,
+        now: Instant,
+    ) {
         let is_of_call =
             |item: &OutboxItem| matches!(item, OutboxItem::ToolCall(id, _) if id == call);
         let mut held = self.queue.iter_mut().filter(|entry| entry.is_held);
@@ -195,13 +206,13 @@ impl Outbox {
         self.fence_count -= usize::from(entry.is_fence);
         self.counters.handed_over += 1;
         match entry.lane {
-            Lane::ToolCall(_) if entry.segment == CallSegment::Final => {
+            MergeLane::ToolCall(_) if entry.segment == OutboxCallPhase::Final => {
                 self.last_sent.remove(&rate_lane(&entry.lane));
             }
-            Lane::Terminal(_) if ends_terminal(&entry.item) => {
+            MergeLane::Terminal(_) if ends_terminal(&entry.item) => {
                 self.last_sent.remove(&rate_lane(&entry.lane));
             }
-            Lane::NeverMerged => {}
+            MergeLane::NeverMerged => {}
             lane => {
                 self.last_sent.insert(rate_lane(&lane), now);
             }
@@ -219,7 +230,7 @@ impl Outbox {
     }
 
     /// Makes every waiting item due: at the end of a turn or of the connection.
-    pub(crate) fn flush(&mut self, now: Instant) {
+    pub(crate) fn make_all_items_due(&mut self, now: Instant) {
         for entry in &mut self.queue {
             entry.due = entry.due.min(now);
         }
@@ -227,7 +238,7 @@ impl Outbox {
 
     /// Removes a permission request, or the question why it was rejected, unless it was handed
     /// over.
-    pub(crate) fn withdraw_permission(&mut self, request: PermissionId) {
+    pub(crate) fn remove_permission_items(&mut self, request: PermissionId) {
         self.remove_fences(&[
             OutboxItem::PermissionRequest(request),
             OutboxItem::RejectionReasonRequest(request),
@@ -235,7 +246,7 @@ impl Outbox {
     }
 
     /// Removes another request to the client, unless it was handed over.
-    pub(crate) fn withdraw_request(&mut self, request: AgentRequestId) {
+    pub(crate) fn remove_agent_request(&mut self, request: AgentRequestId) {
         self.remove_fences(&[OutboxItem::AgentRequest(request)]);
     }
 
@@ -270,7 +281,7 @@ impl Outbox {
     }
 
     /// Returns the earliest time for the next update of a lane, after its sent and waiting updates.
-    fn next_due(&self, of: &Lane, now: Instant) -> Instant {
+    fn earliest_send_time(&self, of: &MergeLane, now: Instant) -> Instant {
         let waiting =
             self.queue.iter().filter(|entry| !entry.is_held && rate_lane(&entry.lane) == *of);
         let last =
@@ -279,46 +290,46 @@ impl Outbox {
     }
 
     /// Returns the segment of an item, and whether it is a fence.
-    fn segment_and_fence(
+    fn phase_and_is_fence(
         &self,
         item: &OutboxItem,
-        lane: &Lane,
+        lane: &MergeLane,
         is_first: FirstReportTiming,
-    ) -> (CallSegment, bool) {
+    ) -> (OutboxCallPhase, bool) {
         match item {
             OutboxItem::ToolCall(_, patch) => match patch.status {
-                Some(status) if status.is_final() => (CallSegment::Final, true),
+                Some(status) if status.is_final() => (OutboxCallPhase::Final, true),
                 Some(Status::InProgress) => {
-                    (CallSegment::Running, is_first == FirstReportTiming::Immediate)
+                    (OutboxCallPhase::Running, is_first == FirstReportTiming::Immediate)
                 }
                 _ if is_first != FirstReportTiming::NotFirst => {
-                    (CallSegment::Pending, is_first == FirstReportTiming::Immediate)
+                    (OutboxCallPhase::Pending, is_first == FirstReportTiming::Immediate)
                 }
-                _ => (self.waiting_segment(lane), false),
+                _ => (self.last_waiting_phase(lane), false),
             },
             OutboxItem::PermissionRequest(_)
             | OutboxItem::RejectionReasonRequest(_)
             | OutboxItem::AgentRequest(_)
             | OutboxItem::PromptResponse(_)
-            | OutboxItem::AgentResponse(_) => (CallSegment::Final, true),
-            _ => (CallSegment::Running, false),
+            | OutboxItem::AgentResponse(_) => (OutboxCallPhase::Final, true),
+            _ => (OutboxCallPhase::Running, false),
         }
     }
 
     /// Returns the segment of the lane's last waiting item, to which a change without a status
     /// belongs.
-    fn waiting_segment(&self, lane: &Lane) -> CallSegment {
+    fn last_waiting_phase(&self, lane: &MergeLane) -> OutboxCallPhase {
         let last = self.queue.iter().rev().find(|entry| entry.lane == *lane);
-        last.map_or(CallSegment::Running, |entry| entry.segment)
+        last.map_or(OutboxCallPhase::Running, |entry| entry.segment)
     }
 
     /// Merges a waiting change without a status into the end of its call. The end is sent after it
     /// anyway, so no status is skipped and one message is saved.
-    fn merge_into_end(
+    fn merge_waiting_into_end(
         &mut self,
         item: OutboxItem,
-        lane: &Lane,
-        segment: CallSegment,
+        lane: &MergeLane,
+        segment: OutboxCallPhase,
     ) -> OutboxItem {
         let OutboxItem::ToolCall(id, last) = item else { return item };
         let has_no_status = |at: &usize| match &self.queue[*at].item {
@@ -327,7 +338,7 @@ impl Outbox {
         };
         // Only the lane's last change may move back, and it must not pass a fence.
         let at = match segment {
-            CallSegment::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
+            OutboxCallPhase::Final => self.queue.iter().rposition(|entry| entry.lane == *lane),
             _ => None,
         };
         let at = at.filter(has_no_status);
@@ -343,10 +354,10 @@ impl Outbox {
 
     /// Returns whether a change names a parent whose report waits behind that of the call itself.
     /// Merging the change would make it refer to a call that is not reported yet.
-    fn names_unreported_parent(&self, item: &OutboxItem, lane: &Lane) -> bool {
+    fn names_unreported_parent(&self, item: &OutboxItem, lane: &MergeLane) -> bool {
         let OutboxItem::ToolCall(_, patch) = item else { return false };
         let parent = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref());
-        let Some(parent) = parent.map(|id| Lane::ToolCall(ToolCallId::new(id))) else {
+        let Some(parent) = parent.map(|id| MergeLane::ToolCall(ToolCallId::new(id))) else {
             return false;
         };
         let is_parents = |entry: &QueueEntry| entry.is_first_report && entry.lane == parent;
@@ -359,17 +370,17 @@ impl Outbox {
     fn merge_with_waiting(
         &mut self,
         item: OutboxItem,
-        lane: &Lane,
-        segment: CallSegment,
+        lane: &MergeLane,
+        segment: OutboxCallPhase,
     ) -> Option<OutboxItem> {
         if self.names_unreported_parent(&item, lane) {
             return Some(item);
         }
         let waiting = match lane {
             // Text is sent in order, so it can only be appended to the last item.
-            Lane::Chunk => self.queue.back_mut(),
+            MergeLane::Chunk => self.queue.back_mut(),
             // A response may contain the same state, so later changes must not be sent before it.
-            Lane::State(_) | Lane::Compaction(_) => {
+            MergeLane::State(_) | MergeLane::Compaction(_) => {
                 let behind = self.queue.iter_mut().rev();
                 let mut behind = behind.take_while(|entry| {
                     !matches!(
@@ -421,7 +432,7 @@ pub(crate) enum FirstReportTiming {
     /// A first report that is sent without delay.
     Immediate,
     /// An announcement that waits for the call's title, at most [`MAX_FIRST_REPORT_WAIT`]: until
-    /// [`Outbox::advance_held_report`] is called or a fence is offered after it.
+    /// [`Outbox::advance_held_report_deadline`] is called or a fence is offered after it.
     Held,
     /// Any other change.
     NotFirst,
@@ -433,29 +444,29 @@ fn ends_terminal(item: &OutboxItem) -> bool {
 
 /// Returns the lane whose rate limit applies. A terminal has the id of its call and shares the
 /// call's limit, because the client shows both on one card.
-fn rate_lane(lane: &Lane) -> Lane {
+fn rate_lane(lane: &MergeLane) -> MergeLane {
     match lane {
-        Lane::Terminal(id) => Lane::ToolCall(ToolCallId::new(id.0.clone())),
+        MergeLane::Terminal(id) => MergeLane::ToolCall(ToolCallId::new(id.0.clone())),
         lane => lane.clone(),
     }
 }
 
-fn item_lane(item: &OutboxItem) -> Lane {
+fn item_lane(item: &OutboxItem) -> MergeLane {
     match item {
-        OutboxItem::ToolCall(id, _) => Lane::ToolCall(id.clone()),
-        OutboxItem::Terminal(id, _) => Lane::Terminal(id.clone()),
-        OutboxItem::Chunk(_) => Lane::Chunk,
-        OutboxItem::Plan(_) => Lane::Plan,
-        OutboxItem::State(SessionState::Compaction(compaction)) => {
-            Lane::Compaction(compaction.id.clone())
+        OutboxItem::ToolCall(id, _) => MergeLane::ToolCall(id.clone()),
+        OutboxItem::Terminal(id, _) => MergeLane::Terminal(id.clone()),
+        OutboxItem::Chunk(_) => MergeLane::Chunk,
+        OutboxItem::Plan(_) => MergeLane::Plan,
+        OutboxItem::State(SessionStatePart::Compaction(compaction)) => {
+            MergeLane::Compaction(compaction.id.clone())
         }
-        OutboxItem::State(state) => Lane::State(std::mem::discriminant(state)),
+        OutboxItem::State(state) => MergeLane::State(std::mem::discriminant(state)),
         OutboxItem::PermissionRequest(_)
         | OutboxItem::RejectionReasonRequest(_)
         | OutboxItem::AgentRequest(_)
         | OutboxItem::PromptResponse(_)
         | OutboxItem::AgentResponse(_)
-        | OutboxItem::Prompt(_) => Lane::NeverMerged,
+        | OutboxItem::Prompt(_) => MergeLane::NeverMerged,
     }
 }
 

@@ -63,10 +63,10 @@ enum StringState {
 
 impl PartialArguments {
     /// Parses the next fragment, which may end between any two characters. Returns whether it
-    /// completed a field of [`PartialArguments::fields`].
+    /// completed a field of [`PartialArguments::complete_fields`].
     pub fn push(&mut self, fragment: &str) -> bool {
         let had = self.fields_len;
-        fragment.bytes().for_each(|byte| self.push_byte(byte));
+        fragment.bytes().for_each(|byte| self.parse_byte(byte));
         if self.position == ParserPosition::Value {
             self.record_partial_field();
         }
@@ -75,12 +75,12 @@ impl PartialArguments {
 
     /// Returns the complete fields of at most 1 KiB each and 4 KiB in total.
     #[must_use]
-    pub fn fields(&self) -> &Map<String, Value> {
+    pub fn complete_fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
     /// Returns the number of JSON bytes received for each field that is not in
-    /// [`PartialArguments::fields`].
+    /// [`PartialArguments::complete_fields`].
     #[must_use]
     pub fn partial_field_bytes(&self) -> &BTreeMap<String, u64> {
         &self.partial_field_bytes
@@ -95,7 +95,7 @@ impl PartialArguments {
         is_text.then_some((&*self.key, self.text_line))
     }
 
-    fn push_byte(&mut self, byte: u8) {
+    fn parse_byte(&mut self, byte: u8) {
         let is_space = byte.is_ascii_whitespace();
         match self.position {
             ParserPosition::BeforeObject if byte == b'{' => {
@@ -104,7 +104,7 @@ impl PartialArguments {
             ParserPosition::BeforeKey if byte == b'"' => {
                 self.begin_token(ParserPosition::Key, byte);
             }
-            ParserPosition::Key => self.push_key_byte(byte),
+            ParserPosition::Key => self.parse_key_byte(byte),
             ParserPosition::BeforeColon if byte == b':' => {
                 self.position = ParserPosition::BeforeValue;
             }
@@ -114,7 +114,7 @@ impl PartialArguments {
                 self.begin_token(ParserPosition::Value, byte);
                 self.depth = usize::from(matches!(byte, b'{' | b'['));
             }
-            ParserPosition::Value => self.push_value_byte(byte),
+            ParserPosition::Value => self.parse_value_byte(byte),
             ParserPosition::AfterValue if byte == b',' => self.position = ParserPosition::BeforeKey,
             ParserPosition::Finished => {}
             _ if is_space => {}
@@ -138,9 +138,9 @@ impl PartialArguments {
         }
     }
 
-    fn push_key_byte(&mut self, byte: u8) {
+    fn parse_key_byte(&mut self, byte: u8) {
         self.push_token_byte(byte);
-        if self.advance_string(byte) {
+        if self.advance_string_state(byte) {
             // No tool has a key that is too long to be shown.
             self.key = self
                 .parse_token()
@@ -154,12 +154,12 @@ impl PartialArguments {
         }
     }
 
-    fn push_value_byte(&mut self, byte: u8) {
+    fn parse_value_byte(&mut self, byte: u8) {
         if self.string != StringState::No {
             self.push_token_byte(byte);
             let ends_line = (self.string, byte) == (StringState::AfterBackslash, b'n');
             self.text_line = self.text_line.saturating_add(ends_line.into());
-            if self.advance_string(byte) && self.depth == 0 {
+            if self.advance_string_state(byte) && self.depth == 0 {
                 self.end_value(ParserPosition::AfterValue);
             }
             return;
@@ -182,7 +182,7 @@ impl PartialArguments {
     }
 
     /// Advances a string by one byte, and returns whether the byte ended it.
-    fn advance_string(&mut self, byte: u8) -> bool {
+    fn advance_string_state(&mut self, byte: u8) -> bool {
         self.string = match (self.string, byte) {
             (StringState::Yes, b'"') => StringState::No,
             (StringState::Yes, b'\\') => StringState::AfterBackslash,
@@ -255,7 +255,7 @@ mod tests {
             (r#"{"a": ]]], "b": 2}"#, json!({}), json!({})),
         ] {
             let arriving = parse_in_one_fragment(text);
-            assert_eq!(json!(arriving.fields()), fields, "{text}");
+            assert_eq!(json!(arriving.complete_fields()), fields, "{text}");
             assert_eq!(json!(arriving.partial_field_bytes()), rest, "{text}");
         }
     }
@@ -290,8 +290,9 @@ mod tests {
         let fields: Map<String, Value> =
             (0..200).map(|number| (format!("k{number}"), json!("x".repeat(900)))).collect();
         let arriving = parse_in_one_fragment(&json!(fields).to_string());
-        let bytes: usize = arriving.fields().values().map(|value| value.to_string().len()).sum();
-        assert!(bytes <= MAX_PARTIAL_FIELDS_BYTES && arriving.fields().len() == 4);
+        let bytes: usize =
+            arriving.complete_fields().values().map(|value| value.to_string().len()).sum();
+        assert!(bytes <= MAX_PARTIAL_FIELDS_BYTES && arriving.complete_fields().len() == 4);
         assert_eq!(arriving.partial_field_bytes().len(), MAX_PARTIAL_FIELDS);
     }
 
@@ -323,11 +324,11 @@ mod tests {
             let mut arriving = PartialArguments::default();
             for cut in cuts.windows(2) {
                 arriving.push(&text[cut[0]..cut[1]]);
-                for (key, value) in arriving.fields() {
+                for (key, value) in arriving.complete_fields() {
                     assert_eq!(object.get(key), Some(value));
                 }
             }
-            assert_eq!(&Value::Object(arriving.fields().clone()), &object);
+            assert_eq!(&Value::Object(arriving.complete_fields().clone()), &object);
             assert!(arriving.partial_field_bytes().is_empty());
         }
 

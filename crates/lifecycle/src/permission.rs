@@ -96,7 +96,7 @@ impl fmt::Debug for PermissionSubject {
 
 /// The plan of a call, locked until it is released by a [`Grant`].
 #[derive(Debug)]
-pub struct Pinned<P> {
+pub struct PinnedPlan<P> {
     plan: P,
     subject: PermissionSubject,
 }
@@ -104,7 +104,7 @@ pub struct Pinned<P> {
 /// A plan whose type is erased, so that tools of all kinds fit in one list.
 pub type ErasedPlan = Box<dyn Any + Send>;
 
-impl<P> Pinned<P> {
+impl<P> PinnedPlan<P> {
     /// Locks `plan` with its subject.
     #[must_use]
     pub fn new(plan: P, subject: PermissionSubject) -> Self {
@@ -127,20 +127,20 @@ impl<P> Pinned<P> {
     }
 }
 
-impl<P: Any + Send> Pinned<P> {
+impl<P: Any + Send> PinnedPlan<P> {
     /// Erases the plan's type.
     #[must_use]
-    pub fn erase(self) -> Pinned<ErasedPlan> {
-        Pinned { plan: Box::new(self.plan), subject: self.subject }
+    pub fn erase(self) -> PinnedPlan<ErasedPlan> {
+        PinnedPlan { plan: Box::new(self.plan), subject: self.subject }
     }
 }
 
-impl Pinned<ErasedPlan> {
+impl PinnedPlan<ErasedPlan> {
     /// Restores the plan's type; returns `None` if it was another type.
     #[must_use]
-    pub fn downcast<P: Any>(self) -> Option<Pinned<P>> {
+    pub fn downcast<P: Any>(self) -> Option<PinnedPlan<P>> {
         let plan = *self.plan.downcast().ok()?;
-        Some(Pinned { plan, subject: self.subject })
+        Some(PinnedPlan { plan, subject: self.subject })
     }
 }
 
@@ -170,7 +170,7 @@ pub enum PermitDecision {
     /// The call may run.
     Granted(Grant),
     /// The call must not run.
-    Denied(DenialReason),
+    Denied(UnaskedDenialReason),
     /// The client was asked; the answer is passed to
     /// [`Session::answer_permission`](crate::Session::answer_permission).
     AwaitingAnswer(PermissionId),
@@ -179,7 +179,7 @@ pub enum PermitDecision {
 /// The cause of a denial without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum DenialReason {
+pub enum UnaskedDenialReason {
     /// A rule.
     Rule,
     /// The session's [`Policy`](crate::Policy), which depends on its mode.
@@ -219,7 +219,7 @@ pub enum PermissionOutcome {
         reason: Option<String>,
     },
     /// The call is denied, even if the client allowed it; the turn continues.
-    Denied(DenialReason),
+    Denied(UnaskedDenialReason),
     /// The call is allowed, but files that it may run have changed since the request. Permission
     /// must be requested again, with the names of these files.
     Outdated,
@@ -285,7 +285,7 @@ impl PermissionAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Grant, GrantMismatch, PermissionSubject, Pinned};
+    use super::{Grant, GrantMismatch, PermissionSubject, PinnedPlan};
     use serde_json::json;
     use std::path::Path;
 
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_grant_releases_what_it_was_given_for_and_nothing_else() {
-        let pinned = || Pinned::new(7, subject("a"));
+        let pinned = || PinnedPlan::new(7, subject("a"));
         assert_eq!(pinned().release(Grant::new(subject("a"))), Ok(7));
         assert_eq!(pinned().release(Grant::new(subject("b"))), Err(GrantMismatch));
     }
@@ -331,7 +331,7 @@ mod tests {
         ] {
             let grant = Grant::new(of(args.clone(), cwd));
             assert_eq!(
-                Pinned::new(7, base.clone()).release(grant),
+                PinnedPlan::new(7, base.clone()).release(grant),
                 Err(GrantMismatch),
                 "{args} in {cwd}"
             );
@@ -345,11 +345,11 @@ mod tests {
 
     #[test]
     fn an_erased_plan_is_found_again_by_its_type() {
-        let pinned = Pinned::new("plan", subject("a")).erase();
+        let pinned = PinnedPlan::new("plan", subject("a")).erase();
         assert_eq!(
             pinned.downcast::<&str>().unwrap().release(Grant::new(subject("a"))),
             Ok("plan")
         );
-        assert!(Pinned::new(1_u8, subject("a")).erase().downcast::<u16>().is_none());
+        assert!(PinnedPlan::new(1_u8, subject("a")).erase().downcast::<u16>().is_none());
     }
 }

@@ -18,13 +18,14 @@ use crate::limits;
 use matcher::ParsedEffect;
 
 pub use argv::ArgvPrefix;
-pub(crate) use argv::{may_run_project_files, offerable_prefix};
+pub(crate) use argv::{may_run_project_files, prefix_for_permission_option};
 pub(crate) use describe::{ENGLISH_TITLES, describe_matcher};
 pub use matcher::{FileAccess, Matcher};
 pub use pattern::{HostPattern, PathGlob, PatternError};
 pub(crate) use policy::PolicyVerdicts;
 pub use policy::{
-    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
+    AcceptEditsPolicy, AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, Policy,
+    ReadOnlyPolicy,
 };
 pub use protected::{is_executed_or_config_beneath, is_protected, is_protected_beneath};
 pub use store::{MemoryRuleStore, RuleChange, RuleStore, RuleStoreError};
@@ -89,10 +90,10 @@ impl Rule {
     /// Returns this rule with project scope. An allowed command of a common build, test or read
     /// program is widened to its first words, because its arguments vary between calls.
     #[must_use]
-    pub fn for_project(&self) -> Self {
+    pub fn widened_for_project(&self) -> Self {
         let prefix = match (&self.matcher, self.verdict) {
             (Matcher::Effect(Effect::Run { command, .. }), Verdict::Allow) => {
-                offerable_prefix(command)
+                prefix_for_permission_option(command)
             }
             _ => None,
         };
@@ -101,11 +102,11 @@ impl Rule {
     }
 
     /// Judges an effect, if the rule matches. A rule that denies asks if it only may match.
-    fn judge(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> Option<Verdict> {
+    fn judge_effect(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> Option<Verdict> {
         if self.verdict == Verdict::Allow {
             return self.matcher.allows(effects, seen).then_some(Verdict::Allow);
         }
-        match self.matcher.denies(effects, seen) {
+        match self.matcher.deny_certainty(effects, seen) {
             MatchCertainty::No => None,
             MatchCertainty::Maybe => Some(Verdict::Ask),
             MatchCertainty::Yes => Some(self.verdict),
@@ -135,7 +136,7 @@ impl Rules {
     }
 
     /// Adds a rule. Returns whether the rule applies now. A session has at most 4,096 rules.
-    pub fn add(&mut self, rule: Rule) -> bool {
+    pub fn add_rule(&mut self, rule: Rule) -> bool {
         if self.iter().any(|other| *other == rule) {
             return true;
         }
@@ -155,7 +156,7 @@ impl Rules {
     }
 
     /// Removes the rules of a scope.
-    pub(crate) fn remove_scope(&mut self, scope: RuleScope) {
+    pub(crate) fn remove_rules_of_scope(&mut self, scope: RuleScope) {
         self.rules.retain(|(_, rule)| rule.scope != scope);
     }
 
@@ -174,18 +175,18 @@ impl Rules {
     /// Judges a call: denied if any effect is denied, allowed if all are allowed, asked about
     /// otherwise.
     #[must_use]
-    pub fn judge(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
-        self.verdict_for(&PolicyVerdicts::new(effects.clone(), policy))
+    pub fn judge_call(&self, effects: &Effects, policy: &dyn Policy) -> Verdict {
+        self.combine_with_policy_verdicts(&PolicyVerdicts::from_policy(effects.clone(), policy))
     }
 
     /// Combines the verdicts of the policy with those of the rules.
-    pub(crate) fn verdict_for(&self, judgement: &PolicyVerdicts) -> Verdict {
+    pub(crate) fn combine_with_policy_verdicts(&self, judgement: &PolicyVerdicts) -> Verdict {
         let effects = judgement.effects();
-        let each = judgement.iter().map(|(effect, by_policy)| match by_policy {
+        let each = judgement.effects_with_verdicts().map(|(effect, by_policy)| match by_policy {
             Verdict::Deny => Verdict::Deny,
-            by_policy => self.effect_verdict(effects, effect).unwrap_or(by_policy),
+            by_policy => self.strictest_rule_verdict(effects, effect).unwrap_or(by_policy),
         });
-        self.call_verdict(effects).max(each.max().unwrap_or(Verdict::Allow))
+        self.whole_call_verdict(effects).max(each.max().unwrap_or(Verdict::Allow))
     }
 
     /// Returns the effects that an "always allow" answer must remember so that the same call is not
@@ -194,8 +195,8 @@ impl Rules {
     #[must_use]
     pub(crate) fn effects_to_remember(&self, judgement: &PolicyVerdicts) -> Option<Vec<Effect>> {
         let (effects, mut asked) = (judgement.effects(), Vec::new());
-        for (effect, by_policy) in judgement.iter() {
-            match self.effect_verdict(effects, effect) {
+        for (effect, by_policy) in judgement.effects_with_verdicts() {
+            match self.strictest_rule_verdict(effects, effect) {
                 Some(Verdict::Allow) => {}
                 Some(_) => return None,
                 None if by_policy == Verdict::Allow => {}
@@ -205,15 +206,15 @@ impl Rules {
             }
         }
         let has_room = self.rules.len() + asked.len() <= limits::MAX_SESSION_RULES;
-        let is_settled = self.call_verdict(effects) == Verdict::Allow;
+        let is_settled = self.whole_call_verdict(effects) == Verdict::Allow;
         (!asked.is_empty() && has_room && is_settled).then_some(asked)
     }
 
     /// Returns the verdict on the call as a whole. It also applies to a call without effects.
-    fn call_verdict(&self, effects: &Effects) -> Verdict {
+    fn whole_call_verdict(&self, effects: &Effects) -> Verdict {
         let is_asked = self.load_error.is_some() || effects.is_always_asked();
         let floor = if is_asked { Verdict::Ask } else { Verdict::Allow };
-        let of_call = self.iter().filter(|rule| rule.matcher.matches_call(effects));
+        let of_call = self.iter().filter(|rule| rule.matcher.matches_whole_call(effects));
         of_call.map(|rule| rule.verdict).fold(floor, Verdict::max)
     }
 
@@ -228,7 +229,7 @@ impl Rules {
         };
         effects.iter().find_map(|effect| {
             let seen = ParsedEffect::new(effect);
-            let (line, _) = seen.portable_line()?;
+            let (line, _) = seen.command_line_and_folder()?;
             line.commands.iter().find_map(|command| {
                 let why = |prefix: &ArgvPrefix| {
                     Some((prefix.words().join(" "), prefix.mismatch_reason(command)?))
@@ -241,16 +242,16 @@ impl Rules {
     }
 
     /// Returns the strictest verdict of the rules on an effect, if any rule matches.
-    fn effect_verdict(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
+    fn strictest_rule_verdict(&self, effects: &Effects, effect: &Effect) -> Option<Verdict> {
         let seen = ParsedEffect::new(effect);
-        let spoken = self.iter().filter_map(|rule| rule.judge(effects, &seen)).max();
+        let spoken = self.iter().filter_map(|rule| rule.judge_effect(effects, &seen)).max();
         spoken.or_else(|| self.allows_each_command(effects, &seen).then_some(Verdict::Allow))
     }
 
     /// Returns whether an [`ArgvPrefix`] rule allows each command of a line. Every file that the
     /// line writes must also be listed as a separate effect, which is judged like any other.
     fn allows_each_command(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> bool {
-        let Some((line, cwd)) = seen.portable_line() else { return false };
+        let Some((line, cwd)) = seen.command_line_and_folder() else { return false };
         let is_allowed = |command: &Vec<String>| {
             self.iter().any(|rule| match &rule.matcher {
                 Matcher::Argv(prefix) => rule.verdict == Verdict::Allow && prefix.allows(command),

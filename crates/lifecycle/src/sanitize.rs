@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use acp_types::{
-    CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, SessionState, TerminalPatch,
+    CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, SessionStatePart, TerminalPatch,
     ToolCallPatch, json,
 };
 use serde_json::{Map, Value};
@@ -115,7 +115,7 @@ fn sanitize_raw_json(
     losses: &mut (u64, u64),
 ) {
     if let Some(mut shown) = value.take().filter(|value| !value.is_null()) {
-        redactor.redact_value(&mut shown, IsSecret::No);
+        redactor.redact_value(&mut shown, IsUnderSecretKey::No);
         if max == 0 {
             *losses = (redactor.take_count(), json::value_len(&shown) as u64);
             return;
@@ -134,7 +134,7 @@ pub(crate) struct Redactor<'a> {
 
 /// Whether a value is beneath a secret key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum IsSecret {
+enum IsUnderSecretKey {
     Yes,
     No,
 }
@@ -158,10 +158,11 @@ impl<'a> Redactor<'a> {
 
     /// Returns the redacted text, or `None` if it holds no secrets.
     fn redacted_text(&mut self, text: &str) -> Option<String> {
-        let known =
-            strip_escapes::find_without_escapes(text, |text| self.secrets.find_in_truncated(text));
+        let known = strip_escapes::find_with_and_without_escapes(text, |text| {
+            self.secrets.find_in_truncated(text)
+        });
         let known = self.replace_ranges(text, &known);
-        let shaped = strip_escapes::find_without_escapes(
+        let shaped = strip_escapes::find_with_and_without_escapes(
             known.as_deref().unwrap_or(text),
             credentials::find_credentials,
         );
@@ -185,10 +186,12 @@ impl<'a> Redactor<'a> {
         (count > 0).then_some(out)
     }
 
-    fn redact_value(&mut self, value: &mut Value, is_secret: IsSecret) {
+    fn redact_value(&mut self, value: &mut Value, is_secret: IsUnderSecretKey) {
         match value {
             Value::String(text)
-                if is_secret == IsSecret::Yes && !text.is_empty() && text != REDACTION_MARKER =>
+                if is_secret == IsUnderSecretKey::Yes
+                    && !text.is_empty()
+                    && text != REDACTION_MARKER =>
             {
                 REDACTION_MARKER.clone_into(text);
                 self.count += 1;
@@ -210,9 +213,10 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    fn redact_fields(&mut self, fields: &mut Map<String, Value>, is_secret: IsSecret) {
+    fn redact_fields(&mut self, fields: &mut Map<String, Value>, is_secret: IsUnderSecretKey) {
         for (key, value) in &mut *fields {
-            let names = if secret_keys::is_secret_key(key) { IsSecret::Yes } else { is_secret };
+            let names =
+                if secret_keys::is_secret_key(key) { IsUnderSecretKey::Yes } else { is_secret };
             self.redact_value(value, names);
         }
         if fields.keys().any(|key| self.secrets.contains_secret(key.as_bytes())) {
@@ -250,7 +254,7 @@ impl<'a> Redactor<'a> {
                 Content::Block(block) => {
                     let is_readable = self.redact_serializable(block);
                     if !is_readable {
-                        *item = Content::text(REDACTION_MARKER);
+                        *item = Content::from_text(REDACTION_MARKER);
                     }
                 }
                 // A file change is shown exactly as it will be applied.
@@ -266,7 +270,7 @@ impl<'a> Redactor<'a> {
     {
         let before = self.count;
         let Ok(mut value) = serde_json::to_value(&*shown) else { return false };
-        self.redact_value(&mut value, IsSecret::No);
+        self.redact_value(&mut value, IsUnderSecretKey::No);
         if self.count > before {
             let Ok(redacted) = serde_json::from_value(value) else { return false };
             *shown = redacted;
@@ -278,7 +282,7 @@ impl<'a> Redactor<'a> {
         locations.retain_mut(|location| {
             let Some(path) = self.redacted_path(location.path()) else { return true };
             let line = location.line().map_or(0, u32::from);
-            let redacted = Location::try_new(path).map(|location| location.at_line(line));
+            let redacted = Location::try_new(path).map(|location| location.with_line(line));
             redacted.map(|redacted| *location = redacted).is_ok()
         });
     }
@@ -295,10 +299,10 @@ impl<'a> Redactor<'a> {
             self.redact_text(message);
         }
         if let Some(title) = &mut meta.title {
-            self.redact_value(title, IsSecret::No);
+            self.redact_value(title, IsUnderSecretKey::No);
         }
         meta.arriving.retain(|key, _| !self.secrets.contains_secret(key.as_bytes()));
-        self.redact_fields(&mut meta.custom, IsSecret::No);
+        self.redact_fields(&mut meta.custom, IsUnderSecretKey::No);
     }
 
     /// Redacts the patch of a terminal. Its output is redacted by a [`StreamRedactor`].
@@ -319,7 +323,7 @@ impl<'a> Redactor<'a> {
     }
 
     /// Redacts a session state. Returns whether anything is left to send.
-    pub(crate) fn redact_state(&mut self, state: &mut SessionState) -> bool {
+    pub(crate) fn redact_state(&mut self, state: &mut SessionStatePart) -> bool {
         self.redact_serializable(state)
     }
 }

@@ -11,20 +11,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use acp_types::{
-    CallEndReason, CallMeta, MessageChunk, Plan, Progress, SessionState, Status, TerminalExit,
+    CallEndReason, CallMeta, MessageChunk, Plan, Progress, SessionStatePart, Status, TerminalExit,
     TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, TraceContext, TurnId,
 };
-use callboard_text::{head, path_text, visible};
+use callboard_text::{escape_invisible, head, path_text};
 
 use crate::board::{CallBoard, CallEnd, Timestamp};
 use crate::config::SessionConfig;
 use crate::ids::{AgentRequestId, AgentResponseId};
 use crate::limits::{self, MAX_MESSAGE_CHUNK_BYTES, MAX_PROGRESS_MESSAGE_BYTES};
-use crate::message_stream::MessageStreams;
+use crate::message_stream::RecentMessageRedactors;
 use crate::outbox::{FirstReportTiming, Outbox, OutboxItem};
 use crate::sanitize::{Redactor, Secrets};
 use crate::title;
-use crate::usage::{SessionUsage, UpdateCounts};
+use crate::usage::{SessionCallUsage, UpdateCounts};
 use permissions::SessionPermissions;
 
 pub use permissions::PermissionRequest;
@@ -38,17 +38,17 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 ///
 /// # A call
 ///
-/// - [`announce`](Self::announce) announces a call as pending. Its id cannot be used again in this
+/// - [`announce`](Self::announce_call) announces a call as pending. Its id cannot be used again in this
 ///   session.
-/// - [`permit`](Self::permit) decides whether the call may run. On
+/// - [`permit`](Self::decide_or_ask_permission) decides whether the call may run. On
 ///   [`PermitDecision::AwaitingAnswer`](crate::PermitDecision::AwaitingAnswer) the client is asked,
 ///   and [`answer_permission`](Self::answer_permission) returns the decision. If that is
 ///   [`PermissionOutcome::Outdated`](crate::PermissionOutcome::Outdated), call `permit` again.
-///   Without a [`Grant`](crate::Grant), [`finish`](Self::finish) the call.
-/// - [`start`](Self::start) starts the call. While it runs, use [`update_call`](Self::update_call),
-///   [`report_progress`](Self::report_progress), [`pause`](Self::pause) and so on.
-/// - [`finish`](Self::finish) ends the call. Later changes are dropped and counted as
-///   [`late_changes`](crate::BoardCounters::late_changes).
+///   Without a [`Grant`](crate::Grant), [`finish`](Self::finish_call) the call.
+/// - [`start`](Self::start_call) starts the call. While it runs, use [`update_call`](Self::update_call),
+///   [`report_progress`](Self::report_progress), [`pause`](Self::pause_call) and so on.
+/// - [`finish`](Self::finish_call) ends the call. Later changes are dropped and counted as
+///   [`late_changes`](crate::RejectedChangeCounters::late_changes).
 ///
 /// [`end_turn`](Self::end_turn) ends the open calls of a turn before it answers the turn.
 ///
@@ -62,15 +62,15 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 ///   [`answer_permission`](Self::answer_permission) with
 ///   [`PermissionAnswer::Failed`](crate::PermissionAnswer::Failed). For an
 ///   [`OutboxItem::RejectionReasonRequest`], call
-///   [`explain_rejection`](Self::explain_rejection) with `None`.
-/// - Wait until [`poll_timeout`](Self::poll_timeout) or the next change, then poll again. Items
+///   [`apply_rejection_reason`](Self::apply_rejection_reason) with `None`.
+/// - Wait until [`next_poll_deadline`](Self::next_poll_deadline) or the next change, then poll again. Items
 ///   wait because the rate of updates is limited; waiting updates are merged.
 /// - After [`answer_permission`](Self::answer_permission), [`add_rule`](Self::add_rule) and
 ///   [`revoke_rule`](Self::revoke_rule), save the changes that
 ///   [`take_rule_changes`](Self::take_rule_changes) returns.
 ///
-/// To shut down, call [`close`](Self::close), [`end_all_calls`](Self::end_all_calls) and
-/// [`flush`](Self::flush), then poll until nothing is left.
+/// To shut down, call [`close`](Self::mark_closing), [`end_all_calls`](Self::end_all_calls) and
+/// [`flush`](Self::make_all_items_due), then poll until nothing is left.
 ///
 /// # Exclusive access
 ///
@@ -120,7 +120,7 @@ pub struct Session {
     shows_terminals: bool,
     /// The most recently ended turns.
     ended_turns: VecDeque<TurnId>,
-    message_stream: MessageStreams,
+    message_stream: RecentMessageRedactors,
     is_closing: bool,
     /// The trace contexts of open turns.
     traces: HashMap<TurnId, TraceContext>,
@@ -137,7 +137,7 @@ impl Session {
             cwd: cwd.into(),
             shows_terminals: false,
             ended_turns: VecDeque::new(),
-            message_stream: MessageStreams::default(),
+            message_stream: RecentMessageRedactors::default(),
             is_closing: false,
             traces: HashMap::new(),
         }
@@ -186,36 +186,36 @@ impl Session {
     ///
     /// Returns whether it was announced. A call is not announced in an ended turn, or if its id is
     /// or was in use. The latter counts as an illegal step.
-    pub fn announce(
+    pub fn announce_call(
         &mut self,
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
         now: Timestamp,
     ) -> bool {
-        self.announce_with(id, turn, patch, FirstReportTiming::Immediate, now)
+        self.announce_with_report_timing(id, turn, patch, FirstReportTiming::Immediate, now)
     }
 
     /// Announces a call whose arguments still stream. `patch` has a preliminary title. The first
     /// report waits at most 200 ms for the final title (see
     /// [`limit_first_report_delay`](Self::limit_first_report_delay)), but is sent before any item
     /// that must follow it.
-    pub fn announce_streamed(
+    pub fn announce_streamed_call(
         &mut self,
         id: &ToolCallId,
         turn: &TurnId,
         patch: ToolCallPatch,
         now: Timestamp,
     ) -> bool {
-        self.announce_with(id, turn, patch, FirstReportTiming::Held, now)
+        self.announce_with_report_timing(id, turn, patch, FirstReportTiming::Held, now)
     }
 
     /// Limits how much longer the first report of a streamed call waits, once its title is known.
     pub fn limit_first_report_delay(&mut self, id: &ToolCallId, wait: Duration, now: Timestamp) {
-        self.outbox.advance_held_report(id, now.monotonic + wait, now.monotonic);
+        self.outbox.advance_held_report_deadline(id, now.monotonic + wait, now.monotonic);
     }
 
-    fn announce_with(
+    fn announce_with_report_timing(
         &mut self,
         id: &ToolCallId,
         turn: &TurnId,
@@ -229,7 +229,7 @@ impl Session {
         if let Some(trace) = self.traces.get(turn) {
             patch.meta.get_or_insert_default().trace.clone_from(trace);
         }
-        let patch = self.board.announce(id, turn, patch, now);
+        let patch = self.board.announce_call(id, turn, patch, now);
         self.enqueue_call(id, patch, is_first, now)
     }
 
@@ -283,8 +283,8 @@ impl Session {
     }
 
     /// Starts or resumes a call. Returns whether it runs now, which is false if it has ended.
-    pub fn start(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
-        let patch = self.board.start(id, now);
+    pub fn start_call(&mut self, id: &ToolCallId, now: Timestamp) -> bool {
+        let patch = self.board.start_call(id, now);
         // Only the first start sets the start time.
         let first = patch.as_ref().is_some_and(|patch| patch.meta.is_some());
         self.enqueue_call(
@@ -295,16 +295,16 @@ impl Session {
         )
     }
 
-    /// Pauses a running call. [`Session::start`] resumes it.
-    pub fn pause(&mut self, id: &ToolCallId, now: Timestamp) {
-        let patch = self.board.pause(id);
+    /// Pauses a running call. [`Session::start_call`] resumes it.
+    pub fn pause_call(&mut self, id: &ToolCallId, now: Timestamp) {
+        let patch = self.board.pause_call(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
     /// Returns a started call to pending, because it did nothing yet.
     #[cfg(feature = "tokio")]
-    pub(crate) fn undo_start(&mut self, id: &ToolCallId, now: Timestamp) {
-        let patch = self.board.undo_start(id);
+    pub(crate) fn undo_call_start(&mut self, id: &ToolCallId, now: Timestamp) {
+        let patch = self.board.undo_call_start(id);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
     }
 
@@ -313,11 +313,17 @@ impl Session {
     ///
     /// Ignores calls that have ended or belong to an ended turn, and counts illegal steps. Grants
     /// no permission, because the call runs elsewhere and is only reported here.
-    pub fn upsert(&mut self, id: &ToolCallId, turn: &TurnId, patch: ToolCallPatch, now: Timestamp) {
+    pub fn upsert_foreign_call(
+        &mut self,
+        id: &ToolCallId,
+        turn: &TurnId,
+        patch: ToolCallPatch,
+        now: Timestamp,
+    ) {
         let (status, reason) = (patch.status, patch.meta.as_ref().and_then(|meta| meta.reason));
         let mut last = ToolCallPatch::new();
         if !self.board.is_id_used(id) {
-            self.announce(id, turn, patch, now);
+            self.announce_call(id, turn, patch, now);
         } else if status.is_some_and(Status::is_final) {
             last = patch;
         } else {
@@ -326,9 +332,9 @@ impl Session {
         match status {
             // A call reported as completed has run, even if its start was not reported.
             Some(Status::InProgress | Status::Completed) if !self.is_running(id) => {
-                self.start(id, now);
+                self.start_call(id, now);
             }
-            Some(Status::Paused) => self.pause(id, now),
+            Some(Status::Paused) => self.pause_call(id, now),
             _ => {}
         }
         let end = match status {
@@ -339,27 +345,27 @@ impl Session {
             }
             _ => return,
         };
-        self.finish(id, end.with_patch(last), now);
+        self.finish_call(id, end.with_patch(last), now);
     }
 
     fn is_running(&self, id: &ToolCallId) -> bool {
-        self.board.tool_call(id).is_some_and(|report| report.status == Status::InProgress)
+        self.board.open_call_report(id).is_some_and(|report| report.status == Status::InProgress)
     }
 
     /// Ends a call exactly once. Later changes are counted. Withdraws the call's requests, and ends
     /// its terminals. Its child calls are ended first.
-    pub fn finish(&mut self, id: &ToolCallId, mut end: CallEnd, now: Timestamp) {
+    pub fn finish_call(&mut self, id: &ToolCallId, mut end: CallEnd, now: Timestamp) {
         if self.is_closing && end.reason == Some(CallEndReason::Turn) {
             end.reason = Some(CallEndReason::Shutdown);
         }
         let reason = end.reason.unwrap_or(CallEndReason::Dropped);
         for descendant in self.board.descendants(id) {
-            self.finish_one(&descendant, CallEnd::cancelled(reason), now);
+            self.finish_single_call(&descendant, CallEnd::cancelled(reason), now);
         }
-        self.finish_one(id, end, now);
+        self.finish_single_call(id, end, now);
     }
 
-    fn finish_one(&mut self, id: &ToolCallId, end: CallEnd, now: Timestamp) {
+    fn finish_single_call(&mut self, id: &ToolCallId, end: CallEnd, now: Timestamp) {
         self.withdraw_call_requests(id);
         let terminals = self.board.call_terminals(id);
         for terminal in &terminals {
@@ -368,7 +374,7 @@ impl Session {
                 self.exit_terminal(terminal, TerminalExit::default(), now);
             }
         }
-        let patch = self.board.finish(id, end, now);
+        let patch = self.board.finish_call(id, end, now);
         self.enqueue_call(id, patch, FirstReportTiming::NotFirst, now);
         terminals.iter().for_each(|terminal| self.board.forget_terminal(terminal));
     }
@@ -392,8 +398,8 @@ impl Session {
     }
 
     /// Records that `bytes` of an open terminal's output are omitted here.
-    pub fn skip_terminal_output(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
-        let patch = self.board.skip_terminal_output(id, bytes);
+    pub fn record_terminal_output_gap(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
+        let patch = self.board.record_terminal_output_gap(id, bytes);
         self.enqueue_terminal(id, patch, now);
     }
 
@@ -408,20 +414,20 @@ impl Session {
     /// If the end of the chunk may be the beginning of a secret, it is held back until the next
     /// chunk, or until another item is enqueued that must follow it.
     pub fn send_message_chunk(&mut self, mut chunk: MessageChunk, now: Timestamp) {
-        let (before, text) = self.message_stream.push(&chunk, self.board.secrets());
-        self.enqueue_chunk(before, now.monotonic);
+        let (before, text) = self.message_stream.redact_chunk(&chunk, self.board.secrets());
+        self.enqueue_chunk_in_pieces(before, now.monotonic);
         chunk.text = text;
-        self.enqueue_chunk(Some(chunk), now.monotonic);
+        self.enqueue_chunk_in_pieces(Some(chunk), now.monotonic);
     }
 
     /// Enqueues text in chunks of limited size. A model may send text of any length at once.
-    fn enqueue_chunk(&mut self, chunk: Option<MessageChunk>, at: Instant) {
+    fn enqueue_chunk_in_pieces(&mut self, chunk: Option<MessageChunk>, at: Instant) {
         let Some(MessageChunk { role, message, text }) = chunk else { return };
         let mut rest = &*text;
         while !rest.is_empty() {
             let (piece, behind) = rest.split_at(head(rest, MAX_MESSAGE_CHUNK_BYTES).len());
             let chunk = MessageChunk { role, message: message.clone(), text: piece.to_owned() };
-            self.outbox.enqueue(OutboxItem::Chunk(chunk), FirstReportTiming::NotFirst, at);
+            self.outbox.enqueue_or_merge(OutboxItem::Chunk(chunk), FirstReportTiming::NotFirst, at);
             rest = behind;
         }
     }
@@ -429,49 +435,61 @@ impl Session {
     /// Sends a plan, which may be empty.
     pub fn send_plan(&mut self, mut plan: Plan, now: Timestamp) {
         Redactor::new(self.secrets()).redact_plan(&mut plan);
-        self.enqueue(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
+        self.enqueue_after_messages(OutboxItem::Plan(plan), FirstReportTiming::NotFirst, now);
     }
 
     /// Sends a part of the session's state. Of waiting parts of the same kind, only the last is
     /// sent.
-    pub fn send_state(&mut self, mut state: SessionState, now: Timestamp) {
+    pub fn send_state(&mut self, mut state: SessionStatePart, now: Timestamp) {
         if Redactor::new(self.secrets()).redact_state(&mut state) {
-            self.enqueue(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
+            self.enqueue_after_messages(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
         }
     }
 
     /// Ends a turn: ends its open calls, then enqueues the response to the prompt.
     pub fn end_turn(&mut self, turn: &TurnId, reason: CallEndReason, now: Timestamp) {
         self.end_open_calls(Some(turn), reason, now);
-        self.end_turn_rules();
+        self.remove_turn_rules();
         if self.ended_turns.len() >= limits::MAX_ENDED_TURNS {
             self.ended_turns.pop_front();
         }
         self.ended_turns.push_back(turn.clone());
         self.traces.remove(turn);
-        self.enqueue(OutboxItem::PromptResponse(turn.clone()), FirstReportTiming::NotFirst, now);
+        self.enqueue_after_messages(
+            OutboxItem::PromptResponse(turn.clone()),
+            FirstReportTiming::NotFirst,
+            now,
+        );
     }
 
     /// Enqueues the response to a request other than a prompt. It is sent after everything enqueued
     /// before, and ends no turn.
-    pub fn respond(&mut self, response: AgentResponseId, now: Timestamp) {
-        self.enqueue(OutboxItem::AgentResponse(response), FirstReportTiming::NotFirst, now);
+    pub fn enqueue_agent_response(&mut self, response: AgentResponseId, now: Timestamp) {
+        self.enqueue_after_messages(
+            OutboxItem::AgentResponse(response),
+            FirstReportTiming::NotFirst,
+            now,
+        );
     }
 
     /// Enqueues a request to the client other than a permission request. It is sent after
     /// everything enqueued before.
-    pub fn request_client(&mut self, request: AgentRequestId, now: Timestamp) {
-        self.enqueue(OutboxItem::AgentRequest(request), FirstReportTiming::NotFirst, now);
+    pub fn enqueue_agent_request(&mut self, request: AgentRequestId, now: Timestamp) {
+        self.enqueue_after_messages(
+            OutboxItem::AgentRequest(request),
+            FirstReportTiming::NotFirst,
+            now,
+        );
     }
 
     /// Withdraws a request that was not sent yet, because its result is no longer needed.
-    pub fn withdraw_request(&mut self, request: AgentRequestId) {
-        self.outbox.withdraw_request(request);
+    pub fn withdraw_agent_request(&mut self, request: AgentRequestId) {
+        self.outbox.remove_agent_request(request);
     }
 
     /// Marks the session as closing. Calls that end with their turn then end with the reason
     /// [`CallEndReason::Shutdown`].
-    pub fn close(&mut self) {
+    pub fn mark_closing(&mut self) {
         self.is_closing = true;
     }
 
@@ -490,8 +508,8 @@ impl Session {
     fn end_open_calls(&mut self, turn: Option<&TurnId>, reason: CallEndReason, now: Timestamp) {
         for id in self.board.open_calls(turn) {
             // It may have ended with its parent call.
-            if self.board.tool_call(&id).is_some() {
-                self.finish(&id, CallEnd::cancelled(reason), now);
+            if self.board.open_call_report(&id).is_some() {
+                self.finish_call(&id, CallEnd::cancelled(reason), now);
             }
         }
     }
@@ -510,17 +528,17 @@ impl Session {
 
     /// Returns the usage counters of ended calls and sent updates.
     #[must_use]
-    pub fn usage(&self) -> SessionUsage {
+    pub fn call_usage(&self) -> SessionCallUsage {
         let tools = self.board.history().usage_by_tool();
         let tools = tools.map(|(name, usage)| (name.to_owned(), usage.clone())).collect();
-        let (out, on) = (self.outbox.counters(), self.board.counters());
+        let (out, on) = (self.outbox.counters(), self.board.rejected_change_counters());
         let updates = UpdateCounts {
             offered: out.enqueued + on.late_changes,
             joined: out.merged,
             sent: out.handed_over - out.undelivered,
             dropped: out.undelivered + on.late_changes,
         };
-        SessionUsage { tools, updates }
+        SessionCallUsage { tools, updates }
     }
 
     /// Returns the outbox, which holds the waiting items.
@@ -538,13 +556,13 @@ impl Session {
     /// Returns when the next item is due, if one waits. [`Session::poll`] again at that time. Any
     /// change of the session may make it earlier.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn next_poll_deadline(&self) -> Option<Instant> {
         self.outbox.next_deadline()
     }
 
     /// Makes all waiting items due, at the end of a turn or of the connection.
-    pub fn flush(&mut self, now: Instant) {
-        self.outbox.flush(now);
+    pub fn make_all_items_due(&mut self, now: Instant) {
+        self.outbox.make_all_items_due(now);
     }
 
     /// Counts an item that was taken and could not be sent.
@@ -573,26 +591,40 @@ impl Session {
         let Some(patch) = patch else { return false };
         // A call is reported before anything refers to it.
         if let Some(parent) = patch.meta.as_ref().and_then(|meta| meta.parent.as_deref()) {
-            self.outbox.advance_held_report(&ToolCallId::new(parent), now.monotonic, now.monotonic);
+            self.outbox.advance_held_report_deadline(
+                &ToolCallId::new(parent),
+                now.monotonic,
+                now.monotonic,
+            );
         }
-        self.enqueue(OutboxItem::ToolCall(id.clone(), patch), is_first, now);
+        self.enqueue_after_messages(OutboxItem::ToolCall(id.clone(), patch), is_first, now);
         true
     }
 
     /// Enqueues an item that follows all message text sent before.
-    fn enqueue(&mut self, item: OutboxItem, is_first: FirstReportTiming, now: Timestamp) {
-        self.enqueue_at(item, is_first, now.monotonic);
+    fn enqueue_after_messages(
+        &mut self,
+        item: OutboxItem,
+        is_first: FirstReportTiming,
+        now: Timestamp,
+    ) {
+        self.enqueue_after_messages_at(item, is_first, now.monotonic);
     }
 
-    fn enqueue_at(&mut self, item: OutboxItem, is_first: FirstReportTiming, at: Instant) {
-        let before = self.message_stream.flush();
-        self.enqueue_chunk(before, at);
-        self.outbox.enqueue(item, is_first, at);
+    fn enqueue_after_messages_at(
+        &mut self,
+        item: OutboxItem,
+        is_first: FirstReportTiming,
+        at: Instant,
+    ) {
+        let before = self.message_stream.flush_held_back_text();
+        self.enqueue_chunk_in_pieces(before, at);
+        self.outbox.enqueue_or_merge(item, is_first, at);
     }
 
     fn enqueue_terminal(&mut self, id: &TerminalId, patch: Option<TerminalPatch>, now: Timestamp) {
         if let Some(patch) = patch {
-            self.outbox.enqueue(
+            self.outbox.enqueue_or_merge(
                 OutboxItem::Terminal(id.clone(), patch),
                 FirstReportTiming::NotFirst,
                 now.monotonic,
@@ -607,7 +639,7 @@ impl Session {
 pub fn display_path(path: &Path, cwd: &Path) -> String {
     match path.strip_prefix(cwd) {
         Ok(rest) if rest.as_os_str().is_empty() => ".".to_owned(),
-        Ok(rest) => visible(&path_text(rest)),
-        Err(_) => visible(&path_text(path)),
+        Ok(rest) => escape_invisible(&path_text(rest)),
+        Err(_) => escape_invisible(&path_text(path)),
     }
 }

@@ -44,7 +44,7 @@ impl Terminals {
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
-        Some(terminal.apply(patch, secrets))
+        Some(terminal.redact_and_apply_patch(patch, secrets))
     }
 
     /// Appends output. Bytes that may be the beginning of a secret are held back.
@@ -56,21 +56,26 @@ impl Terminals {
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
         let shown = terminal.output.push(secrets, bytes);
-        Some(terminal.apply(TerminalPatch::output(&shown), secrets))
+        Some(terminal.redact_and_apply_patch(TerminalPatch::from_output(&shown), secrets))
     }
 
     /// Records that output is omitted here, after flushing the held-back output. A partial secret
     /// before the gap is redacted, and the output after the gap does not continue it.
-    pub(crate) fn skip_output(
+    pub(crate) fn record_output_gap(
         &mut self,
         id: &TerminalId,
         bytes: u64,
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
-        let mut output = TerminalOutput::new(&std::mem::take(&mut terminal.output).flush());
-        output.skip_bytes(bytes);
-        Some(terminal.apply(TerminalPatch { output, ..TerminalPatch::default() }, secrets))
+        let mut output = TerminalOutput::from_bytes(&std::mem::take(&mut terminal.output).flush());
+        output.record_omitted_bytes(bytes);
+        Some(
+            terminal.redact_and_apply_patch(
+                TerminalPatch { output, ..TerminalPatch::default() },
+                secrets,
+            ),
+        )
     }
 
     /// Records the exit of a terminal, after flushing its held-back output.
@@ -81,8 +86,11 @@ impl Terminals {
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
-        let output = TerminalOutput::new(&terminal.output.flush());
-        Some(terminal.apply(TerminalPatch { output, ..TerminalPatch::exit(exit) }, secrets))
+        let output = TerminalOutput::from_bytes(&terminal.output.flush());
+        Some(terminal.redact_and_apply_patch(
+            TerminalPatch { output, ..TerminalPatch::from_exit(exit) },
+            secrets,
+        ))
     }
 
     pub(crate) fn remove(&mut self, id: &TerminalId) {
@@ -104,7 +112,11 @@ impl Terminals {
 }
 
 impl TrackedTerminal {
-    fn apply(&mut self, mut patch: TerminalPatch, secrets: &Secrets) -> TerminalPatch {
+    fn redact_and_apply_patch(
+        &mut self,
+        mut patch: TerminalPatch,
+        secrets: &Secrets,
+    ) -> TerminalPatch {
         let mut redactor = Redactor::new(secrets);
         redactor.redact_terminal(&mut patch);
         self.redacted_secrets += redactor.take_count();

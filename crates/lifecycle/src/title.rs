@@ -12,7 +12,7 @@ mod subtitle;
 #[cfg(any(test, not(feature = "titles")))]
 mod without_fluent;
 
-use callboard_text::{visible, visible_head};
+use callboard_text::{escape_invisible, escape_invisible_prefix};
 
 use crate::limits::MAX_TITLE_COMMAND_BYTES;
 #[cfg(feature = "titles")]
@@ -27,7 +27,7 @@ pub use default_title::default_title;
 pub use locale::preferred_locale;
 pub use markdown::code_span_if_needed;
 pub use subtitle::SUBTITLE_SEPARATOR;
-pub(crate) use subtitle::{progress_text, subtitle_line, with_subtitle};
+pub(crate) use subtitle::{join_title_and_subtitle, progress_text, subtitle_line};
 
 /// The messages of a locale and of its fallback locales, by key.
 #[cfg_attr(
@@ -63,7 +63,7 @@ impl Titles {
     pub(crate) fn builtin(locale: &str) -> Self {
         const ALL: &[(&str, &str)] =
             &[("en", ENGLISH_MESSAGES), ("de", include_str!("../locales/de.ftl"))];
-        Self::from_static(ALL, locale)
+        Self::from_static_lazily(ALL, locale)
     }
 
     /// Returns the English messages of this crate.
@@ -90,7 +90,7 @@ impl Titles {
     pub fn render_untranslated(&self, name: &str, arguments: &[(&str, String)]) -> String {
         let words =
             arguments.iter().map(|(_, value)| code_span_if_needed(&self.shorten_argument(value)));
-        let words = std::iter::once(code_span_if_needed(&visible(name))).chain(words);
+        let words = std::iter::once(code_span_if_needed(&escape_invisible(name))).chain(words);
         words.collect::<Vec<_>>().join(" ")
     }
 
@@ -106,7 +106,7 @@ impl Titles {
         arguments: &[(&str, String)],
         messages: &[(&str, String)],
     ) -> String {
-        let arguments = arguments.iter().map(|(name, value)| (*name, visible(value)));
+        let arguments = arguments.iter().map(|(name, value)| (*name, escape_invisible(value)));
         self.substitute(key, arguments.collect(), messages)
     }
 
@@ -137,7 +137,7 @@ impl Titles {
         let Some(message) = self.messages.format(key, &values) else {
             let words = arguments.into_iter().map(|(_, value)| code_span_if_needed(&value));
             let words = words.chain(messages.iter().map(|(_, message)| message.clone()));
-            return std::iter::once(code_span_if_needed(&visible(key)))
+            return std::iter::once(code_span_if_needed(&escape_invisible(key)))
                 .chain(words)
                 .collect::<Vec<_>>()
                 .join(" ");
@@ -184,7 +184,12 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
 ```"#
     )]
     #[must_use]
-    pub fn sentence(&self, key: &str, texts: &[(&str, String)], counts: &[(&str, u64)]) -> String {
+    pub fn render_sentence(
+        &self,
+        key: &str,
+        texts: &[(&str, String)],
+        counts: &[(&str, u64)],
+    ) -> String {
         let mut values = MessageArguments::new();
         for (name, text) in texts {
             values.push(((*name).to_owned(), MessageArgument::Text(text.clone())));
@@ -213,12 +218,12 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
     /// Shortens a command over 4 KiB to its first line and its line count, formatted by the message
     /// `shortened`. The call's raw input has the whole command.
     fn shorten_argument(&self, argument: &str) -> String {
-        let (shown, is_all) = visible_head(argument, MAX_TITLE_COMMAND_BYTES);
+        let (shown, is_all) = escape_invisible_prefix(argument, MAX_TITLE_COMMAND_BYTES);
         if is_all {
             return shown;
         }
         let first = argument.lines().next().unwrap_or_default();
-        let (start, _) = visible_head(first, MAX_TITLE_COMMAND_BYTES);
+        let (start, _) = escape_invisible_prefix(first, MAX_TITLE_COMMAND_BYTES);
         let (lines, bytes) = (argument.lines().count(), argument.len());
         let values = vec![
             ("start".to_owned(), MessageArgument::Text(start.clone())),
@@ -234,7 +239,7 @@ assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 By
 /// Returns whether titles show an argument in full rather than its first line and length.
 #[must_use]
 pub fn fits_in_title(argument: &str) -> bool {
-    visible_head(argument, MAX_TITLE_COMMAND_BYTES).1
+    escape_invisible_prefix(argument, MAX_TITLE_COMMAND_BYTES).1
 }
 
 /// Formats a number with a separator between thousands.
@@ -313,11 +318,12 @@ mod tests {
     fn a_sentence_keeps_its_texts_and_counts_in_its_language() {
         let messages = "thousands = .\nof = { $n ->\n    [one] 1 Zeile\n   *[other] { $n-text } Zeilen\n} von { $path }\n";
         let titles = Titles::parse("de", messages).unwrap();
-        let of =
-            |path: &str, lines| titles.sentence("of", &[("path", path.into())], &[("n", lines)]);
+        let of = |path: &str, lines| {
+            titles.render_sentence("of", &[("path", path.into())], &[("n", lines)])
+        };
         assert_eq!(of("a_b_c.rs", 1), "1 Zeile von a_b_c.rs");
         assert_eq!(of("007", 1_234_567), "1.234.567 Zeilen von 007");
-        assert_eq!(titles.sentence("nothing", &[("path", "a".into())], &[]), "nothing a");
+        assert_eq!(titles.render_sentence("nothing", &[("path", "a".into())], &[]), "nothing a");
     }
 
     #[test]

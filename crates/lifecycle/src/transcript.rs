@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use acp_types::{
-    Content, ContentBlock, MessageChunk, Plan, SessionState, Status, TerminalId, TerminalReport,
-    ToolCallId, ToolCallReport,
+    Content, ContentBlock, MessageChunk, Plan, SessionStatePart, Status, TerminalId,
+    TerminalReport, ToolCallId, ToolCallReport,
 };
 use foldhash::HashMap;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub enum SessionDocument {
     /// The plan.
     Plan(Plan),
     /// Title, usage or a compaction.
-    State(SessionState),
+    State(SessionStatePart),
 }
 
 /// A prompt.
@@ -207,11 +207,11 @@ impl TranscriptFold {
     }
 
     /// Modes, options and commands are those of the process that a client talks to.
-    fn apply_state(&mut self, state: &SessionState) -> Vec<ChangedDocument> {
+    fn apply_state(&mut self, state: &SessionStatePart) -> Vec<ChangedDocument> {
         let (subject, mut documents) = match state {
-            SessionState::Info(_) => ("info".to_owned(), Vec::new()),
-            SessionState::Usage(_) => ("usage".to_owned(), Vec::new()),
-            SessionState::Compaction(compaction) => {
+            SessionStatePart::Info(_) => ("info".to_owned(), Vec::new()),
+            SessionStatePart::Usage(_) => ("usage".to_owned(), Vec::new()),
+            SessionStatePart::Compaction(compaction) => {
                 // Clients may show it as a message.
                 let subject = format!("compaction/{}", compaction.id);
                 (subject, self.end_message().into_iter().collect())

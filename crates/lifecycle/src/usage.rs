@@ -32,7 +32,7 @@ impl ToolUsage {
     }
 
     /// Adds an ended call.
-    pub(crate) fn add(&mut self, report: &ToolCallReport) {
+    pub(crate) fn add_ended_call(&mut self, report: &ToolCallReport) {
         match report.status {
             Status::Completed => self.completed += 1,
             Status::Cancelled => self.cancelled += 1,
@@ -64,7 +64,7 @@ pub struct UpdateCounts {
 
 /// Usage counters of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SessionUsage {
+pub struct SessionCallUsage {
     /// The totals per tool, sorted by name. Calls of tools beyond the first 128 are counted under
     /// the empty name.
     pub tools: Vec<(String, ToolUsage)>,
@@ -93,7 +93,11 @@ mod tests {
                 reason,
                 ..CallMeta::default()
             };
-            usage.add(&ToolCallReport { status, meta, ..ToolCallReport::new("c".into()) });
+            usage.add_ended_call(&ToolCallReport {
+                status,
+                meta,
+                ..ToolCallReport::new("c".into())
+            });
         }
         let expected = ToolUsage {
             completed: 1,

@@ -12,7 +12,7 @@ use acp_lifecycle::{
 };
 use acp_types::wire::v1::{TerminalDisplay, V1Projection, WireUpdate};
 use acp_types::{CallEndReason, Progress, ToolCallId, ToolCallPatch, ToolKind};
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use pretty_assertions::assert_eq;
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, prop_oneof, proptest};
@@ -46,14 +46,14 @@ impl Life {
     fn new(base: &str) -> Self {
         let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let mut session = Session::new("/p");
-        let patch = ToolCallPatch::announce("tool", base, ToolKind::Other);
-        assert!(session.announce(&call(), &"t".into(), patch, now), "nothing has this id");
+        let patch = ToolCallPatch::for_new_call("tool", base, ToolKind::Other);
+        assert!(session.announce_call(&call(), &"t".into(), patch, now), "nothing has this id");
         let sent = V1Projection::new(TerminalDisplay::Text);
         Self { session, now, sent, updates: Vec::new(), asked: Vec::new(), request: None }
     }
 
     fn title(&self) -> String {
-        let open = self.session.board().tool_call(&call());
+        let open = self.session.board().open_call_report(&call());
         let report = open.or_else(|| self.session.board().history().get(&call()));
         report.expect("the call is known").title.clone()
     }
@@ -67,9 +67,11 @@ impl Life {
     fn ask(&mut self) {
         let subject = PermissionSubject::for_call("tool", &json!({}), "/p".as_ref(), b"");
         let effects = Effects::from(Effect::Unknown);
-        match self.session.permit(&call(), &effects, subject, true, self.now) {
+        match self.session.decide_or_ask_permission(&call(), &effects, subject, true, self.now) {
             PermitDecision::AwaitingAnswer(number) => self.request = Some(number),
-            permit => assert!(self.session.board().tool_call(&call()).is_none(), "{permit:?}"),
+            permit => {
+                assert!(self.session.board().open_call_report(&call()).is_none(), "{permit:?}");
+            }
         }
     }
 
@@ -86,12 +88,17 @@ impl Life {
         while let Some(item) = self.session.poll(self.now.monotonic) {
             match item {
                 OutboxItem::ToolCall(id, patch) => {
-                    self.updates.extend(self.sent.tool_call(&id, &patch));
+                    self.updates.extend(self.sent.updates_for_call_patch(&id, &patch));
                 }
                 OutboxItem::PermissionRequest(number) => {
-                    let options =
-                        self.session.permission_request(number).expect("it waits").options.clone();
-                    let request = self.sent.permission_request("s".into(), &call(), options);
+                    let options = self
+                        .session
+                        .pending_permission_request(number)
+                        .expect("it waits")
+                        .options
+                        .clone();
+                    let request =
+                        self.sent.permission_request_for_call("s".into(), &call(), options);
                     let fields = request.expect("the call was sent").tool_call.fields;
                     self.asked.push(fields.title.expect("a request has a title"));
                 }
@@ -108,40 +115,40 @@ fn call() -> ToolCallId {
 #[test]
 fn progress_follows_the_title_until_the_end() {
     let mut life = Life::new("Run `make`");
-    life.session.start(&call(), life.now);
+    life.session.start_call(&call(), life.now);
     life.progress(3.0, Some(10.0), Some("compiling…"));
     assert_eq!(life.title(), "Run `make` · 3/10 compiling…");
     life.progress(40.0, Some(100.0), None);
     assert_eq!(life.title(), "Run `make` · 40 %");
-    life.session.update_call(&call(), ToolCallPatch::new().title("Run `make all`"), life.now);
+    life.session.update_call(&call(), ToolCallPatch::new().with_title("Run `make all`"), life.now);
     assert_eq!(life.title(), "Run `make all` · 40 %");
     life.session.set_subtitle(&call(), Some("\u{1b}[1mlinking\n  now"), life.now);
     assert_eq!(life.title(), "Run `make all` · \\u{1b}[1mlinking now");
     life.session.set_subtitle(&call(), None, life.now);
     assert_eq!(life.title(), "Run `make all`");
     life.progress(50.0, Some(100.0), None);
-    life.session.finish(&call(), CallEnd::completed(), life.now);
+    life.session.finish_call(&call(), CallEnd::completed(), life.now);
     assert_eq!(life.title(), "Run `make all`");
     life.progress(60.0, Some(100.0), None);
     life.session.set_subtitle(&call(), Some("late"), life.now);
     assert_eq!(life.title(), "Run `make all`");
-    assert_eq!(life.session.board().counters().late_changes, 2);
+    assert_eq!(life.session.board().rejected_change_counters().late_changes, 2);
 }
 
 #[test]
 fn a_title_that_comes_with_the_end_is_the_last() {
     let mut life = Life::new("Fetch x");
-    life.session.start(&call(), life.now);
+    life.session.start_call(&call(), life.now);
     life.progress(1.0, None, None);
-    let end = CallEnd::completed().with_patch(ToolCallPatch::new().title("Fetched x"));
-    life.session.finish(&call(), end, life.now);
+    let end = CallEnd::completed().with_patch(ToolCallPatch::new().with_title("Fetched x"));
+    life.session.finish_call(&call(), end, life.now);
     assert_eq!(life.title(), "Fetched x");
 }
 
 #[test]
 fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
     let mut life = Life::new("Work");
-    life.session.start(&call(), life.now);
+    life.session.start_call(&call(), life.now);
     life.send();
     life.updates.clear();
     life.progress(0.25, Some(1.0), Some("one\ntwo"));
@@ -154,7 +161,7 @@ fn the_metadata_keeps_the_numbers_and_the_words_within_a_bound() {
     let told = json!({ "current": 0.25, "total": 1.0, "percent": 25, "message": "one\ntwo" });
     assert_eq!(*progress, told);
     life.progress(1.0, None, Some(&"é".repeat(1_000_000)));
-    let report = life.session.board().tool_call(&call()).unwrap();
+    let report = life.session.board().open_call_report(&call()).unwrap();
     let message = report.meta.progress.clone().unwrap().message.unwrap();
     assert_eq!(message.len(), MAX_PROGRESS_MESSAGE_BYTES);
     assert!(report.title.len() <= "Work".len() + SUBTITLE_SEPARATOR.len() + MAX_SUBTITLE_BYTES);
@@ -184,17 +191,21 @@ fn what_is_approved_is_the_call_not_how_far_it_is() {
 #[test]
 fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
     let hostile = "a\u{202e}b\u{1b}[8m\u{200b}\u{e0041}\nc";
-    let shown = visible(hostile);
+    let shown = escape_invisible(hostile);
     let mut life = Life::new(hostile);
     assert_eq!(life.title(), shown);
-    life.session.update_call(&call(), ToolCallPatch::new().title(format!("2{hostile}")), life.now);
+    life.session.update_call(
+        &call(),
+        ToolCallPatch::new().with_title(format!("2{hostile}")),
+        life.now,
+    );
     assert_eq!(life.title(), format!("2{shown}"));
     let (foreign, now) = ("f".into(), life.now);
     let patch = ToolCallPatch { name: Some(hostile.to_owned()), ..ToolCallPatch::new() };
-    life.session.announce(&foreign, &"t".into(), patch, now);
-    let report = life.session.board().tool_call(&foreign).unwrap();
+    life.session.announce_call(&foreign, &"t".into(), patch, now);
+    let report = life.session.board().open_call_report(&foreign).unwrap();
     assert_eq!((&report.title, &report.name), (&shown, &shown));
-    let long = ToolCallPatch::new().title("\u{202e}".repeat(MAX_TITLE_BYTES));
+    let long = ToolCallPatch::new().with_title("\u{202e}".repeat(MAX_TITLE_BYTES));
     life.session.update_call(&call(), long, now);
     assert!(life.title().len() <= MAX_TITLE_BYTES && life.title().ends_with("}…"));
     for effect in [
@@ -206,10 +217,10 @@ fn whoever_makes_a_title_a_name_or_an_option_hides_nothing() {
     ] {
         let subject = PermissionSubject::for_call("tool", &json!({}), "/p".as_ref(), b"");
         let effects = Effects::from(effect);
-        let permit = life.session.permit(&call(), &effects, subject, true, now);
+        let permit = life.session.decide_or_ask_permission(&call(), &effects, subject, true, now);
         let PermitDecision::AwaitingAnswer(number) = permit else { panic!("{permit:?}") };
-        for option in &life.session.permission_request(number).unwrap().options {
-            assert_eq!(option.name, visible(&option.name));
+        for option in &life.session.pending_permission_request(number).unwrap().options {
+            assert_eq!(option.name, escape_invisible(&option.name));
         }
     }
 }
@@ -252,13 +263,13 @@ proptest! {
             match event {
                 Event::Title(title) => {
                     if !title.trim().is_empty() {
-                        base = visible(&title);
+                        base = escape_invisible(&title);
                     }
-                    life.session.update_call(&call(), ToolCallPatch::new().title(title), now);
+                    life.session.update_call(&call(), ToolCallPatch::new().with_title(title), now);
                 }
                 Event::Subtitle(text) => life.session.set_subtitle(&call(), text.as_deref(), now),
                 Event::Progress(done, total, text) => life.progress(done, total, text.as_deref()),
-                Event::Start => drop(life.session.start(&call(), now)),
+                Event::Start => drop(life.session.start_call(&call(), now)),
                 Event::Ask if life.request.is_none() => {
                     life.ask();
                     life.send();
@@ -269,7 +280,7 @@ proptest! {
                 Event::Send => life.send(),
             }
             let title = life.title();
-            prop_assert_eq!(visible(&title), title.clone());
+            prop_assert_eq!(escape_invisible(&title), title.clone());
             let rest = title.strip_prefix(&base);
             prop_assert!(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(SUBTITLE_SEPARATOR)));
             prop_assert!(title == base || life.request.is_none());

@@ -39,10 +39,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn report_requests(server: &ModelServer) -> io::Result<()> {
     let mut nth = 0;
     let is_over = |asked: &RecordedRequest| asked.outcome != ResponseOutcome::Pending;
-    while server.wait_until(|asked| asked.get(nth).is_some_and(is_over)).await {
+    while server.wait_for_requests(|asked| asked.get(nth).is_some_and(is_over)).await {
         // Borrows the requests: copying all of them would take longer with each request, and that
         // time would count as the agent's.
-        let line = server.with_requests(|asked| {
+        let line = server.inspect_requests(|asked| {
             let before = nth.checked_sub(1).and_then(|before| asked.get(before));
             asked.get(nth).map(|asked| report_line(asked, before))
         });

@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// Returns an error if the path is not a regular file (a pipe, for example, could block), or if it
 /// cannot be read.
-pub(crate) fn read_bounded(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_max_plus_one_bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }

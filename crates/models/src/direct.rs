@@ -46,7 +46,7 @@ impl DirectModel {
 
     /// Returns the help as it is shown in a reply.
     fn help_with_footer(&self, tools: &[ToolSpec]) -> String {
-        format!("{} {}", help(tools), self.help_footer).trim_end().to_owned()
+        format!("{} {}", commands_help(tools), self.help_footer).trim_end().to_owned()
     }
 }
 
@@ -66,38 +66,38 @@ impl Model for DirectModel {
     }
 
     fn help(&self, tools: &[ToolSpec]) -> Option<String> {
-        Some(help(tools))
+        Some(commands_help(tools))
     }
 
     fn prompt_error(&self, prompt: &str) -> Option<String> {
-        command::parse(prompt).err().map(|error| error.to_string())
+        command::parse_prompt(prompt).err().map(|error| error.to_string())
     }
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
         let (prompt, since) = split_last_turn(&request.messages);
-        let calls = match command::parse(&prompt) {
+        let calls = match command::parse_prompt(&prompt) {
             Ok(ParsedPrompt::Calls(calls)) => calls,
             Ok(ParsedPrompt::Help) => return text_reply(self.help_with_footer(&request.tools)),
-            Err(error) if error.is_unknown() => {
+            Err(error) if error.is_unknown_command() => {
                 return text_reply(format!("{error}\n\n{}", self.help_with_footer(&request.tools)));
             }
             Err(error) => return text_reply(error.to_string()),
         };
-        if lacks_undo(&request, &calls) {
+        if calls_missing_undo(&request, &calls) {
             return text_reply("This session has no `undo`. Nothing was run.".to_owned());
         }
         let done =
             since.iter().filter(|message| matches!(***message, ChatMessage::Assistant { .. }));
         let index = done.count();
         match calls.into_iter().nth(index) {
-            Some(call) => call_reply(call, index),
-            None => text_reply(summary(since)),
+            Some(call) => single_call_reply(call, index),
+            None => text_reply(summarize_results(since)),
         }
     }
 }
 
 /// Lists the commands with one example each, in Markdown.
-fn help(tools: &[ToolSpec]) -> String {
+fn commands_help(tools: &[ToolSpec]) -> String {
     let mut help = "One command a line; several lines are several calls, in order.\n".to_owned();
     // Some sessions have no `undo`, so the help leaves it out. Calling any other missing tool fails
     // with its own error.
@@ -123,7 +123,7 @@ fn split_last_turn(messages: &[Arc<ChatMessage>]) -> (Cow<'_, str>, &[Arc<ChatMe
     last.unwrap_or((Cow::Borrowed(""), messages))
 }
 
-fn part_text(part: &ContentPart) -> &str {
+fn part_text_or_placeholder(part: &ContentPart) -> &str {
     match part {
         ContentPart::Text(text) => text,
         ContentPart::Image { .. } => "[an image]",
@@ -134,14 +134,16 @@ fn part_text(part: &ContentPart) -> &str {
 /// Returns the text of a prompt. Images and audio become placeholders, which are not commands.
 fn prompt_text(prompt: &[ContentPart]) -> Cow<'_, str> {
     match prompt {
-        [part] => Cow::Borrowed(part_text(part)),
-        parts => Cow::Owned(parts.iter().map(part_text).collect::<Vec<_>>().join("\n")),
+        [part] => Cow::Borrowed(part_text_or_placeholder(part)),
+        parts => {
+            Cow::Owned(parts.iter().map(part_text_or_placeholder).collect::<Vec<_>>().join("\n"))
+        }
     }
 }
 
 /// Returns whether the prompt calls `undo` in a session without it. Other missing tools fail in the
 /// call.
-fn lacks_undo(request: &ModelRequest, calls: &[ToolUse]) -> bool {
+fn calls_missing_undo(request: &ModelRequest, calls: &[ToolUse]) -> bool {
     calls.iter().any(|call| call.tool == command::UNDO) && !has_tool(&request.tools, command::UNDO)
 }
 
@@ -149,17 +151,17 @@ fn has_tool(tools: &[ToolSpec], name: &str) -> bool {
     tools.iter().any(|tool| tool.name == name)
 }
 
-fn call_reply(ToolUse { tool, arguments }: ToolUse, index: usize) -> ReplyStream {
+fn single_call_reply(ToolUse { tool, arguments }: ToolUse, index: usize) -> ReplyStream {
     let call = ModelToolCall { id: format!("direct_{}", index + 1), name: tool, arguments };
     let stop = iter::once(ModelEvent::Stop(ModelStopReason::ToolCalls));
-    stream::iter(ModelEvent::from_call(call, FRAGMENT_BYTES).chain(stop)).boxed()
+    stream::iter(ModelEvent::call_events(call, FRAGMENT_BYTES).chain(stop)).boxed()
 }
 
 fn text_reply(text: String) -> ReplyStream {
     stream::iter([ModelEvent::Text(text), ModelEvent::Stop(ModelStopReason::EndTurn)]).boxed()
 }
 
-fn summary(since: &[Arc<ChatMessage>]) -> String {
+fn summarize_results(since: &[Arc<ChatMessage>]) -> String {
     let results: Vec<&ToolResult> = since
         .iter()
         .filter_map(|message| match &**message {
@@ -173,12 +175,13 @@ fn summary(since: &[Arc<ChatMessage>]) -> String {
     if failed.is_empty() {
         return format!("Done: {calls}.");
     }
-    let lines =
-        failed.iter().map(|result| format!("\n- `{}`: {}", result.name, quote_failure(result)));
+    let lines = failed
+        .iter()
+        .map(|result| format!("\n- `{}`: {}", result.name, quote_first_result_line(result)));
     format!("{calls}, {} failed:\n{}", failed.len(), lines.collect::<String>())
 }
 
-fn quote_failure(result: &ToolResult) -> String {
+fn quote_first_result_line(result: &ToolResult) -> String {
     let line =
         result.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
     match line.char_indices().nth(MAX_QUOTED_CHARS) {

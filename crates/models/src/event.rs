@@ -60,7 +60,7 @@ impl ModelEvent {
     /// let call = ModelToolCall { id: "c1".into(), name: "read_file".into(), arguments };
     /// assert_eq!(ModelEvent::from_call(call, 8).count(), 1 + 3 + 1);
     /// ```
-    pub fn from_call(call: ModelToolCall, bytes: usize) -> impl Iterator<Item = Self> + Send {
+    pub fn call_events(call: ModelToolCall, bytes: usize) -> impl Iterator<Item = Self> + Send {
         let ModelToolCall { id, name, arguments } = call;
         let start = Self::CallStart { id: id.clone(), name };
         let end = Self::CallEnd { id: id.clone() };
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_call_without_arguments_has_a_start_and_an_end_only() {
         let call = ModelToolCall { id: "a".into(), name: "undo".into(), arguments: String::new() };
-        let events: Vec<_> = ModelEvent::from_call(call, 1).collect();
+        let events: Vec<_> = ModelEvent::call_events(call, 1).collect();
         let start = ModelEvent::CallStart { id: "a".into(), name: "undo".into() };
         assert_eq!(events, [start, ModelEvent::CallEnd { id: "a".into() }]);
     }

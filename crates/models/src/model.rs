@@ -27,7 +27,7 @@ pub trait Model: Send + Sync + fmt::Debug {
     /// server. Called before each turn, and at no other time. The future may take seconds, and
     /// dropping it is safe. It resolves to a notice for the user about the model in use, if any.
     /// Failures are reported by the reply.
-    fn prepare(&self) -> BoxFuture<'_, Option<String>> {
+    fn prepare_for_turn(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 

@@ -21,7 +21,7 @@ pub fn open_model(
 ) -> Result<Arc<dyn Model>, ModelSpecError> {
     Ok(match ParsedSpec::parse(spec)? {
         ParsedSpec::Provider(provider, name) => {
-            provider::connect(ProviderSettings::from_env(provider, name, env)?)
+            provider::create_model(ProviderSettings::from_env(provider, name, env)?)
         }
         ParsedSpec::Direct => Arc::new(DirectModel::default()),
         ParsedSpec::Script(file) => Arc::new(read_script(file)?),
@@ -48,7 +48,7 @@ impl<'a> ParsedSpec<'a> {
         match spec.strip_prefix("script:").filter(|file| !file.is_empty()) {
             Some(file) => Ok(Self::Script(file)),
             None if spec == direct::NAME => Ok(Self::Direct),
-            None => match Provider::parse(spec) {
+            None => match Provider::parse_model_spec(spec) {
                 Some((provider, name)) => Ok(Self::Provider(provider, name)),
                 None => Err(ModelSpecError::Unknown { spec: spec.to_owned() }),
             },
@@ -60,7 +60,7 @@ impl<'a> ParsedSpec<'a> {
 fn read_script(file: &str) -> Result<ScriptModel, ModelSpecError> {
     let path = Path::new(file);
     // One byte more than the limit is read, so that `ScriptModel::parse` can reject a larger file.
-    let text = bounded_file::read_bounded(path, script::MAX_SCRIPT_BYTES as u64)
+    let text = bounded_file::read_max_plus_one_bytes(path, script::MAX_SCRIPT_BYTES as u64)
         .map_err(|error| ModelSpecError::Unreadable { file: path.to_owned(), error })?;
     ScriptModel::parse(&text, format!("script:{file}"))
         .map_err(|error| ModelSpecError::Script { file: path.to_owned(), error })

@@ -24,7 +24,7 @@ use std::{fmt, path::PathBuf};
 
 use serde::Deserialize;
 
-pub use connect::connect;
+pub use connect::create_model;
 pub use env::MissingKey;
 pub use local_servers::LocalServers;
 pub use model_list::{ListedModel, list_models};
@@ -87,7 +87,7 @@ impl Provider {
     /// Parses `provider/name`. Returns `None` if there is no such provider, or if the name is
     /// empty. The name may contain slashes.
     #[must_use]
-    pub fn parse(spec: &str) -> Option<(Self, &str)> {
+    pub fn parse_model_spec(spec: &str) -> Option<(Self, &str)> {
         let (provider, model) = spec.split_once('/')?;
         let provider = Self::ALL.into_iter().find(|it| it.name() == provider)?;
         (!model.is_empty()).then_some((provider, model))
@@ -102,7 +102,7 @@ impl ApiKey {
     /// Creates a key from a text without the surrounding white space. Returns `None` if it is
     /// empty.
     #[must_use]
-    pub fn new(text: &str) -> Option<Self> {
+    pub fn from_nonempty_text(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
@@ -177,15 +177,15 @@ mod tests {
             ("Gemini/x", None),
             ("ollama", None),
         ] {
-            assert_eq!(Provider::parse(spec), expected, "{spec}");
+            assert_eq!(Provider::parse_model_spec(spec), expected, "{spec}");
         }
     }
 
     #[test]
     fn a_key_shows_itself_to_nobody() {
-        let key = ApiKey::new(" sk-secret\n").unwrap();
+        let key = ApiKey::from_nonempty_text(" sk-secret\n").unwrap();
         assert_eq!(format!("{key:?}"), "Key(…)");
         assert_eq!(key.expose(), "sk-secret");
-        assert_eq!(ApiKey::new(" \n"), None);
+        assert_eq!(ApiKey::from_nonempty_text(" \n"), None);
     }
 }

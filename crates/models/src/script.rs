@@ -88,7 +88,7 @@ impl ScriptModel {
             };
             checked.map_err(|message| ScriptError { line: index + 1, message })?;
         }
-        Ok(Self { name, replies: parser.finish() })
+        Ok(Self { name, replies: parser.into_replies() })
     }
 
     fn exhausted_reply(&self, index: usize) -> Vec<ScriptStep> {
@@ -125,7 +125,7 @@ impl ScriptStep {
     fn into_stream(self) -> ReplyStream {
         match self {
             Self::Event(event) => stream::once(future::ready(event)).boxed(),
-            Self::Call(call, bytes) => stream::iter(ModelEvent::from_call(call, bytes)).boxed(),
+            Self::Call(call, bytes) => stream::iter(ModelEvent::call_events(call, bytes)).boxed(),
             Self::Delay(delay) => {
                 stream::once(tokio::time::sleep(delay)).filter_map(|()| future::ready(None)).boxed()
             }
@@ -175,7 +175,7 @@ impl ScriptParser {
         let mut steps = [
             text.map(|text| ScriptStep::Event(ModelEvent::Text(text))),
             thought.map(|thought| ScriptStep::Event(ModelEvent::Thought(thought))),
-            call.map(|call| self.call_step(call)),
+            call.map(|call| self.parse_call(call)),
             delay_ms.map(|ms| ScriptStep::Delay(Duration::from_millis(ms))),
             error.map(|error| ScriptStep::Event(ModelEvent::Error(error.into()))),
             end.map(|end| ScriptStep::Event(ModelEvent::Stop(end))),
@@ -188,7 +188,7 @@ impl ScriptParser {
         }
     }
 
-    fn call_step(&mut self, call: CallLine) -> ScriptStep {
+    fn parse_call(&mut self, call: CallLine) -> ScriptStep {
         let id = call.id.unwrap_or_else(|| {
             self.calls_without_id += 1;
             format!("call_{}", self.calls_without_id)
@@ -201,7 +201,7 @@ impl ScriptParser {
         ScriptStep::Call(ModelToolCall { id, name: call.name, arguments }, bytes)
     }
 
-    fn finish(mut self) -> Vec<Vec<ScriptStep>> {
+    fn into_replies(mut self) -> Vec<Vec<ScriptStep>> {
         if !self.open.is_empty() {
             let has_call = self.open.iter().any(|step| matches!(step, ScriptStep::Call(..)));
             let stop = if has_call { ModelStopReason::ToolCalls } else { ModelStopReason::EndTurn };

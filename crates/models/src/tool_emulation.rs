@@ -44,13 +44,13 @@ impl Model for ToolEmulation {
             return self.0.reply(request);
         }
         let mut form = ReplyParser::new(format!("reply_{}", request.index));
-        let reply = self.0.reply(with_tool_instructions(request));
+        let reply = self.0.reply(move_tools_to_instructions(request));
         reply.flat_map(move |event| stream::iter(form.parse_event(event))).boxed()
     }
 }
 
 /// Moves the tools of a request to its instructions and its schema.
-fn with_tool_instructions(request: ModelRequest) -> ModelRequest {
+fn move_tools_to_instructions(request: ModelRequest) -> ModelRequest {
     let schema = reply_schema(&request.tools);
     let mut system = request.system.to_string();
     system.push_str(REPLY_FORMAT_INSTRUCTIONS);
@@ -134,7 +134,7 @@ fn encode_message(message: Arc<ChatMessage>) -> Arc<ChatMessage> {
         }),
         ChatMessage::ToolResults(results) => {
             let shown = results.iter().flat_map(|result| result.parts.iter().cloned());
-            let text = ContentPart::Text(results_text(results));
+            let text = ContentPart::Text(format_results(results));
             Arc::new(ChatMessage::User(std::iter::once(text).chain(shown).collect()))
         }
         ChatMessage::User(_) | ChatMessage::Context(_) => message,
@@ -151,7 +151,7 @@ fn encode_reply(text: &str, calls: &[ModelToolCall]) -> String {
     text.into_iter().chain(calls).map(|said| said.to_string()).collect::<Vec<_>>().join("\n")
 }
 
-fn results_text(results: &[ToolResult]) -> String {
+fn format_results(results: &[ToolResult]) -> String {
     let texts = results.iter().map(|ToolResult { name, text, is_error, .. }| {
         let came = if *is_error { "failed" } else { "result" };
         format!("{name} {came}:\n{text}")

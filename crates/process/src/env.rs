@@ -173,7 +173,7 @@ pub fn base_env_with(
     env.extend(
         FIXED_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
     );
-    forbid_bare_repositories(&mut env, &parent);
+    forbid_git_bare_repositories(&mut env, &parent);
     let path = env.entry("PATH".to_owned()).or_default();
     if path.is_empty() {
         DEFAULT_PATH.clone_into(path);
@@ -184,7 +184,10 @@ pub fn base_env_with(
 /// Sets git's `safe.bareRepository` to `explicit`. A model could otherwise write files that git
 /// accepts as a bare repository, whose configuration runs commands. The setting is appended to the
 /// user's own ones if `GIT_CONFIG_COUNT` passes.
-fn forbid_bare_repositories(env: &mut BTreeMap<String, String>, parent: &BTreeMap<String, String>) {
+fn forbid_git_bare_repositories(
+    env: &mut BTreeMap<String, String>,
+    parent: &BTreeMap<String, String>,
+) {
     let pair = |number: usize| {
         let names = [format!("GIT_CONFIG_KEY_{number}"), format!("GIT_CONFIG_VALUE_{number}")];
         names.map(|name| Some((name.clone(), parent.get(&name)?.clone())))

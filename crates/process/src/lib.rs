@@ -21,5 +21,5 @@ pub use tokio_util::sync::CancellationToken;
 pub use output::{OutputPiece, binary_kind, escapes, record, text};
 pub use run::{
     CommandExit, CommandInput, ExitCause, ResourceUsage, ShellCommand, SpawnError, Streams,
-    WindowSize, has_helper, init_command_helper, run, run_recorded,
+    WindowSize, has_helper, init_command_helper, run_command, run_recorded,
 };

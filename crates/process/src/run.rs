@@ -1,5 +1,5 @@
 //! Runs a command from start to end. One thread owns the processes from fork to reaping, one reads
-//! their output; [`run`] connects the two.
+//! their output; [`run_command`] connects the two.
 
 mod input;
 mod running;
@@ -186,7 +186,7 @@ pub fn init_command_helper() {
 }
 
 /// Returns whether commands run under helpers. If not, [`init_command_helper`] was not called, or
-/// this is not Linux. In that case [`run`] ends those processes of a command that it can find.
+/// this is not Linux. In that case [`run_command`] ends those processes of a command that it can find.
 #[must_use]
 pub fn has_helper() -> bool {
     tree::best_supervision() == Supervision::Helper
@@ -230,25 +230,35 @@ pub fn has_helper() -> bool {
 ///
 /// # Errors
 /// [`SpawnError`] if nothing was started. Everything that happens afterwards is in [`CommandExit`].
-pub async fn run(
+pub async fn run_command(
     command: ShellCommand,
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<CommandExit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_supervised(command, tree::best_supervision(), None, None, cancel, bytes_only(output), ready)
-        .await
+    run_supervised(
+        command,
+        tree::best_supervision(),
+        None,
+        None,
+        cancel,
+        ignore_omitted_pieces(output),
+        ready,
+    )
+    .await
 }
 
 /// Adapts a byte callback to the pieces of an unrecorded output, which omit nothing.
-fn bytes_only(mut output: impl FnMut(&[u8]) + Send) -> impl FnMut(OutputPiece<'_>) + Send {
+fn ignore_omitted_pieces(
+    mut output: impl FnMut(&[u8]) + Send,
+) -> impl FnMut(OutputPiece<'_>) + Send {
     move |piece: OutputPiece<'_>| match piece {
         OutputPiece::Bytes(bytes) => output(bytes),
         OutputPiece::Omitted(_) => {}
     }
 }
 
-/// Runs a command as [`run`] does, and records all of its output.
+/// Runs a command as [`run_command`] does, and records all of its output.
 ///
 /// - The display may skip output: of more than 32 KiB in 25 ms, `output` receives the beginning and
 ///   the end with a [count](OutputPiece::Omitted) of the omitted bytes between them. The command
@@ -291,17 +301,17 @@ async fn run_supervised(
         });
     }
     let (timeout, streams) = (command.timeout, command.streams);
-    let mut live = running::start(command, supervision, recording).await?;
+    let mut live = running::start_on_thread(command, supervision, recording).await?;
     let tree = &live.tree;
     let silence = Arc::new(SilenceTimer::new(Arc::clone(tree)));
     let typed = input.zip(live.terminal_writer.take());
-    let connected = typed.map(|(input, keys)| input.connect(keys, Arc::clone(&silence)));
+    let connected = typed.map(|(input, keys)| input.attach_terminal(keys, Arc::clone(&silence)));
     let watched = (streams != Streams::Pipe && connected.is_none()).then_some(&*silence);
 
     let mut asked = ExitCause::Exited;
     let ended = {
         let stop = async {
-            asked = stop_requested(&cancel, timeout, watched).await;
+            asked = wait_for_stop_cause(&cancel, timeout, watched).await;
             drop(running::signal_tree(tree, ProcessTree::terminate).await);
             sleep(KILL_GRACE).await;
             drop(running::signal_tree(tree, ProcessTree::kill).await);
@@ -362,7 +372,7 @@ async fn drain(chunks: &mut channel::Receiver, mut output: impl FnMut(OutputPiec
 
 /// Resolves with the reason to end a command. `watched` is set if waiting for input is such a
 /// reason.
-async fn stop_requested(
+async fn wait_for_stop_cause(
     cancel: &CancellationToken,
     timeout: Option<Duration>,
     watched: Option<&SilenceTimer>,

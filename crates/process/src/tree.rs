@@ -29,7 +29,7 @@ use std::process::{Child, Command, Stdio};
 use callboard_text::path_text;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, ioctl_tiocsctty, setrlimit, setsid};
 
-use self::group::Group;
+use self::group::ShellProcessGroup;
 pub(crate) use self::helper::init_command_helper;
 pub(crate) use self::streams::{
     ChildOutput, OutputReader, StopReadOnDrop, TerminalWriter, open_output, terminal_writer,
@@ -50,7 +50,7 @@ pub(crate) fn best_supervision() -> Supervision {
 #[derive(Debug)]
 pub(crate) struct ProcessTree {
     /// The process group that the program, or its helper, leads.
-    group: Group,
+    group: ShellProcessGroup,
     helper: Option<helper::HelperSocket>,
     /// Path of its terminal, if it has one.
     terminal: Option<PathBuf>,
@@ -77,11 +77,11 @@ pub(crate) fn start(
     let explain = |error| explain_start_error(error, program.cwd);
     if supervision == Supervision::Helper {
         let (child, link, told) = helper::start_helper(program, end).map_err(explain)?;
-        let group = Group::new(&child, program.command_id);
+        let group = ShellProcessGroup::new(&child, program.command_id);
         let tree = ProcessTree { group, helper: Some(link), terminal };
         return Ok((tree, ExitWaiter { child, report_reader: Some(told), _end: None }));
     }
-    let mut command = session_command(&program.argv, end.shape)?;
+    let mut command = new_session_command(&program.argv, end.shape)?;
     command
         .current_dir(program.cwd)
         .env_clear()
@@ -93,7 +93,7 @@ pub(crate) fn start(
     });
     let child = command.stdout(end.output.try_clone()?).stderr(end.output.try_clone()?).spawn();
     let child = child.map_err(explain)?;
-    let group = Group::new(&child, program.command_id);
+    let group = ShellProcessGroup::new(&child, program.command_id);
     let end = terminal.is_some().then_some(end);
     Ok((
         ProcessTree { group, helper: None, terminal },
@@ -125,7 +125,7 @@ impl ProcessTree {
     /// Returns whether one of the processes waits for terminal input; false where this cannot be
     /// detected. Takes some milliseconds.
     pub(crate) fn waits_for_input(&self) -> bool {
-        let (terminal, leader) = (self.terminal.as_deref(), self.group.leader());
+        let (terminal, leader) = (self.terminal.as_deref(), self.group.live_leader());
         terminal
             .zip(leader)
             .is_some_and(|(terminal, leader)| waiting::waits_for_input(leader, terminal))
@@ -172,12 +172,13 @@ impl ProcessTree {
     /// # Errors
     /// If the program was not started.
     ///
-    /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE [`KILL_GRACE`]:
-    /// crate::limits::KILL_GRACE [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
+    /// [`LEFT_OVER_GRACE`]: crate::limits::LEFT_OVER_GRACE
+    /// [`KILL_GRACE`]: crate::limits::KILL_GRACE
+    /// [`KILL_DEADLINE`]: crate::limits::KILL_DEADLINE
     pub(crate) fn wait_and_reap(&self, mut waiter: ExitWaiter) -> io::Result<ProgramExit> {
         match waiter.report_reader.take().and_then(helper::HelperReportReader::read_report) {
             Some(ended) => {
-                self.group.reap(&mut waiter.child);
+                self.group.reap_leader(&mut waiter.child);
                 ended.map_err(io::Error::other)
             }
             None => match self.group.wait_and_reap(&mut waiter.child) {
@@ -194,7 +195,7 @@ impl ProcessTree {
 /// Returns a command that leads a new session and dies with the thread that starts it. If its
 /// standard output is a terminal, this is the controlling one.
 #[expect(unsafe_code, reason = "a session can only be begun by the new process itself")]
-fn session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result<Command> {
+fn new_session_command(argv: &[impl AsRef<str>], shape: StdioKind) -> io::Result<Command> {
     let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program.as_ref());
     command.args(args.iter().map(AsRef::as_ref));

@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use acp_lifecycle::{Grant, Pinned, Titles};
+use acp_lifecycle::{Grant, PinnedPlan, Titles};
 use acp_tools::{
     CallDescription, Context, Invocation, OutputDisplay, Registry, SideEffects, Spec, Tool,
     ToolError, ToolOutput, ToolPreview,
@@ -46,7 +46,7 @@ impl Tool for FloodTool {
     }
 
     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
-        CallDescription::new("flood").with("patches", args.patches.to_string())
+        CallDescription::new("flood").with_argument("patches", args.patches.to_string())
     }
 
     async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<ToolPreview<u64>, ToolError> {
@@ -55,7 +55,7 @@ impl Tool for FloodTool {
 
     async fn run(
         &self,
-        pinned: Pinned<u64>,
+        pinned: PinnedPlan<u64>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -67,7 +67,7 @@ impl Tool for FloodTool {
             if done % PATCHES_PER_CHECK == 0 {
                 // While waiting for a client, a cancel must still be noticed.
                 tokio::select! {
-                    () = call.session().wait_writable() => tokio::task::yield_now().await,
+                    () = call.session().wait_while_client_stalled() => tokio::task::yield_now().await,
                     () = call.cancel_token().cancelled() => {}
                 }
             }

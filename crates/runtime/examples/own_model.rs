@@ -39,7 +39,7 @@ impl Model for LineCounter {
                 let arguments = serde_json::json!({ "path": newest_prompt(&request) }).to_string();
                 let call =
                     ModelToolCall { id: "1".to_owned(), name: "read_file".to_owned(), arguments };
-                ModelEvent::from_call(call, usize::MAX)
+                ModelEvent::call_events(call, usize::MAX)
                     .chain([ModelEvent::Stop(ModelStopReason::ToolCalls)])
                     .collect()
             }
@@ -81,7 +81,8 @@ mod tests {
     use acp_types::schema::v1::ToolCallStatus;
 
     #[tokio::test]
-    async fn the_model_reads_a_file_and_counts_its_lines() -> Result<(), acp_conformance::Error> {
+    async fn the_model_reads_a_file_and_counts_its_lines()
+    -> Result<(), acp_conformance::AgentTestError> {
         let folder = tempfile::tempdir()?;
         std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n")?;
         let mut agent = AgentUnderTest::in_process(agent(), PermissionReply::NoReply);
@@ -91,13 +92,13 @@ mod tests {
             ("notes.txt", ToolCallStatus::Completed, "It has 2 lines."),
             ("missing.txt", ToolCallStatus::Failed, "I could not read it."),
         ] {
-            assert_eq!(agent.run_turn(&session, name).await?, "end_turn");
+            assert_eq!(agent.prompt_and_wait_for_stop(&session, name).await?, "end_turn");
             let client = agent.client.session(&session);
             assert_eq!(client.calls().last().map(|call| call.status), Some(status));
             assert!(client.message_text().ends_with(answer), "{}", client.message_text());
         }
         assert_eq!(agent.client.violations_by(Side::Agent), []);
-        agent.close_and_wait().await?;
+        agent.close_input_and_wait_for_exit().await?;
         Ok(())
     }
 }

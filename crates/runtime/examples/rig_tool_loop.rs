@@ -28,7 +28,7 @@ pub(crate) struct RigAgent {
 impl RigAgent {
     /// Runs the loop: sends a request, runs the calls of the reply, repeats.
     async fn run_turn(self: Arc<Self>, prompt: String, turn: Turn) -> acp::Result<StopReason> {
-        let middleware = ToolMiddleware::new(turn.session.clone()).effects(call_effects);
+        let middleware = ToolMiddleware::new(turn.session.clone()).with_effects(call_effects);
         let tools = self.tools.iter().map(DynamicTool::definition).collect();
         let mut request = CompletionRequest::new(prompt).tools(tools);
         loop {
@@ -129,7 +129,7 @@ pub(crate) fn agent(
                 let (prompt, rig) = (request.prompt.into_iter().next(), rig.clone());
                 match (prompt, prompted.get()) {
                     (Some(ContentBlock::Text(prompt)), Some(session)) => {
-                        session.prompt(responder, |turn| rig.run_turn(prompt.text, turn))
+                        session.queue_prompt_turn(responder, |turn| rig.run_turn(prompt.text, turn))
                     }
                     _ => responder.respond_with_error(acp::Error::invalid_params()),
                 }

@@ -30,7 +30,7 @@ use callboard_models::Model;
 use crate::authenticator::Authenticator;
 use crate::commands::{SlashCommand, SlashCommands};
 use crate::model_catalogue::{BuiltInModels, ModelCatalogue};
-use crate::permission::OfferedScopes;
+use crate::permission::OfferedRuleScopes;
 use crate::permission_mode::{PermissionMode, PolicySource};
 use crate::rule_store::FileRuleStore;
 use crate::secrets::LiveSecrets;
@@ -69,7 +69,7 @@ pub struct CodingAgent {
     counters: Option<Arc<TransportCounters>>,
     policy_source: PolicySource,
     rules: Option<Arc<dyn RuleStore>>,
-    offered_scopes: OfferedScopes,
+    offered_scopes: OfferedRuleScopes,
     authenticator: Option<Arc<dyn Authenticator>>,
     info: Implementation,
     instructions: Option<Arc<str>>,
@@ -111,7 +111,7 @@ impl CodingAgent {
             counters: None,
             policy_source: PolicySource::Mode(PermissionMode::default()),
             rules: None,
-            offered_scopes: OfferedScopes::default(),
+            offered_scopes: OfferedRuleScopes::default(),
             authenticator: None,
             info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             instructions: None,
@@ -228,7 +228,7 @@ impl CodingAgent {
     /// Replaces a command of the same name, even a built-in one. Menus and `/help` list it.
     #[must_use]
     pub fn with_command(mut self, command: SlashCommand) -> Self {
-        self.commands.add(command);
+        self.commands.add_or_replace(command);
         self
     }
 
@@ -242,10 +242,10 @@ impl CodingAgent {
     /// Returns whether a prompt is a slash command that the agent itself answers.
     #[must_use]
     pub fn is_command(&self, prompt: &str) -> bool {
-        self.commands.find(prompt).is_some()
+        self.commands.find_command(prompt).is_some()
     }
 
-    fn tools(&self) -> SessionTools {
+    fn session_tools(&self) -> SessionTools {
         let build = || {
             let registry = self.registry.clone().unwrap_or_else(|| self.builtin_registry());
             let env = self.env.iter().cloned();
@@ -267,7 +267,7 @@ impl CodingAgent {
     }
 
     fn builtin_registry(&self) -> Registry {
-        let mut registry = Registry::builtin_in(&self.locale());
+        let mut registry = Registry::builtin_in_locale(&self.locale());
         // Without a state folder, replaced file contents are not stored.
         if self.state.is_none()
             && let Some(undo) = registry.for_role(ToolRole::Undo)
@@ -304,8 +304,8 @@ impl CodingAgent {
     /// remember for the project what its user allowed for the session. Its users have
     /// `/permissions keep`.
     #[must_use]
-    pub fn with_project_scope(self) -> Self {
-        Self { offered_scopes: OfferedScopes::SessionAndProject, ..self }
+    pub fn with_project_permission_options(self) -> Self {
+        Self { offered_scopes: OfferedRuleScopes::SessionAndProject, ..self }
     }
 }
 
@@ -354,23 +354,25 @@ impl ConnectTo<Client> for CodingAgent {
             )
             .on_receive_request(
                 async move |request: NewSessionRequest, responder, client| {
-                    new.clone().begin_session(request, responder, client).await
+                    new.clone().spawn_new_session(request, responder, client).await
                 },
                 on_receive_request!(),
             )
             .on_receive_request(
-                async move |request: PromptRequest, responder, _| prompt.prompt(request, responder),
+                async move |request: PromptRequest, responder, _| {
+                    prompt.handle_prompt(request, responder)
+                },
                 on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: SetSessionModeRequest, responder, _| {
-                    set_mode.set_mode(&request, responder)
+                    set_mode.handle_set_mode(&request, responder)
                 },
                 on_receive_request!(),
             )
             .on_receive_request(
                 async move |request: SetSessionConfigOptionRequest, responder, _| {
-                    set_option.set_option(&request, responder)
+                    set_option.handle_set_option(&request, responder)
                 },
                 on_receive_request!(),
             )
@@ -408,7 +410,7 @@ impl ConnectTo<Client> for CodingAgent {
             )
             .on_receive_notification(
                 async move |notification: CancelNotification, _| {
-                    if let Some(session) = cancel.session(&notification.session_id) {
+                    if let Some(session) = cancel.find_session(&notification.session_id) {
                         session.cancel();
                     }
                     Ok(())
@@ -416,7 +418,7 @@ impl ConnectTo<Client> for CodingAgent {
                 on_receive_notification!(),
             )
             .on_close(async move |_| {
-                ended.close_sessions().await;
+                ended.close_all_sessions().await;
                 Ok(())
             })
             .connect_to(client)

@@ -28,7 +28,7 @@ pub trait Authenticator: Send + Sync + std::fmt::Debug {
 
     /// Rereads the stored logins. It is called before each session begins, which waits for it only
     /// briefly.
-    fn refresh(&self) -> BoxFuture<'_, ()> {
+    fn reread_logins(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use acp_lifecycle::{CancellationToken, SessionHandle};
 use acp_tools::{Context, Registry};
-use acp_types::{AvailableCommand, SessionState};
+use acp_types::{AvailableCommand, SessionStatePart};
 use callboard_models::ToolSpec;
 use futures::future::BoxFuture;
 
@@ -108,7 +108,7 @@ impl SlashCommands {
     }
 
     /// Adds a command, replacing one of the same name.
-    pub(crate) fn add(&mut self, command: SlashCommand) {
+    pub(crate) fn add_or_replace(&mut self, command: SlashCommand) {
         let all = Arc::make_mut(&mut self.0);
         match all.iter_mut().find(|other| other.name == command.name) {
             Some(other) => *other = command,
@@ -127,16 +127,16 @@ impl SlashCommands {
         chosen: &ActiveOptions,
         registry: &Registry,
         tools: &[ToolSpec],
-    ) -> SessionState {
-        let ours = self.offered(chosen, registry);
+    ) -> SessionStatePart {
+        let ours = self.offered_commands(chosen, registry);
         let ours = ours.map(|it| available_command(&it.name, &it.description, &it.hint));
         let models = chosen.model.commands(tools).into_iter();
         let models = models.filter(|it| self.0.iter().all(|ours| ours.name != it.name));
         let models = models.map(|it| available_command(&it.name, &it.description, &it.hint));
-        SessionState::Commands(models.chain(ours).collect())
+        SessionStatePart::Commands(models.chain(ours).collect())
     }
 
-    fn offered(
+    fn offered_commands(
         &self,
         chosen: &ActiveOptions,
         registry: &Registry,
@@ -145,7 +145,7 @@ impl SlashCommands {
     }
 
     /// Finds the command that a prompt begins with, and the arguments after its name.
-    pub(crate) fn find<'a>(&self, prompt: &'a str) -> Option<(&SlashCommand, &'a str)> {
+    pub(crate) fn find_command<'a>(&self, prompt: &'a str) -> Option<(&SlashCommand, &'a str)> {
         let line = prompt.trim().strip_prefix('/')?;
         let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         Some((self.0.iter().find(|command| command.name == name)?, arguments.trim()))
@@ -213,9 +213,9 @@ fn available_command(name: &str, description: &str, hint: &str) -> AvailableComm
 /// Runs the slash command that a prompt names, and returns its answer. It must be awaited to its
 /// end, even after a cancel: it ends soon then, and its own tool call must end first.
 pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Option<String> {
-    let (command, arguments) = asked.commands.find(prompt)?;
+    let (command, arguments) = asked.commands.find_command(prompt)?;
     let saved = async || match asked.rule_persister {
-        Some(keeper) => asked.cancel.run_until_cancelled(keeper.save()).await,
+        Some(keeper) => asked.cancel.run_until_cancelled(keeper.save_pending_changes()).await,
         None => Some(Ok(())),
     };
     // Pending saves are awaited, so that the command sees rules with their final scope. Their
@@ -231,7 +231,7 @@ pub(crate) async fn run_command(prompt: &str, asked: CommandContext<'_>) -> Opti
 }
 
 /// Returns one line of a list of choices.
-fn choice_line(value: &str, text: &str, is_chosen: bool) -> String {
+fn format_choice_line(value: &str, text: &str, is_chosen: bool) -> String {
     let mark = if is_chosen { " ← now" } else { "" };
     match text {
         "" => format!("- `{value}`{mark}\n"),

@@ -38,7 +38,7 @@ use crate::lock::lock;
 use crate::permission_mode::PermissionMode;
 
 /// Returns whether a model receives context beyond the messages of the session.
-pub(crate) fn takes_context(model: &dyn Model) -> bool {
+pub(crate) fn model_takes_context(model: &dyn Model) -> bool {
     !model.capabilities().scripted
 }
 
@@ -51,12 +51,12 @@ pub(crate) struct SystemPrompt {
 }
 
 impl SystemPrompt {
-    fn new(setting: &system_prompt::PromptInputs<'_>) -> Self {
+    fn new(setting: &system_prompt::SystemPromptInputs<'_>) -> Self {
         let tool = |tool: &ToolSpec| {
             let schema = acp_types::json::serialized_len(&tool.input_schema);
             tool.name.len() + tool.description.len() + schema
         };
-        let text: Arc<str> = system_prompt::render(setting).into();
+        let text: Arc<str> = system_prompt::render_system_prompt(setting).into();
         let weight = text.len() + setting.tools.iter().map(tool).sum::<usize>();
         Self { text, estimated_bytes: weight as u64 }
     }
@@ -74,7 +74,7 @@ pub(crate) struct WorkspaceContext {
     date: Arc<str>,
     /// Held while files are read, which may hang: one thread reads, and no other blocks on it.
     known: Arc<tokio::sync::Mutex<TrackedFiles>>,
-    pending: Arc<Mutex<PendingContext>>,
+    pending: Arc<Mutex<UnsentMessagesAndSystemPrompt>>,
     /// Whether the model has lost the instructions that were sent to it.
     is_forgotten: Arc<AtomicBool>,
 }
@@ -88,7 +88,7 @@ struct TrackedFiles {
 
 /// The state that needs no file access.
 #[derive(Debug, Default)]
-struct PendingContext {
+struct UnsentMessagesAndSystemPrompt {
     /// Messages that were found and are still to be sent.
     messages: Vec<String>,
     system: Option<(Option<PermissionMode>, SystemPrompt)>,
@@ -124,7 +124,7 @@ impl WorkspaceContext {
             Some((of, system)) if *of == mode => system.clone(),
             _ => {
                 let roots: Vec<_> = self.workspace.roots().collect();
-                let system = SystemPrompt::new(&system_prompt::PromptInputs {
+                let system = SystemPrompt::new(&system_prompt::SystemPromptInputs {
                     instructions: self.instructions.as_deref(),
                     tools,
                     hints: &self.hints,
@@ -141,7 +141,7 @@ impl WorkspaceContext {
 
     /// Records the files of a call that has just ended. The model knows the files that a completed
     /// call read or wrote.
-    pub(crate) async fn record_call(&self, call: &ToolCallReport) {
+    pub(crate) async fn record_call_files(&self, call: &ToolCallReport) {
         let knows = call.status == Status::Completed
             && matches!(call.kind, ToolKind::Read | ToolKind::Edit);
         let mut files: Vec<_> = call.locations.iter().map(|at| at.path().to_owned()).collect();
@@ -152,9 +152,9 @@ impl WorkspaceContext {
     /// Records files that the model works on, each with whether it knows their content.
     pub(crate) async fn record_files(&self, files: Vec<(PathBuf, bool)>) {
         if !files.is_empty() {
-            self.run_blocking(move |known, workspace| {
+            self.run_blocking_on_files(move |known, workspace| {
                 for (file, knows) in &files {
-                    known.record_file(workspace, file, *knows);
+                    known.record_file_for_model(workspace, file, *knows);
                 }
             })
             .await;
@@ -164,7 +164,7 @@ impl WorkspaceContext {
     /// Returns the context to send before the next request: new instructions, and files that
     /// changed. It contains none of `secrets`, and no file that `rules` withhold. `window` is the
     /// context window in tokens.
-    pub(crate) async fn take_messages(
+    pub(crate) async fn take_context_messages(
         &self,
         window: u64,
         secrets: Secrets,
@@ -176,15 +176,18 @@ impl WorkspaceContext {
         let (told, forgotten) = (self.pending.clone(), self.is_forgotten.clone());
         let look = move |known: &mut TrackedFiles, workspace: &Workspace| {
             if forgotten.swap(false, Ordering::Relaxed) {
-                known.instructions.mark_forgotten();
+                known.instructions.mark_all_unsent();
             }
             // Changes first: an instruction file that changed is sent whole.
-            let mut news: Vec<_> = known.versions.take_changes(workspace).into_iter().collect();
-            news.extend(known.instructions.take_message(workspace, &secrets, &rules, room));
+            let mut news: Vec<_> =
+                known.versions.take_changes_report(workspace).into_iter().collect();
+            news.extend(
+                known.instructions.take_new_instructions(workspace, &secrets, &rules, room),
+            );
             lock(&told).messages.extend(news);
         };
         // If the caller stops waiting, the messages are sent next time.
-        self.run_blocking(look).await;
+        self.run_blocking_on_files(look).await;
         std::mem::take(&mut lock(&self.pending).messages)
             .into_iter()
             .map(ChatMessage::Context)
@@ -192,12 +195,12 @@ impl WorkspaceContext {
     }
 
     /// Marks the instructions as lost, because messages were left out.
-    pub(crate) fn mark_forgotten(&self) {
+    pub(crate) fn mark_instructions_forgotten(&self) {
         self.is_forgotten.store(true, Ordering::Relaxed);
     }
 
     /// Reads files on a blocking thread.
-    async fn run_blocking(
+    async fn run_blocking_on_files(
         &self,
         look: impl FnOnce(&mut TrackedFiles, &Workspace) + Send + 'static,
     ) {
@@ -208,10 +211,10 @@ impl WorkspaceContext {
 }
 
 impl TrackedFiles {
-    fn record_file(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
-        self.instructions.record_touched(workspace, file);
+    fn record_file_for_model(&mut self, workspace: &Workspace, file: &Path, knows: bool) {
+        self.instructions.record_touched_file(workspace, file);
         if knows {
-            self.versions.record(workspace, file);
+            self.versions.record_current_version(workspace, file);
         }
     }
 }
@@ -236,13 +239,13 @@ mod tests {
         let (open, gate) = std::sync::mpsc::channel::<()>();
         let mut threads = tokio::runtime::Builder::new_current_thread();
         threads.max_blocking_threads(2).build().unwrap().block_on(async {
-            let hangs = surroundings.run_blocking(move |_, _| gate.recv().unwrap_or(()));
+            let hangs = surroundings.run_blocking_on_files(move |_, _| gate.recv().unwrap_or(()));
             assert!(hangs.now_or_never().is_none());
             for _ in 0..3 {
                 // Dropped at once, as a cancelled turn does.
                 assert!(
                     surroundings
-                        .take_messages(0, Secrets::default(), ReadRules::default())
+                        .take_context_messages(0, Secrets::default(), ReadRules::default())
                         .now_or_never()
                         .is_none()
                 );
@@ -253,7 +256,10 @@ mod tests {
             drop(open);
             assert!(is_free, "all threads hang");
             assert_eq!(
-                surroundings.take_messages(0, Secrets::default(), ReadRules::default()).await.len(),
+                surroundings
+                    .take_context_messages(0, Secrets::default(), ReadRules::default())
+                    .await
+                    .len(),
                 0
             );
         });

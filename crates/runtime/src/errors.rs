@@ -7,7 +7,7 @@
 //! | `data.reason` | a stable word for programs, one of [`ErrorReason`] |
 //! | `data.path` | the folder that cannot be used, only for `folder_unusable`, up to 512 bytes |
 //!
-//! Every error is created by [`error`]. The transport converts the SDK's own errors to the same
+//! Every error is created by [`error_with_reason`]. The transport converts the SDK's own errors to the same
 //! shape. An error repeats nothing that the client sent except the path of a folder.
 
 use std::io;
@@ -17,7 +17,7 @@ use acp_store::{SessionHolder, SessionStoreError};
 use acp_tools::WorkspaceError;
 use agent_client_protocol::{Error, ErrorCode};
 use callboard_models::{ModelError, ModelErrorKind};
-use callboard_text::{head, path_text, visible};
+use callboard_text::{escape_invisible, head, path_text};
 use serde_json::Value;
 
 use crate::limits;
@@ -87,14 +87,14 @@ impl ErrorReason {
 }
 
 /// Creates an error. Its message is one visible line that begins with a capital letter.
-pub(crate) fn error(reason: ErrorReason, message: &str) -> Error {
+pub(crate) fn error_with_reason(reason: ErrorReason, message: &str) -> Error {
     acp_transport::jsonrpc_error(reason.code(), reason.as_str(), message)
 }
 
 /// Returns the error for parameters that do not fit the method, or name something that does not
 /// exist.
 pub(crate) fn invalid_params(what: &str) -> Error {
-    error(ErrorReason::InvalidParams, what)
+    error_with_reason(ErrorReason::InvalidParams, what)
 }
 
 /// Returns the error for a folder that cannot be used.
@@ -103,19 +103,19 @@ pub(crate) fn folder_unusable(error: &WorkspaceError) -> Error {
         WorkspaceError::NotAbsolute { path } => {
             (path, "is not an absolute path; send an absolute one".to_owned())
         }
-        WorkspaceError::Unusable { path, source } => (path, io_problem(source)),
-        error => return self::error(ErrorReason::FolderUnusable, &error.to_string()),
+        WorkspaceError::Unusable { path, source } => (path, describe_io_error(source)),
+        error => return error_with_reason(ErrorReason::FolderUnusable, &error.to_string()),
     };
     let path = display_path(path);
     let message = format!("The project folder \"{path}\" {why}");
-    let mut error = self::error(ErrorReason::FolderUnusable, &message);
+    let mut error = error_with_reason(ErrorReason::FolderUnusable, &message);
     if let Some(Value::Object(data)) = &mut error.data {
         data.insert("path".to_owned(), path.into());
     }
     error
 }
 
-fn io_problem(error: &io::Error) -> String {
+fn describe_io_error(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist; create it or choose another one".to_owned(),
         io::ErrorKind::NotADirectory => "is not a folder; choose a folder".to_owned(),
@@ -128,83 +128,86 @@ fn io_problem(error: &io::Error) -> String {
 
 /// Returns a path as one visible line, within the limit of a message.
 fn display_path(path: &Path) -> String {
-    head(&visible(&path_text(path)), limits::MAX_MODEL_ERROR_BYTES / 2).to_owned()
+    head(&escape_invisible(&path_text(path)), limits::MAX_MODEL_ERROR_BYTES / 2).to_owned()
 }
 
 /// Returns the error for a session that is not open.
-pub(crate) fn unknown_session() -> Error {
+pub(crate) fn unknown_session_error() -> Error {
     let what = "This session is not open on this connection. Open one by `session/new`";
-    error(ErrorReason::UnknownSession, what)
+    error_with_reason(ErrorReason::UnknownSession, what)
 }
 
 /// Returns the error for a session that is closed or closing.
-pub(crate) fn session_closing() -> Error {
-    busy("The session is closing; open another one")
+pub(crate) fn session_closing_error() -> Error {
+    busy_error("The session is closing; open another one")
 }
 
 /// Returns the error for a reached limit; the same request may succeed later.
-pub(crate) fn busy(what: &str) -> Error {
-    error(ErrorReason::Busy, what)
+pub(crate) fn busy_error(what: &str) -> Error {
+    error_with_reason(ErrorReason::Busy, what)
 }
 
 /// Returns the error for a stored session that cannot be listed, restored or deleted.
 pub(crate) fn session_store(failure: &SessionStoreError) -> Error {
-    let text = visible(&failure.to_string());
+    let text = escape_invisible(&failure.to_string());
     match failure {
         SessionStoreError::UnknownSession(_) => {
             let message = "There is no stored session of this id; `session/list` lists them";
-            error(ErrorReason::UnknownSession, message)
+            error_with_reason(ErrorReason::UnknownSession, message)
         }
         SessionStoreError::Held { holder, .. } => {
             let holder = match holder {
                 Some(SessionHolder { pid, host, .. }) => {
-                    format!("process {pid} on {}", head(&visible(host), 256))
+                    format!("process {pid} on {}", head(&escape_invisible(host), 256))
                 }
                 None => "another process".to_owned(),
             };
             let message = format!("The session is open in {holder}; close it there first");
-            error(ErrorReason::SessionHeld, &message)
+            error_with_reason(ErrorReason::SessionHeld, &message)
         }
         SessionStoreError::Invalid(what) => {
             invalid_params(&format!("The request cannot be done: {what}"))
         }
         _ => {
             let text = head(&text, limits::MAX_MODEL_ERROR_BYTES / 2);
-            error(ErrorReason::SessionStore, &format!("The stored sessions cannot be used: {text}"))
+            error_with_reason(
+                ErrorReason::SessionStore,
+                &format!("The stored sessions cannot be used: {text}"),
+            )
         }
     }
 }
 
 /// Returns the error for a request for stored sessions where the user chose to store none.
 pub(crate) fn sessions_not_stored() -> Error {
-    error(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
+    error_with_reason(ErrorReason::MethodNotFound, "Sessions are not stored by this process")
 }
 
 /// Returns the error for one session too many that is opened at the same time.
 pub(crate) fn too_many_opening() -> Error {
-    busy("Too many sessions are being opened; try again in a moment")
+    busy_error("Too many sessions are being opened; try again in a moment")
 }
 
 /// Returns the error for a session that is open on this connection.
 pub(crate) fn session_open() -> Error {
     let message = "The session is open on this connection; close it first";
-    error(ErrorReason::SessionHeld, message)
+    error_with_reason(ErrorReason::SessionHeld, message)
 }
 
 /// Returns the error for a request that was cancelled before it was started.
 pub(crate) fn request_cancelled() -> Error {
-    error(ErrorReason::Cancelled, "The request was cancelled")
+    error_with_reason(ErrorReason::Cancelled, "The request was cancelled")
 }
 
 /// Returns the error for a fault of the agent itself.
-pub(crate) fn internal(what: &str) -> Error {
-    error(ErrorReason::Internal, &format!("The agent failed: {what}"))
+pub(crate) fn internal_error(what: &str) -> Error {
+    error_with_reason(ErrorReason::Internal, &format!("The agent failed: {what}"))
 }
 
 /// Returns the error for a model that failed.
 pub(crate) fn model_failed(fault: &ModelError) -> Error {
     // One line, as clients show it; a provider may have sent several, or a whole page.
-    let said = visible(&fault.to_string());
+    let said = escape_invisible(&fault.to_string());
     let pause = fault.retry_after.filter(|pause| !pause.is_zero());
     let later = pause.map(|pause| format!(". It may work again in {} s", pause.as_secs().max(1)));
     let later = later.unwrap_or_default();
@@ -214,14 +217,14 @@ pub(crate) fn model_failed(fault: &ModelError) -> Error {
         ModelErrorKind::ContextTooLong => ErrorReason::ModelContextFull,
         _ => ErrorReason::ModelError,
     };
-    error(reason, &format!("{MODEL_FAILED}{said}{later}"))
+    error_with_reason(reason, &format!("{MODEL_FAILED}{said}{later}"))
 }
 
 const MODEL_FAILED: &str = "The model failed: ";
 
 /// Checks the shape that clients rely on; fails with the violation.
 #[cfg(test)]
-pub(crate) fn check_shape(error: &Value) -> Result<(), String> {
+pub(crate) fn check_error_shape(error: &Value) -> Result<(), String> {
     let message = error["message"].as_str().ok_or("no message")?;
     if message.len() < 12 || !message.starts_with(char::is_uppercase) {
         return Err(format!("{message:?} does not say what happened"));
@@ -256,8 +259,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{
-        ErrorReason, busy, check_shape, folder_unusable, internal, invalid_params, model_failed,
-        request_cancelled, unknown_session,
+        ErrorReason, busy_error, check_error_shape, folder_unusable, internal_error,
+        invalid_params, model_failed, request_cancelled, unknown_session_error,
     };
     use crate::limits;
     use callboard_models::{ModelError, ModelErrorKind};
@@ -283,14 +286,14 @@ mod tests {
 
     fn check(error: &Error) {
         let error = serde_json::to_value(error).unwrap();
-        assert_eq!(check_shape(&error), Ok(()));
+        assert_eq!(check_error_shape(&error), Ok(()));
     }
 
     #[test]
     fn every_error_has_the_one_shape() {
         let hostile = format!("a\u{202e}\n{}", "x".repeat(limits::MAX_MODEL_ERROR_BYTES * 2));
         for text in ["too many sessions are open", &*hostile] {
-            [busy(text), internal(text), invalid_params(text)].iter().for_each(check);
+            [busy_error(text), internal_error(text), invalid_params(text)].iter().for_each(check);
             for fault in [
                 ModelErrorKind::Auth,
                 ModelErrorKind::ContextTooLong,
@@ -306,7 +309,7 @@ mod tests {
             let source = io::Error::other(text);
             check(&folder_unusable(&WorkspaceError::Unusable { path, source }));
         }
-        [unknown_session(), request_cancelled()].iter().for_each(check);
+        [unknown_session_error(), request_cancelled()].iter().for_each(check);
     }
 
     #[test]

@@ -42,4 +42,4 @@ pub use secrets::LiveSecrets;
 // The examples of the README are tested as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct ReadmeDocTests;

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 pub trait ModelCatalogue: Send + Sync + fmt::Debug {
     /// Rereads state that another process may have changed, such as logins. It is called before a
     /// session begins, which waits for it only briefly.
-    fn refresh(&self) -> BoxFuture<'_, ()> {
+    fn reread_external_state(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
@@ -34,12 +34,12 @@ pub trait ModelCatalogue: Send + Sync + fmt::Debug {
     /// audio are announced to clients if these capabilities, the agent's own model or the [initial
     /// model](Self::initial_model) support them. It is called before there is a session, so it
     /// includes models that can be chosen later.
-    fn takes(&self) -> ModelCapabilities {
+    fn combined_capabilities(&self) -> ModelCapabilities {
         ModelCapabilities::default()
     }
 
     /// Returns how users connect another model, in Markdown. The text ends the answer of `/help`.
-    fn help(&self) -> &str {
+    fn connect_help(&self) -> &str {
         ""
     }
 
@@ -89,10 +89,10 @@ impl BuiltInModels {
         Self { env, help: Arc::default() }
     }
 
-    /// Sets how users connect another model, in Markdown: see [`ModelCatalogue::help`]. The help of
+    /// Sets how users connect another model, in Markdown: see [`ModelCatalogue::connect_help`]. The help of
     /// the model `direct` ends with the same text.
     #[must_use]
-    pub fn with_help(self, help: impl Into<Arc<str>>) -> Self {
+    pub fn with_connect_help(self, help: impl Into<Arc<str>>) -> Self {
         Self { help: help.into(), ..self }
     }
 }
@@ -117,7 +117,7 @@ impl ModelCatalogue for BuiltInModels {
         }
     }
 
-    fn help(&self) -> &str {
+    fn connect_help(&self) -> &str {
         &self.help
     }
 }

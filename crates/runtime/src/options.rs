@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use acp_connection::{ClientSession, OpenRequest};
 use acp_lifecycle::SessionHandle;
 use acp_types::wire::v1;
-use acp_types::{ConfigOption, SessionState};
+use acp_types::{ConfigOption, SessionStatePart};
 use agent_client_protocol::Result;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
@@ -23,7 +23,7 @@ use agent_client_protocol::v1::schema::{
 use callboard_text::head;
 
 pub(crate) use selection::{
-    ActiveOptions, OptionChange, Selection, THOUGHT_LEVELS, parse_thought_level,
+    ActiveOptions, OptionChange, OptionSelection, THOUGHT_LEVELS, parse_thought_level,
     thought_level_value,
 };
 
@@ -42,7 +42,7 @@ pub(crate) struct SessionOptions {
 }
 
 struct OptionsState {
-    selection: Selection,
+    selection: OptionSelection,
     advertised: AdvertisedOptions,
     /// Number of model changes that were requested, and the latest of them that was applied.
     model_requests: u64,
@@ -50,14 +50,14 @@ struct OptionsState {
 }
 
 /// Returns the slash commands that are available with these options.
-type CommandMenuFn = Box<dyn Fn(&ActiveOptions) -> SessionState + Send + Sync>;
+type CommandMenuFn = Box<dyn Fn(&ActiveOptions) -> SessionStatePart + Send + Sync>;
 
 /// The state that the client received last.
 #[derive(Debug, PartialEq)]
 struct AdvertisedOptions {
     mode: Option<PermissionMode>,
     options: Vec<ConfigOption>,
-    commands: SessionState,
+    commands: SessionStatePart,
 }
 
 /// The origin of a change. A request is answered in order with the updates before it, even if its
@@ -72,9 +72,9 @@ impl SessionOptions {
     /// Records the state that the answer to `session/new` contained, and sends the commands to the
     /// client.
     pub(crate) fn new(
-        selection: Selection,
+        selection: OptionSelection,
         handle: SessionHandle,
-        commands: impl Fn(&ActiveOptions) -> SessionState + Send + Sync + 'static,
+        commands: impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync + 'static,
         roots: Vec<PathBuf>,
     ) -> Arc<Self> {
         let told = AdvertisedOptions::new(&selection, &commands);
@@ -89,23 +89,23 @@ impl SessionOptions {
     }
 
     /// Returns the options of the next request to a model.
-    pub(crate) fn active(&self) -> ActiveOptions {
-        lock(&self.state).selection.active()
+    pub(crate) fn active_options(&self) -> ActiveOptions {
+        lock(&self.state).selection.active_options()
     }
 
     /// Reads the selection under its lock.
-    pub(crate) fn with_selection<T>(&self, look: impl FnOnce(&Selection) -> T) -> T {
+    pub(crate) fn inspect_selection<T>(&self, look: impl FnOnce(&OptionSelection) -> T) -> T {
         look(&lock(&self.state).selection)
     }
 
     /// Handles `session/set_mode`.
-    pub(crate) fn on_set_mode(
+    pub(crate) fn handle_set_mode(
         &self,
         request: &SetSessionModeRequest,
         responder: Responder<SetSessionModeResponse>,
         client: &ClientSession,
     ) -> Result<()> {
-        match self.with_selection(|selection| selection.parse_mode(&request.mode_id.0)) {
+        match self.inspect_selection(|selection| selection.parse_mode(&request.mode_id.0)) {
             Ok(mode) => self.set_mode(mode, ChangeOrigin::SetMode(client.open_request(responder))),
             Err(what) => return responder.respond_with_error(errors::invalid_params(what)),
         }
@@ -113,7 +113,7 @@ impl SessionOptions {
     }
 
     /// Handles `session/set_config_option`. Opening a model may take a while.
-    pub(crate) fn on_set_option(
+    pub(crate) fn handle_set_config_option(
         self: &Arc<Self>,
         request: &SetSessionConfigOptionRequest,
         responder: Responder<SetSessionConfigOptionResponse>,
@@ -122,7 +122,9 @@ impl SessionOptions {
         let value =
             request.value.as_value_id().ok_or("The value of an option is one of those listed");
         let change = value.and_then(|value| {
-            self.with_selection(|selection| selection.parse_change(&request.config_id.0, &value.0))
+            self.inspect_selection(|selection| {
+                selection.parse_change(&request.config_id.0, &value.0)
+            })
         });
         let change = match change {
             Ok(change) => change,
@@ -173,8 +175,8 @@ impl SessionOptions {
             let opened = tokio::task::spawn_blocking(move || catalogue.open_model(&name)).await;
             let model = match opened {
                 Ok(Ok(model)) => model,
-                Ok(Err(error)) => return by.reject(options.redact(&error.to_string())),
-                Err(_) => return by.reject("the model could not be opened".to_owned()),
+                Ok(Err(error)) => return by.answer_with_error(options.redact(&error.to_string())),
+                Err(_) => return by.answer_with_error("the model could not be opened".to_owned()),
             };
             let mut state = lock(&options.state);
             if request > state.last_model_request {
@@ -187,18 +189,18 @@ impl SessionOptions {
     }
 
     /// Sends the client changes that no request caused: available models, and their capabilities.
-    pub(crate) fn refresh(&self) {
+    pub(crate) fn advertise_unrequested_changes(&self) {
         self.advertise_changes(&mut lock(&self.state), ChangeOrigin::Command);
     }
 
     /// Discovers further models in the background, and notifies the client.
     pub(crate) fn discover_models(self: &Arc<Self>) {
-        let catalogue = self.with_selection(|selection| selection.catalogue().clone());
+        let catalogue = self.inspect_selection(|selection| selection.catalogue().clone());
         let options = Arc::downgrade(self);
         drop(tokio::spawn(async move {
             catalogue.discover_models().await;
             if let Some(options) = options.upgrade() {
-                options.refresh();
+                options.advertise_unrequested_changes();
             }
         }));
     }
@@ -211,10 +213,10 @@ impl SessionOptions {
             && state.advertised.mode != now.mode
             && !matches!(by, ChangeOrigin::SetMode(_))
         {
-            self.handle.send_state(SessionState::Mode(mode.id().to_owned()));
+            self.handle.send_state(SessionStatePart::Mode(mode.id().to_owned()));
         }
         if state.advertised.options != now.options && !matches!(by, ChangeOrigin::SetOption(_)) {
-            self.handle.send_state(SessionState::Options(now.options.clone()));
+            self.handle.send_state(SessionStatePart::Options(now.options.clone()));
         }
         if state.advertised.commands != now.commands {
             self.handle.send_state(now.commands.clone());
@@ -224,7 +226,7 @@ impl SessionOptions {
             ChangeOrigin::Command => {}
             ChangeOrigin::SetMode(request) => request.respond(Ok(SetSessionModeResponse::new())),
             ChangeOrigin::SetOption(request) => {
-                let options = v1::config_options(&state.advertised.options);
+                let options = v1::encode_config_options(&state.advertised.options);
                 request.respond(Ok(SetSessionConfigOptionResponse::new(options)));
             }
         }
@@ -236,8 +238,11 @@ impl SessionOptions {
 }
 
 impl AdvertisedOptions {
-    fn new(selection: &Selection, commands: &dyn Fn(&ActiveOptions) -> SessionState) -> Self {
-        let chosen = selection.active();
+    fn new(
+        selection: &OptionSelection,
+        commands: &dyn Fn(&ActiveOptions) -> SessionStatePart,
+    ) -> Self {
+        let chosen = selection.active_options();
         let commands = commands(&chosen);
         Self { mode: chosen.mode, options: selection.config_options(&chosen), commands }
     }
@@ -245,7 +250,7 @@ impl AdvertisedOptions {
 
 impl ChangeOrigin {
     /// Answers that the requested model cannot be opened.
-    fn reject(self, what: String) -> std::result::Result<(), String> {
+    fn answer_with_error(self, what: String) -> std::result::Result<(), String> {
         let error = errors::invalid_params(head(&what, limits::MAX_MODEL_OPEN_ERROR_BYTES));
         match self {
             Self::Command => {}

@@ -14,14 +14,14 @@ use crate::limits;
 pub(crate) struct PermissionSetup {
     pub(crate) policy_source: PolicySource,
     pub(crate) stored: Option<StoredRules>,
-    pub(crate) offered_scopes: OfferedScopes,
+    pub(crate) offered_scopes: OfferedRuleScopes,
     /// Whether the client supports forms, so that it can be asked why it rejected a call.
     pub(crate) asks_rejection_reason: bool,
 }
 
 /// How long an answer to a permission request may be remembered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum OfferedScopes {
+pub(crate) enum OfferedRuleScopes {
     /// For the session. One option of each kind, so that a client's key for a kind is unambiguous.
     #[default]
     Session,
@@ -39,22 +39,22 @@ pub(crate) struct StoredRules {
 
 impl PermissionSetup {
     /// Sets up a session that works in `roots`. Returns the store of its rules, if they are saved.
-    pub(crate) fn configure(
+    pub(crate) fn configure_session(
         self,
         session: &mut acp_lifecycle::Session,
         roots: &[PathBuf],
     ) -> Option<Arc<dyn RuleStore>> {
         session.set_policy(self.policy_source.policy(roots));
         if self.asks_rejection_reason {
-            session.ask_rejection_reasons();
+            session.enable_rejection_reason_requests();
         }
         let StoredRules { store, rules, is_exposed } = self.stored?;
-        session.load_rules(rules);
+        session.add_loaded_rules(rules);
         if is_exposed {
             return None;
         }
-        if self.offered_scopes == OfferedScopes::SessionAndProject {
-            session.offer_project_rules();
+        if self.offered_scopes == OfferedRuleScopes::SessionAndProject {
+            session.enable_project_rule_options();
         }
         Some(store)
     }
@@ -63,12 +63,13 @@ impl PermissionSetup {
 impl StoredRules {
     /// Loads the rules for a session that works in `roots`; the first root identifies its project.
     /// Blocks.
-    pub(crate) fn load(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
+    pub(crate) fn load_for_project(store: Arc<dyn RuleStore>, roots: &[PathBuf]) -> Option<Self> {
         let mut rules = store.load(roots.first()?);
         if let Err(error) = &rules {
             tracing::error!(%error, "the rules cannot be read; every call needs permission");
         }
-        let is_exposed = store.folder().is_some_and(|folder| is_within(folder, roots));
+        let is_exposed =
+            store.rule_files_folder().is_some_and(|folder| is_within_roots(folder, roots));
         if is_exposed {
             tracing::warn!("the rules are stored where tools reach them; allow rules are ignored");
             let rules = rules.as_mut().ok();
@@ -79,7 +80,7 @@ impl StoredRules {
 }
 
 /// Returns whether a folder, which need not exist, is beneath one of the roots.
-fn is_within(folder: &Path, roots: &[PathBuf]) -> bool {
+fn is_within_roots(folder: &Path, roots: &[PathBuf]) -> bool {
     let there = folder.ancestors().find_map(|above| above.canonicalize().ok());
     let real = there.as_deref().unwrap_or(folder);
     roots.iter().any(|root| real.starts_with(root) || folder.starts_with(root))
@@ -100,20 +101,20 @@ impl RulePersister {
 
     /// Saves the rules that were remembered or revoked since the last save, even if the caller is
     /// dropped. A rule that cannot be saved applies to the session only.
-    pub(crate) async fn save(self: &Arc<Self>) -> Result<(), RuleStoreError> {
+    pub(crate) async fn save_pending_changes(self: &Arc<Self>) -> Result<(), RuleStoreError> {
         let keeper = self.clone();
         // In a separate task: changes that were taken from the session must be saved.
-        let saved = tokio::spawn(async move { keeper.save_all().await }).await;
+        let saved = tokio::spawn(async move { keeper.save_changes_in_order().await }).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
 
-    async fn save_all(&self) -> Result<(), RuleStoreError> {
+    async fn save_changes_in_order(&self) -> Result<(), RuleStoreError> {
         let _one = self.saving.lock().await;
         let mut saved = Ok(());
         for change in self.handle.update(|session, _| session.take_rule_changes()) {
-            if let Err(error) = self.save_one(change.clone()).await {
+            if let Err(error) = self.save_change(change.clone()).await {
                 tracing::warn!(%error, "a rule cannot be saved");
-                self.handle.update(|session, _| session.keep_unsaved_for_session(change));
+                self.handle.update(|session, _| session.limit_unsaved_rule_to_session(change));
                 saved = Err(error);
             }
         }
@@ -124,14 +125,18 @@ impl RulePersister {
     /// the turn is answered. Gives up waiting after [`limits::RULES_SAVE_TIMEOUT`]; the save
     /// continues.
     pub(crate) async fn save_within_timeout(self: &Arc<Self>) {
-        if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save()).await.is_err() {
+        if tokio::time::timeout(limits::RULES_SAVE_TIMEOUT, self.save_pending_changes())
+            .await
+            .is_err()
+        {
             tracing::warn!("the rules are still being saved");
         }
     }
 
-    async fn save_one(&self, change: RuleChange) -> Result<(), RuleStoreError> {
+    async fn save_change(&self, change: RuleChange) -> Result<(), RuleStoreError> {
         let (store, root) = (self.store.clone(), self.root.clone());
-        let saved = tokio::task::spawn_blocking(move || store.save(&root, &[change])).await;
+        let saved =
+            tokio::task::spawn_blocking(move || store.save_rule_changes(&root, &[change])).await;
         saved.unwrap_or_else(|_| Err(RuleStoreError::new("the store failed")))
     }
 }
@@ -146,7 +151,7 @@ mod tests {
     use acp_types::PermissionOptionKind;
     use acp_types::{ToolCallPatch, ToolKind};
 
-    use super::{OfferedScopes, PermissionSetup, StoredRules};
+    use super::{OfferedRuleScopes, PermissionSetup, StoredRules};
     use crate::permission_mode::{PermissionMode, PolicySource};
     use crate::rule_store::FileRuleStore;
 
@@ -157,11 +162,11 @@ mod tests {
         let store: Arc<dyn acp_lifecycle::RuleStore> = Arc::new(store);
         let root = folder.path().join("project");
         for (offered, expected) in [
-            (OfferedScopes::default(), vec!["allow_always"]),
-            (OfferedScopes::SessionAndProject, vec!["allow_always", "allow_project"]),
+            (OfferedRuleScopes::default(), vec!["allow_always"]),
+            (OfferedRuleScopes::SessionAndProject, vec!["allow_always", "allow_project"]),
         ] {
             let roots: [PathBuf; 1] = [root.clone()];
-            let stored = StoredRules::load(store.clone(), &roots);
+            let stored = StoredRules::load_for_project(store.clone(), &roots);
             let decides = PolicySource::Mode(PermissionMode::default());
             let mut session = Session::new(&root);
             let permission = PermissionSetup {
@@ -170,21 +175,21 @@ mod tests {
                 offered_scopes: offered,
                 asks_rejection_reason: false,
             };
-            assert!(permission.configure(&mut session, &roots).is_some());
+            assert!(permission.configure_session(&mut session, &roots).is_some());
             let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
             let id = "c".into();
-            let call = ToolCallPatch::announce("terminal", "Run `true`", ToolKind::Execute);
-            session.announce(&id, &"t".into(), call, now);
+            let call = ToolCallPatch::for_new_call("terminal", "Run `true`", ToolKind::Execute);
+            session.announce_call(&id, &"t".into(), call, now);
             let effects =
                 Effects::from(Effect::Run { command: "true".to_owned(), cwd: root.clone() });
             let subject =
                 PermissionSubject::for_call("terminal", &serde_json::json!({}), &root, b"");
             let PermitDecision::AwaitingAnswer(number) =
-                session.permit(&id, &effects, subject, true, now)
+                session.decide_or_ask_permission(&id, &effects, subject, true, now)
             else {
                 panic!("a command is asked about")
             };
-            let options = &session.permission_request(number).unwrap().options;
+            let options = &session.pending_permission_request(number).unwrap().options;
             let always = options.iter().filter(|it| it.kind == PermissionOptionKind::AllowAlways);
             let always: Vec<_> = always.map(|option| option.id.clone()).collect();
             assert_eq!(always, expected);

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_lifecycle::{
-    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, Policy, ReadOnlyPolicy,
+    AcceptEditsPolicy, AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, Policy,
+    ReadOnlyPolicy,
 };
 
 /// The decision about calls that no rule covers. A rule that denies wins in every mode.
@@ -94,9 +95,9 @@ impl PermissionMode {
         match self {
             Self::ReadOnly => Arc::new(ReadOnlyPolicy),
             Self::AskAlways => Arc::new(AskAlwaysPolicy),
-            Self::Ask => Arc::new(AskPolicy),
+            Self::Ask => Arc::new(AskExceptReadsPolicy),
             Self::AcceptEdits => Arc::new(AcceptEditsPolicy::new(roots)),
-            Self::Auto => Arc::new(AllowPolicy),
+            Self::Auto => Arc::new(AllowInProjectPolicy),
         }
     }
 }

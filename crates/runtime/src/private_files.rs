@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// Creates a folder, and missing ones above it, that other users cannot access.
-pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -18,9 +18,9 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// If it is not a folder, or others can change it; any error of reading its metadata.
-fn check_folder(folder: &Path) -> io::Result<bool> {
+fn check_folder_is_private(folder: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(folder) {
-        Ok(found) if found.is_dir() => check_owner(&found).map(|()| true),
+        Ok(found) if found.is_dir() => check_only_user_can_write(&found).map(|()| true),
         Ok(_) => Err(io::Error::other("it is not a folder")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
@@ -31,12 +31,16 @@ fn check_folder(folder: &Path) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// See [`check_folder`] and [`open`]; also if the file is longer.
-pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    if !check_folder(folder)? {
+/// See [`check_folder_is_private`] and [`open_private_file`]; also if the file is longer.
+pub(crate) fn read_private_file(
+    folder: &Path,
+    path: &Path,
+    max: u64,
+) -> io::Result<Option<Vec<u8>>> {
+    if !check_folder_is_private(folder)? {
         return Ok(None);
     }
-    open(path)?.map(|file| read_bounded(file, max)).transpose()
+    open_private_file(path)?.map(|file| read_within_limit(file, max)).transpose()
 }
 
 /// Reads a file of at most `max` bytes in a private folder; `None` if there is none.
@@ -44,13 +48,13 @@ pub(crate) fn read(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
 /// # Errors
 ///
 /// If others can change the folder or the file, or read the file; if it is longer.
-pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    if !check_folder(folder)? {
+pub fn read_secret_file(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
+    if !check_folder_is_private(folder)? {
         return Ok(None);
     }
-    let Some(file) = open(path)? else { return Ok(None) };
-    check_readers(&file.metadata()?)?;
-    read_bounded(file, max).map(Some)
+    let Some(file) = open_private_file(path)? else { return Ok(None) };
+    check_not_readable_by_others(&file.metadata()?)?;
+    read_within_limit(file, max).map(Some)
 }
 
 /// Reads a file that the user wrote, of at most `max` bytes; `None` if there is none. Links are
@@ -62,20 +66,20 @@ pub fn read_secret(folder: &Path, path: &Path, max: u64) -> io::Result<Option<Ve
 /// If it is not a regular file, or a user other than this one and root can change it; if it is
 /// longer; any error of opening or reading it.
 pub fn read_following_links(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match open_following_links(path) {
+    let file = match open_regular_file_following_links(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     let found = file.metadata()?;
-    if !is_owned_by_root(&found) {
-        check_owner(&found)?;
+    if !is_writable_only_by_root(&found) {
+        check_only_user_can_write(&found)?;
     }
-    read_bounded(file, max).map(Some)
+    read_within_limit(file, max).map(Some)
 }
 
 /// Opens a regular file and follows links; a pipe or a device is refused without waiting for it.
-fn open_following_links(path: &Path) -> io::Result<File> {
+fn open_regular_file_following_links(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     let file: File = {
         use rustix::fs::{Mode, OFlags};
@@ -91,7 +95,7 @@ fn open_following_links(path: &Path) -> io::Result<File> {
     }
 }
 
-fn read_bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
+fn read_within_limit(file: File, max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(max + 1).read_to_end(&mut text)?;
     if text.len() as u64 > max {
@@ -102,7 +106,7 @@ fn read_bounded(file: File, max: u64) -> io::Result<Vec<u8>> {
 
 /// Replaces a file in one step. Temporary files are readable only by their owner, and so is the
 /// result.
-pub fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
+pub fn replace_file_atomically(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text)?;
     file.as_file().sync_all()?;
@@ -112,9 +116,9 @@ pub fn replace(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
 
 /// Creates a folder if it is missing, and locks it against other processes until the returned file
 /// is dropped.
-pub fn lock(folder: &Path) -> io::Result<File> {
-    create_folder(folder)?;
-    check_folder(folder)?;
+pub fn lock_folder(folder: &Path) -> io::Result<File> {
+    create_private_folder(folder)?;
+    check_folder_is_private(folder)?;
     let lock =
         File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
     lock.lock()?;
@@ -127,7 +131,7 @@ pub fn lock(folder: &Path) -> io::Result<File> {
 ///
 /// If it is a link or not a regular file, or others can change it; any error of opening it.
 #[cfg(unix)]
-fn open(path: &Path) -> io::Result<Option<File>> {
+fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     use rustix::fs::{Mode, OFlags};
 
     // A link is not followed, and a pipe is not waited for.
@@ -141,7 +145,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     if !found.is_file() {
         return Err(io::Error::other("it is no file"));
     }
-    check_owner(&found)?;
+    check_only_user_can_write(&found)?;
     Ok(Some(file))
 }
 
@@ -153,7 +157,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
 ///
 /// Any error of opening it.
 #[cfg(not(unix))]
-fn open(path: &Path) -> io::Result<Option<File>> {
+fn open_private_file(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -163,19 +167,19 @@ fn open(path: &Path) -> io::Result<Option<File>> {
 
 /// Returns whether a file belongs to root and only root can write it.
 #[cfg(unix)]
-fn is_owned_by_root(found: &std::fs::Metadata) -> bool {
+fn is_writable_only_by_root(found: &std::fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
     found.uid() == 0 && found.mode() & 0o022 == 0
 }
 
 #[cfg(not(unix))]
-fn is_owned_by_root(_: &std::fs::Metadata) -> bool {
+fn is_writable_only_by_root(_: &std::fs::Metadata) -> bool {
     false
 }
 
 #[cfg(unix)]
-fn check_owner(found: &std::fs::Metadata) -> io::Result<()> {
+fn check_only_user_can_write(found: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
     if found.uid() != rustix::process::geteuid().as_raw() {
@@ -188,7 +192,7 @@ fn check_owner(found: &std::fs::Metadata) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn check_readers(found: &std::fs::Metadata) -> io::Result<()> {
+fn check_not_readable_by_others(found: &std::fs::Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
     if found.mode() & 0o077 != 0 {
@@ -199,12 +203,12 @@ fn check_readers(found: &std::fs::Metadata) -> io::Result<()> {
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to refuse")]
-fn check_readers(_: &std::fs::Metadata) -> io::Result<()> {
+fn check_not_readable_by_others(_: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to refuse")]
-fn check_owner(_: &std::fs::Metadata) -> io::Result<()> {
+fn check_only_user_can_write(_: &std::fs::Metadata) -> io::Result<()> {
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use acp_tools::Workspace;
 use acp_tools::files::read::read_excerpt;
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use callboard_text::{code_fence, head};
 use url::Url;
 
@@ -28,7 +28,7 @@ pub(crate) fn typed_text(blocks: &[ContentBlock]) -> String {
 }
 
 /// Converts the blocks of a prompt to parts for a model with these capabilities.
-pub(crate) fn prompt_parts(
+pub(crate) fn parts_from_blocks(
     blocks: Vec<ContentBlock>,
     traits: &ModelCapabilities,
 ) -> Vec<ContentPart> {
@@ -38,7 +38,7 @@ pub(crate) fn prompt_parts(
             ContentBlock::Text(block) => parts.push_text(&block.text),
             ContentBlock::ResourceLink(link) => {
                 parts.push_text(&format!("[{}]({})", link.name, link.uri));
-                if link_path(&link).is_none() {
+                if file_path_of_link(&link).is_none() {
                     parts.push_text("[it is only named; what is there was not read]");
                 }
             }
@@ -116,9 +116,9 @@ impl PartsBuilder<'_> {
     }
 
     fn push_media(&mut self, kind: MediaKind, media_type: String, data: String) {
-        if let Some(why) = self.unsupported_reason(kind, &media_type, &data) {
+        if let Some(why) = self.reason_not_to_send_media(kind, &media_type, &data) {
             let (what, kib) = (kind.name(), data.len() / 4 * 3 / 1024);
-            let media_type = visible(head(&media_type, MAX_MEDIA_TYPE_BYTES));
+            let media_type = escape_invisible(head(&media_type, MAX_MEDIA_TYPE_BYTES));
             return self.push_text(&format!("[{what} ({media_type}, {kib} KiB), {why}]"));
         }
         self.finish_text();
@@ -129,7 +129,7 @@ impl PartsBuilder<'_> {
     }
 
     /// Returns why a medium is not sent: one that the provider refuses would fail each later turn.
-    fn unsupported_reason(
+    fn reason_not_to_send_media(
         &self,
         kind: MediaKind,
         media_type: &str,
@@ -182,25 +182,25 @@ pub(crate) async fn read_linked_files(
     rules: ReadRules,
 ) -> Option<LinkedFiles> {
     let links = blocks.iter().filter_map(|block| match block {
-        ContentBlock::ResourceLink(link) => link_path(link),
+        ContentBlock::ResourceLink(link) => file_path_of_link(link),
         _ => None,
     });
     let (paths, workspace) = (links.collect::<Vec<_>>(), workspace.clone());
     if paths.is_empty() {
         return None;
     }
-    tokio::task::spawn_blocking(move || read_paths(paths, &workspace, &rules)).await.ok()
+    tokio::task::spawn_blocking(move || read_linked_paths(paths, &workspace, &rules)).await.ok()
 }
 
-fn read_paths(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> LinkedFiles {
+fn read_linked_paths(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> LinkedFiles {
     let mut text = "Files that the prompt links to:".to_owned();
     let mut files = Vec::new();
     for (place, path) in paths.into_iter().enumerate() {
         let shown = workspace.display(&path);
         let read = match place < limits::MAX_LINKED_FILES {
             true => {
-                let read = match rules.permit(workspace, &path) {
-                    true => read_numbered(workspace, &path),
+                let read = match rules.permits_reading(workspace, &path) {
+                    true => read_with_line_numbers(workspace, &path),
                     false => Err("it lies elsewhere, or a rule forbids it".to_owned()),
                 };
                 files.push((path, read.is_ok()));
@@ -217,13 +217,13 @@ fn read_paths(paths: Vec<PathBuf>, workspace: &Workspace, rules: &ReadRules) -> 
     LinkedFiles { text, files }
 }
 
-fn link_path(link: &ResourceLink) -> Option<PathBuf> {
+fn file_path_of_link(link: &ResourceLink) -> Option<PathBuf> {
     let uri = Url::parse(&link.uri).ok().filter(|uri| uri.scheme() == "file")?;
     uri.to_file_path().ok()
 }
 
 /// Reads a small text file with line numbers.
-fn read_numbered(workspace: &Workspace, path: &Path) -> Result<String, String> {
+fn read_with_line_numbers(workspace: &Workspace, path: &Path) -> Result<String, String> {
     let path = &path_text(path);
     let at = workspace.resolve(path).map_err(|error| error.to_string())?;
     let bytes = workspace.metadata(&at).map_err(|error| error.to_string())?.len();

@@ -12,7 +12,9 @@ use tokio::time::timeout;
 use crate::limits;
 
 /// Waits for the next event of a reply, for at most [`limits::MODEL_IDLE_TIMEOUT`].
-pub(crate) async fn next_event(reply: &mut ReplyStream) -> Result<ModelEvent, ModelError> {
+pub(crate) async fn next_event_within_idle_timeout(
+    reply: &mut ReplyStream,
+) -> Result<ModelEvent, ModelError> {
     match timeout(limits::MODEL_IDLE_TIMEOUT, reply.next()).await {
         Ok(Some(event)) => Ok(event),
         Ok(None) => Err(ModelError::new(ModelErrorKind::Transient, "its reply was cut off")),
@@ -62,7 +64,7 @@ impl RetryState {
 
     /// Returns the delay before the request is retried; `None` if it is not. A delay that the
     /// provider asks for applies, as long as it is within [`limits::MAX_RETRY_DELAY`].
-    pub(crate) fn next_delay(
+    pub(crate) fn next_retry_delay(
         &mut self,
         error: &ModelError,
         partial: PartialOutput,
@@ -98,7 +100,7 @@ mod tests {
     /// Returns the delays until a request that always fails in the same way is given up.
     fn pauses(error: &ModelError, partial: PartialOutput) -> Vec<Duration> {
         let mut retry = RetryState::new();
-        std::iter::from_fn(|| retry.next_delay(error, partial)).take(100).collect()
+        std::iter::from_fn(|| retry.next_retry_delay(error, partial)).take(100).collect()
     }
 
     #[test]

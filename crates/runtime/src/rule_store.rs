@@ -51,9 +51,9 @@ impl FileRuleStore {
     }
 
     /// Reads the rules of a scope; empty if there is no file.
-    fn read(&self, scope: RuleScope, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
+    fn read_rules(&self, scope: RuleScope, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
         let path = self.file_path(scope, root);
-        let text = private::read(&self.folder, &path, MAX_RULE_FILE_BYTES)
+        let text = private::read_private_file(&self.folder, &path, MAX_RULE_FILE_BYTES)
             .map_err(|error| store_error(&path, &error))?;
         let Some(text) = text else { return Ok(Vec::new()) };
         let stored: RuleFile =
@@ -67,7 +67,12 @@ impl FileRuleStore {
         Ok(stored.rules)
     }
 
-    fn write(&self, scope: RuleScope, root: &Path, rules: Vec<Rule>) -> Result<(), RuleStoreError> {
+    fn write_rules(
+        &self,
+        scope: RuleScope,
+        root: &Path,
+        rules: Vec<Rule>,
+    ) -> Result<(), RuleStoreError> {
         let path = self.file_path(scope, root);
         let root = (scope == RuleScope::Project).then(|| path_text(root).into_owned());
         let text = serde_json::to_vec_pretty(&RuleFile { root, rules });
@@ -78,33 +83,34 @@ impl FileRuleStore {
                 &format!("it would be over {MAX_RULE_FILE_BYTES} bytes"),
             ));
         }
-        private::replace(&self.folder, &path, &text).map_err(|error| store_error(&path, &error))
+        private::replace_file_atomically(&self.folder, &path, &text)
+            .map_err(|error| store_error(&path, &error))
     }
 }
 
 impl RuleStore for FileRuleStore {
     fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError> {
-        let mut rules = self.read(RuleScope::Project, root)?;
-        rules.extend(self.read(RuleScope::User, root)?);
+        let mut rules = self.read_rules(RuleScope::Project, root)?;
+        rules.extend(self.read_rules(RuleScope::User, root)?);
         Ok(rules)
     }
 
-    fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
-        let _lock =
-            private::lock(&self.folder).map_err(|error| store_error(&self.folder, &error))?;
+    fn save_rule_changes(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
+        let _lock = private::lock_folder(&self.folder)
+            .map_err(|error| store_error(&self.folder, &error))?;
         for scope in [RuleScope::Project, RuleScope::User] {
             let mut changes =
                 changes.iter().filter(|change| change.rule().scope == scope).peekable();
             if changes.peek().is_some() {
-                let mut rules = self.read(scope, root)?;
+                let mut rules = self.read_rules(scope, root)?;
                 changes.try_for_each(|change| change.apply(&mut rules))?;
-                self.write(scope, root, rules)?;
+                self.write_rules(scope, root, rules)?;
             }
         }
         Ok(())
     }
 
-    fn folder(&self) -> Option<&Path> {
+    fn rule_files_folder(&self) -> Option<&Path> {
         Some(&self.folder)
     }
 }

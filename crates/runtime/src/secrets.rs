@@ -85,7 +85,7 @@ impl SessionSecrets {
     }
 
     /// Adds secrets that were learnt since the last call. Costs almost nothing if there are none.
-    pub(crate) fn refresh(&self) {
+    pub(crate) fn apply_learnt_secrets(&self) {
         let learnt = self.live.0.learnt_count.load(Ordering::Acquire);
         if self.hidden_count.swap(learnt, Ordering::AcqRel) != learnt {
             self.handle.update(|session, _| session.set_secrets(self.live.current()));
@@ -94,7 +94,7 @@ impl SessionSecrets {
 
     /// Returns all secrets that are known now.
     pub(crate) fn current(&self) -> Secrets {
-        self.refresh();
+        self.apply_learnt_secrets();
         self.handle.update(|session, _| session.secrets().clone())
     }
 

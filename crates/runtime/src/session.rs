@@ -27,7 +27,7 @@ use crate::backends::{ClientTerminals, ClientTextFiles};
 use crate::commands::{CommandContext, SlashCommands};
 use crate::context::WorkspaceContext;
 use crate::lock::lock;
-use crate::options::{ActiveOptions, Selection, SessionOptions};
+use crate::options::{ActiveOptions, OptionSelection, SessionOptions};
 use crate::permission::{PermissionSetup, RulePersister};
 use crate::secrets::{LiveSecrets, SessionSecrets};
 use crate::stored_sessions::SessionRecording;
@@ -51,7 +51,7 @@ pub(crate) struct Session {
 
 /// The parameters of a new session.
 pub(crate) struct SessionSetup {
-    pub(crate) selection: Selection,
+    pub(crate) selection: OptionSelection,
     pub(crate) registry: Registry,
     pub(crate) context: Context,
     pub(crate) secrets: LiveSecrets,
@@ -72,9 +72,9 @@ fn save_rules_after_answers(
     client: ClientSessionBuilder,
     keeper: Arc<RulePersister>,
 ) -> ClientSessionBuilder {
-    client.on_permission_answer(move || {
+    client.with_permission_answer_hook(move || {
         let keeper = keeper.clone();
-        async move { drop(keeper.save().await) }
+        async move { drop(keeper.save_pending_changes().await) }
     })
 }
 
@@ -91,9 +91,9 @@ fn record_items(
 
 /// Stops commands in the background.
 async fn end_background_work(context: &Context) {
-    context.workspace.background().stop_all_and_wait().await;
+    context.workspace.background_commands().stop_all_and_wait().await;
     // No later turn can report these writes.
-    for late in context.late_writes().await {
+    for late in context.take_foreign_change_reports().await {
         tracing::warn!("{late}");
     }
 }
@@ -119,7 +119,7 @@ struct PromptContent {
 
 impl PromptQueue {
     /// Removes the prompt of a turn, if it still waits.
-    fn take(&mut self, turn: &TurnId) -> Option<QueuedPrompt> {
+    fn take_prompt_of_turn(&mut self, turn: &TurnId) -> Option<QueuedPrompt> {
         let at = self.0.iter().position(|waiting| waiting.open.turn().id == *turn)?;
         Some(self.0.remove(at))
     }
@@ -148,7 +148,7 @@ impl Session {
         core.set_secrets(secrets.current());
         core.set_locale(registry.locale());
         let roots: Vec<_> = context.workspace.roots().map(Path::to_owned).collect();
-        let store = permission.configure(&mut core, &roots);
+        let store = permission.configure_session(&mut core, &roots);
         let mut client = connect(core);
         let handle = client.handle().clone();
         let keeper = store.map(|store| Arc::new(RulePersister::new(handle.clone(), store, cwd)));
@@ -184,7 +184,7 @@ impl Session {
                 .with_instructions(instructions)
                 .with_hints(registry.hints()),
             registry,
-            context: context.with_text(texts).with_terminal(terminals),
+            context: context.with_text_backend(texts).with_terminal_backend(terminals),
             secrets: SessionSecrets::new(handle.clone(), secrets),
             handle,
             model_notice: None,
@@ -199,7 +199,7 @@ impl Session {
         let waiting = session.queue.clone();
         let life = async move {
             let work = async {
-                runner.run(taken, &closing).await;
+                runner.run_queued_prompts(taken, &closing).await;
                 let _is_over = giving_up.run_until_cancelled(end_background_work(&context)).await;
             };
             // A panic outside a turn ends the session, and every prompt is answered.
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// Queues a prompt, which waits until those before it are done.
-    pub(crate) fn prompt(
+    pub(crate) fn queue_prompt(
         &self,
         blocks: Vec<ContentBlock>,
         trace: TraceContext,
@@ -226,23 +226,23 @@ impl Session {
             Err(mpsc::error::TrySendError::Full(())) => {
                 let waiting = limits::MAX_WAITING_PROMPTS;
                 let what = format!("{waiting} prompts wait already; wait for the end of one");
-                return responder.respond_with_error(errors::busy(&what));
+                return responder.respond_with_error(errors::busy_error(&what));
             }
             Err(mpsc::error::TrySendError::Closed(())) => {
-                return responder.respond_with_error(errors::session_closing());
+                return responder.respond_with_error(errors::session_closing_error());
             }
         };
         let open = self.client.open_prompt(responder);
         let (turn, withdrawn) = (open.turn().id.clone(), open.request_cancellation().clone());
         let begins = CancellationToken::new();
         lock(&self.queue).0.push(QueuedPrompt { open, dequeued: begins.clone() });
-        self.answer_if_cancelled(turn.clone(), withdrawn, begins);
+        self.answer_waiting_prompt_on_cancel(turn.clone(), withdrawn, begins);
         place.send(PromptContent { blocks, trace, turn });
         Ok(())
     }
 
     /// Answers a waiting prompt at once if `$/cancel_request` cancels it.
-    fn answer_if_cancelled(
+    fn answer_waiting_prompt_on_cancel(
         &self,
         turn: TurnId,
         withdrawn: RequestCancellation,
@@ -254,29 +254,29 @@ impl Session {
                 () = withdrawn.cancelled() => {}
                 () = begins.cancelled() => return,
             }
-            let withdrawn = lock(&waiting).take(&turn);
+            let withdrawn = lock(&waiting).take_prompt_of_turn(&turn);
             if let Some(QueuedPrompt { open, .. }) = withdrawn {
-                open.end(Err(errors::request_cancelled()), CallEndReason::User);
+                open.end_turn_and_respond(Err(errors::request_cancelled()), CallEndReason::User);
             }
         }));
     }
 
     /// Handles `session/set_mode`.
-    pub(crate) fn set_mode(
+    pub(crate) fn handle_set_mode(
         &self,
         request: &SetSessionModeRequest,
         responder: Responder<SetSessionModeResponse>,
     ) -> Result<()> {
-        self.options.on_set_mode(request, responder, &self.client)
+        self.options.handle_set_mode(request, responder, &self.client)
     }
 
     /// Handles `session/set_config_option`.
-    pub(crate) fn set_option(
+    pub(crate) fn handle_set_option(
         &self,
         request: &SetSessionConfigOptionRequest,
         responder: Responder<SetSessionConfigOptionResponse>,
     ) -> Result<()> {
-        self.options.on_set_option(request, responder, &self.client)
+        self.options.handle_set_config_option(request, responder, &self.client)
     }
 
     /// Returns the connection to its client.
@@ -307,7 +307,7 @@ impl Session {
     /// Cancels everything and waits until the final updates are sent, for at most `deadline`.
     pub(crate) async fn close(&self, deadline: Duration) {
         self.closing.cancel();
-        self.client.handle().update(|session, _| session.close());
+        self.client.handle().update(|session, _| session.mark_closing());
         self.cancel();
         if tokio::time::timeout(deadline, self.closed.cancelled()).await.is_err() {
             // Running work is abandoned: its call ends, and its prompt is answered.
@@ -315,7 +315,8 @@ impl Session {
             drop(tokio::time::timeout(limits::FINAL_SEND_TIMEOUT, self.closed.cancelled()).await);
         }
         if let Some(recording) = &self.recording {
-            recording.record_settings(|settings| settings.set_options(&self.options.active()));
+            recording
+                .record_settings(|settings| settings.set_options(&self.options.active_options()));
             recording.close().await;
         }
     }
@@ -356,7 +357,7 @@ struct PromptRunner {
 }
 
 impl PromptRunner {
-    async fn run(
+    async fn run_queued_prompts(
         mut self,
         mut waiting: mpsc::Receiver<PromptContent>,
         closing: &CancellationToken,
@@ -368,31 +369,32 @@ impl PromptRunner {
                 prompt = waiting.recv() => prompt,
             };
             let Some(prompt) = prompt else { return };
-            self.run_turn(prompt).await;
+            self.process_queued_prompt(prompt).await;
         }
         // Waiting prompts were cancelled by the close.
         waiting.close();
         while let Some(prompt) = waiting.recv().await {
-            self.run_turn(prompt).await;
+            self.process_queued_prompt(prompt).await;
         }
     }
 
-    async fn run_turn(&mut self, prompt: PromptContent) {
+    async fn process_queued_prompt(&mut self, prompt: PromptContent) {
         let PromptContent { blocks, trace, turn: name } = prompt;
         // The prompt was cancelled and answered while it waited.
-        let Some(waited) = lock(&self.queue).take(&name) else { return };
+        let Some(waited) = lock(&self.queue).take_prompt_of_turn(&name) else { return };
         let QueuedPrompt { open, dequeued: begins } = waited;
         begins.cancel();
         if let Some(recording) = &self.recording {
             recording.record_prompt(&name, &blocks, &self.handle);
         }
         let token = open.turn().cancel.clone();
-        let span = spans::turn_span(name.as_str(), self.options.active().model.name(), &trace);
+        let span =
+            spans::turn_span(name.as_str(), self.options.active_options().model.name(), &trace);
         self.handle.set_turn_trace(&name, trace);
         let ending = if !token.is_cancelled() && !open.request_cancellation().is_cancelled() {
             let turn = Turn {
                 id: &name,
-                active_options: &|| self.options.active(),
+                active_options: &|| self.options.active_options(),
                 registry: &self.registry,
                 tools: &self.tools,
                 context: &self.context,
@@ -408,11 +410,11 @@ impl PromptRunner {
                 let typed = prompt::typed_text(&blocks);
                 let said = commands::run_command(&typed, asked);
                 match said.await {
-                    Some(said) => Ok(finish_command(&self.handle, said, &token)),
+                    Some(said) => Ok(send_command_answer(&self.handle, said, &token)),
                     None => {
                         let (secrets, told) = (&self.secrets, &mut self.model_notice);
-                        prepare_model(options, &token, &self.handle, secrets, told).await;
-                        turn::run(turn, &mut self.history, blocks).await
+                        prepare_model_for_turn(options, &token, &self.handle, secrets, told).await;
+                        turn::run_turn(turn, &mut self.history, blocks).await
                     }
                 }
             };
@@ -422,7 +424,7 @@ impl PromptRunner {
             tokio::pin!(running);
             tokio::select! {
                 ending = &mut running => {
-                    ending.unwrap_or_else(|_| Err(errors::internal("something panicked")))
+                    ending.unwrap_or_else(|_| Err(errors::internal_error("something panicked")))
                 }
                 () = self.aborting.cancelled() => Ok(StopReason::Cancelled),
                 () = forward_cancel(open.request_cancellation(), &token) => Ok(StopReason::Cancelled),
@@ -431,7 +433,7 @@ impl PromptRunner {
             Ok(StopReason::Cancelled)
         };
         // The turn may have changed the available models and their capabilities.
-        self.options.refresh();
+        self.options.advertise_unrequested_changes();
         if let Some(keeper) = &self.rule_persister {
             tokio::select! {
                 () = keeper.save_within_timeout() => {}
@@ -452,7 +454,7 @@ impl PromptRunner {
         }
         let closing = self.aborting.is_cancelled();
         let reason = if closing { CallEndReason::Shutdown } else { CallEndReason::Turn };
-        open.end(ending.map(PromptResponse::new), reason);
+        open.end_turn_and_respond(ending.map(PromptResponse::new), reason);
     }
 
     /// Stores what the turn left, and notifies the user once if that fails.
@@ -460,7 +462,7 @@ impl PromptRunner {
         let Some(recording) = &self.recording else { return };
         self.history.record(&self.handle);
         recording.record_settings(|settings| {
-            settings.set_options(&self.options.active());
+            settings.set_options(&self.options.active_options());
             settings.usage = *self.history.usage_totals();
             settings.is_titled = self.history.is_titled();
         });
@@ -480,20 +482,20 @@ async fn forward_cancel(withdrawn: &RequestCancellation, turn: &CancellationToke
 
 /// Lets the model prepare itself, redacts secrets that it learns, and shows the description of the
 /// model unless it was shown last.
-async fn prepare_model(
+async fn prepare_model_for_turn(
     options: &Arc<SessionOptions>,
     cancel: &CancellationToken,
     handle: &SessionHandle,
     secrets: &SessionSecrets,
     told: &mut Option<String>,
 ) {
-    let model = options.active().model;
+    let model = options.active_options().model;
     let found = tokio::select! {
-        found = model.prepare() => found,
+        found = model.prepare_for_turn() => found,
         () = cancel.cancelled() => None,
     };
-    secrets.refresh();
-    options.refresh();
+    secrets.apply_learnt_secrets();
+    options.advertise_unrequested_changes();
     options.discover_models();
     if let Some(found) = found
         && told.as_ref() != Some(&found)
@@ -504,7 +506,11 @@ async fn prepare_model(
 }
 
 /// Ends a turn with the answer of a command.
-fn finish_command(handle: &SessionHandle, said: String, turn: &CancellationToken) -> StopReason {
+fn send_command_answer(
+    handle: &SessionHandle,
+    said: String,
+    turn: &CancellationToken,
+) -> StopReason {
     send_agent_message(handle, said);
     if turn.is_cancelled() { StopReason::Cancelled } else { StopReason::EndTurn }
 }

@@ -16,7 +16,7 @@ pub(crate) fn turn_span(id: &str, model: &str, trace: &TraceContext) -> Span {
     let span =
         tracing::info_span!(target: TARGET, "turn", id, model, traceparent, stop_reason = Empty);
     #[cfg(feature = "otlp")]
-    set_parent(&span, trace);
+    set_remote_parent(&span, trace);
     span
 }
 
@@ -25,7 +25,7 @@ const TARGET: &str = "callboard";
 
 /// Makes a span a child of the span that a client sent.
 #[cfg(feature = "otlp")]
-fn set_parent(span: &Span, trace: &TraceContext) {
+fn set_remote_parent(span: &Span, trace: &TraceContext) {
     use std::collections::HashMap;
 
     use opentelemetry::propagation::TextMapPropagator as _;

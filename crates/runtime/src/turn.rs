@@ -61,29 +61,29 @@ pub(crate) fn tool_specs(registry: &Registry) -> Arc<[ToolSpec]> {
 pub(crate) type TurnOutcome = Result<StopReason, Error>;
 
 /// Runs a turn to its end.
-pub(crate) async fn run(
+pub(crate) async fn run_turn(
     turn: Turn<'_>,
     history: &mut History,
     blocks: Vec<ContentBlock>,
 ) -> TurnOutcome {
-    let ending = run_requests(turn, history, blocks).await;
+    let ending = run_request_loop(turn, history, blocks).await;
     // No further request would report them.
-    updates::add_late_writes(&turn, history).await;
+    updates::report_late_writes(&turn, history).await;
     ending
 }
 
-async fn run_requests(
+async fn run_request_loop(
     turn: Turn<'_>,
     history: &mut History,
     blocks: Vec<ContentBlock>,
 ) -> TurnOutcome {
-    history.add_lost_results();
+    history.add_results_for_lost_calls();
     updates::send_session_info(turn.handle, &prompt::typed_text(&blocks), history);
     let linked = context::read_linked_files(&turn, &blocks).await;
-    let parts = prompt::prompt_parts(blocks, &(turn.active_options)().capabilities);
+    let parts = prompt::parts_from_blocks(blocks, &(turn.active_options)().capabilities);
     let is_text = parts.iter().all(|part| matches!(part, ContentPart::Text(_)));
     context::add_context_updates(&turn, history).await;
-    let prompt = history.push(ChatMessage::User(parts));
+    let prompt = history.push_message(ChatMessage::User(parts));
     if turn.cancel.is_cancelled() {
         return Ok(StopReason::Cancelled);
     }
@@ -102,7 +102,7 @@ async fn run_requests(
         if is_poison || matches!(act, ControlFlow::Break(Ok(StopReason::Refusal))) {
             // ACP: a refused prompt, and everything after it, is not sent again.
             history.truncate_from(&prompt);
-            turn.workspace_context.mark_forgotten();
+            turn.workspace_context.mark_instructions_forgotten();
         }
         if let ControlFlow::Break(ending) = act {
             // ACP: a cancelled turn ends as cancelled, even if another error occurred.
@@ -120,7 +120,7 @@ impl Turn<'_> {
         let (mut retry, mut shortenings) = (RetryState::new(), 0);
         loop {
             context::compact_if_needed(self, history).await;
-            let mut reply = StreamedReply::receive(self, history).await;
+            let mut reply = StreamedReply::request_and_receive(self, history).await;
             let Some(error) = reply.error.as_ref().filter(|_| !reply.is_cancelled) else {
                 return reply;
             };
@@ -129,7 +129,7 @@ impl Turn<'_> {
             {
                 shortenings += 1;
                 if context::compact_after_refusal(self, history).await {
-                    reply.drop_calls();
+                    reply.cancel_calls();
                     continue;
                 }
                 if self.cancel.is_cancelled() {
@@ -149,9 +149,11 @@ impl Turn<'_> {
                 );
                 continue;
             }
-            let Some(pause) = retry.next_delay(error, reply.partial_output()) else { return reply };
-            updates::send_retry(self.handle, error, pause);
-            reply.drop_calls();
+            let Some(pause) = retry.next_retry_delay(error, reply.partial_output()) else {
+                return reply;
+            };
+            updates::send_retry_notice(self.handle, error, pause);
+            reply.cancel_calls();
             tokio::select! {
                 biased;
                 () = self.cancel.cancelled() => {
@@ -174,26 +176,26 @@ impl Turn<'_> {
         if reply.is_cancelled || reply.error.is_some() || !is_whole {
             // The last call may be incomplete.
             let calls = reply.calls.len();
-            reply.drop_calls();
-            return ControlFlow::Break(record_broken_reply(reply, calls, history));
+            reply.cancel_calls();
+            return ControlFlow::Break(record_incomplete_reply(reply, calls, history));
         }
         let StreamedReply { text, thought, calls, replay, stop, left_out_calls: left_out, .. } =
             reply;
         if calls.is_empty() {
             history.push_text_reply(text, thought, replay);
-            return ControlFlow::Break(Ok(stop_reason(stop)));
+            return ControlFlow::Break(Ok(acp_stop_reason(stop)));
         }
         let made = calls.iter().map(|begun| begun.call.clone()).collect();
-        history.push(ChatMessage::Assistant { text, thought, calls: made, replay });
-        let left_out = left_out_note(left_out);
+        history.push_message(ChatMessage::Assistant { text, thought, calls: made, replay });
+        let left_out = left_out_calls_note(left_out);
         left_out.iter().for_each(|words| send_notice(self.handle, words.clone()));
         history.record(self.handle);
         let (results, fault) = calls::run_calls(self, calls).await;
-        history.push(ChatMessage::ToolResults(results));
+        history.push_message(ChatMessage::ToolResults(results));
         history.record(self.handle);
         left_out.iter().for_each(|words| history.push_note(words));
         match fault {
-            Some(fault) => ControlFlow::Break(Err(errors::internal(&fault))),
+            Some(fault) => ControlFlow::Break(Err(errors::internal_error(&fault))),
             None if self.cancel.is_cancelled() => ControlFlow::Break(Ok(StopReason::Cancelled)),
             None => ControlFlow::Continue(()),
         }
@@ -202,30 +204,32 @@ impl Turn<'_> {
     /// Announces a call of the batch, which is a reply or a round. Returns `None` if the session
     /// accepts no more calls.
     fn announce_in_batch(&self, model_id: &str, name: &str, batch: &str) -> Option<OpenCall> {
-        let open = self.announce(model_id, name)?;
+        let open = self.announce_call(model_id, name)?;
         open.handle().update_meta(|meta| meta.batch = Some(batch.to_owned()));
         Some(open)
     }
 
-    fn announce(&self, model_id: &str, name: &str) -> Option<OpenCall> {
+    fn announce_call(&self, model_id: &str, name: &str) -> Option<OpenCall> {
         let is_taken = |id: &str| self.handle.is_id_used(&id.to_owned().into());
-        let id = id::tool_call_id(self.id, model_id, is_taken, || Ulid::generate().to_string());
-        self.registry.announce(self.handle, &id, self.id, name, self.context, self.cancel)
+        let id =
+            id::unique_tool_call_id(self.id, model_id, is_taken, || Ulid::generate().to_string());
+        self.registry.announce_call(self.handle, &id, self.id, name, self.context, self.cancel)
     }
 
     /// Runs a call for the user instead of the model, which is not informed of it. It must be
     /// awaited to its end, which comes soon after a cancel. Returns `None` if there is no such
     /// tool.
-    pub(crate) async fn call_tool(&self, name: &str, args: Value) -> Option<CallOutcome> {
+    pub(crate) async fn call_tool_for_user(&self, name: &str, args: Value) -> Option<CallOutcome> {
         self.registry.spec(name)?;
-        let open = self.announce(name, name)?;
-        Some(self.run_open_call(open, name, args).await)
+        let open = self.announce_call(name, name)?;
+        Some(self.run_announced_call(open, name, args).await)
     }
 
-    async fn run_open_call(&self, open: OpenCall, name: &str, args: Value) -> CallOutcome {
+    async fn run_announced_call(&self, open: OpenCall, name: &str, args: Value) -> CallOutcome {
         // A separate task, so that a panic outside the tool ends only this call.
         let tool = self.registry.prepare_call(name, args, self.context);
-        let ended = tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call());
+        let ended =
+            tokio::spawn(execute_call(open, tool)).await.unwrap_or_else(|_| lost_call_outcome());
         if ended.ends_turn {
             // Parallel calls must not keep the turn from ending.
             self.cancel.cancel();
@@ -235,7 +239,11 @@ impl Turn<'_> {
 }
 
 /// Records an incomplete reply without the calls that were not run, and adds a note for the model.
-fn record_broken_reply(reply: StreamedReply, calls: usize, history: &mut History) -> TurnOutcome {
+fn record_incomplete_reply(
+    reply: StreamedReply,
+    calls: usize,
+    history: &mut History,
+) -> TurnOutcome {
     let StreamedReply { text, thought, stop, error, is_cancelled, .. } = reply;
     let is_silent = text.is_empty() && calls == 0;
     // The provider's replay data may belong to the calls that are left out.
@@ -255,24 +263,24 @@ fn record_broken_reply(reply: StreamedReply, calls: usize, history: &mut History
     match error {
         _ if is_cancelled => Ok(StopReason::Cancelled),
         Some(error) => Err(errors::model_failed(&error)),
-        None => Ok(stop_reason(stop)),
+        None => Ok(acp_stop_reason(stop)),
     }
 }
 
-fn lost_call() -> CallOutcome {
+fn lost_call_outcome() -> CallOutcome {
     let text = "The call was lost by a fault of the agent.";
     CallOutcome::new(Status::Cancelled, Some(CallEndReason::Dropped), text)
 }
 
 /// Returns a note that calls of a reply are left out; `None` if there are none.
-fn left_out_note(count: usize) -> Option<String> {
+fn left_out_calls_note(count: usize) -> Option<String> {
     let max = limits::MAX_REPLY_CALLS;
     (count > 0).then(|| {
         format!("Calls left out at the end of this reply: {count}. The limit is {max} per reply.")
     })
 }
 
-fn stop_reason(stop: Option<ModelStopReason>) -> StopReason {
+fn acp_stop_reason(stop: Option<ModelStopReason>) -> StopReason {
     match stop {
         Some(ModelStopReason::MaxTokens) => StopReason::MaxTokens,
         Some(ModelStopReason::MaxTurnRequests) => StopReason::MaxTurnRequests,

@@ -1,6 +1,6 @@
 //! The tool loop example of a rig agent, with a model that plays a script.
 
-use acp_conformance::{AgentUnderTest, Error, PermissionReply, Side, call_text};
+use acp_conformance::{AgentTestError, AgentUnderTest, PermissionReply, Side, call_text};
 use acp_types::schema::v1::PermissionOptionKind;
 use pretty_assertions::assert_eq;
 
@@ -9,8 +9,8 @@ use pretty_assertions::assert_eq;
 mod example;
 
 #[tokio::test]
-async fn the_calls_of_a_reply_are_permitted_and_the_model_reads_their_results() -> Result<(), Error>
-{
+async fn the_calls_of_a_reply_are_permitted_and_the_model_reads_their_results()
+-> Result<(), AgentTestError> {
     for (answer, expected) in [
         (PermissionOptionKind::AllowOnce, "2 words"),
         (PermissionOptionKind::RejectOnce, "Rejected by the user. It did not run."),
@@ -20,7 +20,10 @@ async fn the_calls_of_a_reply_are_permitted_and_the_model_reads_their_results() 
             AgentUnderTest::in_process(example::agent(rig, None), PermissionReply::Select(answer));
         agent.initialize().await?;
         agent.new_session(&std::env::temp_dir()).await?;
-        assert_eq!(agent.run_turn("rig", "Publish this: one two").await?, "end_turn");
+        assert_eq!(
+            agent.prompt_and_wait_for_stop("rig", "Publish this: one two").await?,
+            "end_turn"
+        );
         let session = agent.client.session("rig");
         assert_eq!(session.message_text(), "Done.");
         let shown: Vec<_> = session.calls().into_iter().map(call_text).collect();
@@ -29,7 +32,7 @@ async fn the_calls_of_a_reply_are_permitted_and_the_model_reads_their_results() 
         assert_eq!(requests.len(), 2);
         let told = String::from_utf8_lossy(&requests[1].body);
         assert!(told.contains("2 words") && told.contains(expected), "{told}");
-        agent.close_and_wait().await?;
+        agent.close_input_and_wait_for_exit().await?;
         assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::programs::{
-    AfterDoubleDash, Operands, Opt, Program, Style, Value, find, is_interpreter, is_shell, option,
+    AfterDoubleDash, Operands, OptionStyle, OptionValueKind, Program, ProgramOption, find_program,
+    is_interpreter, is_shell, parse_option_entry,
 };
 
 /// A command whose words are all understood.
@@ -56,7 +57,7 @@ impl std::error::Error for AnalysisError {}
 /// or reads its program from standard input.
 ///
 /// The words are those that the program receives, as
-/// [`portable_line::parse`](crate::portable_line::parse) returns them.
+/// [`parse_portable_line`](crate::portable_line::parse_portable_line) returns them.
 ///
 /// # Errors
 ///
@@ -66,7 +67,7 @@ pub fn analyze_command(
     command: &[String],
     held: usize,
 ) -> Result<CommandAnalysis<'_>, AnalysisError> {
-    let found = find(command);
+    let found = find_program(command);
     let moves = found.is_some_and(|program| program.operands == Operands::Folder);
     if command.len() <= held && !moves && !reads_program_from_stdin(command) {
         return Ok(CommandAnalysis::default());
@@ -77,10 +78,10 @@ pub fn analyze_command(
         ));
     };
     let mut reader = WordAnalyzer { program, analysis: CommandAnalysis::default() };
-    reader.read(&command[program.words.len()..])?;
+    reader.analyze_words(&command[program.words.len()..])?;
     if moves && reader.analysis.enters.is_none() {
         // It changes to the home directory, or to the previous one.
-        return Err(reader.unknown(&command[0]));
+        return Err(reader.unknown_word_error(&command[0]));
     }
     Ok(reader.analysis)
 }
@@ -99,7 +100,7 @@ fn reads_program_from_stdin(command: &[String]) -> bool {
 #[must_use]
 pub fn allowable_prefix_len(command: &[String]) -> Option<usize> {
     let is_plain = command.first().is_some_and(|program| !program.contains('/'));
-    let program = find(command).filter(|program| program.can_allow_prefix && is_plain)?;
+    let program = find_program(command).filter(|program| program.can_allow_prefix && is_plain)?;
     analyze_command(command, program.words.len()).is_ok().then_some(program.words.len())
 }
 
@@ -110,7 +111,7 @@ struct WordAnalyzer<'a> {
 
 impl<'a> WordAnalyzer<'a> {
     /// Analyzes the words after the program's own.
-    fn read(&mut self, words: &'a [String]) -> Result<(), AnalysisError> {
+    fn analyze_words(&mut self, words: &'a [String]) -> Result<(), AnalysisError> {
         let (mut at, mut behind) = (0, None::<Option<AfterDoubleDash>>);
         while let Some(word) = words.get(at) {
             let next = words.get(at + 1).map(String::as_str);
@@ -119,97 +120,106 @@ impl<'a> WordAnalyzer<'a> {
                     behind = Some(self.program.after_double_dash);
                     1
                 }
-                None if is_option(word) => self.option(word, next, self.program.options)?,
+                None if is_option(word) => self.analyze_option(word, next, self.program.options)?,
                 Some(Some(AfterDoubleDash { options })) if is_option(word) => {
-                    self.option(word, next, options)?
+                    self.analyze_option(word, next, options)?
                 }
-                Some(Some(_)) => self.operand(word, Operands::Names)?,
-                _ => self.operand(word, self.program.operands)?,
+                Some(Some(_)) => self.analyze_operand(word, Operands::Names)?,
+                _ => self.analyze_operand(word, self.program.operands)?,
             };
         }
         Ok(())
     }
 
     /// Analyzes an option and its value; returns how many words these are.
-    fn option(
+    fn analyze_option(
         &mut self,
         word: &'a str,
         next: Option<&'a str>,
         known: &'static str,
     ) -> Result<usize, AnalysisError> {
         let find = |name: &str| {
-            known.split_ascii_whitespace().map(option).find(|option| option.name == name)
+            known
+                .split_ascii_whitespace()
+                .map(parse_option_entry)
+                .find(|option| option.name == name)
         };
-        if let Some(long) = long(word, self.program.style) {
+        if let Some(long) = long_option_name(word, self.program.style) {
             let (name, value) = match long.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
             };
-            let found = find(name).ok_or_else(|| self.unknown(name))?;
-            return self.value(word, found, value, next);
+            let found = find(name).ok_or_else(|| self.unknown_word_error(name))?;
+            return self.analyze_option_value(word, found, value, next);
         }
         let letters = &word[1..];
         if letters.bytes().all(|letter| letter.is_ascii_digit()) && find("-#").is_some() {
             return Ok(1);
         }
         for (at, letter) in letters.char_indices() {
-            let found = find(&format!("-{letter}")).ok_or_else(|| self.unknown(word))?;
+            let found = find(&format!("-{letter}")).ok_or_else(|| self.unknown_word_error(word))?;
             if found.value.is_some() {
                 let attached = &letters[at + letter.len_utf8()..];
                 let attached = Some(attached).filter(|attached| !attached.is_empty());
-                return self.value(word, found, attached, next);
+                return self.analyze_option_value(word, found, attached, next);
             }
         }
         Ok(1)
     }
 
-    fn value(
+    fn analyze_option_value(
         &mut self,
         word: &'a str,
-        option: Opt,
+        option: ProgramOption,
         attached: Option<&'a str>,
         next: Option<&'a str>,
     ) -> Result<usize, AnalysisError> {
         let Some(kind) = option.value else {
-            return if attached.is_none() { Ok(1) } else { Err(self.unknown(word)) };
+            return if attached.is_none() { Ok(1) } else { Err(self.unknown_word_error(word)) };
         };
         let (value, taken) = match (attached, next) {
             (Some(value), _) => (value, 1),
             (None, _) if option.is_optional => return Ok(1),
             (None, Some(value)) => (value, 2),
             // The program would refuse it.
-            (None, None) => return Err(self.unknown(word)),
+            (None, None) => return Err(self.unknown_word_error(word)),
         };
         match kind {
-            Value::Name if is_plain_name(value) => {}
-            Value::Text => {}
+            OptionValueKind::Name if is_plain_name(value) => {}
+            OptionValueKind::Text => {}
             // `%G` runs a program that checks signatures.
-            Value::Format if !value.contains("%G") => {}
-            Value::Path => self.path(value)?,
-            Value::Name | Value::Format => {
-                return Err(self.unknown(if taken == 2 { value } else { word }));
+            OptionValueKind::Format if !value.contains("%G") => {}
+            OptionValueKind::Path => self.check_and_add_path(value)?,
+            OptionValueKind::Name | OptionValueKind::Format => {
+                return Err(self.unknown_word_error(if taken == 2 { value } else { word }));
             }
         }
         Ok(taken)
     }
 
-    fn operand(&mut self, word: &'a str, operands: Operands) -> Result<usize, AnalysisError> {
+    fn analyze_operand(
+        &mut self,
+        word: &'a str,
+        operands: Operands,
+    ) -> Result<usize, AnalysisError> {
         match operands {
             Operands::Text => {}
             Operands::Names if is_plain_name(word) => {}
-            Operands::Paths => self.path(word)?,
+            Operands::Paths => self.check_and_add_path(word)?,
             Operands::Folder if self.analysis.enters.is_none() && !word.starts_with(['+', '-']) => {
                 if !stays_beneath(word) {
                     return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
                 }
                 self.analysis.enters = Some(word);
             }
-            Operands::Names | Operands::Folder | Operands::None => return Err(self.unknown(word)),
+            Operands::Names | Operands::Folder | Operands::None => {
+                return Err(self.unknown_word_error(word));
+            }
         }
         Ok(1)
     }
 
-    fn path(&mut self, word: &'a str) -> Result<(), AnalysisError> {
+    fn check_and_add_path(&mut self, word: &'a str) -> Result<(), AnalysisError> {
         if !stays_beneath(word) {
             return Err(AnalysisError::OutsideFolder { word: word.to_owned() });
         }
@@ -218,7 +228,7 @@ impl<'a> WordAnalyzer<'a> {
         Ok(())
     }
 
-    fn unknown(&self, word: &str) -> AnalysisError {
+    fn unknown_word_error(&self, word: &str) -> AnalysisError {
         AnalysisError::UnknownWord { word: word.to_owned(), program: self.program.words.join(" ") }
     }
 }
@@ -229,10 +239,10 @@ fn is_option(word: &str) -> bool {
 }
 
 /// Returns the name of a long option as in the table, if it is one.
-fn long(word: &str, style: Style) -> Option<&str> {
+fn long_option_name(word: &str, style: OptionStyle) -> Option<&str> {
     match style {
-        Style::Gnu => word.starts_with("--").then_some(word),
-        Style::Single => {
+        OptionStyle::Gnu => word.starts_with("--").then_some(word),
+        OptionStyle::Single => {
             Some(word.strip_prefix('-').filter(|rest| rest.starts_with('-')).unwrap_or(word))
         }
     }
@@ -262,7 +272,8 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     fn words(line: &str) -> Vec<String> {
-        let line = crate::portable_line::parse(line).unwrap_or_else(|| panic!("{line} is plain"));
+        let line = crate::portable_line::parse_portable_line(line)
+            .unwrap_or_else(|| panic!("{line} is plain"));
         line.commands.into_iter().next().unwrap()
     }
 
@@ -397,7 +408,7 @@ mod tests {
         for program in crate::programs::programs() {
             let mut seen = std::collections::HashSet::new();
             for text in program.options.split_ascii_whitespace() {
-                let Opt { name, .. } = option(text);
+                let ProgramOption { name, .. } = parse_option_entry(text);
                 assert!(name.starts_with('-') && seen.insert(name), "{:?} {text}", program.words);
             }
         }

@@ -68,7 +68,7 @@ pub(crate) struct SimpleCommand {
 
 impl SimpleCommand {
     /// Adds an input text. If there are several, it does not matter here which one is read.
-    fn add_input(&mut self, text: &ShellWord) {
+    fn append_input_text(&mut self, text: &ShellWord) {
         let input = self.input.get_or_insert_default();
         input.text.push_str(&text.text);
         input.expands |= text.expands;
@@ -86,7 +86,7 @@ pub(crate) enum ParseFailure {
 
 impl ParseFailure {
     /// Returns the key of the reason to ask.
-    pub(crate) fn key(self) -> &'static str {
+    pub(crate) fn reason_key(self) -> &'static str {
         match self {
             Self::TooLong => "risk-too-long",
             Self::TooManyParts => "risk-too-many-parts",
@@ -97,12 +97,12 @@ impl ParseFailure {
 }
 
 /// Splits a line at `depth` levels within another one.
-pub(crate) fn parse(line: &str, depth: usize) -> Result<Vec<LinePart>, ParseFailure> {
+pub(crate) fn parse_command_line(line: &str, depth: usize) -> Result<Vec<LinePart>, ParseFailure> {
     if line.len() > MAX_COMMAND_LINE_BYTES {
         return Err(ParseFailure::TooLong);
     }
     let mut reader = ShellParser::try_new(line, depth)?;
-    reader.list(None)?;
+    reader.parse_command_list(None)?;
     Ok(reader.parts)
 }
 
@@ -141,9 +141,9 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Parses commands up to the end of the text, or to the closing character.
-    fn list(&mut self, closer: Option<char>) -> Result<(), ParseFailure> {
+    fn parse_command_list(&mut self, closer: Option<char>) -> Result<(), ParseFailure> {
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek() {
                 None => {
                     self.end_chain()?;
@@ -153,19 +153,19 @@ impl<'a> ShellParser<'a> {
                 Some('\n') => {
                     self.bump();
                     self.end_chain()?;
-                    self.heredoc_bodies()?;
+                    self.parse_heredoc_bodies()?;
                 }
-                Some('&') if self.rest.starts_with("&>") => self.redirect()?,
+                Some('&') if self.rest.starts_with("&>") => self.parse_redirect()?,
                 Some(letter @ (';' | '&' | '|')) => self.parse_operator(letter)?,
-                Some('(') => self.parenthesis()?,
+                Some('(') => self.parse_parenthesis()?,
                 Some(')') if closer == Some(')') => {
                     self.bump();
                     return self.end_chain();
                 }
                 Some(')') => return Err(ParseFailure::Unclear),
-                Some('<' | '>') if !self.is_process_substitution() => self.redirect()?,
+                Some('<' | '>') if !self.is_process_substitution() => self.parse_redirect()?,
                 Some('#') => self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]),
-                Some(_) => self.command_word()?,
+                Some(_) => self.parse_command_word()?,
             }
         }
     }
@@ -192,14 +192,14 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Parses the commands of a substitution or group within this command.
-    fn nested(&mut self) -> Result<(), ParseFailure> {
+    fn parse_nested_commands(&mut self) -> Result<(), ParseFailure> {
         if !self.heredocs.is_empty() {
             return Err(ParseFailure::Unclear);
         }
         let outer = (take(&mut self.current), take(&mut self.has_prefix));
         let chain = (take(&mut self.is_after_and), take(&mut self.is_success_unclear));
         self.parts.push(LinePart::SubshellStart);
-        self.with_more_depth(|reader| reader.list(Some(')')))?;
+        self.with_more_depth(|reader| reader.parse_command_list(Some(')')))?;
         if !self.heredocs.is_empty() {
             return Err(ParseFailure::Unclear);
         }
@@ -259,7 +259,7 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Parses a parenthesis: a subshell, or the `()` of a function.
-    fn parenthesis(&mut self) -> Result<(), ParseFailure> {
+    fn parse_parenthesis(&mut self) -> Result<(), ParseFailure> {
         let is_first = self.current.words.is_empty();
         if is_first && self.rest.starts_with("((") {
             // An arithmetic expression in bash, commands in a plain `sh`.
@@ -267,9 +267,9 @@ impl<'a> ShellParser<'a> {
         }
         self.bump();
         if is_first {
-            return self.nested();
+            return self.parse_nested_commands();
         }
-        self.blanks();
+        self.skip_blanks();
         let is_function = self.current.words.len() == 1 && self.eat(")");
         // The body of the function follows, and is parsed as if it ran here.
         self.current = SimpleCommand::default();
@@ -278,9 +278,9 @@ impl<'a> ShellParser<'a> {
     }
 
     /// Parses a word at the start of a command or after it.
-    fn command_word(&mut self) -> Result<(), ParseFailure> {
+    fn parse_command_word(&mut self) -> Result<(), ParseFailure> {
         let before = self.rest;
-        let word = self.word()?;
+        let word = self.parse_word()?;
         let source = &before[..before.len() - self.rest.len()];
         let is_number = source.bytes().all(|byte| byte.is_ascii_digit());
         if is_number && self.rest.starts_with(['<', '>']) {
@@ -300,38 +300,42 @@ impl<'a> ShellParser<'a> {
         if is_assignment(source) {
             self.has_prefix = true;
             self.current.assignments.push(word);
-            return if source.ends_with('=') && self.eat("(") { self.array() } else { Ok(()) };
+            return if source.ends_with('=') && self.eat("(") {
+                self.parse_array()
+            } else {
+                Ok(())
+            };
         }
         if self.has_prefix {
             self.current.words.push(word);
             return Ok(());
         }
-        self.first_word(word, source)
+        self.parse_first_word(word, source)
     }
 
     /// Parses the rest after the first word of a command, which may be a keyword.
-    fn first_word(&mut self, word: ShellWord, source: &str) -> Result<(), ParseFailure> {
+    fn parse_first_word(&mut self, word: ShellWord, source: &str) -> Result<(), ParseFailure> {
         match source {
             "if" | "then" | "elif" | "else" | "fi" | "do" | "done" | "{" | "}" => Ok(()),
             "!" => {
                 self.is_success_unclear = true;
                 Ok(())
             }
-            "time" => self.time(),
+            "time" => self.parse_time_option(),
             "while" | "until" => {
                 self.parts.push(LinePart::MayRepeat);
                 Ok(())
             }
             "case" | "esac" | "coproc" => Err(ParseFailure::Unclear),
             "function" => {
-                self.blanks();
-                self.word()?;
-                self.blanks();
+                self.skip_blanks();
+                self.parse_word()?;
+                self.skip_blanks();
                 self.eat("()");
                 self.parts.push(LinePart::MayRepeat);
                 Ok(())
             }
-            "[[" => self.condition(),
+            "[[" => self.parse_condition(),
             _ => {
                 if matches!(source, "for" | "select") {
                     self.parts.push(LinePart::MayRepeat);
@@ -349,13 +353,13 @@ impl<'a> ShellParser<'a> {
 
     /// Parses the option of the keyword `time`. With any other option, one shell runs a program
     /// named `time`, and another one runs the option.
-    fn time(&mut self) -> Result<(), ParseFailure> {
-        self.blanks();
+    fn parse_time_option(&mut self) -> Result<(), ParseFailure> {
+        self.skip_blanks();
         let is_word = self.eat("-p ") || !self.rest.starts_with('-');
         if is_word { Ok(()) } else { Err(ParseFailure::Unclear) }
     }
 
-    fn array(&mut self) -> Result<(), ParseFailure> {
+    fn parse_array(&mut self) -> Result<(), ParseFailure> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
             if self.eat(")") {
@@ -374,7 +378,7 @@ impl<'a> ShellParser<'a> {
 
     /// Parses up to the end of `[[ … ]]`, in which `<`, `(` and similar operators join no commands.
     /// It is unclear if a plain `sh`, which has no `[[`, would parse them as operators.
-    fn condition(&mut self) -> Result<(), ParseFailure> {
+    fn parse_condition(&mut self) -> Result<(), ParseFailure> {
         let mut open = 0;
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n']);
@@ -395,7 +399,7 @@ impl<'a> ShellParser<'a> {
                 }
                 Some(_) => {
                     let before = self.rest;
-                    let word = self.word()?;
+                    let word = self.parse_word()?;
                     let source = &before[..before.len() - self.rest.len()];
                     // In a group of an expression, shells find the end of `${…}` by other rules.
                     // `-v` and `-eq` take a word for the name of an element.
@@ -412,12 +416,12 @@ impl<'a> ShellParser<'a> {
 
     fn parse_nonempty_word(&mut self) -> Result<ShellWord, ParseFailure> {
         let before = self.rest.len();
-        let word = self.word()?;
+        let word = self.parse_word()?;
         if self.rest.len() < before { Ok(word) } else { Err(ParseFailure::Unclear) }
     }
 
     /// Skips blanks and line continuations.
-    fn blanks(&mut self) {
+    fn skip_blanks(&mut self) {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t']);
             if !self.eat("\\\n") {

@@ -19,11 +19,11 @@ pub struct PortableLine {
 /// Parses a line; `None` if anything in it expands, escapes, assigns, groups, reads a file, runs in
 /// the background, or is not plain ASCII.
 #[must_use]
-pub fn parse(line: &str) -> Option<PortableLine> {
+pub fn parse_portable_line(line: &str) -> Option<PortableLine> {
     let mut reader =
         PortableParser { letters: line.chars().peekable(), ..PortableParser::default() };
     while let Some(letter) = reader.letters.next() {
-        reader.take(letter)?;
+        reader.parse_char(letter)?;
     }
     reader.end_word();
     reader.end_command(Separator::Line)?;
@@ -81,21 +81,21 @@ impl Default for PortableParser<'_> {
 }
 
 impl PortableParser<'_> {
-    fn take(&mut self, letter: char) -> Option<()> {
+    fn parse_char(&mut self, letter: char) -> Option<()> {
         match letter {
             ' ' => self.end_word(),
-            '\'' | '"' => self.quoted(letter)?,
-            '\n' => return self.take_separator(Separator::Line),
-            ';' => return self.take_separator(Separator::Semicolon),
+            '\'' | '"' => self.parse_quoted(letter)?,
+            '\n' => return self.parse_separator(Separator::Line),
+            ';' => return self.parse_separator(Separator::Semicolon),
             '|' => {
                 self.letters.next_if_eq(&'|');
-                return self.take_separator(Separator::Operator);
+                return self.parse_separator(Separator::Operator);
             }
             '&' => {
                 self.letters.next_if_eq(&'&')?;
-                return self.take_separator(Separator::Operator);
+                return self.parse_separator(Separator::Operator);
             }
-            '>' => return self.redirect(),
+            '>' => return self.parse_redirect(),
             // A word that begins with `=` is a path in zsh.
             '=' if self.word.is_none() => return None,
             letter if letter.is_ascii_alphanumeric() || "_-./:=,+@%".contains(letter) => {
@@ -106,7 +106,7 @@ impl PortableParser<'_> {
         Some(())
     }
 
-    fn quoted(&mut self, end: char) -> Option<()> {
+    fn parse_quoted(&mut self, end: char) -> Option<()> {
         self.is_quoted = true;
         let word = self.word.get_or_insert_default();
         loop {
@@ -119,7 +119,7 @@ impl PortableParser<'_> {
     }
 
     /// Parses the rest of a redirection after `>`, for `1>`, `2>`, `2>&1` and `>>` too.
-    fn redirect(&mut self) -> Option<()> {
+    fn parse_redirect(&mut self) -> Option<()> {
         match self.word.take() {
             None => {}
             Some(word) if !self.is_quoted && matches!(&*word, "1" | "2") => {}
@@ -149,7 +149,7 @@ impl PortableParser<'_> {
         self.wants_target = false;
     }
 
-    fn take_separator(&mut self, joint: Separator) -> Option<()> {
+    fn parse_separator(&mut self, joint: Separator) -> Option<()> {
         self.end_word();
         self.end_command(joint)?;
         self.needs_command =

@@ -9,9 +9,9 @@
 pub struct Program {
     /// The program's name and the subcommand: `cargo`, `test`.
     pub words: &'static [&'static str],
-    /// Its options, separated by blanks; see [`option`] for the meaning of the last letter.
+    /// Its options, separated by blanks; see [`parse_option_entry`] for the meaning of the last letter.
     pub(crate) options: &'static str,
-    pub(crate) style: Style,
+    pub(crate) style: OptionStyle,
     pub(crate) operands: Operands,
     /// The words that may follow `--`; `None` if only operands may.
     pub(crate) after_double_dash: Option<AfterDoubleDash>,
@@ -24,7 +24,7 @@ pub struct Program {
 
 /// How options are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum OptionStyle {
     /// `-abc`, `--long`, `--long=value`.
     Gnu,
     /// `-long`, `-long=value`, `--long` for the same: no clusters of letters.
@@ -54,7 +54,7 @@ pub(crate) struct AfterDoubleDash {
 
 /// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum OptionValueKind {
     /// A name or a number.
     Name,
     /// Any text.
@@ -67,26 +67,26 @@ pub(crate) enum Value {
 
 /// An option of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Opt {
+pub(crate) struct ProgramOption {
     /// The name with its dashes.
     pub(crate) name: &'static str,
-    pub(crate) value: Option<Value>,
+    pub(crate) value: Option<OptionValueKind>,
     /// Whether a value must be attached, as by `=`, and may be missing.
     pub(crate) is_optional: bool,
 }
 
 /// Parses an option of the table. After its name: nothing for a flag, `:` for a name, `~` for any
 /// text, `@` for a path, `%` for a format; `=` before these if the value is attached or missing.
-pub(crate) fn option(text: &'static str) -> Opt {
+pub(crate) fn parse_option_entry(text: &'static str) -> ProgramOption {
     let (name, value) = match text.as_bytes().last() {
-        Some(b':') => (&text[..text.len() - 1], Some(Value::Name)),
-        Some(b'~') => (&text[..text.len() - 1], Some(Value::Text)),
-        Some(b'@') => (&text[..text.len() - 1], Some(Value::Path)),
-        Some(b'%') => (&text[..text.len() - 1], Some(Value::Format)),
+        Some(b':') => (&text[..text.len() - 1], Some(OptionValueKind::Name)),
+        Some(b'~') => (&text[..text.len() - 1], Some(OptionValueKind::Text)),
+        Some(b'@') => (&text[..text.len() - 1], Some(OptionValueKind::Path)),
+        Some(b'%') => (&text[..text.len() - 1], Some(OptionValueKind::Format)),
         _ => (text, None),
     };
     let bare = name.strip_suffix('=');
-    Opt { name: bare.unwrap_or(name), value, is_optional: bare.is_some() }
+    ProgramOption { name: bare.unwrap_or(name), value, is_optional: bare.is_some() }
 }
 
 /// Returns the programs whose words are understood.
@@ -96,7 +96,7 @@ pub fn programs() -> &'static [Program] {
 }
 
 /// Returns the longest entry that a command begins with.
-pub(crate) fn find(command: &[String]) -> Option<&'static Program> {
+pub(crate) fn find_program(command: &[String]) -> Option<&'static Program> {
     let follows = |program: &&Program| {
         let named = command.first().map(|program| base_name(program)).into_iter();
         let words = named.chain(command.iter().skip(1).map(String::as_str));
@@ -115,11 +115,11 @@ fn base_name(program: &str) -> &str {
 /// for every program that is not in the table.
 #[must_use]
 pub fn may_run_project_files(command: &[String]) -> bool {
-    find(command).is_none_or(|program| program.starts.contains(&"."))
+    find_program(command).is_none_or(|program| program.starts.contains(&"."))
 }
 
 /// Returns whether a program is in the table and reads the files that its operands name.
-pub(crate) fn reads_operands(name: &str) -> bool {
+pub(crate) fn reads_operand_files(name: &str) -> bool {
     let reads = |program: &&Program| program.operands == Operands::Paths;
     // `diff` has no row: between folders it follows the links in them, which its words do not show.
     name == "diff" || PROGRAMS.iter().filter(reads).any(|program| program.words[0] == name)
@@ -128,23 +128,23 @@ pub(crate) fn reads_operands(name: &str) -> bool {
 /// Returns whether a program runs another one that is named by its words, or commands of a text.
 #[must_use]
 pub fn wraps_commands(name: &str) -> bool {
-    is_in(WRAPPERS, name) || is_shell(name)
+    is_in_blank_separated_list(WRAPPERS, name) || is_shell(name)
 }
 
 /// Returns whether a program is a shell.
 pub(crate) fn is_shell(name: &str) -> bool {
-    is_in(SHELLS, name)
+    is_in_blank_separated_list(SHELLS, name)
 }
 
 /// Returns whether a program, in any version, runs a program that it reads.
 #[must_use]
 pub fn is_interpreter(name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    is_in(INTERPRETERS, name) || is_in(INTERPRETERS, bare)
+    is_in_blank_separated_list(INTERPRETERS, name) || is_in_blank_separated_list(INTERPRETERS, bare)
 }
 
 /// Returns whether a name is in a list separated by blanks.
-fn is_in(list: &str, name: &str) -> bool {
+fn is_in_blank_separated_list(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|known| known == name)
 }
 
@@ -166,7 +166,7 @@ const INTERPRETERS: &str = "\
 const BASE: Program = Program {
     words: &[],
     options: "",
-    style: Style::Gnu,
+    style: OptionStyle::Gnu,
     operands: Operands::None,
     after_double_dash: None,
     starts: &[],
@@ -235,7 +235,7 @@ const LIBTEST: &str = "--nocapture --no-capture --show-output --ignored --includ
                        --report-time --shuffle --force-run-in-process";
 
 const GO: Program = Program {
-    style: Style::Single,
+    style: OptionStyle::Single,
     operands: Operands::Paths,
     starts: &[
         "compile", "link", "asm", "cgo", "gcc", "cc", "cc1", "as", "collect2", "ld", "git", "vet",
@@ -364,7 +364,7 @@ const PROGRAMS: &[Program] = &[
                   -maxdepth: -mindepth: -size: -mtime: -mmin: -newer@ -empty -print -print0 -printf~ \
                   -ls -not -o -or -a -and -prune -depth -xdev -mount -perm: -readable -writable \
                   -executable -true -false -quit",
-        style: Style::Single,
+        style: OptionStyle::Single,
         ..SHOWS
     },
     Program {

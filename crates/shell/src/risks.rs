@@ -15,7 +15,7 @@ pub use self::reason::RiskReason;
 use self::removal::RemovalExtent;
 use crate::limits::{MAX_COMMAND_PATHS, MAX_NESTED_TEXTS, MAX_WRAPPED_WORDS};
 use crate::parser::{self, LinePart, ShellWord, SimpleCommand};
-use crate::programs::{is_interpreter, is_shell, reads_operands, wraps_commands};
+use crate::programs::{is_interpreter, is_shell, reads_operand_files, wraps_commands};
 
 /// The place where a line would run.
 #[derive(Debug)]
@@ -70,9 +70,9 @@ impl RiskFinder<'_> {
         if self.texts > MAX_NESTED_TEXTS {
             return self.add_reason(RiskReason::new("risk-too-many-texts"));
         }
-        match parser::parse(line, depth) {
+        match parser::parse_command_line(line, depth) {
             Ok(parts) => self.check_parts(&parts, depth),
-            Err(unread) => self.add_reason(RiskReason::new(unread.key())),
+            Err(unread) => self.add_reason(RiskReason::new(unread.reason_key())),
         }
     }
 
@@ -89,12 +89,14 @@ impl RiskFinder<'_> {
                     let before = outer.pop();
                     before.into_iter().for_each(|before| self.folders = before);
                 }
-                LinePart::ChainEnd => self.folders.end_chain(),
-                LinePart::MayRepeat if changes_folder(&parts[at..]) => self.folders.add_unknown(),
+                LinePart::ChainEnd => self.folders.merge_failed_cd_folders(),
+                LinePart::MayRepeat if changes_folder(&parts[at..]) => {
+                    self.folders.add_unknown_folder();
+                }
                 LinePart::MayRepeat => {}
             }
         }
-        self.folders.end_chain();
+        self.folders.merge_failed_cd_folders();
     }
 
     fn add_reason(&mut self, why: RiskReason) {
@@ -123,7 +125,7 @@ impl RiskFinder<'_> {
     }
 
     /// Returns the words that are no options.
-    fn operands<'w>(
+    fn non_option_words<'w>(
         &mut self,
         args: &'w [ShellWord],
     ) -> impl Iterator<Item = &'w ShellWord> + use<'w> {
@@ -133,7 +135,7 @@ impl RiskFinder<'_> {
     fn check_command(&mut self, command: &SimpleCommand, depth: usize) {
         self.limit_words(&command.writes).iter().for_each(|target| self.add_write(target));
         self.limit_words(&command.reads).iter().for_each(|target| self.add_read(target));
-        self.check_words(command);
+        self.check_files_and_variables(command);
         let words = &command.words;
         let Some((program, args)) = words.split_first() else { return };
         if program.expands {
@@ -143,8 +145,8 @@ impl RiskFinder<'_> {
         }
         let name = program_name(program);
         // One with a path is a program, which changes only its own directory.
-        if command.is_before_and && is_cd(&program.text) {
-            self.folders.enter_or_stop(args);
+        if command.is_before_and && is_folder_change_command(&program.text) {
+            self.folders.enter_or_skip_chain(args);
             return self.add_entered_folders();
         }
         let begins = self.program_positions(&name, words);
@@ -156,13 +158,13 @@ impl RiskFinder<'_> {
                 self.add_reason(RiskReason::new("risk-unknown-removal"));
             }
             if begin == 0 || begin == 1 && matches!(&*name, "builtin" | "command") {
-                self.check_builtin(&wrapped);
+                self.check_aliasing_builtin(&wrapped);
             }
             self.check_program(&wrapped, args, command, depth);
         }
     }
 
-    fn check_builtin(&mut self, name: &str) {
+    fn check_aliasing_builtin(&mut self, name: &str) {
         if tables::ALIASING_BUILTINS.contains(&name) {
             self.add_reason(RiskReason::new("risk-aliases").with_subject("name", name));
         }
@@ -186,7 +188,7 @@ impl RiskFinder<'_> {
     }
 
     /// Checks the files that a command names and the variables that it sets.
-    fn check_words(&mut self, command: &SimpleCommand) {
+    fn check_files_and_variables(&mut self, command: &SimpleCommand) {
         let SimpleCommand { assignments: sets, words, writes, reads, .. } = command;
         let program = words.first().map(program_name).unwrap_or_default();
         let says = matches!(&*program, "echo" | "printf");
@@ -197,7 +199,7 @@ impl RiskFinder<'_> {
         }
         reads.iter().for_each(|word| self.add_named_files(word, true));
         if !says {
-            let is_shown = reads_operands(&program) || matches!(&*program, "source" | ".");
+            let is_shown = reads_operand_files(&program) || matches!(&*program, "source" | ".");
             for word in self.limit_words(words.get(1..).unwrap_or_default()) {
                 self.add_named_files(word, is_shown);
             }
@@ -260,25 +262,25 @@ impl RiskFinder<'_> {
             self.add_reason(RiskReason::new("risk-runs-text").with_subject("name", name));
         }
         match name {
-            _ if is_cd(name) => {
+            _ if is_folder_change_command(name) => {
                 self.folders.enter_or_stay(args);
                 self.add_entered_folders();
             }
             "rm" if has_switch(&words, "rR", "--recursive") => {
-                self.operands(args)
+                self.non_option_words(args)
                     .for_each(|target| self.check_removal(target, RemovalExtent::All));
             }
             "find" => {
-                let (folders, extent) = removal::find_removals(args);
+                let (folders, extent) = removal::folders_removed_by_find(args);
                 folders.iter().for_each(|folder| self.check_removal(folder, extent));
             }
-            "tee" => self.operands(args).for_each(|file| self.add_write(file)),
+            "tee" => self.non_option_words(args).for_each(|file| self.add_write(file)),
             "trap" => {
                 let before = self.folders.clone();
-                let code = after_dashes(args);
+                let code = skip_double_dash(args);
                 self.check_code(&code[..code.len().min(1)], depth);
                 if self.folders != before {
-                    self.folders.add_unknown();
+                    self.folders.add_unknown_folder();
                 }
             }
             "hyperfine" | "parallel" | "tmux" | "watch" => {
@@ -305,11 +307,11 @@ impl RiskFinder<'_> {
             {
                 self.add_reason(RiskReason::new("risk-runs-own").with_subject("name", name));
             }
-            "eval" => self.check_code(after_dashes(args), depth),
-            "source" | "." => self.check_script(after_dashes(args), command, depth),
+            "eval" => self.check_code(skip_double_dash(args), depth),
+            "source" | "." => self.check_script(skip_double_dash(args), command, depth),
             _ if is_shell(name) => self.check_shell(name, args, command, depth),
-            _ if reads_operands(name) => {
-                self.operands(args).for_each(|file| self.add_read(file));
+            _ if reads_operand_files(name) => {
+                self.non_option_words(args).for_each(|file| self.add_read(file));
             }
             _ if is_interpreter(name)
                 && reads_program_from_stdin(&words)
@@ -415,7 +417,7 @@ impl RiskFinder<'_> {
             );
         };
         paths.into_iter().for_each(|path| self.add_path(|found| &mut found.writes, path));
-        self.add_climbed_folder(target);
+        self.add_folder_before_parent_dir(target);
     }
 
     fn add_read(&mut self, target: &ShellWord) {
@@ -431,7 +433,7 @@ impl RiskFinder<'_> {
             );
         }
         let target = ShellWord { expands: false, ..target.clone() };
-        self.add_climbed_folder(&target);
+        self.add_folder_before_parent_dir(&target);
         if let Some(paths) = self.resolve_paths(&target) {
             // Removing a link does not remove its target.
             let above = paths.into_iter().filter_map(|path| Some(path.parent()?.to_owned()));
@@ -440,7 +442,7 @@ impl RiskFinder<'_> {
     }
 
     /// Records the folder before a `..`: the parent of a link's target is another folder.
-    fn add_climbed_folder(&mut self, target: &ShellWord) {
+    fn add_folder_before_parent_dir(&mut self, target: &ShellWord) {
         let Some((folder, _)) = target.text.split_once("/..") else { return };
         let folder = ShellWord { text: folder.to_owned(), ..target.clone() };
         let paths = self.resolve_paths(&folder).unwrap_or_default();
@@ -469,8 +471,9 @@ fn changes_folder(parts: &[LinePart]) -> bool {
             LinePart::SubshellEnd if depth == 0 => return false,
             LinePart::SubshellEnd => depth -= 1,
             LinePart::Command(command) if depth == 0 => {
-                let is_one =
-                    |word: &ShellWord| is_cd(&word.text) || matches!(&*word.text, "eval" | "trap");
+                let is_one = |word: &ShellWord| {
+                    is_folder_change_command(&word.text) || matches!(&*word.text, "eval" | "trap")
+                };
                 if command.words.iter().any(is_one) {
                     return true;
                 }
@@ -481,7 +484,7 @@ fn changes_folder(parts: &[LinePart]) -> bool {
     false
 }
 
-fn is_cd(name: &str) -> bool {
+fn is_folder_change_command(name: &str) -> bool {
     matches!(name, "cd" | "pushd" | "popd")
 }
 
@@ -490,7 +493,7 @@ fn word_texts(words: &[ShellWord]) -> Vec<&str> {
 }
 
 /// Returns the words after the `--` that ends the options, if it comes first.
-fn after_dashes(words: &[ShellWord]) -> &[ShellWord] {
+fn skip_double_dash(words: &[ShellWord]) -> &[ShellWord] {
     match words {
         [first, rest @ ..] if first.text == "--" => rest,
         _ => words,

@@ -13,9 +13,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use acp_store::{
-    NewSession, OpenSession, RecordForm, RecordStream, Retention, SessionChange, SessionFilter,
-    SessionFolder, SessionHolder, SessionRecord, SessionStore as _, SessionStoreError,
-    SqliteSessionStore, StoreWriter,
+    NewSession, OpenSession, RecordForm, RecordStream, RetentionPolicy, SessionChange,
+    SessionFilter, SessionFolder, SessionHolder, SessionRecord, SessionStore as _,
+    SessionStoreError, SqliteSessionStore, StoreWriter,
 };
 use acp_types::schema::v1::SessionId;
 use serde_json::{Value, json};
@@ -34,21 +34,21 @@ fn main() {
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let number = |n: &str| n.parse::<usize>().unwrap();
     let figures = match arguments[..] {
-        [figure @ ("first" | "load" | "memory"), n] => large_session(figure, number(n)),
-        ["list", n] => list(number(n)),
-        ["append", n] => append(number(n)),
-        ["wait", n] => eight_processes(number(n)),
+        [figure @ ("first" | "load" | "memory"), n] => measure_large_session(figure, number(n)),
+        ["list", n] => measure_list_pages(number(n)),
+        ["append", n] => measure_streamed_turns(number(n)),
+        ["wait", n] => measure_eight_processes(number(n)),
         // The processes that these start.
-        ["load-process", folder] => return load(Path::new(folder)),
+        ["load-process", folder] => return load_large_session(Path::new(folder)),
         ["turns-process", folder, session, n] => {
-            return turns(Path::new(folder), SessionId::new(session), number(n));
+            return record_turns(Path::new(folder), SessionId::new(session), number(n));
         }
         _ => panic!("usage: store_figures first|load|memory|list|append|wait N"),
     };
     println!("figures {figures}");
 }
 
-fn store(folder: &Path) -> SqliteSessionStore {
+fn open_store(folder: &Path) -> SqliteSessionStore {
     let holder = SessionHolder {
         pid: std::process::id(),
         host: "here".into(),
@@ -57,17 +57,19 @@ fn store(folder: &Path) -> SqliteSessionStore {
     SqliteSessionStore::open(folder, holder, || u64::from(std::process::id())).unwrap()
 }
 
-fn new(id: &str) -> NewSession {
+fn new_session(id: &str) -> NewSession {
     let folder = SessionFolder { cwd: "/project".into(), canonical: "/project".into() };
     NewSession { id: SessionId::new(id), folder }
 }
 
-fn prompt(text: &str) -> SessionChange {
+fn prompt_change(text: &str) -> SessionChange {
     SessionChange::Prompt(SessionRecord::new("user", 1, &text).unwrap().with_search_text(text))
 }
 
-fn create(store: &SqliteSessionStore, id: &str) -> Box<dyn OpenSession> {
-    store.create(&new(id), &[prompt("Fix the failing test")], SystemTime::now()).unwrap()
+fn create_session(store: &SqliteSessionStore, id: &str) -> Box<dyn OpenSession> {
+    store
+        .create(&new_session(id), &[prompt_change("Fix the failing test")], SystemTime::now())
+        .unwrap()
 }
 
 fn millis(time: Duration) -> f64 {
@@ -80,10 +82,10 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 /// Stores a session of `n` records and loads it in another process.
-fn large_session(figure: &str, n: usize) -> Value {
+fn measure_large_session(figure: &str, n: usize) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path());
-    let mut session = create(&store, "large");
+    let store = open_store(folder.path());
+    let mut session = create_session(&store, "large");
     let whole = "x".repeat(CALL_BYTES);
     let begin = Instant::now();
     for turn in 0..TURNS {
@@ -93,7 +95,7 @@ fn large_session(figure: &str, n: usize) -> Value {
             SessionChange::Append(record.with_brief(&brief, vec![]).unwrap())
         };
         let calls = (0..n / TURNS).map(call);
-        let changes: Vec<_> = [prompt(&turn.to_string())].into_iter().chain(calls).collect();
+        let changes: Vec<_> = [prompt_change(&turn.to_string())].into_iter().chain(calls).collect();
         session.write(&changes, SystemTime::now()).unwrap();
     }
     store.sync().unwrap();
@@ -110,10 +112,11 @@ fn large_session(figure: &str, n: usize) -> Value {
 }
 
 /// Loads the large session, from the start of the store.
-fn load(folder: &Path) {
+fn load_large_session(folder: &Path) {
     let begin = Instant::now();
-    let store = store(folder);
-    let mut load = store.load(&SessionId::new("large"), RecordStream::Client, BUDGET).unwrap();
+    let store = open_store(folder);
+    let mut load =
+        store.begin_load(&SessionId::new("large"), RecordStream::Client, BUDGET).unwrap();
     let (mut records, mut whole, mut first, mut last) = (0, 0, None, None);
     loop {
         let page = store.next_page(&mut load).unwrap();
@@ -135,10 +138,10 @@ fn load(folder: &Path) {
 }
 
 /// Stores `n` sessions and reads pages of their list.
-fn list(n: usize) -> Value {
+fn measure_list_pages(n: usize) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path());
-    (0..n).for_each(|number| drop(create(&store, &format!("s{number}"))));
+    let store = open_store(folder.path());
+    (0..n).for_each(|number| drop(create_session(&store, &format!("s{number}"))));
     let mut pages = Vec::new();
     let mut read = |cwd: Option<&str>| {
         let mut filter = SessionFilter { cwd: cwd.map(Into::into), ..SessionFilter::default() };
@@ -157,7 +160,7 @@ fn list(n: usize) -> Value {
     };
     read(None);
     read(Some("/project"));
-    let retention = Retention { max_bytes: Some(0), ..Retention::default() };
+    let retention = RetentionPolicy { max_bytes: Some(0), ..RetentionPolicy::default() };
     let begin = Instant::now();
     let pruned = store.prune(&retention, SystemTime::now()).unwrap();
     let pruning = millis(begin.elapsed()) / pruned.sessions.len() as f64;
@@ -168,12 +171,12 @@ fn list(n: usize) -> Value {
 
 /// Records `n` turns whose answer has 1,000 pieces, each piece as a record, and each turn's answer
 /// as one record that replaces what was recorded of it.
-fn append(n: usize) -> Value {
+fn measure_streamed_turns(n: usize) -> Value {
     const PIECES: usize = 1_000;
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path());
+    let store = open_store(folder.path());
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
-    let recorder = writer.record(create(&store, "streamed"));
+    let recorder = writer.recorder_for_open_session(create_session(&store, "streamed"));
     let piece = "a few words ";
     let (mut queued, mut committed, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..n {
@@ -181,18 +184,18 @@ fn append(n: usize) -> Value {
         let record =
             |text: &str| SessionRecord::new("text", 1, &text).unwrap().with_subject(&subject);
         let now = SystemTime::now();
-        recorder.write(vec![prompt("next")], now).wait().unwrap();
+        recorder.queue_changes(vec![prompt_change("next")], now).wait_blocking().unwrap();
         let begin = Instant::now();
         for _ in 0..PIECES {
-            drop(recorder.write(vec![SessionChange::Append(record(piece))], now));
+            drop(recorder.queue_changes(vec![SessionChange::Append(record(piece))], now));
         }
         queued.push(begin.elapsed().as_secs_f64() * 1e6 / PIECES as f64);
-        writer.flush().wait().unwrap();
+        writer.flush().wait_blocking().unwrap();
         committed.push(begin.elapsed().as_secs_f64() * 1e6 / PIECES as f64);
         let text = piece.repeat(PIECES);
         let begin = Instant::now();
         let message = record(&text).with_search_text(&*text);
-        recorder.write(vec![SessionChange::Fold(message)], now).wait().unwrap();
+        recorder.queue_changes(vec![SessionChange::Fold(message)], now).wait_blocking().unwrap();
         whole.push(millis(begin.elapsed()));
     }
     json!({
@@ -202,8 +205,8 @@ fn append(n: usize) -> Value {
 }
 
 /// Records turns of a session, and prints how long each waited for its commit.
-fn turns(folder: &Path, id: SessionId, n: usize) {
-    let store = store(folder);
+fn record_turns(folder: &Path, id: SessionId, n: usize) {
+    let store = open_store(folder);
     let done = match store.summary(&id) {
         Ok(summary) => summary.prompts as usize,
         Err(SessionStoreError::UnknownSession(_)) => 0,
@@ -211,23 +214,23 @@ fn turns(folder: &Path, id: SessionId, n: usize) {
     };
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
     let recorder = match done {
-        0 => writer.record_new(new(&id.0)),
-        _ => writer.record(store.open(&id).unwrap()),
+        0 => writer.recorder_for_new_session(new_session(&id.0)),
+        _ => writer.recorder_for_open_session(store.open(&id).unwrap()),
     };
     for turn in done + 1..=n {
         let (begin, now) = (Instant::now(), SystemTime::now());
-        let mut changes = vec![prompt(&turn.to_string())];
+        let mut changes = vec![prompt_change(&turn.to_string())];
         let call = format!("c{turn}");
         let record = |text: &str| SessionRecord::new("text", 1, &text).unwrap().with_subject(&call);
         for piece in 0..10 {
             changes.push(SessionChange::Append(record(&piece.to_string())));
-            drop(recorder.write(std::mem::take(&mut changes), now));
+            drop(recorder.queue_changes(std::mem::take(&mut changes), now));
         }
         // Every hundredth is so long that it is stored in a file.
         let text = "x".repeat(if turn.is_multiple_of(100) { 70_000 } else { 1_000 });
         let answer = record(&format!("answer {turn}")).with_stream(RecordStream::Model);
         let last = vec![SessionChange::Fold(record(&text)), SessionChange::Append(answer)];
-        if let Err(error) = recorder.write(last, now).wait() {
+        if let Err(error) = recorder.queue_changes(last, now).wait_blocking() {
             println!("error {error:?}");
             return;
         }
@@ -235,13 +238,18 @@ fn turns(folder: &Path, id: SessionId, n: usize) {
     }
 }
 
-struct Process {
+struct RecordingProcess {
     child: Child,
     acknowledged: BTreeSet<usize>,
 }
 
 /// Starts a process whose lines are sent with its number; no line is its end.
-fn start(folder: &Path, number: usize, n: usize, lines: &Sender<(usize, Option<String>)>) -> Child {
+fn start_process(
+    folder: &Path,
+    number: usize,
+    n: usize,
+    lines: &Sender<(usize, Option<String>)>,
+) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.arg("turns-process").arg(folder).args([format!("s{number}"), n.to_string()]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -257,12 +265,12 @@ fn start(folder: &Path, number: usize, n: usize, lines: &Sender<(usize, Option<S
 
 /// Lets eight processes record `n` turns each while one of them is killed every second, and checks
 /// that every turn that was acknowledged is stored.
-fn eight_processes(n: usize) -> Value {
+fn measure_eight_processes(n: usize) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (sender, lines) = channel();
-    let start = |number| start(folder, number, n, &sender);
-    let process = |number| Process { child: start(number), acknowledged: BTreeSet::new() };
+    let start = |number| start_process(folder, number, n, &sender);
+    let process = |number| RecordingProcess { child: start(number), acknowledged: BTreeSet::new() };
     let mut processes: Vec<_> = (0..PROCESSES).map(process).collect();
     let (begin, mut kill_at) = (Instant::now(), Instant::now() + KILL_INTERVAL);
     let (mut running, mut kills, mut log_bytes) = (PROCESSES, 0, 0);
@@ -303,10 +311,10 @@ fn eight_processes(n: usize) -> Value {
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let store = store(folder);
+    let store = open_store(folder);
     for (number, process) in processes.iter().enumerate() {
         let id = SessionId::new(format!("s{number}"));
-        let mut load = store.load(&id, RecordStream::Model, u64::MAX).unwrap();
+        let mut load = store.begin_load(&id, RecordStream::Model, u64::MAX).unwrap();
         let mut stored = BTreeSet::new();
         loop {
             let page = store.next_page(&mut load).unwrap();
@@ -318,7 +326,7 @@ fn eight_processes(n: usize) -> Value {
         assert_eq!(load.damaged, 0);
         assert!(process.acknowledged.is_subset(&stored), "an acknowledged turn is lost");
     }
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.find_integrity_faults().unwrap(), Vec::<String>::new());
     json!({
         "value": longest, "median_ms": median(waits), "kills": kills,
         "secs": begin.elapsed().as_secs_f64(), "log_mib": log_bytes >> 20,

@@ -15,7 +15,7 @@
 //! ```
 
 mod bench;
-mod keeping;
+mod forking_and_pruning;
 mod listing;
 mod loading;
 mod writing;
@@ -23,7 +23,7 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
-use self::bench::{Bench, RuleBroken};
+use self::bench::{RuleBench, RuleBroken};
 use crate::store::SessionStore;
 
 /// Whether a store keeps one rule.
@@ -50,17 +50,18 @@ impl fmt::Display for RuleVerdict {
 ///
 /// `open` opens the store of a name as another process would: an empty one for a new name, and for
 /// one that was used before the same again, while it may be open still.
-pub fn check(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<RuleVerdict> {
-    let rules = [writing::RULES, loading::RULES, listing::RULES, keeping::RULES].concat();
+pub fn check_store_rules(open: &dyn Fn(&str) -> Arc<dyn SessionStore>) -> Vec<RuleVerdict> {
+    let rules =
+        [writing::RULES, loading::RULES, listing::RULES, forking_and_pruning::RULES].concat();
     let verdict = |(rule, check): &Rule| {
-        let bench = Bench::new(rule, open);
+        let bench = RuleBench::new(rule, open);
         RuleVerdict { rule, outcome: check(&bench).map_err(|RuleBroken(how)| how) }
     };
     rules.iter().map(verdict).collect()
 }
 
 /// A rule, and what checks it.
-type Rule = (&'static str, fn(&Bench<'_>) -> Result<(), RuleBroken>);
+type Rule = (&'static str, fn(&RuleBench<'_>) -> Result<(), RuleBroken>);
 
 /// Lists functions as rules of their names.
 macro_rules! rules {

@@ -121,7 +121,7 @@ impl SessionStoreError {
 
     /// Makes the error of a file operation.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn io(path: &std::path::Path, error: std::io::Error) -> Self {
+    pub(crate) fn from_io(path: &std::path::Path, error: std::io::Error) -> Self {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
 
         let (path, kind) = (path.to_owned(), error.kind());
@@ -145,17 +145,17 @@ impl fmt::Display for HolderText<'_> {
 }
 
 /// Checks that a text is within its bound.
-pub(crate) fn within(
+pub(crate) fn require_within_bytes(
     what: &'static str,
     text: Option<&str>,
     max: usize,
 ) -> Result<(), SessionStoreError> {
     match text {
-        Some(text) if text.len() > max => Err(too_large(what, text.len() as u64, max as u64)),
+        Some(text) if text.len() > max => Err(too_large_error(what, text.len() as u64, max as u64)),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn too_large(what: &'static str, bytes: u64, max: u64) -> SessionStoreError {
+pub(crate) fn too_large_error(what: &'static str, bytes: u64, max: u64) -> SessionStoreError {
     SessionStoreError::TooLarge { what, bytes, max }
 }

@@ -17,7 +17,7 @@ pub struct SessionHolder {
 impl SessionHolder {
     /// Writes it into the file by which it holds a session.
     pub(crate) fn to_json(&self) -> String {
-        let started = crate::time::millis(self.started);
+        let started = crate::time::millis_since_epoch(self.started);
         serde_json::json!({"pid": self.pid, "host": self.host, "started": started}).to_string()
     }
 
@@ -27,7 +27,7 @@ impl SessionHolder {
         Some(Self {
             pid: value.get("pid")?.as_u64()?.try_into().ok()?,
             host: value.get("host")?.as_str()?.to_owned(),
-            started: crate::time::time(value.get("started")?.as_u64()?),
+            started: crate::time::time_from_millis(value.get("started")?.as_u64()?),
         })
     }
 }

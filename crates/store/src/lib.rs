@@ -24,12 +24,12 @@ mod writer;
 
 pub use error::SessionStoreError;
 pub use holder::SessionHolder;
-pub use load::SessionLoad;
+pub use load::SessionLoadProgress;
 pub use memory::MemorySessionStore;
 pub use record::{
     AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord, StoredRecord,
 };
-pub use retention::{PruneOutcome, PruneReport, Retention};
+pub use retention::{PruneOutcome, PruneReport, RetentionPolicy};
 pub use search::{SearchHit, SessionSearch};
 pub use session::{
     NewSession, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,

@@ -8,7 +8,7 @@ use crate::record::{RecordStream, StoredRecord};
 /// How far a load is: see [`SessionStore::next_page`](crate::SessionStore::next_page). Only a store
 /// makes one and changes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionLoad {
+pub struct SessionLoadProgress {
     /// The session.
     pub session: SessionId,
     /// The stream.
@@ -26,7 +26,7 @@ pub struct SessionLoad {
 
 /// Returns from which record on those with a short form are given whole, so that they have at most
 /// `budget` bytes: their numbers and the bytes of their whole forms, newest first.
-pub(crate) fn whole_from<E>(
+pub(crate) fn first_whole_record_number<E>(
     heavy: impl IntoIterator<Item = Result<(u64, u64), E>>,
     budget: u64,
 ) -> Result<u64, E> {
@@ -69,8 +69,9 @@ mod tests {
 
     #[test]
     fn the_newest_are_whole_as_far_as_the_budget_goes() {
-        let from =
-            |budget| whole_from([(9, 10), (7, 10), (3, 10)].map(Ok::<_, Infallible>), budget);
+        let from = |budget| {
+            first_whole_record_number([(9, 10), (7, 10), (3, 10)].map(Ok::<_, Infallible>), budget)
+        };
         for (budget, expected) in [(0, 10), (9, 10), (10, 8), (29, 4), (30, 0)] {
             assert_eq!(from(budget), Ok(expected), "{budget}");
         }

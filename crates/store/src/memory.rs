@@ -7,34 +7,36 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionId;
 use callboard_text::head;
 
-use crate::error::{SessionStoreError, too_large};
+use crate::error::{SessionStoreError, too_large_error};
 use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS, MAX_PRUNED, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
-use crate::load::{RecordPage, SessionLoad, whole_from};
+use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
 use crate::record::{
     self, AttachmentId, RecordForm, RecordStream, SessionChange, SessionRecord, StoredRecord,
 };
-use crate::retention::{PruneBudget, PruneOutcome, PruneReport, Retention};
-use crate::search::{SearchHit, SessionSearch, beginning, excerpt, holds};
+use crate::retention::{PruneBudget, PruneOutcome, PruneReport, RetentionPolicy};
+use crate::search::{
+    SearchHit, SessionSearch, contains_all_terms, excerpt_around_first_term, one_line_beginning,
+};
 use crate::session::{
     NewSession, SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts,
     StoredPrompt,
 };
 use crate::store::{OpenSession, SessionStore};
-use crate::time::{millis, time};
+use crate::time::{millis_since_epoch, time_from_millis};
 
 /// Sessions in memory, which end with the last clone of it.
 #[derive(Debug, Clone, Default)]
-pub struct MemorySessionStore(Arc<Mutex<Sessions>>);
+pub struct MemorySessionStore(Arc<Mutex<MemorySessions>>);
 
 #[derive(Debug, Default)]
-struct Sessions {
-    by_id: BTreeMap<String, Session>,
+struct MemorySessions {
+    by_id: BTreeMap<String, MemorySession>,
     /// How many were ever stored.
     count: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Session {
+struct MemorySession {
     /// How many were stored before it.
     order: u64,
     is_open: bool,
@@ -46,12 +48,12 @@ struct Session {
     prompts: u32,
     /// The number of the next record.
     next: u64,
-    records: BTreeMap<u64, Entry>,
+    records: BTreeMap<u64, RecordEntry>,
     parts: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct RecordEntry {
     prompt: u32,
     begins_prompt: bool,
     at: u64,
@@ -65,39 +67,39 @@ impl MemorySessionStore {
         Self::default()
     }
 
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
+    fn lock_sessions(&self) -> MutexGuard<'_, MemorySessions> {
         // A session is replaced as a whole, so none is left half changed by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(
+    fn insert_new_session(
         &self,
         new: &NewSession,
-        session: Session,
+        session: MemorySession,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        let mut sessions = self.sessions();
+        let mut sessions = self.lock_sessions();
         let order = sessions.count;
-        sessions.require_free(new)?;
+        sessions.require_unused_id(new)?;
         sessions.count += 1;
-        sessions.by_id.insert(new.id.to_string(), Session { order, ..session });
+        sessions.by_id.insert(new.id.to_string(), MemorySession { order, ..session });
         Ok(Box::new(OpenMemorySession { id: new.id.clone(), store: self.clone() }))
     }
 }
 
-impl Sessions {
-    fn find(&self, id: &SessionId) -> Result<&Session, SessionStoreError> {
+impl MemorySessions {
+    fn find_session(&self, id: &SessionId) -> Result<&MemorySession, SessionStoreError> {
         self.by_id.get(&*id.0).ok_or_else(|| SessionStoreError::UnknownSession(id.clone()))
     }
 
-    fn require_free(&self, new: &NewSession) -> Result<(), SessionStoreError> {
-        new.check()?;
+    fn require_unused_id(&self, new: &NewSession) -> Result<(), SessionStoreError> {
+        new.check_id_and_folder()?;
         match self.by_id.contains_key(&*new.id.0) {
             true => Err(SessionStoreError::SessionExists(new.id.clone())),
             false => Ok(()),
         }
     }
 
-    fn find_closed(&mut self, id: &SessionId) -> Result<&mut Session, SessionStoreError> {
+    fn find_closed(&mut self, id: &SessionId) -> Result<&mut MemorySession, SessionStoreError> {
         let unknown = || SessionStoreError::UnknownSession(id.clone());
         let session = self.by_id.get_mut(&*id.0).ok_or_else(unknown)?;
         match session.is_open {
@@ -114,83 +116,86 @@ impl SessionStore for MemorySessionStore {
         first: &[SessionChange],
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        record::check_first(first)?;
-        self.sessions().require_free(new)?;
-        let mut session = Session::new(new, now);
+        record::check_first_changes(first)?;
+        self.lock_sessions().require_unused_id(new)?;
+        let mut session = MemorySession::new(new, now);
         session.apply(&new.id, first, now)?;
-        self.add(new, session)
+        self.insert_new_session(new, session)
     }
 
     fn open(&self, id: &SessionId) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        self.sessions().find_closed(id)?.is_open = true;
+        self.lock_sessions().find_closed(id)?.is_open = true;
         Ok(Box::new(OpenMemorySession { id: id.clone(), store: self.clone() }))
     }
 
     fn summary(&self, id: &SessionId) -> Result<SessionSummary, SessionStoreError> {
-        Ok(self.sessions().find(id)?.summary(id))
+        Ok(self.lock_sessions().find_session(id)?.summary(id))
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<SessionPage, SessionStoreError> {
-        let after = filter.after()?;
-        let sessions = self.sessions();
-        let is_wanted = |(id, session): &(&String, &Session)| {
-            session.is_in(filter.cwd.as_deref())
+        let after = filter.parse_cursor()?;
+        let sessions = self.lock_sessions();
+        let is_wanted = |(id, session): &(&String, &MemorySession)| {
+            session.is_listed_in_folder(filter.cwd.as_deref())
                 && after.is_none_or(|after| (session.updated, id.as_str()) < after)
         };
         let mut found: Vec<_> = sessions.by_id.iter().filter(is_wanted).collect();
         found.sort_by_key(|(id, session)| std::cmp::Reverse((session.updated, *id)));
         found.truncate(filter.page_size() + 1);
         let summaries = found.iter().map(|(id, it)| it.summary(&SessionId::new(id.as_str())));
-        Ok(SessionPage::new(summaries.collect(), filter.page_size()))
+        Ok(SessionPage::from_possibly_too_many(summaries.collect(), filter.page_size()))
     }
 
     fn prompts(&self, id: &SessionId, after: u32) -> Result<Vec<StoredPrompt>, SessionStoreError> {
-        let sessions = self.sessions();
-        let entries = sessions.find(id)?.records.values();
+        let sessions = self.lock_sessions();
+        let entries = sessions.find_session(id)?.records.values();
         let entries = entries.filter(|entry| entry.begins_prompt && entry.prompt > after);
         let prompts = entries.take(MAX_PAGE_PROMPTS).map(|entry| StoredPrompt {
             number: entry.prompt,
-            at: time(entry.at),
-            text: beginning(entry.record.indexed_text().unwrap_or_default()),
+            at: time_from_millis(entry.at),
+            text: one_line_beginning(entry.record.searchable_text().unwrap_or_default()),
         });
         Ok(prompts.collect())
     }
 
     fn parts(&self, id: &SessionId) -> Result<StoredParts, SessionStoreError> {
-        let parts = self.sessions().find(id)?.parts.clone();
+        let parts = self.lock_sessions().find_session(id)?.parts.clone();
         Ok(StoredParts { parts, damaged: 0 })
     }
 
-    fn load(
+    fn begin_load(
         &self,
         id: &SessionId,
         stream: RecordStream,
         budget: u64,
-    ) -> Result<SessionLoad, SessionStoreError> {
-        let sessions = self.sessions();
-        let session = sessions.find(id)?;
+    ) -> Result<SessionLoadProgress, SessionStoreError> {
+        let sessions = self.lock_sessions();
+        let session = sessions.find_session(id)?;
         let of_stream = || session.in_stream(stream).rev();
-        let starts = |(_, entry): &(u64, &Entry)| entry.record.starts_stream;
+        let starts = |(_, entry): &(u64, &RecordEntry)| entry.record.starts_stream;
         let heavy = of_stream().filter(|(_, entry)| entry.record.brief.is_some());
         let heavy = heavy.map(|(seq, entry)| Ok((seq, entry.record.json.len() as u64)));
-        Ok(SessionLoad {
+        Ok(SessionLoadProgress {
             session: id.clone(),
             stream,
             next: of_stream().find(starts).map_or(0, |(seq, _)| seq),
             end: session.next,
-            whole_from: whole_from(heavy, budget)?,
+            whole_from: first_whole_record_number(heavy, budget)?,
             damaged: 0,
         })
     }
 
-    fn next_page(&self, load: &mut SessionLoad) -> Result<Vec<StoredRecord>, SessionStoreError> {
-        let sessions = self.sessions();
-        let session = sessions.find(&load.session)?;
+    fn next_page(
+        &self,
+        load: &mut SessionLoadProgress,
+    ) -> Result<Vec<StoredRecord>, SessionStoreError> {
+        let sessions = self.lock_sessions();
+        let session = sessions.find_session(&load.session)?;
         let mut page = RecordPage::default();
         let range = load.next..load.end;
         for (seq, entry) in session.in_stream(load.stream).filter(|(seq, _)| range.contains(seq)) {
             load.next = seq + 1;
-            page.push(entry.stored(seq, load.whole_from));
+            page.push(entry.to_stored_record(seq, load.whole_from));
             if page.is_full() {
                 break;
             }
@@ -203,7 +208,7 @@ impl SessionStore for MemorySessionStore {
         id: &SessionId,
         attachment: AttachmentId,
     ) -> Result<Vec<u8>, SessionStoreError> {
-        let sessions = self.sessions();
+        let sessions = self.lock_sessions();
         let records = sessions.by_id.get(&*id.0).into_iter().flat_map(|it| it.records.values());
         let mut attachments = records.flat_map(|entry| &entry.record.attachments);
         let found = attachments.find(|bytes| AttachmentId::for_bytes(bytes) == attachment);
@@ -218,55 +223,60 @@ impl SessionStore for MemorySessionStore {
         keep: Option<u32>,
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        let mut copy = self.sessions().find(from)?.clone();
+        let mut copy = self.lock_sessions().find_session(from)?.clone();
         let keep = keep.unwrap_or(copy.prompts);
         if keep == 0 {
             return Err(SessionStoreError::UnknownPrompt { session: from.clone(), prompt: keep });
         }
         copy.truncate(from, keep)?;
         let next = copy.records.last_key_value().map_or(0, |(seq, _)| seq + 1);
-        let fresh = Session::new(into, now);
+        let fresh = MemorySession::new(into, now);
         let parent = Some(from.clone());
-        let Session { folder, created, updated, .. } = fresh;
-        self.add(into, Session { folder, parent, created, updated, next, is_open: true, ..copy })
+        let MemorySession { folder, created, updated, .. } = fresh;
+        self.insert_new_session(
+            into,
+            MemorySession { folder, parent, created, updated, next, is_open: true, ..copy },
+        )
     }
 
     fn delete(&self, id: &SessionId) -> Result<(), SessionStoreError> {
-        let mut sessions = self.sessions();
+        let mut sessions = self.lock_sessions();
         sessions.find_closed(id)?;
         sessions.by_id.remove(&*id.0);
         Ok(())
     }
 
     fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError> {
-        let terms = search.terms();
-        let sessions = self.sessions();
-        let in_folder = |(_, session): &(&String, &Session)| session.is_in(search.cwd.as_deref());
+        let terms = search.search_terms();
+        let sessions = self.lock_sessions();
+        let in_folder = |(_, session): &(&String, &MemorySession)| {
+            session.is_listed_in_folder(search.cwd.as_deref())
+        };
         let mut found: Vec<_> = sessions.by_id.iter().filter(in_folder).collect();
         found.sort_by_key(|(_, session)| std::cmp::Reverse(session.order));
         let hits = found.iter().flat_map(|(id, session)| {
             let records = session.records.values().rev();
             records.filter_map(|entry| {
-                let text = entry.record.indexed_text()?;
-                (!terms.is_empty() && holds(text, &terms)).then(|| SearchHit {
+                let text = entry.record.searchable_text()?;
+                (!terms.is_empty() && contains_all_terms(text, &terms)).then(|| SearchHit {
                     session: SessionId::new(id.as_str()),
                     title: session.title.clone(),
                     prompt: entry.prompt,
-                    at: time(entry.at),
-                    excerpt: excerpt(text, &terms),
+                    at: time_from_millis(entry.at),
+                    excerpt: excerpt_around_first_term(text, &terms),
                 })
             })
         });
-        Ok(hits.take(search.hits()).collect())
+        Ok(hits.take(search.max_hits()).collect())
     }
 
     fn prune(
         &self,
-        retention: &Retention,
+        retention: &RetentionPolicy,
         now: SystemTime,
     ) -> Result<PruneReport, SessionStoreError> {
-        let mut sessions = self.sessions();
-        let bytes = sessions.by_id.values().map(Session::byte_len).sum();
+        let mut sessions = self.lock_sessions();
+        let bytes = sessions.by_id.values().map(MemorySession::byte_len).sum();
         let mut pruning = PruneBudget::new(retention, now, bytes, None);
         let closed = sessions.by_id.iter().filter(|(_, session)| !session.is_open);
         let closed = closed.map(|(id, it)| (it.prompts > 0, it.updated, id.clone(), it.byte_len()));
@@ -274,7 +284,7 @@ impl SessionStore for MemorySessionStore {
         closed.sort();
         let mut pruned = PruneReport::default();
         for (is_listed, updated, id, bytes) in closed {
-            if is_listed && !pruning.takes(time(updated)) {
+            if is_listed && !pruning.should_prune(time_from_millis(updated)) {
                 return Ok(pruned);
             }
             if pruned.sessions.len() == MAX_PRUNED {
@@ -282,11 +292,11 @@ impl SessionStore for MemorySessionStore {
                 return Ok(pruned);
             }
             sessions.by_id.remove(&id);
-            pruning.took(bytes);
+            pruning.subtract_pruned_bytes(bytes);
             pruned.bytes += bytes;
             pruned.sessions.push(SessionId::new(id));
         }
-        if pruning.is_over() {
+        if pruning.has_surplus_bytes() {
             pruned.outcome = PruneOutcome::Held;
         }
         Ok(pruned)
@@ -297,7 +307,7 @@ impl SessionStore for MemorySessionStore {
     }
 }
 
-impl Session {
+impl MemorySession {
     fn new(new: &NewSession, now: SystemTime) -> Self {
         Self {
             order: 0,
@@ -305,8 +315,8 @@ impl Session {
             folder: new.folder.clone(),
             parent: None,
             title: None,
-            created: millis(now),
-            updated: millis(now),
+            created: millis_since_epoch(now),
+            updated: millis_since_epoch(now),
             prompts: 0,
             next: 0,
             records: BTreeMap::new(),
@@ -320,15 +330,15 @@ impl Session {
             folder: Some(self.folder.clone()),
             parent: self.parent.clone(),
             title: self.title.clone(),
-            created: time(self.created),
-            updated: time(self.updated),
+            created: time_from_millis(self.created),
+            updated: time_from_millis(self.updated),
             prompts: self.prompts,
             bytes: self.byte_len(),
         }
     }
 
-    fn is_in(&self, cwd: Option<&std::path::Path>) -> bool {
-        self.prompts > 0 && cwd.is_none_or(|cwd| self.folder.is(cwd))
+    fn is_listed_in_folder(&self, cwd: Option<&std::path::Path>) -> bool {
+        self.prompts > 0 && cwd.is_none_or(|cwd| self.folder.has_path(cwd))
     }
 
     fn byte_len(&self) -> u64 {
@@ -337,7 +347,10 @@ impl Session {
         records.chain(parts).sum::<usize>() as u64
     }
 
-    fn in_stream(&self, stream: RecordStream) -> impl DoubleEndedIterator<Item = (u64, &Entry)> {
+    fn in_stream(
+        &self,
+        stream: RecordStream,
+    ) -> impl DoubleEndedIterator<Item = (u64, &RecordEntry)> {
         let entries = self.records.iter().map(|(seq, entry)| (*seq, entry));
         entries.filter(move |(_, entry)| entry.record.stream == stream)
     }
@@ -352,12 +365,12 @@ impl Session {
             match change {
                 SessionChange::Prompt(record) => {
                     self.prompts += 1;
-                    self.put(None, true, record, now)?;
+                    self.store_record(None, true, record, now)?;
                 }
-                SessionChange::Append(record) => self.put(None, false, record, now)?,
+                SessionChange::Append(record) => self.store_record(None, false, record, now)?,
                 SessionChange::Fold(record) => {
                     let prompt = self.prompts;
-                    let is_same = |(_, entry): &(u64, &Entry)| {
+                    let is_same = |(_, entry): &(u64, &RecordEntry)| {
                         entry.prompt == prompt
                             && !entry.begins_prompt
                             && entry.record.subject == record.subject
@@ -365,7 +378,7 @@ impl Session {
                     let same = self.in_stream(record.stream).filter(is_same);
                     let same: Vec<_> = same.map(|(seq, _)| seq).collect();
                     same.iter().for_each(|seq| drop(self.records.remove(seq)));
-                    self.put(same.first().copied(), false, record, now)?;
+                    self.store_record(same.first().copied(), false, record, now)?;
                 }
                 SessionChange::Title(title) => {
                     self.title = Some(head(title, MAX_TITLE_BYTES).to_owned());
@@ -381,19 +394,19 @@ impl Session {
                 SessionChange::Move(folder) => self.folder = folder.clone(),
                 SessionChange::Truncate { keep } => {
                     self.truncate(id, *keep)?;
-                    self.updated = self.updated.max(millis(now));
+                    self.updated = self.updated.max(millis_since_epoch(now));
                 }
             }
         }
         match self.byte_len() {
             bytes if bytes > MAX_SESSION_BYTES => {
-                Err(too_large("a session", bytes, MAX_SESSION_BYTES))
+                Err(too_large_error("a session", bytes, MAX_SESSION_BYTES))
             }
             _ => Ok(()),
         }
     }
 
-    fn put(
+    fn store_record(
         &mut self,
         place: Option<u64>,
         begins_prompt: bool,
@@ -405,9 +418,10 @@ impl Session {
         }
         let seq = place.unwrap_or(self.next);
         self.next = self.next.max(seq + 1);
-        self.updated = self.updated.max(millis(now));
-        let (prompt, at, record) = (self.prompts, millis(now), Arc::new(record.clone()));
-        self.records.insert(seq, Entry { prompt, begins_prompt, at, record });
+        self.updated = self.updated.max(millis_since_epoch(now));
+        let (prompt, at, record) =
+            (self.prompts, millis_since_epoch(now), Arc::new(record.clone()));
+        self.records.insert(seq, RecordEntry { prompt, begins_prompt, at, record });
         Ok(())
     }
 
@@ -421,14 +435,14 @@ impl Session {
     }
 }
 
-impl Entry {
-    fn stored(&self, seq: u64, whole_from: u64) -> StoredRecord {
+impl RecordEntry {
+    fn to_stored_record(&self, seq: u64, whole_from: u64) -> StoredRecord {
         let record = &self.record;
         let brief = record.brief.as_ref().filter(|_| seq < whole_from);
         StoredRecord {
             seq,
             prompt: self.prompt,
-            at: time(self.at),
+            at: time_from_millis(self.at),
             kind: record.kind.clone(),
             version: record.version,
             subject: record.subject.clone(),
@@ -460,9 +474,9 @@ impl OpenSession for OpenMemorySession {
         changes: &[SessionChange],
         now: SystemTime,
     ) -> Result<(), SessionStoreError> {
-        record::check(changes)?;
-        let mut sessions = self.store.sessions();
-        let mut changed = sessions.find(&self.id)?.clone();
+        record::check_changes(changes)?;
+        let mut sessions = self.store.lock_sessions();
+        let mut changed = sessions.find_session(&self.id)?.clone();
         changed.apply(&self.id, changes, now)?;
         sessions.by_id.insert(self.id.to_string(), changed);
         Ok(())
@@ -471,7 +485,7 @@ impl OpenSession for OpenMemorySession {
 
 impl Drop for OpenMemorySession {
     fn drop(&mut self) {
-        if let Some(session) = self.store.sessions().by_id.get_mut(&*self.id.0) {
+        if let Some(session) = self.store.lock_sessions().by_id.get_mut(&*self.id.0) {
             session.is_open = false;
         }
     }

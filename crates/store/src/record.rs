@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{SessionStoreError, too_large, within};
+use crate::error::{SessionStoreError, require_within_bytes, too_large_error};
 use crate::limits;
 use crate::session::SessionFolder;
 
@@ -97,7 +97,7 @@ impl SessionRecord {
             kind: kind.into(),
             version,
             subject: None,
-            json: written(content)?,
+            json: to_json_text(content)?,
             brief: None,
             attachments: Vec::new(),
             search_text: None,
@@ -129,7 +129,7 @@ impl SessionRecord {
         brief: &impl Serialize,
         attachments: Vec<Arc<[u8]>>,
     ) -> Result<Self, SessionStoreError> {
-        self.brief = Some(written(brief)?);
+        self.brief = Some(to_json_text(brief)?);
         self.attachments = attachments;
         Ok(self)
     }
@@ -143,35 +143,43 @@ impl SessionRecord {
 
     /// Lets it stand for everything before it: see [`starts_stream`](Self::starts_stream).
     #[must_use]
-    pub fn as_stream_start(mut self) -> Self {
+    pub fn with_stream_start(mut self) -> Self {
         self.starts_stream = true;
         self
     }
 
     /// Returns the text that is kept for searches.
-    pub(crate) fn indexed_text(&self) -> Option<&str> {
+    pub(crate) fn searchable_text(&self) -> Option<&str> {
         self.search_text.as_deref().map(|text| head(text, limits::MAX_SEARCHED_BYTES))
     }
 
     /// Returns the bytes that it takes.
     pub(crate) fn byte_len(&self) -> usize {
-        let texts = [self.brief.as_deref(), self.indexed_text()];
+        let texts = [self.brief.as_deref(), self.searchable_text()];
         let texts = texts.into_iter().flatten().map(str::len);
         let attachments = self.attachments.iter().map(|bytes| bytes.len());
         self.json.len() + texts.sum::<usize>() + attachments.sum::<usize>()
     }
 
-    fn check(&self) -> Result<(), SessionStoreError> {
-        name("the kind of a record", &self.kind)?;
-        within("what a record is about", self.subject.as_deref(), limits::MAX_SUBJECT_BYTES)?;
-        within("a record", Some(&self.json), limits::MAX_RECORD_BYTES)?;
-        within("the short form of a record", self.brief.as_deref(), limits::MAX_RECORD_BYTES)?;
+    fn check_bounds(&self) -> Result<(), SessionStoreError> {
+        check_name("the kind of a record", &self.kind)?;
+        require_within_bytes(
+            "what a record is about",
+            self.subject.as_deref(),
+            limits::MAX_SUBJECT_BYTES,
+        )?;
+        require_within_bytes("a record", Some(&self.json), limits::MAX_RECORD_BYTES)?;
+        require_within_bytes(
+            "the short form of a record",
+            self.brief.as_deref(),
+            limits::MAX_RECORD_BYTES,
+        )?;
         if self.attachments.len() > limits::MAX_ATTACHMENTS {
             return Err(SessionStoreError::Invalid("a record has too many attachments"));
         }
         let max = limits::MAX_RECORD_BYTES;
         match self.attachments.iter().find(|bytes| bytes.len() > max) {
-            Some(bytes) => Err(too_large("an attachment", bytes.len() as u64, max as u64)),
+            Some(bytes) => Err(too_large_error("an attachment", bytes.len() as u64, max as u64)),
             None => Ok(()),
         }
     }
@@ -179,7 +187,7 @@ impl SessionRecord {
 
 impl SessionChange {
     /// Returns the record that it stores.
-    pub(crate) fn record(&self) -> Option<&SessionRecord> {
+    pub(crate) fn stored_record(&self) -> Option<&SessionRecord> {
         match self {
             Self::Prompt(record) | Self::Append(record) | Self::Fold(record) => Some(record),
             _ => None,
@@ -191,51 +199,51 @@ impl SessionChange {
         match self {
             Self::Title(title) => title.len(),
             Self::Part { name, json } => name.len() + json.as_ref().map_or(0, String::len),
-            other => other.record().map_or(0, SessionRecord::byte_len),
+            other => other.stored_record().map_or(0, SessionRecord::byte_len),
         }
     }
 
-    fn check(&self) -> Result<(), SessionStoreError> {
+    fn check_bounds(&self) -> Result<(), SessionStoreError> {
         match self {
             Self::Fold(record) if record.subject.is_none() => {
                 Err(SessionStoreError::Invalid("a record is folded that is about nothing"))
             }
             Self::Part { name: part, json } => {
-                name("the name of a part", part)?;
-                within("a part", json.as_deref(), limits::MAX_PART_BYTES)
+                check_name("the name of a part", part)?;
+                require_within_bytes("a part", json.as_deref(), limits::MAX_PART_BYTES)
             }
-            Self::Move(folder) => folder.check(),
-            other => other.record().map_or(Ok(()), SessionRecord::check),
+            Self::Move(folder) => folder.check_path_lengths(),
+            other => other.stored_record().map_or(Ok(()), SessionRecord::check_bounds),
         }
     }
 }
 
 /// Checks all that can be checked of changes without the session: the same in every store.
-pub(crate) fn check(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
+pub(crate) fn check_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     if changes.len() > limits::MAX_CHANGES {
         return Err(SessionStoreError::Invalid("there are too many changes in one write"));
     }
-    changes.iter().try_for_each(SessionChange::check)
+    changes.iter().try_for_each(SessionChange::check_bounds)
 }
 
 /// Checks the changes that a session is created with.
-pub(crate) fn check_first(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
+pub(crate) fn check_first_changes(changes: &[SessionChange]) -> Result<(), SessionStoreError> {
     match changes.first() {
-        Some(SessionChange::Prompt(_)) => check(changes),
+        Some(SessionChange::Prompt(_)) => check_changes(changes),
         _ => Err(SessionStoreError::Invalid("a session is created without its first prompt")),
     }
 }
 
-fn written(content: &impl Serialize) -> Result<String, SessionStoreError> {
+fn to_json_text(content: &impl Serialize) -> Result<String, SessionStoreError> {
     serde_json::to_string(content)
         .map_err(|_not_json| SessionStoreError::Invalid("a record cannot be written as JSON"))
 }
 
-fn name(what: &'static str, name: &str) -> Result<(), SessionStoreError> {
+fn check_name(what: &'static str, name: &str) -> Result<(), SessionStoreError> {
     if name.is_empty() {
         return Err(SessionStoreError::Invalid("a name is empty"));
     }
-    within(what, Some(name), limits::MAX_NAME_BYTES)
+    require_within_bytes(what, Some(name), limits::MAX_NAME_BYTES)
 }
 
 /// A record as it is given back.
@@ -277,7 +285,7 @@ impl StoredRecord {
     /// # Errors
     ///
     /// If it is not of that form.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+    pub fn parse_json<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.json)
     }
 }
@@ -372,7 +380,7 @@ mod tests {
             part(long(limits::MAX_NAME_BYTES + 1), "1".into()),
             part("p".into(), long(limits::MAX_PART_BYTES + 1)),
         ] {
-            assert!(matches!(check(&[change]), Err(SessionStoreError::TooLarge { .. })));
+            assert!(matches!(check_changes(&[change]), Err(SessionStoreError::TooLarge { .. })));
         }
         let many = vec![Arc::from(*b"x"); limits::MAX_ATTACHMENTS + 1];
         for changes in [
@@ -381,10 +389,10 @@ mod tests {
             vec![SessionChange::Append(record().with_brief(&1, many).unwrap())],
             vec![SessionChange::Title(String::new()); limits::MAX_CHANGES + 1],
         ] {
-            assert!(matches!(check(&changes), Err(SessionStoreError::Invalid(_))));
+            assert!(matches!(check_changes(&changes), Err(SessionStoreError::Invalid(_))));
         }
         let text = record().with_search_text(long(limits::MAX_SEARCHED_BYTES + 1));
-        assert_eq!(text.indexed_text().unwrap().len(), limits::MAX_SEARCHED_BYTES);
-        check(&[SessionChange::Append(text)]).unwrap();
+        assert_eq!(text.searchable_text().unwrap().len(), limits::MAX_SEARCHED_BYTES);
+        check_changes(&[SessionChange::Append(text)]).unwrap();
     }
 }

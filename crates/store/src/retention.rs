@@ -6,7 +6,7 @@ use acp_types::schema::v1::SessionId;
 
 /// How long and how much is kept. An open session always stays.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetentionPolicy {
     /// How long a session is kept after its last update.
     pub keep: Option<Duration>,
     /// How many bytes all sessions may have together; above, the oldest go.
@@ -52,7 +52,7 @@ pub(crate) struct PruneBudget {
 impl PruneBudget {
     /// `bytes` are those of all sessions, `free` those of the disk.
     pub(crate) fn new(
-        retention: &Retention,
+        retention: &RetentionPolicy,
         now: SystemTime,
         bytes: u64,
         free: Option<u64>,
@@ -66,17 +66,17 @@ impl PruneBudget {
     }
 
     /// Returns whether a session goes.
-    pub(crate) fn takes(&self, updated: SystemTime) -> bool {
+    pub(crate) fn should_prune(&self, updated: SystemTime) -> bool {
         self.surplus > 0 || self.oldest.is_some_and(|oldest| updated < oldest)
     }
 
     /// Notes that a session is gone.
-    pub(crate) fn took(&mut self, bytes: u64) {
+    pub(crate) fn subtract_pruned_bytes(&mut self, bytes: u64) {
         self.surplus = self.surplus.saturating_sub(bytes);
     }
 
     /// Returns whether bytes must still go.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn has_surplus_bytes(&self) -> bool {
         self.surplus > 0
     }
 }
@@ -89,22 +89,26 @@ mod tests {
     fn sessions_go_by_age_and_then_until_the_bytes_are_within_both_bounds() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let ago = |seconds| now - Duration::from_secs(seconds);
-        let retention = Retention {
+        let retention = RetentionPolicy {
             keep: Some(Duration::from_secs(100)),
             max_bytes: Some(50),
             min_free_bytes: 70,
         };
         let mut pruning = PruneBudget::new(&retention, now, 60, Some(40));
-        assert!(pruning.takes(ago(1)) && pruning.takes(ago(101)));
-        pruning.took(29);
-        assert!(pruning.is_over() && pruning.takes(ago(1)));
-        pruning.took(1);
-        assert!(!pruning.is_over() && !pruning.takes(ago(100)) && pruning.takes(ago(101)));
-        // A session from the future is not old.
-        assert!(!pruning.takes(now + Duration::from_secs(1)));
+        assert!(pruning.should_prune(ago(1)) && pruning.should_prune(ago(101)));
+        pruning.subtract_pruned_bytes(29);
+        assert!(pruning.has_surplus_bytes() && pruning.should_prune(ago(1)));
+        pruning.subtract_pruned_bytes(1);
         assert!(
-            !PruneBudget::new(&Retention::default(), now, 60, Some(0))
-                .takes(SystemTime::UNIX_EPOCH)
+            !pruning.has_surplus_bytes()
+                && !pruning.should_prune(ago(100))
+                && pruning.should_prune(ago(101))
+        );
+        // A session from the future is not old.
+        assert!(!pruning.should_prune(now + Duration::from_secs(1)));
+        assert!(
+            !PruneBudget::new(&RetentionPolicy::default(), now, 60, Some(0))
+                .should_prune(SystemTime::UNIX_EPOCH)
         );
     }
 }

@@ -38,12 +38,12 @@ pub struct SearchHit {
 
 impl SessionSearch {
     /// Returns how many hits are wanted at most.
-    pub(crate) fn hits(&self) -> usize {
+    pub(crate) fn max_hits(&self) -> usize {
         self.limit.unwrap_or(MAX_HITS).min(MAX_HITS)
     }
 
     /// Returns the words to look for.
-    pub(crate) fn terms(&self) -> Vec<&str> {
+    pub(crate) fn search_terms(&self) -> Vec<&str> {
         let words = self.words.split(|letter: char| !letter.is_alphanumeric());
         let words = words.filter(|word| !word.is_empty()).take(MAX_WORDS);
         words.map(|word| head(word, MAX_WORD_BYTES)).collect()
@@ -51,7 +51,7 @@ impl SessionSearch {
 }
 
 /// Returns the words of a text with the places where they begin.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn words_with_offsets(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split_inclusive(|letter: char| !letter.is_alphanumeric()).filter_map(move |piece| {
         let begin = at;
@@ -61,32 +61,35 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn begins(word: &str, term: &str) -> bool {
+fn has_prefix_ignoring_case(word: &str, term: &str) -> bool {
     let mut letters = word.chars().flat_map(char::to_lowercase);
     term.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
 }
 
 /// Returns whether a text holds all terms.
-pub(crate) fn holds(text: &str, terms: &[&str]) -> bool {
-    terms.iter().all(|term| words(text).any(|(_, word)| begins(word, term)))
+pub(crate) fn contains_all_terms(text: &str, terms: &[&str]) -> bool {
+    terms
+        .iter()
+        .all(|term| words_with_offsets(text).any(|(_, word)| has_prefix_ignoring_case(word, term)))
 }
 
 /// Returns the text around the first of the terms, in one line.
-pub(crate) fn excerpt(text: &str, terms: &[&str]) -> String {
-    let mut found = words(text).filter(|(_, word)| terms.iter().any(|term| begins(word, term)));
+pub(crate) fn excerpt_around_first_term(text: &str, terms: &[&str]) -> String {
+    let mut found = words_with_offsets(text)
+        .filter(|(_, word)| terms.iter().any(|term| has_prefix_ignoring_case(word, term)));
     let at = found.next().map_or(0, |(at, _)| at);
     let (before, after) = text.split_at_checked(at).unwrap_or(("", text));
     let context = tail(before, EXCERPT_BYTES / 4);
     let rest = head(after, EXCERPT_BYTES - context.len());
-    one_line(&format!("{context}{rest}"))
+    to_one_line(&format!("{context}{rest}"))
 }
 
 /// Returns the beginning of a text in one line.
-pub(crate) fn beginning(text: &str) -> String {
-    one_line(head(text, EXCERPT_BYTES))
+pub(crate) fn one_line_beginning(text: &str) -> String {
+    to_one_line(head(text, EXCERPT_BYTES))
 }
 
-fn one_line(text: &str) -> String {
+fn to_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -102,30 +105,30 @@ mod tests {
             words: "fix \"the\" src/lib.rs* AND -x^2 (".into(),
             ..Default::default()
         };
-        assert_eq!(search.terms(), ["fix", "the", "src", "lib", "rs", "AND", "x", "2"]);
+        assert_eq!(search.search_terms(), ["fix", "the", "src", "lib", "rs", "AND", "x", "2"]);
         let long =
             SessionSearch { words: "ab ".repeat(99) + &"ä".repeat(99), ..Default::default() };
-        assert_eq!(long.terms().len(), MAX_WORDS);
+        assert_eq!(long.search_terms().len(), MAX_WORDS);
     }
 
     #[test]
     fn a_text_holds_words_that_begin_with_the_terms_in_any_order_and_case() {
         let text = "Migrate the ÄRA table, then\nrun tests.";
         for terms in [&["migr"][..], &["TESTS", "the"], &["ära"], &[]] {
-            assert!(holds(text, terms), "{terms:?}");
+            assert!(contains_all_terms(text, terms), "{terms:?}");
         }
         for terms in [&["igrate"][..], &["tests", "absent"], &["testsx"]] {
-            assert!(!holds(text, terms), "{terms:?}");
+            assert!(!contains_all_terms(text, terms), "{terms:?}");
         }
     }
 
     #[test]
     fn an_excerpt_shows_the_first_word_that_was_found_in_its_context() {
         let text = format!("{} before\n\tneedle  after {}", "x ".repeat(500), "ö".repeat(500));
-        let shown = excerpt(&text, &["need"]);
+        let shown = excerpt_around_first_term(&text, &["need"]);
         assert!(shown.contains("x before needle after ö"), "{shown}");
         assert!(shown.len() <= EXCERPT_BYTES);
-        assert_eq!(excerpt("a b", &["absent"]), "a b");
-        assert_eq!(beginning(&"ä".repeat(500)).len(), EXCERPT_BYTES);
+        assert_eq!(excerpt_around_first_term("a b", &["absent"]), "a b");
+        assert_eq!(one_line_beginning(&"ä".repeat(500)).len(), EXCERPT_BYTES);
     }
 }

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionId;
 use callboard_text::path_text;
 
-use crate::error::{SessionStoreError, within};
+use crate::error::{SessionStoreError, require_within_bytes};
 use crate::limits::{MAX_CWD_BYTES, MAX_ID_BYTES, MAX_PAGE_SESSIONS};
-use crate::time::millis;
+use crate::time::millis_since_epoch;
 
 /// A session that is to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,22 +93,22 @@ pub struct StoredParts {
 }
 
 impl NewSession {
-    pub(crate) fn check(&self) -> Result<(), SessionStoreError> {
-        check_id(&self.id)?;
-        self.folder.check()
+    pub(crate) fn check_id_and_folder(&self) -> Result<(), SessionStoreError> {
+        require_valid_id(&self.id)?;
+        self.folder.check_path_lengths()
     }
 }
 
 impl SessionFolder {
-    pub(crate) fn check(&self) -> Result<(), SessionStoreError> {
+    pub(crate) fn check_path_lengths(&self) -> Result<(), SessionStoreError> {
         let paths = [&self.cwd, &self.canonical];
         paths.into_iter().try_for_each(|path| {
-            within("the path of a folder", Some(&path_text(path)), MAX_CWD_BYTES)
+            require_within_bytes("the path of a folder", Some(&path_text(path)), MAX_CWD_BYTES)
         })
     }
 
     /// Returns whether one of its names is that of a folder.
-    pub(crate) fn is(&self, cwd: &Path) -> bool {
+    pub(crate) fn has_path(&self, cwd: &Path) -> bool {
         self.cwd == cwd || self.canonical == cwd
     }
 }
@@ -120,11 +120,11 @@ impl SessionFilter {
     }
 
     /// Returns the update and id of the last session before the page.
-    pub(crate) fn after(&self) -> Result<Option<(u64, &str)>, SessionStoreError> {
+    pub(crate) fn parse_cursor(&self) -> Result<Option<(u64, &str)>, SessionStoreError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let parsed = cursor.split_once('.').and_then(|(updated, id)| {
             let updated = u64::from_str_radix(updated, 16).ok()?;
-            is_id(id).then_some((updated, id))
+            is_valid_session_id(id).then_some((updated, id))
         });
         parsed
             .map(Some)
@@ -134,18 +134,18 @@ impl SessionFilter {
 
 impl SessionPage {
     /// Makes a page of the sessions that follow, of which there may be one too many.
-    pub(crate) fn new(mut sessions: Vec<SessionSummary>, size: usize) -> Self {
+    pub(crate) fn from_possibly_too_many(mut sessions: Vec<SessionSummary>, size: usize) -> Self {
         let is_more = sessions.len() > size;
         sessions.truncate(size);
         let last = sessions.last().filter(|_| is_more);
-        let next = last.map(|last| format!("{:x}.{}", millis(last.updated), last.id));
+        let next = last.map(|last| format!("{:x}.{}", millis_since_epoch(last.updated), last.id));
         Self { sessions, next }
     }
 }
 
 /// Refuses an id that could not name a file, or a cursor.
-pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionStoreError> {
-    match is_id(&id.0) {
+pub(crate) fn require_valid_id(id: &SessionId) -> Result<(), SessionStoreError> {
+    match is_valid_session_id(&id.0) {
         true => Ok(()),
         false => Err(SessionStoreError::Invalid(
             "the id of a session to be stored has 1 to 128 letters, digits, `-` and `_`",
@@ -154,7 +154,7 @@ pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionStoreError> {
 }
 
 /// Returns whether a session can have this id.
-pub(crate) fn is_id(id: &str) -> bool {
+pub(crate) fn is_valid_session_id(id: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=MAX_ID_BYTES).contains(&id.len()) && id.bytes().all(is_plain)
 }
@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn ids_that_could_name_another_file_are_refused() {
         for good in ["01J9ZZZZZZZZZZZZZZZZZZZZZZ", "a-b_C", &"x".repeat(128)] {
-            assert!(is_id(good), "{good}");
+            assert!(is_valid_session_id(good), "{good}");
         }
         for bad in ["", ".", "..", "a/b", "a.b", "a\0", "ä", "a b", &"x".repeat(129)] {
-            assert!(!is_id(bad), "{bad}");
+            assert!(!is_valid_session_id(bad), "{bad}");
         }
     }
 
@@ -179,9 +179,9 @@ mod tests {
     fn a_cursor_is_read_back_and_nothing_else_is() {
         let filter =
             |cursor: &str| SessionFilter { cursor: Some(cursor.into()), ..Default::default() };
-        assert_eq!(filter("ff.a-b").after().unwrap(), Some((255, "a-b")));
+        assert_eq!(filter("ff.a-b").parse_cursor().unwrap(), Some((255, "a-b")));
         for wrong in ["", "ff", "ff.", ".a", "g.a", "ff.a b", "-1.a", "ffffffffffffffffff.a"] {
-            assert!(filter(wrong).after().is_err(), "{wrong}");
+            assert!(filter(wrong).parse_cursor().is_err(), "{wrong}");
         }
     }
 }

@@ -19,30 +19,31 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionId;
 use rusqlite::{OptionalExtension as _, Transaction};
 
-use self::database::Database;
-use self::fault::Fault;
+use self::database::SessionDatabase;
+use self::fault::TransactionFault;
 use self::files::SessionFiles;
 use self::lock::SessionLock;
 use self::write::SessionWrite;
 use crate::error::SessionStoreError;
 use crate::holder::SessionHolder;
 use crate::limits::MAX_FAULTS;
-use crate::load::SessionLoad;
+use crate::load::SessionLoadProgress;
 use crate::record::{self, AttachmentId, RecordStream, SessionChange, StoredRecord};
-use crate::retention::{PruneReport, Retention};
+use crate::retention::{PruneReport, RetentionPolicy};
 use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
-    NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt, check_id,
+    NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt,
+    require_valid_id,
 };
 use crate::store::{OpenSession, SessionStore};
-use crate::time::millis;
+use crate::time::millis_since_epoch;
 
 /// Sessions in a database, which several processes use at once.
 #[derive(Debug, Clone)]
-pub struct SqliteSessionStore(Arc<Store>);
+pub struct SqliteSessionStore(Arc<SqliteStoreState>);
 
-struct Store {
-    database: Database,
+struct SqliteStoreState {
+    database: SessionDatabase,
     /// The folders of the sessions' large contents.
     files: PathBuf,
     /// The locks of open sessions.
@@ -68,10 +69,16 @@ impl SqliteSessionStore {
         holder: SessionHolder,
         random: fn() -> u64,
     ) -> Result<Self, SessionStoreError> {
-        let database = Database::open(folder, random)?;
+        let database = SessionDatabase::open(folder, random)?;
         let folder = database.path().parent().unwrap_or(folder);
         let (files, locks) = (folder.join("files"), folder.join("open"));
-        Ok(Self(Arc::new(Store { database, files, locks, holder, unsynced: Mutex::default() })))
+        Ok(Self(Arc::new(SqliteStoreState {
+            database,
+            files,
+            locks,
+            holder,
+            unsynced: Mutex::default(),
+        })))
     }
 
     /// Checks the whole database, which takes a while, and returns its first faults.
@@ -79,8 +86,8 @@ impl SqliteSessionStore {
     /// # Errors
     ///
     /// Where the database cannot be read at all.
-    pub fn check(&self) -> Result<Vec<String>, SessionStoreError> {
-        self.0.database.read(|transaction| {
+    pub fn find_integrity_faults(&self) -> Result<Vec<String>, SessionStoreError> {
+        self.0.database.run_read_transaction(|transaction| {
             let sql = format!("PRAGMA integrity_check({MAX_FAULTS})");
             let mut statement = transaction.prepare(&sql)?;
             let faults = statement.query_map([], |row| row.get::<_, String>(0))?;
@@ -90,65 +97,66 @@ impl SqliteSessionStore {
     }
 }
 
-impl Store {
-    fn files(&self, session: &SessionId) -> SessionFiles {
+impl SqliteStoreState {
+    fn files_of_session(&self, session: &SessionId) -> SessionFiles {
         SessionFiles::new(self.files.join(&*session.0))
     }
 
-    fn unsynced(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+    fn lock_unsynced_files(&self) -> MutexGuard<'_, Vec<PathBuf>> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
-        SessionLock::take(&self.locks, session, &self.holder)
+    fn lock_session(&self, session: &SessionId) -> Result<SessionLock, SessionStoreError> {
+        SessionLock::try_acquire(&self.locks, session, &self.holder)
     }
 
     /// Takes the lock of a session that is to be stored.
-    fn lock_new(&self, new: &NewSession) -> Result<SessionLock, SessionStoreError> {
-        new.check()?;
-        let is_free = self.database.read(|transaction| {
+    fn lock_new_session(&self, new: &NewSession) -> Result<SessionLock, SessionStoreError> {
+        new.check_id_and_folder()?;
+        let is_free = self.database.run_read_transaction(|transaction| {
             let sql = "SELECT 1 FROM session WHERE id = ?1";
             Ok(transaction.query_row(sql, [&*new.id.0], |_| Ok(())).optional()?.is_none())
         })?;
         match is_free {
-            true => self.lock(&new.id),
+            true => self.lock_session(&new.id),
             false => Err(SessionStoreError::SessionExists(new.id.clone())),
         }
     }
 
-    fn read<T>(
+    fn read_session<T>(
         &self,
         session: &SessionId,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
         // One that could never be stored is not looked for.
-        match check_id(session) {
-            Ok(()) => self.database.read(work),
+        match require_valid_id(session) {
+            Ok(()) => self.database.run_read_transaction(work),
             Err(_) => Err(SessionStoreError::UnknownSession(session.clone())),
         }
     }
 
     /// Makes changes of a session whose lock is held. `work` returns the files that nothing names any
     /// more.
-    fn write<T>(
+    fn write_session_files_and_rows<T>(
         &self,
         session: &SessionId,
         changes: &[SessionChange],
-        work: impl FnOnce(&Transaction<'_>) -> Result<(T, Vec<AttachmentId>), Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<(T, Vec<AttachmentId>), TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        let files = self.files(session);
-        let records = changes.iter().filter_map(SessionChange::record);
+        let files = self.files_of_session(session);
+        let records = changes.iter().filter_map(SessionChange::stored_record);
         // They are there before anything names them.
-        let contents: Vec<_> = records.flat_map(row::in_files).collect();
-        let added = files.write(&contents)?;
-        self.unsynced().extend(contents.iter().map(|(id, _)| files.path(*id)));
-        let written = self.database.write(work);
-        files.remove(written.as_ref().map_or(&added, |(_, unnamed)| unnamed));
+        let contents: Vec<_> = records.flat_map(row::contents_for_files).collect();
+        let added = files.write_contents(&contents)?;
+        self.lock_unsynced_files()
+            .extend(contents.iter().map(|(id, _)| files.path_of_contents(*id)));
+        let written = self.database.run_write_transaction(work);
+        files.remove_contents(written.as_ref().map_or(&added, |(_, unnamed)| unnamed));
         written.map(|(done, _)| done)
     }
 
-    fn key(&self, session: &SessionId) -> Result<i64, SessionStoreError> {
-        self.read(session, |transaction| read::key(transaction, session))
+    fn find_session_key(&self, session: &SessionId) -> Result<i64, SessionStoreError> {
+        self.read_session(session, |transaction| read::find_session_key(transaction, session))
     }
 }
 
@@ -159,13 +167,14 @@ impl SessionStore for SqliteSessionStore {
         first: &[SessionChange],
         now: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        record::check_first(first)?;
-        let (id, lock) = (session.id.clone(), self.0.lock_new(session)?);
-        let key = self.0.write(&id, first, |transaction| {
-            let mut writing = SessionWrite::create(transaction, session, None, millis(now))?;
+        record::check_first_changes(first)?;
+        let (id, lock) = (session.id.clone(), self.0.lock_new_session(session)?);
+        let key = self.0.write_session_files_and_rows(&id, first, |transaction| {
+            let mut writing =
+                SessionWrite::insert_session(transaction, session, None, millis_since_epoch(now))?;
             let key = writing.key;
             writing.apply(first)?;
-            let unnamed = writing.end()?;
+            let unnamed = writing.finish_write()?;
             transaction.execute("UPDATE session SET is_whole = 1 WHERE key = ?1", [key])?;
             Ok((key, unnamed))
         })?;
@@ -173,10 +182,10 @@ impl SessionStore for SqliteSessionStore {
     }
 
     fn open(&self, session: &SessionId) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        self.0.key(session)?;
-        let lock = self.0.lock(session)?;
+        self.0.find_session_key(session)?;
+        let lock = self.0.lock_session(session)?;
         // It may have been removed before it was locked.
-        let key = self.0.key(session)?;
+        let key = self.0.find_session_key(session)?;
         Ok(Box::new(OpenSqliteSession {
             store: self.0.clone(),
             id: session.clone(),
@@ -186,11 +195,11 @@ impl SessionStore for SqliteSessionStore {
     }
 
     fn summary(&self, session: &SessionId) -> Result<SessionSummary, SessionStoreError> {
-        self.0.read(session, |transaction| read::summary(transaction, session))
+        self.0.read_session(session, |transaction| read::summary(transaction, session))
     }
 
     fn list(&self, filter: &SessionFilter) -> Result<SessionPage, SessionStoreError> {
-        self.0.database.read(|transaction| read::list(transaction, filter))
+        self.0.database.run_read_transaction(|transaction| read::list(transaction, filter))
     }
 
     fn prompts(
@@ -198,26 +207,32 @@ impl SessionStore for SqliteSessionStore {
         session: &SessionId,
         after: u32,
     ) -> Result<Vec<StoredPrompt>, SessionStoreError> {
-        self.0.read(session, |transaction| read::prompts(transaction, session, after))
+        self.0.read_session(session, |transaction| read::prompts(transaction, session, after))
     }
 
     fn parts(&self, session: &SessionId) -> Result<StoredParts, SessionStoreError> {
-        self.0.read(session, |transaction| read::parts(transaction, session))
+        self.0.read_session(session, |transaction| read::parts(transaction, session))
     }
 
-    fn load(
+    fn begin_load(
         &self,
         session: &SessionId,
         stream: RecordStream,
         budget: u64,
-    ) -> Result<SessionLoad, SessionStoreError> {
-        self.0.read(session, |transaction| read::begin_load(transaction, session, stream, budget))
+    ) -> Result<SessionLoadProgress, SessionStoreError> {
+        self.0.read_session(session, |transaction| {
+            read::begin_load(transaction, session, stream, budget)
+        })
     }
 
-    fn next_page(&self, load: &mut SessionLoad) -> Result<Vec<StoredRecord>, SessionStoreError> {
-        let (session, files) = (load.session.clone(), self.0.files(&load.session));
-        let page =
-            self.0.read(&session, |transaction| read::next_page(transaction, &files, load))?;
+    fn next_page(
+        &self,
+        load: &mut SessionLoadProgress,
+    ) -> Result<Vec<StoredRecord>, SessionStoreError> {
+        let (session, files) = (load.session.clone(), self.0.files_of_session(&load.session));
+        let page = self
+            .0
+            .read_session(&session, |transaction| read::next_page(transaction, &files, load))?;
         Ok(page.records)
     }
 
@@ -227,13 +242,13 @@ impl SessionStore for SqliteSessionStore {
         attachment: AttachmentId,
     ) -> Result<Vec<u8>, SessionStoreError> {
         let unknown = || SessionStoreError::UnknownAttachment(session.clone());
-        self.0.key(session).map_err(|_not_stored| unknown())?;
-        self.0.files(session).read(attachment).ok_or_else(unknown)
+        self.0.find_session_key(session).map_err(|_not_stored| unknown())?;
+        self.0.files_of_session(session).read_if_intact(attachment).ok_or_else(unknown)
     }
 
     fn attachment_file(&self, session: &SessionId, attachment: AttachmentId) -> Option<PathBuf> {
-        check_id(session).ok()?;
-        let path = self.0.files(session).path(attachment);
+        require_valid_id(session).ok()?;
+        let path = self.0.files_of_session(session).path_of_contents(attachment);
         path.is_file().then_some(path)
     }
 
@@ -249,8 +264,8 @@ impl SessionStore for SqliteSessionStore {
         if keep == 0 || keep > prompts {
             return Err(SessionStoreError::UnknownPrompt { session: from.clone(), prompt: keep });
         }
-        let lock = self.0.lock_new(into)?;
-        let key = copy::copy(&self.0, from, into, keep, millis(now))?;
+        let lock = self.0.lock_new_session(into)?;
+        let key = copy::copy_session(&self.0, from, into, keep, millis_since_epoch(now))?;
         Ok(Box::new(OpenSqliteSession {
             store: self.0.clone(),
             id: into.id.clone(),
@@ -260,35 +275,35 @@ impl SessionStore for SqliteSessionStore {
     }
 
     fn delete(&self, session: &SessionId) -> Result<(), SessionStoreError> {
-        self.0.key(session)?;
-        let _lock = self.0.lock(session)?;
-        let key = self.0.key(session)?;
-        remove::remove(&self.0, session, key)
+        self.0.find_session_key(session)?;
+        let _lock = self.0.lock_session(session)?;
+        let key = self.0.find_session_key(session)?;
+        remove::remove_session(&self.0, session, key)
     }
 
     fn search(&self, search: &SessionSearch) -> Result<Vec<SearchHit>, SessionStoreError> {
-        self.0.database.read(|transaction| read::search(transaction, search))
+        self.0.database.run_read_transaction(|transaction| read::search(transaction, search))
     }
 
     fn prune(
         &self,
-        retention: &Retention,
+        retention: &RetentionPolicy,
         now: SystemTime,
     ) -> Result<PruneReport, SessionStoreError> {
-        remove::prune(&self.0, retention, now)
+        remove::prune_sessions(&self.0, retention, now)
     }
 
     fn sync(&self) -> Result<(), SessionStoreError> {
-        let unsynced = std::mem::take(&mut *self.0.unsynced());
+        let unsynced = std::mem::take(&mut *self.0.lock_unsynced_files());
         let files = files::sync_all(&unsynced);
         if files.is_err() {
-            self.0.unsynced().extend(unsynced);
+            self.0.lock_unsynced_files().extend(unsynced);
         }
-        self.0.database.sync().and(files)
+        self.0.database.sync_and_checkpoint().and(files)
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for SqliteStoreState {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Store")
@@ -300,7 +315,7 @@ impl fmt::Debug for Store {
 /// An open session of the store.
 #[derive(Debug)]
 struct OpenSqliteSession {
-    store: Arc<Store>,
+    store: Arc<SqliteStoreState>,
     id: SessionId,
     key: i64,
     _lock: SessionLock,
@@ -316,11 +331,16 @@ impl OpenSession for OpenSqliteSession {
         changes: &[SessionChange],
         now: SystemTime,
     ) -> Result<(), SessionStoreError> {
-        record::check(changes)?;
-        self.store.write(&self.id, changes, |transaction| {
-            let mut writing = SessionWrite::of(transaction, self.key, &self.id, millis(now))?;
+        record::check_changes(changes)?;
+        self.store.write_session_files_and_rows(&self.id, changes, |transaction| {
+            let mut writing = SessionWrite::begin_write(
+                transaction,
+                self.key,
+                &self.id,
+                millis_since_epoch(now),
+            )?;
             writing.apply(changes)?;
-            Ok(((), writing.end()?))
+            Ok(((), writing.finish_write()?))
         })
     }
 }

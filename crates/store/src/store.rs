@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionId;
 
 use crate::error::SessionStoreError;
-use crate::load::SessionLoad;
+use crate::load::SessionLoadProgress;
 use crate::record::{AttachmentId, RecordStream, SessionChange, StoredRecord};
-use crate::retention::{PruneReport, Retention};
+use crate::retention::{PruneReport, RetentionPolicy};
 use crate::search::{SearchHit, SessionSearch};
 use crate::session::{
     NewSession, SessionFilter, SessionPage, SessionSummary, StoredParts, StoredPrompt,
@@ -86,12 +86,12 @@ pub trait SessionStore: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`UnknownSession`](SessionStoreError::UnknownSession).
-    fn load(
+    fn begin_load(
         &self,
         session: &SessionId,
         stream: RecordStream,
         budget: u64,
-    ) -> Result<SessionLoad, SessionStoreError>;
+    ) -> Result<SessionLoadProgress, SessionStoreError>;
 
     /// Returns the next records of a load, oldest first; none when it is at its end. A page has at
     /// most [`MAX_PAGE_RECORDS`](crate::limits::MAX_PAGE_RECORDS) and ends with the record that
@@ -100,7 +100,10 @@ pub trait SessionStore: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`UnknownSession`](SessionStoreError::UnknownSession) if it was removed meanwhile.
-    fn next_page(&self, load: &mut SessionLoad) -> Result<Vec<StoredRecord>, SessionStoreError>;
+    fn next_page(
+        &self,
+        load: &mut SessionLoadProgress,
+    ) -> Result<Vec<StoredRecord>, SessionStoreError>;
 
     /// Returns an attachment of a session.
     ///
@@ -160,7 +163,7 @@ pub trait SessionStore: Debug + Send + Sync {
     /// Those of the store itself.
     fn prune(
         &self,
-        retention: &Retention,
+        retention: &RetentionPolicy,
         now: SystemTime,
     ) -> Result<PruneReport, SessionStoreError>;
 

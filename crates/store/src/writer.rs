@@ -29,8 +29,8 @@ use crate::store::{OpenSession, SessionStore};
 /// process prevents are tried again, in their order, for as long as memory is kept for them.
 #[derive(Debug, Clone)]
 pub struct StoreWriter {
-    jobs: Sender<Job>,
-    queue: Arc<Queue>,
+    jobs: Sender<WriterJob>,
+    queue: Arc<WriteQueue>,
 }
 
 /// Records one session by a [`StoreWriter`]. When it is dropped, the session is closed as soon as
@@ -40,9 +40,9 @@ pub struct StoreWriter {
 /// session has a gap.
 #[derive(Debug)]
 pub struct SessionRecorder {
-    key: Key,
-    jobs: Sender<Job>,
-    queue: Arc<Queue>,
+    key: RecordingKey,
+    jobs: Sender<WriterJob>,
+    queue: Arc<WriteQueue>,
 }
 
 /// Resolves once changes are committed: they then survive the end of this process, however it ends.
@@ -51,19 +51,19 @@ pub struct SessionRecorder {
 #[must_use = "changes are committed also if this is dropped, but only this reports it"]
 pub struct PendingCommit(oneshot::Receiver<Result<(), SessionStoreError>>);
 
-type Answer = oneshot::Sender<Result<(), SessionStoreError>>;
+type CommitSender = oneshot::Sender<Result<(), SessionStoreError>>;
 /// Names a session to the thread, and holds the error that ended its recording.
-type Key = Arc<OnceLock<SessionStoreError>>;
+type RecordingKey = Arc<OnceLock<SessionStoreError>>;
 
-enum Job {
-    Open(Key, RecordedIn),
-    Write(Key, Vec<SessionChange>, SystemTime, QueuedWrite),
-    Close(Key),
-    Flush(Answer),
+enum WriterJob {
+    Open(RecordingKey, RecordingTarget),
+    Write(RecordingKey, Vec<SessionChange>, SystemTime, QueuedWrite),
+    Close(RecordingKey),
+    Flush(CommitSender),
 }
 
 /// The session that changes are written to.
-enum RecordedIn {
+enum RecordingTarget {
     /// Its first write stores it.
     New(NewSession),
     Open(Box<dyn OpenSession>),
@@ -72,13 +72,13 @@ enum RecordedIn {
 /// A write that was not made yet.
 struct QueuedWrite {
     changes: usize,
-    answer: Option<Answer>,
+    answer: Option<CommitSender>,
     _slot: QueueSlot,
 }
 
 /// The bytes that wait.
 #[derive(Debug, Default)]
-struct Queue {
+struct WriteQueue {
     bytes: AtomicUsize,
     /// Notified when a slot is given back.
     freed: Notify,
@@ -87,11 +87,11 @@ struct Queue {
 /// Bytes of the queue, which are given back when it is dropped.
 struct QueueSlot {
     bytes: usize,
-    queue: Arc<Queue>,
+    queue: Arc<WriteQueue>,
 }
 
 impl QueueSlot {
-    fn take(queue: &Arc<Queue>, bytes: usize) -> Option<Self> {
+    fn reserve(queue: &Arc<WriteQueue>, bytes: usize) -> Option<Self> {
         let with = |held: usize| held.checked_add(bytes).filter(|held| *held <= QUEUE_BYTES);
         queue.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with).ok()?;
         Some(Self { bytes, queue: queue.clone() })
@@ -113,53 +113,53 @@ impl StoreWriter {
     /// If the system has no room for another thread.
     pub fn start(store: Arc<dyn SessionStore>) -> io::Result<Self> {
         let ((jobs, receiver), (dirty, written)) = (channel(), sync_channel(1));
-        let worker = Worker { store: store.clone(), sessions: HashMap::new(), dirty };
+        let worker = CommitWorker { store: store.clone(), sessions: HashMap::new(), dirty };
         let spawn = |name: &str| thread::Builder::new().name(name.into());
-        drop(spawn("store-sync").spawn(move || sync_regularly(|| store.sync(), &written))?);
-        drop(spawn("store").spawn(move || worker.run(&receiver))?);
+        drop(spawn("store-sync").spawn(move || sync_after_commits(|| store.sync(), &written))?);
+        drop(spawn("store").spawn(move || worker.process_jobs(&receiver))?);
         Ok(Self { jobs, queue: Arc::default() })
     }
 
     /// Records a session that is not stored yet. Its first write stores it, and begins with
     /// [`SessionChange::Prompt`].
     #[must_use]
-    pub fn record_new(&self, session: NewSession) -> SessionRecorder {
-        self.begin(RecordedIn::New(session))
+    pub fn recorder_for_new_session(&self, session: NewSession) -> SessionRecorder {
+        self.begin_recording(RecordingTarget::New(session))
     }
 
     /// Records a session that was opened or forked.
     #[must_use]
-    pub fn record(&self, session: Box<dyn OpenSession>) -> SessionRecorder {
-        self.begin(RecordedIn::Open(session))
+    pub fn recorder_for_open_session(&self, session: Box<dyn OpenSession>) -> SessionRecorder {
+        self.begin_recording(RecordingTarget::Open(session))
     }
 
-    fn begin(&self, session: RecordedIn) -> SessionRecorder {
-        let key = Key::default();
+    fn begin_recording(&self, session: RecordingTarget) -> SessionRecorder {
+        let key = RecordingKey::default();
         // If the thread has ended, the first write reports it.
-        drop(self.jobs.send(Job::Open(key.clone(), session)));
+        drop(self.jobs.send(WriterJob::Open(key.clone(), session)));
         SessionRecorder { key, jobs: self.jobs.clone(), queue: self.queue.clone() }
     }
 
     /// Resolves when everything that was recorded before is written, or was tried once.
     pub fn flush(&self) -> PendingCommit {
         let (answer, commit) = oneshot::channel();
-        drop(self.jobs.send(Job::Flush(answer)));
+        drop(self.jobs.send(WriterJob::Flush(answer)));
         PendingCommit(commit)
     }
 }
 
 impl SessionRecorder {
     /// Queues changes without waiting for anything. `now` is when they were made.
-    pub fn write(&self, changes: Vec<SessionChange>, now: SystemTime) -> PendingCommit {
+    pub fn queue_changes(&self, changes: Vec<SessionChange>, now: SystemTime) -> PendingCommit {
         let (answer, commit) = oneshot::channel();
         if let Some(error) = self.key.get() {
             drop(answer.send(Err(error.clone())));
             return PendingCommit(commit);
         }
         let bytes = changes.iter().map(|change| change.byte_len() + CHANGE_COST).sum();
-        if let Some(slot) = QueueSlot::take(&self.queue, bytes) {
+        if let Some(slot) = QueueSlot::reserve(&self.queue, bytes) {
             let waiting = QueuedWrite { changes: changes.len(), answer: Some(answer), _slot: slot };
-            drop(self.jobs.send(Job::Write(self.key.clone(), changes, now, waiting)));
+            drop(self.jobs.send(WriterJob::Write(self.key.clone(), changes, now, waiting)));
         } else {
             let error = self.key.get_or_init(|| SessionStoreError::QueueFull);
             drop(answer.send(Err(error.clone())));
@@ -190,7 +190,7 @@ impl SessionRecorder {
 
 impl Drop for SessionRecorder {
     fn drop(&mut self) {
-        drop(self.jobs.send(Job::Close(self.key.clone())));
+        drop(self.jobs.send(WriterJob::Close(self.key.clone())));
     }
 }
 
@@ -205,7 +205,7 @@ impl PendingCommit {
     /// # Panics
     ///
     /// On a thread that runs futures of tokio.
-    pub fn wait(self) -> Result<(), SessionStoreError> {
+    pub fn wait_blocking(self) -> Result<(), SessionStoreError> {
         self.0.blocking_recv().unwrap_or(Err(WriterEnded))
     }
 }
@@ -219,7 +219,7 @@ impl Future for PendingCommit {
     }
 }
 
-impl fmt::Debug for Job {
+impl fmt::Debug for WriterJob {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Open(..) => "Open",
@@ -231,7 +231,7 @@ impl fmt::Debug for Job {
 }
 
 /// The state of the thread that commits.
-struct Worker {
+struct CommitWorker {
     store: Arc<dyn SessionStore>,
     /// By the address of their keys, which each of them holds.
     sessions: HashMap<usize, RecordedSession>,
@@ -241,8 +241,8 @@ struct Worker {
 
 /// A session that is recorded.
 struct RecordedSession {
-    key: Key,
-    session: RecordedIn,
+    key: RecordingKey,
+    session: RecordingTarget,
     pending: Vec<SessionChange>,
     waiting: VecDeque<QueuedWrite>,
     now: SystemTime,
@@ -255,7 +255,7 @@ struct RecordedSession {
 }
 
 /// Syncs a store some time after each commit, until its writer ends.
-fn sync_regularly(sync: impl Fn() -> Result<(), SessionStoreError>, written: &Receiver<()>) {
+fn sync_after_commits(sync: impl Fn() -> Result<(), SessionStoreError>, written: &Receiver<()>) {
     while written.recv().is_ok() {
         loop {
             thread::sleep(SYNC_INTERVAL);
@@ -267,17 +267,17 @@ fn sync_regularly(sync: impl Fn() -> Result<(), SessionStoreError>, written: &Re
     }
 }
 
-impl Worker {
-    fn run(mut self, jobs: &Receiver<Job>) {
+impl CommitWorker {
+    fn process_jobs(mut self, jobs: &Receiver<WriterJob>) {
         loop {
-            let Some(first) = self.next(jobs) else { break };
+            let Some(first) = self.wait_for_next_job(jobs) else { break };
             let mut flushes = Vec::new();
             let more = jobs.try_iter().take(COMMIT_CHANGES);
             for job in first.into_iter().chain(more) {
-                self.take(job, &mut flushes);
+                self.accept_job(job, &mut flushes);
             }
             for recorded in self.sessions.values_mut() {
-                recorded.write(&*self.store, &self.dirty);
+                recorded.commit_pending_changes(&*self.store, &self.dirty);
             }
             self.sessions.retain(|_, it| !it.is_closing || !it.waiting.is_empty());
             for answer in flushes {
@@ -286,12 +286,12 @@ impl Worker {
         }
         for mut recorded in self.sessions.into_values() {
             recorded.trouble = None;
-            recorded.write(&*self.store, &self.dirty);
+            recorded.commit_pending_changes(&*self.store, &self.dirty);
         }
     }
 
     /// Waits for a job, or until a write is tried again; none at the end.
-    fn next(&self, jobs: &Receiver<Job>) -> Option<Option<Job>> {
+    fn wait_for_next_job(&self, jobs: &Receiver<WriterJob>) -> Option<Option<WriterJob>> {
         let troubles = self.sessions.values().filter_map(|it| it.trouble.as_ref());
         match troubles.map(|(_, at)| *at).min() {
             None => jobs.recv().ok().map(Some),
@@ -303,33 +303,33 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, job: Job, flushes: &mut Vec<Answer>) {
+    fn accept_job(&mut self, job: WriterJob, flushes: &mut Vec<CommitSender>) {
         match job {
-            Job::Open(key, session) => {
-                self.sessions.insert(address(&key), RecordedSession::new(key, session));
+            WriterJob::Open(key, session) => {
+                self.sessions.insert(key_address(&key), RecordedSession::new(key, session));
             }
-            Job::Write(key, changes, now, waiting) => {
-                if let Some(recorded) = self.sessions.get_mut(&address(&key)) {
-                    recorded.take(changes, now, waiting);
+            WriterJob::Write(key, changes, now, waiting) => {
+                if let Some(recorded) = self.sessions.get_mut(&key_address(&key)) {
+                    recorded.queue_write(changes, now, waiting);
                 }
             }
-            Job::Close(key) => {
-                if let Some(recorded) = self.sessions.get_mut(&address(&key)) {
+            WriterJob::Close(key) => {
+                if let Some(recorded) = self.sessions.get_mut(&key_address(&key)) {
                     recorded.is_closing = true;
                     recorded.trouble = None;
                 }
             }
-            Job::Flush(answer) => flushes.push(answer),
+            WriterJob::Flush(answer) => flushes.push(answer),
         }
     }
 }
 
-fn address(key: &Key) -> usize {
+fn key_address(key: &RecordingKey) -> usize {
     Arc::as_ptr(key).addr()
 }
 
 impl RecordedSession {
-    fn new(key: Key, session: RecordedIn) -> Self {
+    fn new(key: RecordingKey, session: RecordingTarget) -> Self {
         Self {
             key,
             session,
@@ -342,12 +342,17 @@ impl RecordedSession {
         }
     }
 
-    fn take(&mut self, changes: Vec<SessionChange>, now: SystemTime, mut write: QueuedWrite) {
+    fn queue_write(
+        &mut self,
+        changes: Vec<SessionChange>,
+        now: SystemTime,
+        mut write: QueuedWrite,
+    ) {
         if self.is_ended {
-            return write.answer(Err(self.key.get().cloned().unwrap_or(WriterEnded)));
+            return write.send_answer(Err(self.key.get().cloned().unwrap_or(WriterEnded)));
         }
         if let Some((error, _)) = &self.trouble {
-            write.answer(Err(error.clone()));
+            write.send_answer(Err(error.clone()));
         }
         self.pending.extend(changes);
         self.waiting.push_back(write);
@@ -355,48 +360,48 @@ impl RecordedSession {
     }
 
     /// Writes what waits, unless it was tried a moment ago.
-    fn write(&mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
+    fn commit_pending_changes(&mut self, store: &dyn SessionStore, dirty: &SyncSender<()>) {
         match &self.trouble {
             Some((_, at)) if *at > Instant::now() => return,
             _ => self.trouble = None,
         }
         let mut most = COMMIT_CHANGES;
         while !self.waiting.is_empty() {
-            let (writes, changes) = self.next_commit(most);
-            match self.commit(store, changes) {
+            let (writes, changes) = self.next_commit_size(most);
+            match self.commit_changes(store, changes) {
                 Ok(()) => {
                     // If the channel is full, the other thread has not synced yet.
                     let _ = dirty.try_send(());
                     self.pending.drain(..changes);
                     for mut write in self.waiting.drain(..writes) {
-                        write.answer(Ok(()));
+                        write.send_answer(Ok(()));
                     }
                 }
                 // One of them is at fault; those before it are written.
                 Err(error) if !error.is_transient() && writes > 1 => most = 0,
-                Err(error) => return self.fail(error),
+                Err(error) => return self.answer_all_with_error(error),
             }
         }
     }
 
     /// Commits the first changes that wait.
-    fn commit(
+    fn commit_changes(
         &mut self,
         store: &dyn SessionStore,
         changes: usize,
     ) -> Result<(), SessionStoreError> {
         let changes = self.pending.get(..changes).unwrap_or_default();
         match &mut self.session {
-            RecordedIn::Open(session) => session.write(changes, self.now),
-            RecordedIn::New(new) => {
-                self.session = RecordedIn::Open(store.create(new, changes, self.now)?);
+            RecordingTarget::Open(session) => session.write(changes, self.now),
+            RecordingTarget::New(new) => {
+                self.session = RecordingTarget::Open(store.create(new, changes, self.now)?);
                 Ok(())
             }
         }
     }
 
     /// Returns how many writes go into the next commit, at least one, and how many changes they are.
-    fn next_commit(&self, most: usize) -> (usize, usize) {
+    fn next_commit_size(&self, most: usize) -> (usize, usize) {
         let (mut writes, mut changes) = (0, 0);
         for waiting in &self.waiting {
             if writes > 0 && (most == 0 || changes + waiting.changes > most) {
@@ -409,13 +414,13 @@ impl RecordedSession {
     }
 
     /// Answers all that wait. After a transient error they are kept for a later try.
-    fn fail(&mut self, error: SessionStoreError) {
+    fn answer_all_with_error(&mut self, error: SessionStoreError) {
         let error = match error.is_transient() {
             true => error,
             false => self.key.get_or_init(|| error).clone(),
         };
         for write in &mut self.waiting {
-            write.answer(Err(error.clone()));
+            write.send_answer(Err(error.clone()));
         }
         if error.is_transient() {
             self.trouble = Some((error, Instant::now() + RETRY_INTERVAL));
@@ -428,7 +433,7 @@ impl RecordedSession {
 }
 
 impl QueuedWrite {
-    fn answer(&mut self, answer: Result<(), SessionStoreError>) {
+    fn send_answer(&mut self, answer: Result<(), SessionStoreError>) {
         if let Some(sender) = self.answer.take() {
             drop(sender.send(answer));
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-use acp_store::conformance::{RuleVerdict, check};
+use acp_store::conformance::{RuleVerdict, check_store_rules};
 use acp_store::{MemorySessionStore, SessionHolder, SqliteSessionStore};
 
 #[track_caller]
@@ -18,7 +18,7 @@ fn assert_all(verdicts: &[RuleVerdict]) {
 #[test]
 fn the_store_in_memory_keeps_every_rule() {
     let stores = Mutex::new(HashMap::<String, MemorySessionStore>::new());
-    assert_all(&check(&|name| {
+    assert_all(&check_store_rules(&|name| {
         Arc::new(stores.lock().unwrap().entry(name.to_owned()).or_default().clone())
     }));
 }
@@ -27,7 +27,7 @@ fn the_store_in_memory_keeps_every_rule() {
 fn the_store_in_sqlite_keeps_every_rule() {
     let folder = tempfile::tempdir().unwrap();
     let holder = SessionHolder { pid: 1, host: "test".into(), started: SystemTime::UNIX_EPOCH };
-    assert_all(&check(&|name| {
+    assert_all(&check_store_rules(&|name| {
         let folder = folder.path().join(name);
         Arc::new(SqliteSessionStore::open(&folder, holder.clone(), || 4).unwrap())
     }));

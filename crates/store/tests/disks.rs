@@ -41,7 +41,7 @@ fn append(text: &str) -> Vec<SessionChange> {
 
 /// Returns how many records of a session are stored, none of which is damaged.
 fn count(store: &SqliteSessionStore, id: &str) -> usize {
-    let mut load = store.load(&SessionId::new(id), RecordStream::Client, u64::MAX).unwrap();
+    let mut load = store.begin_load(&SessionId::new(id), RecordStream::Client, u64::MAX).unwrap();
     let mut count = 0;
     loop {
         let page = store.next_page(&mut load).unwrap();
@@ -102,19 +102,19 @@ fn full_disk() {
     }
     // A session that cannot be stored now is stored as soon as there is room.
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
-    let recorder = writer.record_new(new("b"));
+    let recorder = writer.recorder_for_new_session(new("b"));
     let filler = vec![SessionChange::Append(record(&"z".repeat(60_000)))];
-    let refused = recorder.write([prompt(), filler].concat(), NOW).wait();
+    let refused = recorder.queue_changes([prompt(), filler].concat(), NOW).wait_blocking();
     assert!(matches!(refused, Err(SessionStoreError::Full { .. })), "{refused:?}");
     assert!(recorder.failure().is_none());
     fs::remove_file(ballast).unwrap();
     // A session that is closed is tried once more.
     drop(recorder);
-    writer.flush().wait().unwrap();
+    writer.flush().wait_blocking().unwrap();
     assert_eq!(count(&store, "b"), 2);
     session.write(&append("later"), NOW).unwrap();
     assert_eq!(count(&store, "a"), expected + 1);
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.find_integrity_faults().unwrap(), Vec::<String>::new());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use acp_store::{
-    AttachmentId, MemorySessionStore, NewSession, OpenSession, RecordStream, Retention,
+    AttachmentId, MemorySessionStore, NewSession, OpenSession, RecordStream, RetentionPolicy,
     SessionChange, SessionFilter, SessionFolder, SessionHolder, SessionRecord, SessionSearch,
     SessionStore, SessionStoreError, SqliteSessionStore,
 };
@@ -134,7 +134,7 @@ fn record(content: &Content) -> SessionRecord {
         record = record.with_stream(RecordStream::Model);
     }
     if content.starts {
-        record = record.as_stream_start();
+        record = record.with_stream_start();
     }
     if text.is_empty() { record } else { record.with_search_text(text) }
 }
@@ -191,7 +191,7 @@ impl<S: SessionStore> Side<S> {
             }
             Operation::Delete(session) => shown(&self.store.delete(&id(*session))),
             Operation::Prune(keep, bytes) => {
-                let retention = Retention {
+                let retention = RetentionPolicy {
                     keep: keep.map(|seconds| Duration::from_secs(seconds.into())),
                     max_bytes: bytes.map(u64::from),
                     min_free_bytes: 0,
@@ -264,7 +264,7 @@ fn loaded(
     stream: RecordStream,
     budget: u64,
 ) -> Vec<String> {
-    let mut load = match store.load(session, stream, budget) {
+    let mut load = match store.begin_load(session, stream, budget) {
         Ok(load) => load,
         Err(error) => return vec![kind(&error)],
     };
@@ -333,7 +333,7 @@ proptest! {
         for (found, expected) in found.iter().zip(&expected) {
             prop_assert_eq!(found, expected);
         }
-        prop_assert_eq!(sqlite_side.store.check().unwrap(), Vec::<String>::new());
+        prop_assert_eq!(sqlite_side.store.find_integrity_faults().unwrap(), Vec::<String>::new());
     }
 }
 

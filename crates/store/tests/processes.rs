@@ -48,26 +48,26 @@ fn child() {
     let prompt = |turn: usize| SessionChange::Prompt(record(&format!("{turn} prompt")));
     let folder = SessionFolder { cwd: "/p".into(), canonical: "/p".into() };
     let recorder = match done {
-        0 => writer.record_new(NewSession { id, folder }),
-        _ => writer.record(store.open(&id).unwrap()),
+        0 => writer.recorder_for_new_session(NewSession { id, folder }),
+        _ => writer.recorder_for_open_session(store.open(&id).unwrap()),
     };
     for turn in done + 1..=turns() {
-        drop(recorder.write(vec![prompt(turn)], SystemTime::now()));
+        drop(recorder.queue_changes(vec![prompt(turn)], SystemTime::now()));
         let call = format!("c{turn}");
         for delta in 0..DELTAS {
             let delta = record(&format!("{turn} delta {delta}")).with_subject(&call);
-            drop(recorder.write(vec![SessionChange::Append(delta)], SystemTime::now()));
+            drop(recorder.queue_changes(vec![SessionChange::Append(delta)], SystemTime::now()));
         }
         // Some of them lie in files.
         let long = "x".repeat(if turn.is_multiple_of(7) { 70_000 } else { 100 });
         let whole = record(&format!("{turn} whole {long}")).with_subject(&call);
         let answer = record(&format!("{turn} answer")).with_stream(RecordStream::Model);
         let last = vec![SessionChange::Fold(whole), SessionChange::Append(answer)];
-        recorder.write(last, SystemTime::now()).wait().unwrap();
+        recorder.queue_changes(last, SystemTime::now()).wait_blocking().unwrap();
         writeln!(io::stdout(), "\nacknowledged {turn}").unwrap();
     }
     drop(recorder);
-    writer.flush().wait().unwrap();
+    writer.flush().wait_blocking().unwrap();
 }
 
 struct Process {
@@ -113,7 +113,7 @@ impl Process {
 fn check(folder: &Path, process: &Process) {
     let store = store(folder);
     let texts = |stream| -> Vec<(u32, String)> {
-        let Ok(mut load) = store.load(&process.session, stream, u64::MAX) else {
+        let Ok(mut load) = store.begin_load(&process.session, stream, u64::MAX) else {
             return Vec::new();
         };
         let mut texts = Vec::new();
@@ -123,7 +123,7 @@ fn check(folder: &Path, process: &Process) {
                 assert_eq!(load.damaged, 0);
                 return texts;
             }
-            texts.extend(page.iter().map(|record| (record.prompt, record.read().unwrap())));
+            texts.extend(page.iter().map(|record| (record.prompt, record.parse_json().unwrap())));
         }
     };
     let (shown, model) = (texts(RecordStream::Client), texts(RecordStream::Model));
@@ -173,7 +173,7 @@ fn nothing_that_was_acknowledged_is_lost_when_processes_are_killed() {
         check(folder, process);
     }
     let store = store(folder);
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.find_integrity_faults().unwrap(), Vec::<String>::new());
     for process in &processes {
         assert_eq!(store.summary(&process.session).unwrap().prompts as usize, turns());
         drop(store.open(&process.session).unwrap());

@@ -40,7 +40,7 @@ pub fn is_strippable(letter: char) -> bool {
 
 /// Appends a character, escaped as `\u{…}` if it is [invisible](is_invisible) and not a plain
 /// space.
-pub fn push_escaped(shown: &mut String, letter: char) {
+pub fn push_escaping_invisible(shown: &mut String, letter: char) {
     if is_invisible(letter) {
         // Writing to a string cannot fail.
         write!(shown, "\\u{{{:x}}}", u32::from(letter)).unwrap_or_default();

@@ -14,6 +14,6 @@ pub use format::{
     code_fence, count_with_noun, format_duration, group_thousands, grouped_count_with_noun, head,
     tail,
 };
-pub use invisible::{is_invisible, is_strippable, push_escaped};
+pub use invisible::{is_invisible, is_strippable, push_escaping_invisible};
 pub use path::{normalise, parse_path, path_text, utf8_path};
-pub use visible::{visible, visible_head, visible_truncated};
+pub use visible::{escape_invisible, escape_invisible_prefix, escape_invisible_truncated};

@@ -132,7 +132,7 @@ fn unquote_name(name: &str) -> Option<Vec<u8>> {
         rest = &rest[letter.len_utf8()..];
         match letter {
             '\'' => return None,
-            '\\' => rest = unescape(rest, &mut bytes)?,
+            '\\' => rest = parse_escape(rest, &mut bytes)?,
             _ => bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
@@ -140,7 +140,7 @@ fn unquote_name(name: &str) -> Option<Vec<u8>> {
 }
 
 /// Parses an escape after its backslash, and returns the remaining text.
-fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
+fn parse_escape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
     let letter = text.chars().next()?;
     let rest = &text[letter.len_utf8()..];
     let byte = match letter {

@@ -1,6 +1,6 @@
 //! Escapes characters that hide, reorder or break a line.
 
-use crate::push_escaped;
+use crate::push_escaping_invisible;
 
 /// Escapes every character that would hide, reorder or break a line, so that readers see the actual
 /// characters (<https://www.unicode.org/reports/tr36/>).
@@ -8,19 +8,19 @@ use crate::push_escaped;
 /// The result is one line of visible characters and plain spaces, and at most six times as long.
 /// The function is idempotent, because a backslash is not escaped.
 #[must_use]
-pub fn visible(text: &str) -> String {
-    visible_head(text, usize::MAX).0
+pub fn escape_invisible(text: &str) -> String {
+    escape_invisible_prefix(text, usize::MAX).0
 }
 
 /// Escapes a text and truncates it to `max` bytes, with `…` as the last character of a truncated
 /// text. Returns whether it was truncated. An escape is never split.
 #[must_use]
-pub fn visible_truncated(text: &str, max: usize) -> (String, bool) {
-    let (shown, is_whole) = visible_head(text, max);
+pub fn escape_invisible_truncated(text: &str, max: usize) -> (String, bool) {
+    let (shown, is_whole) = escape_invisible_prefix(text, max);
     if is_whole {
         return (shown, false);
     }
-    let (mut shown, _) = visible_head(text, max.saturating_sub(ELLIPSIS.len_utf8()));
+    let (mut shown, _) = escape_invisible_prefix(text, max.saturating_sub(ELLIPSIS.len_utf8()));
     shown.push(ELLIPSIS);
     (shown, true)
 }
@@ -28,7 +28,7 @@ pub fn visible_truncated(text: &str, max: usize) -> (String, bool) {
 /// Escapes the longest prefix of a text that fits into `max` bytes, and returns whether that is the
 /// whole text.
 #[must_use]
-pub fn visible_head(text: &str, max: usize) -> (String, bool) {
+pub fn escape_invisible_prefix(text: &str, max: usize) -> (String, bool) {
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if text.len() <= max && is_plain(text) && !text.contains(&SPACES[..MIN_COUNTED_BLANKS]) {
         return (text.to_owned(), true);
@@ -43,7 +43,7 @@ pub fn visible_head(text: &str, max: usize) -> (String, bool) {
             rest = &rest[blanks..];
         } else {
             let taken = if blanks > 0 { &rest[..blanks] } else { &rest[..letter.len_utf8()] };
-            taken.chars().for_each(|letter| push_char(&mut shown, letter));
+            taken.chars().for_each(|letter| push_visible_char(&mut shown, letter));
             rest = &rest[taken.len()..];
         }
         if shown.len() > max {
@@ -54,12 +54,12 @@ pub fn visible_head(text: &str, max: usize) -> (String, bool) {
     (shown, true)
 }
 
-fn push_char(shown: &mut String, letter: char) {
+fn push_visible_char(shown: &mut String, letter: char) {
     match letter {
         '\n' => shown.push_str("\\n"),
         '\r' => shown.push_str("\\r"),
         '\t' => shown.push_str("\\t"),
-        letter => push_escaped(shown, letter),
+        letter => push_escaping_invisible(shown, letter),
     }
 }
 
@@ -73,7 +73,7 @@ const SPACES: &str = "                                        ";
 
 #[cfg(test)]
 mod tests {
-    use super::{visible, visible_head, visible_truncated};
+    use super::{escape_invisible, escape_invisible_prefix, escape_invisible_truncated};
     use crate::is_invisible;
     use pretty_assertions::assert_eq;
     use proptest::collection::vec;
@@ -97,7 +97,7 @@ mod tests {
         let pattern = r"[\p{Cc}\p{Cf}\p{Zs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}--[\ \p{Prepended_Concatenation_Mark}]]";
         let mut count = 0;
         for letter in class(pattern) {
-            let shown = visible(&letter.to_string());
+            let shown = escape_invisible(&letter.to_string());
             let short = matches!(shown.as_str(), "\\n" | "\\r" | "\\t");
             assert!(short || shown == format!("\\u{{{:x}}}", u32::from(letter)), "{letter:?}");
             count += 1;
@@ -109,9 +109,13 @@ mod tests {
     fn nothing_that_can_be_seen_becomes_an_escape() {
         for letter in class(r"[\p{L}\p{M}\p{N}\p{P}\p{S}--\p{Default_Ignorable_Code_Point}]") {
             let is_blank = ['\u{2800}', '\u{fffc}', '\u{1d159}', '\u{16fe4}'].contains(&letter);
-            assert_eq!(visible(&letter.to_string()) == letter.to_string(), !is_blank, "{letter:?}");
+            assert_eq!(
+                escape_invisible(&letter.to_string()) == letter.to_string(),
+                !is_blank,
+                "{letter:?}"
+            );
         }
-        assert_eq!(visible("päth 名前 😀 a b"), "päth 名前 😀 a b");
+        assert_eq!(escape_invisible("päth 名前 😀 a b"), "päth 名前 😀 a b");
     }
 
     #[test]
@@ -125,7 +129,7 @@ mod tests {
             ("a\u{200b}b", 9, "a…"),
             ("a", 0, "…"),
         ] {
-            assert_eq!(visible_truncated(given, max).0, expected, "{given:?} in {max}");
+            assert_eq!(escape_invisible_truncated(given, max).0, expected, "{given:?} in {max}");
         }
     }
 
@@ -143,14 +147,14 @@ mod tests {
             max in 3_usize..80,
         ) {
             let text = String::from_iter(letters);
-            let shown = visible(&text);
-            prop_assert_eq!(visible(&shown), shown.clone());
+            let shown = escape_invisible(&text);
+            prop_assert_eq!(escape_invisible(&shown), shown.clone());
             prop_assert!(shown.len() <= 6 * text.len());
             prop_assert!(!shown.contains(is_invisible));
-            let (start, is_whole) = visible_head(&text, max);
+            let (start, is_whole) = escape_invisible_prefix(&text, max);
             prop_assert!(shown.starts_with(&start));
             prop_assert_eq!(is_whole, start == shown);
-            prop_assert!(start.len() <= max && visible_truncated(&text, max).0.len() <= max);
+            prop_assert!(start.len() <= max && escape_invisible_truncated(&text, max).0.len() <= max);
         }
     }
 }

@@ -23,7 +23,7 @@ struct PrintingClient(V1Projection);
 impl OutboxSink for PrintingClient {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         let OutboxItem::ToolCall(id, patch) = item else { return Ok(()) };
-        for update in self.0.tool_call(&id, patch) {
+        for update in self.0.updates_for_call_patch(&id, patch) {
             let line = serde_json::to_string(&update).or(Err(ClientUnreachable))?;
             writeln!(io::stdout(), "{line}").or(Err(ClientUnreachable))?;
         }
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let driver = tokio::spawn(drive_session(session.clone(), client, stop.clone()));
 
     let id = "t1/c1".into();
-    let call = registry.announce(&session, &id, &"t1".into(), "read_file", &context, &cancel);
+    let call = registry.announce_call(&session, &id, &"t1".into(), "read_file", &context, &cancel);
     let call = call.ok_or("the id is taken")?;
     let executor =
         registry.prepare_call("read_file", json!({ "path": path, "limit": 5 }), &context);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use acp_lifecycle::{
-    AllowPolicy, CallOutcome, Effect, Effects, ErasedPlan, Grant, Pinned, Session, SessionHandle,
-    execute_call,
+    AllowInProjectPolicy, CallOutcome, Effect, Effects, ErasedPlan, Grant, PinnedPlan, Session,
+    SessionHandle, execute_call,
 };
 use acp_tools::{
     CancellationToken, Context, DynTool, Invocation, Registry, SideEffects, Spec, ToolError,
@@ -92,7 +92,7 @@ impl DynTool for RemoteTool {
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<ErasedPlan>,
+        pinned: PinnedPlan<ErasedPlan>,
         grant: Grant,
         _: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
@@ -120,13 +120,13 @@ pub(crate) async fn call(
     let cwd = std::env::current_dir()?;
     let context = Context::new(Arc::new(Workspace::new(cwd.clone(), Vec::new())?));
     let session = SessionHandle::new(Session::new(cwd), SystemTime::now);
-    session.update(|session, _| session.set_policy(Arc::new(AllowPolicy)));
+    session.update(|session, _| session.set_policy(Arc::new(AllowInProjectPolicy)));
 
     let (id, cancel) = (ToolCallId::new("t1/c1"), CancellationToken::new());
-    let open = registry.announce(&session, &id, &"t1".into(), name, &context, &cancel);
+    let open = registry.announce_call(&session, &id, &"t1".into(), name, &context, &cancel);
     let open = open.ok_or("the id is taken")?;
     let ended = execute_call(open, registry.prepare_call(name, args, &context)).await;
-    let report = session.tool_call(&id).ok_or("the call is unknown")?;
+    let report = session.call_report(&id).ok_or("the call is unknown")?;
     Ok((ended, report))
 }
 

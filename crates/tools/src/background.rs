@@ -19,20 +19,20 @@ use callboard_process::{CommandExit, CommandInput, SpawnError};
 /// Each [`Workspace`](crate::Workspace) has one.
 #[derive(Debug, Default)]
 pub struct BackgroundCommands {
-    shared: Arc<SharedState>,
+    shared: Arc<SharedCommandTable>,
     /// Parent token of all commands of the session.
     stop_all: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct SharedState {
-    state: Mutex<State>,
+struct SharedCommandTable {
+    state: Mutex<CommandTable>,
     /// Notified when a command has ended.
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CommandTable {
     /// In order of their start.
     commands: VecDeque<TrackedCommand>,
     /// Number of commands that were ever added, and number of reserved slots.
@@ -105,7 +105,7 @@ impl BackgroundCommands {
     /// Returns the id of the first command whose end has not been reported yet, and marks the end
     /// as reported. The tool `terminal_output` then reports it.
     #[must_use]
-    pub fn take_ended_id(&self) -> Option<String> {
+    pub fn take_unreported_ended_id(&self) -> Option<String> {
         let mut state = lock(&self.shared.state);
         let untold =
             |entry: &&mut TrackedCommand| !entry.command.is_running() && !entry.is_end_reported;
@@ -131,7 +131,7 @@ impl BackgroundCommands {
     }
 
     /// Returns the command with this id.
-    pub(crate) fn find(&self, id: &str) -> Option<BackgroundCommand> {
+    pub(crate) fn find_by_id(&self, id: &str) -> Option<BackgroundCommand> {
         lock(&self.shared.state).entry(id).map(|entry| entry.command.clone())
     }
 
@@ -147,7 +147,7 @@ impl BackgroundCommands {
         &self,
         id: &str,
     ) -> Option<(BackgroundCommand, Option<NewOutput>)> {
-        let telling = self.shared.read_mark(id)?;
+        let telling = self.shared.output_position(id)?;
         let mut mark = lock(&telling);
         let mut state = lock(&self.shared.state);
         let entry = state.entry(id)?;
@@ -166,15 +166,15 @@ impl BackgroundCommands {
     }
 
     /// Waits until a command has ended, or has been removed.
-    pub(crate) async fn wait_ended(&self, id: &str) {
-        let is_over = |state: &mut State| {
+    pub(crate) async fn wait_until_ended(&self, id: &str) {
+        let is_over = |state: &mut CommandTable| {
             let command = state.entry(id).map(|entry| &entry.command);
             command.is_none_or(|command| matches!(command.phase, CommandPhase::Ended(_)))
         };
         self.wait_until(is_over).await;
     }
 
-    async fn wait_until(&self, mut is_so: impl FnMut(&mut State) -> bool) {
+    async fn wait_until(&self, mut is_so: impl FnMut(&mut CommandTable) -> bool) {
         loop {
             let ended = self.shared.ended.notified();
             if is_so(&mut lock(&self.shared.state)) {
@@ -193,13 +193,13 @@ impl Drop for BackgroundCommands {
 
 /// A reserved slot for one command, released on drop.
 #[derive(Debug)]
-pub(crate) struct BackgroundSlot(Arc<SharedState>);
+pub(crate) struct BackgroundSlot(Arc<SharedCommandTable>);
 
 impl BackgroundSlot {
     /// Adds a running command and returns its id. The command continues to run.
     ///
     /// Must be called inside a tokio runtime. The command ends with that runtime.
-    pub(crate) fn adopt(
+    pub(crate) fn run_in_background(
         self,
         job: CommandInfo,
         recording: Arc<Recording>,
@@ -239,7 +239,7 @@ impl Drop for BackgroundSlot {
 
 /// Records the end of a command on drop, even if its task is aborted.
 struct EndRecorder {
-    shared: Arc<SharedState>,
+    shared: Arc<SharedCommandTable>,
     id: String,
     recording: Arc<Recording>,
     exit: Option<Result<CommandExit, SpawnError>>,
@@ -254,7 +254,7 @@ impl EndRecorder {
 impl Drop for EndRecorder {
     fn drop(&mut self) {
         let exit = self.exit.take().unwrap_or_else(|| Err(SpawnError::Start("it was lost".into())));
-        let telling = self.shared.read_mark(&self.id).unwrap_or_default();
+        let telling = self.shared.output_position(&self.id).unwrap_or_default();
         let mut mark = lock(&telling);
         let rest = self.recording.take_new(&mut mark);
         let recorded = self.recording.finish();
@@ -264,20 +264,20 @@ impl Drop for EndRecorder {
             entry.command.phase = CommandPhase::Ended(Arc::new(done));
             entry.unread_output = Some(rest);
         }
-        state.forget_oldest();
+        state.evict_oldest_ended();
         drop(state);
         drop(mark);
         self.shared.ended.notify_waiters();
     }
 }
 
-impl SharedState {
-    fn read_mark(&self, id: &str) -> Option<Arc<Mutex<OutputPosition>>> {
+impl SharedCommandTable {
+    fn output_position(&self, id: &str) -> Option<Arc<Mutex<OutputPosition>>> {
         lock(&self.state).entry(id).map(|entry| Arc::clone(&entry.read_mark))
     }
 }
 
-impl State {
+impl CommandTable {
     fn entry(&mut self, id: &str) -> Option<&mut TrackedCommand> {
         self.commands.iter_mut().find(|entry| entry.command.id == id)
     }
@@ -286,7 +286,7 @@ impl State {
         self.commands.iter().filter(|entry| entry.command.is_running()).count()
     }
 
-    fn forget_oldest(&mut self) {
+    fn evict_oldest_ended(&mut self) {
         let ended = |entry: &TrackedCommand| !entry.command.is_running();
         if self.commands.iter().filter(|entry| ended(entry)).count() > MAX_BACKGROUND_ENDED_KEPT
             && let Some(oldest) = self.commands.iter().position(ended)
@@ -328,7 +328,11 @@ mod tests {
             let ended = stop.run_until_cancelled(pending::<()>()).await;
             Err(SpawnError::Start(format!("{ended:?}").into()))
         });
-        let id = background.reserve_slot().unwrap().adopt(job, Arc::clone(&recording), running);
+        let id = background.reserve_slot().unwrap().run_in_background(
+            job,
+            Arc::clone(&recording),
+            running,
+        );
         // Decoding this much takes a while, during which the other readers run.
         let written = b"a line\n".repeat(40_000);
         recording.push(&written);

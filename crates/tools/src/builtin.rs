@@ -69,8 +69,8 @@ pub(crate) fn all_tools() -> Vec<Box<dyn DynTool>> {
 fn change_locations<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Location> {
     let of_one = |change: &'a FileChange| {
         let at = Location::try_new(&change.path).ok();
-        let lines = change.changed_lines().take(MAX_CHANGE_LOCATIONS);
-        let places = lines.filter_map(|line| Some(at.clone()?.at_line(line)));
+        let lines = change.first_changed_line_numbers().take(MAX_CHANGE_LOCATIONS);
+        let places = lines.filter_map(|line| Some(at.clone()?.with_line(line)));
         let places: Vec<_> = places.collect();
         // A file without known lines is a location too, unless it is deleted.
         let whole = places.is_empty() && change.operation != Operation::Delete;

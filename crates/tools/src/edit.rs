@@ -118,7 +118,7 @@ impl EditedText {
     ///
     /// The first character that the encoding does not have.
     pub fn into_bytes(self, old: &DecodedText) -> Result<Vec<u8>, char> {
-        match old.encoding() {
+        match old.non_utf8_encoding_name() {
             None => Ok(self.text.into_bytes()),
             Some(_) => old.encode_splices(&self.splices),
         }
@@ -175,7 +175,7 @@ pub(crate) fn apply_cancellable(
     for (index, edit) in edits.iter().enumerate() {
         let fail =
             |reason| EditError { edit_number: index + 1, edit_count: edits.len(), kind: reason };
-        let made = edit.edits_for(&text, cancel);
+        let made = edit.resolve_to_text_edits(&text, cancel);
         // After a cancellation the found places may be incomplete.
         let made = if cancel() { Err(EditErrorKind::CancelledOrTimedOut) } else { made };
         let (step, became) = made.map_err(fail)?;
@@ -195,7 +195,7 @@ pub(crate) fn apply_cancellable(
 }
 
 impl Edit {
-    fn edits_for(
+    fn resolve_to_text_edits(
         &self,
         text: &str,
         cancel: &IsCancelled<'_>,
@@ -207,7 +207,7 @@ impl Edit {
             return Err(EditErrorKind::Placeholder { line: line.to_owned() });
         }
         if self.old_text.is_empty() {
-            return self.insert(text);
+            return self.insert_new_text(text);
         }
         // If several places are an error, the message only needs their number. Otherwise the
         // selected one has to be found.
@@ -224,7 +224,7 @@ impl Edit {
             let found = FoundPlaces::find_exact(text, pair, cancel);
             return match found.places.is_empty() {
                 true => Err(EditErrorKind::SameExceptLineEnds),
-                false => self.replace(text, &found, MatchKind::Exact),
+                false => self.replace_found_places(text, &found, MatchKind::Exact),
             };
         }
         if new.contains('\r') && !has_lone_carriage_returns(text) {
@@ -234,7 +234,7 @@ impl Edit {
         if self.old_text.contains('\r') {
             let found = FoundPlaces::find_with_exact_line_ends(text, &self.old_text, pair, cancel);
             if !found.places.is_empty() {
-                return self.replace(text, &found, MatchKind::Exact);
+                return self.replace_found_places(text, &found, MatchKind::Exact);
             }
             if self.old_text.trim_matches(['\r', '\n']).is_empty() {
                 // The edit does not apply to other line ends.
@@ -247,21 +247,21 @@ impl Edit {
             }
         }
         for rung in MatchKind::STRICTEST_FIRST {
-            let found = FoundPlaces::find(rung, text, pair, cancel);
+            let found = FoundPlaces::find_by_strategy(rung, text, pair, cancel);
             if !found.places.is_empty() || cancel() {
-                return self.replace(text, &found, rung);
+                return self.replace_found_places(text, &found, rung);
             }
         }
         let plain = strip_line_numbers(&old, &new);
         if let Some((old, new)) = &plain {
-            let found = FoundPlaces::find(
+            let found = FoundPlaces::find_by_strategy(
                 MatchKind::LineNumbers,
                 text,
                 Replacement { old, new, max_matches: most },
                 cancel,
             );
             if !found.places.is_empty() {
-                return self.replace(text, &found, MatchKind::LineNumbers);
+                return self.replace_found_places(text, &found, MatchKind::LineNumbers);
             }
         }
         let (old, new) = plain.unwrap_or_else(|| (old.into_owned(), new.into_owned()));
@@ -269,7 +269,7 @@ impl Edit {
     }
 
     /// Fills an empty file, or inserts lines before a line.
-    fn insert(&self, text: &str) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
+    fn insert_new_text(&self, text: &str) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         let done = |place: usize, new: String| {
             let splice = TextEdit { old: place..place, new };
             Ok((vec![splice], EditOutcome::Replaced { places: 1, match_kind: MatchKind::Exact }))
@@ -298,10 +298,10 @@ impl Edit {
             None => return Err(EditErrorKind::NoSuchLine { lines: count - usize::from(is_ended) }),
         };
         let place = view.raw_position(place);
-        done(place, new.replace('\n', view.line_ends().line_end_at(place)))
+        done(place, new.replace('\n', view.line_end_lookup().line_end_at(place)))
     }
 
-    fn replace(
+    fn replace_found_places(
         &self,
         text: &str,
         found: &FoundPlaces<'_>,
@@ -309,7 +309,7 @@ impl Edit {
     ) -> Result<(Vec<TextEdit>, EditOutcome), EditErrorKind> {
         let places = self.select_places(text, found)?;
         if let ([place], Occurrence::Only, MatchKind::Exact) = (places, self.occurrence, rung)
-            && self.is_distinctive()
+            && self.is_new_text_distinctive()
             && let Some(start) = found.already_applied_at(place)
         {
             return Ok((Vec::new(), EditOutcome::AlreadyApplied { line: line_at(text, start) }));
@@ -336,7 +336,7 @@ impl Edit {
             }
             Occurrence::Only if places.len() == 1 => Ok(places),
             Occurrence::All => Ok(places),
-            Occurrence::Only => Err(ambiguous(text, found)),
+            Occurrence::Only => Err(ambiguous_match_error(text, found)),
             Occurrence::Nth(number) => {
                 let at = number.get() as usize - 1;
                 places.get(at..=at).ok_or(if places.len() > MAX_EDIT_REPLACEMENTS {
@@ -352,14 +352,14 @@ impl Edit {
                 let mut as_near = (0..places.len()).filter(|at| away(at) == away(&nearest));
                 match (as_near.next(), as_near.next()) {
                     (Some(at), None) => Ok(&places[at..=at]),
-                    _ => Err(ambiguous(text, found)),
+                    _ => Err(ambiguous_match_error(text, found)),
                 }
             }
         }
     }
 
     /// Whether the new text is long enough not to occur by chance.
-    fn is_distinctive(&self) -> bool {
+    fn is_new_text_distinctive(&self) -> bool {
         self.new_text.trim().len() >= DISTINCTIVE_MIN_BYTES
     }
 
@@ -379,7 +379,7 @@ impl Edit {
             }
             _ => {
                 let (near, uncompared) = find_near_misses(&view.text, old, cancel);
-                let new_at = line.filter(|_| self.is_distinctive());
+                let new_at = line.filter(|_| self.is_new_text_distinctive());
                 Err(EditErrorKind::NoMatch {
                     near_misses: near,
                     truncation: uncompared,
@@ -390,7 +390,7 @@ impl Edit {
     }
 }
 
-fn ambiguous(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
+fn ambiguous_match_error(text: &str, found: &FoundPlaces<'_>) -> EditErrorKind {
     let starts = found.places.iter().take(MAX_EDIT_MATCHES_SHOWN).map(|place| found.start(place));
     let around = starts.map(|start| MatchContext::at_match(text, start)).collect();
     EditErrorKind::Ambiguous { places: found.places.len(), contexts: around }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use acp_lifecycle::Titles;
 use callboard_shell::risks::RiskReason;
-use callboard_text::{head, visible};
+use callboard_text::{escape_invisible, head};
 
 /// A sentence or a part of one: a message of a catalogue with its arguments.
 ///
@@ -45,12 +45,12 @@ impl Note {
 
     /// Adds a text argument, which is inserted unchanged.
     #[must_use]
-    pub fn with(mut self, name: &'static str, text: impl Into<String>) -> Self {
+    pub fn with_text(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.texts.push((name, text.into()));
         self
     }
 
-    /// Adds a number. See [`Titles::sentence`].
+    /// Adds a number. See [`Titles::render_sentence`].
     #[must_use]
     pub(crate) fn with_count(mut self, name: &'static str, count: u64) -> Self {
         self.counts.push((name, count));
@@ -74,7 +74,7 @@ impl Note {
     #[must_use]
     pub(crate) fn truncated(mut self, bytes: usize) -> Self {
         for (_, text) in &mut self.texts {
-            *text = visible(head(text, bytes));
+            *text = escape_invisible(head(text, bytes));
         }
         self
     }
@@ -88,7 +88,7 @@ impl Note {
             (*name, notes.join(joint))
         });
         let texts: Vec<_> = self.texts.iter().cloned().chain(within).collect();
-        titles.sentence(self.key, &texts, &self.counts)
+        titles.render_sentence(self.key, &texts, &self.counts)
     }
 }
 
@@ -102,7 +102,7 @@ impl From<RiskReason> for Note {
     fn from(reason: RiskReason) -> Self {
         let note = Self::new(reason.key);
         match reason.subject {
-            Some((name, text)) => note.with(name, text),
+            Some((name, text)) => note.with_text(name, text),
             None => note,
         }
     }
@@ -111,7 +111,7 @@ impl From<RiskReason> for Note {
 /// A text that is the same in every language.
 impl From<String> for Note {
     fn from(text: String) -> Self {
-        Self::new("text").with("text", text)
+        Self::new("text").with_text("text", text)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_catalogue_without_a_note_leaves_it_in_english() {
         let own = Titles::parse("de", "thousands = .\nown = Eigenes").unwrap();
-        let note = Note::new("outside").with("path", "/x");
+        let note = Note::new("outside").with_text("path", "/x");
         assert_eq!(note.render(&own), "Outside of the workspace: /x");
         assert_eq!(Note::new("own").render(&own), "Eigenes");
         assert_eq!(Note::from("as it is".to_owned()).render(&own), "as it is");

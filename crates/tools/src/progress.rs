@@ -80,7 +80,11 @@ impl ProgressReporter {
 
     /// Reports progress if a report is due. `places` are the current locations of the call; if
     /// there are none, the reported locations stay.
-    pub(crate) fn report(&mut self, far: FileProgress, places: impl FnOnce() -> Vec<Location>) {
+    pub(crate) fn report_if_due(
+        &mut self,
+        far: FileProgress,
+        places: impl FnOnce() -> Vec<Location>,
+    ) {
         let Some(call) = self.call.as_ref().filter(|_| self.throttle.is_due()) else { return };
         let places = places();
         if !places.is_empty() {
@@ -91,7 +95,7 @@ impl ProgressReporter {
     }
 
     /// Removes the reported progress before another step starts.
-    pub(crate) fn clear(&mut self) {
+    pub(crate) fn clear_reported_progress(&mut self) {
         if let Some(call) = self.call.as_ref().filter(|_| self.has_reported) {
             call.set_subtitle(None);
             call.update_meta(|meta| meta.progress = None);

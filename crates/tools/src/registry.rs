@@ -17,7 +17,7 @@ use acp_types::{
     CallMeta, Content, Location, TerminalId, TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
     TurnId,
 };
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ use crate::limits::TITLE_DEBOUNCE;
 use crate::note::CATALOGUES;
 use crate::tool::{CallDescription, Context, DynTool, OutputDisplay, Spec, Tool, ToolRole};
 
-use self::arguments::Normalised;
+use self::arguments::NormalisedArguments;
 pub use self::prepared_call::PreparedCall;
 
 /// The tools of a session, in the order in which they were added.
@@ -67,14 +67,14 @@ impl Registry {
     /// Creates a registry of all built-in tools, with English titles.
     #[must_use]
     pub fn builtin() -> Self {
-        Self::builtin_in("en")
+        Self::builtin_in_locale("en")
     }
 
     /// Creates a registry of all built-in tools. The titles are in the language of a locale such as
     /// `de` or `de_AT.UTF-8`, and in English if that language is not available.
     #[must_use]
-    pub fn builtin_in(locale: &str) -> Self {
-        Self::with_builtin_tools(Titles::from_static(CATALOGUES, locale), locale)
+    pub fn builtin_in_locale(locale: &str) -> Self {
+        Self::with_builtin_tools(Titles::from_static_lazily(CATALOGUES, locale), locale)
     }
 
     /// Creates a registry of all built-in tools, with additional catalogues for tools that are
@@ -88,7 +88,10 @@ impl Registry {
     /// # Errors
     ///
     /// [`TitlesError`] if a catalogue is malformed.
-    pub fn builtin_with(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
+    pub fn builtin_with_catalogues(
+        catalogues: &[(&str, &str)],
+        locale: &str,
+    ) -> Result<Self, TitlesError> {
         let catalogues = [CATALOGUES, catalogues].concat();
         Ok(Self::with_builtin_tools(Titles::negotiate(&catalogues, locale)?, locale))
     }
@@ -116,7 +119,7 @@ impl Registry {
     /// of a server cannot adopt the title of another tool by its name.
     pub fn add_dyn(&mut self, tool: Box<dyn DynTool>) {
         let spec = tool.spec();
-        let title = spec.custom_title().into();
+        let title = spec.title_key_unless_name().into();
         self.insert(Spec { title, ..spec }, tool);
     }
 
@@ -165,7 +168,7 @@ impl Registry {
     /// Announces a call before its arguments are known. The first report waits for the title for at
     /// most 200 ms, unless the tool needs no arguments. A call of an unknown tool is announced too,
     /// so that the user sees what the model tried.
-    pub fn announce(
+    pub fn announce_call(
         &self,
         session: &SessionHandle,
         id: &ToolCallId,
@@ -175,31 +178,37 @@ impl Registry {
         cancel: &CancellationToken,
     ) -> Option<OpenCall> {
         let Some(entry) = self.find(name) else {
-            let title = title::code_span_if_needed(&visible(name));
-            let patch = ToolCallPatch::announce(name, title, ToolKind::Other);
-            return session.announce(id, turn, patch, cancel);
+            let title = title::code_span_if_needed(&escape_invisible(name));
+            let patch = ToolCallPatch::for_new_call(name, title, ToolKind::Other);
+            return session.announce_call(id, turn, patch, cancel);
         };
         let spec = &entry.spec;
         let (title, told) = entry.title(&self.titles, &format!("{}-pending", spec.title), &[]);
         let meta = CallMeta { title: told, ..CallMeta::default() };
-        let mut patch = ToolCallPatch::announce(&*spec.name, title, spec.kind).meta(meta);
+        let mut patch = ToolCallPatch::for_new_call(&*spec.name, title, spec.kind).with_meta(meta);
         if spec.display == OutputDisplay::Terminal {
             // Clients with display-only terminals need the terminal in the first report.
             let terminal = TerminalId::new(id.0.clone());
             let cwd = Some(context.workspace.cwd().to_owned());
             let open = TerminalPatch { cwd, ..TerminalPatch::default() };
             session.update(|session, now| session.open_terminal(&terminal, open, now));
-            patch = patch.content(vec![Content::Terminal(terminal)]);
+            patch = patch.with_content(vec![Content::Terminal(terminal)]);
         }
         match entry.schema()["properties"].as_object().is_some_and(Map::is_empty) {
-            true => session.announce(id, turn, patch, cancel),
-            false => session.announce_streamed(id, turn, patch, cancel),
+            true => session.announce_call(id, turn, patch, cancel),
+            false => session.announce_streamed_call(id, turn, patch, cancel),
         }
     }
 
     /// Reports the title, the named files and the arguments of a call to the client, as soon as the
     /// arguments are known.
-    pub fn describe(&self, call: &CallHandle, name: &str, args: &Value, context: &Context) {
+    pub fn report_call_description(
+        &self,
+        call: &CallHandle,
+        name: &str,
+        args: &Value,
+        context: &Context,
+    ) {
         if let Some(entry) = self.find(name) {
             entry.send_description(
                 &self.titles,
@@ -213,15 +222,16 @@ impl Registry {
     /// Returns the locations that a call names, by its arguments alone. A tool that changes files
     /// names either all of them or none.
     #[must_use]
-    pub fn locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
-        let about =
-            self.find(name).and_then(|it| it.describe(&it.normalised_or_raw(args), context));
+    pub fn named_locations(&self, name: &str, args: &Value, context: &Context) -> Vec<Location> {
+        let about = self
+            .find(name)
+            .and_then(|it| it.describe_catching_panics(&it.normalised_or_raw(args), context));
         about.map(|about| about.locations).unwrap_or_default()
     }
 
     /// Reports a call to the client while its arguments stream: the complete arguments, the
     /// received size of the rest, and the title and the files as soon as they are known.
-    pub fn describe_partial(
+    pub fn report_partial_call(
         &self,
         call: &CallHandle,
         name: &str,
@@ -230,10 +240,10 @@ impl Registry {
     ) {
         if let Some(entry) = self.find(name) {
             let schema = entry.schema();
-            let fields = Value::Object(args.fields().clone());
+            let fields = Value::Object(args.complete_fields().clone());
             let fields = arguments::normalise(schema, &fields).map(|formed| formed.args);
             let about = fields.ok().and_then(|fields| {
-                let describe = |args: &Value| entry.describe(args, context);
+                let describe = |args: &Value| entry.describe_catching_panics(args, context);
                 arguments::describe_partial(schema, fields.as_object()?, describe)
             });
             if let Some(CallDescription {
@@ -245,21 +255,23 @@ impl Registry {
             }) = about
             {
                 let is_shown = |name: &str| {
-                    lines.is_some_and(|field| arguments::names_field(schema, field, name))
+                    lines.is_some_and(|field| arguments::is_name_of_field(schema, field, name))
                 };
                 if let Some((_, line)) =
                     args.streaming_text_field().filter(|(name, _)| is_shown(name))
                 {
-                    locations = locations.into_iter().map(|at| at.at_line(line)).collect();
+                    locations = locations.into_iter().map(|at| at.with_line(line)).collect();
                 }
                 let (title, told) = entry.title(&self.titles, &key, &arguments);
-                call.update(ToolCallPatch::new().title(title).locations(locations));
+                call.update(ToolCallPatch::new().with_title(title).with_locations(locations));
                 call.update_meta(|meta| meta.title = told);
                 call.limit_first_report_delay(TITLE_DEBOUNCE);
             }
         }
-        if !args.fields().is_empty() {
-            call.update(ToolCallPatch::new().raw_input(Value::Object(args.fields().clone())));
+        if !args.complete_fields().is_empty() {
+            call.update(
+                ToolCallPatch::new().with_raw_input(Value::Object(args.complete_fields().clone())),
+            );
         }
         call.update_meta(|meta| meta.arriving.clone_from(args.partial_field_bytes()));
         let kib = args.partial_field_bytes().values().sum::<u64>() / 1024;
@@ -288,9 +300,9 @@ impl RegisteredTool {
     }
 
     /// Converts arguments to the form that the tool accepts.
-    fn normalise(&self, args: &Value) -> Result<Normalised, ToolError> {
+    fn normalise(&self, args: &Value) -> Result<NormalisedArguments, ToolError> {
         if !args.is_object() || self.tool.accepts(args) {
-            return Ok(Normalised { args: args.clone(), notes: Vec::new() });
+            return Ok(NormalisedArguments { args: args.clone(), notes: Vec::new() });
         }
         arguments::normalise(self.schema(), args)
     }
@@ -308,7 +320,7 @@ impl RegisteredTool {
     /// Describes a call by its arguments. It is called while they arrive, outside of the execution
     /// of the call. A tool that panics on partial arguments has no description, and the turn
     /// continues.
-    fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
+    fn describe_catching_panics(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let about = || self.tool.describe(args, context);
         catch_unwind(AssertUnwindSafe(about)).ok().flatten()
     }
@@ -345,8 +357,8 @@ impl RegisteredTool {
         context: &Context,
     ) -> bool {
         call.set_subtitle(None);
-        let patch = ToolCallPatch::new().raw_input(written.clone());
-        let Some(description) = self.describe(args, context) else {
+        let patch = ToolCallPatch::new().with_raw_input(written.clone());
+        let Some(description) = self.describe_catching_panics(args, context) else {
             call.update(patch);
             return true;
         };
@@ -355,7 +367,7 @@ impl RegisteredTool {
             call.update_terminal(&TerminalId::new(call.id().0.clone()), terminal);
         }
         let (title, told) = self.title(titles, &key, &arguments);
-        call.update(patch.title(title).locations(locations));
+        call.update(patch.with_title(title).with_locations(locations));
         call.update_meta(|meta| {
             meta.title = told;
             meta.arriving.clear();
@@ -369,7 +381,7 @@ impl RegisteredTool {
 /// too, so that a title cannot mislead the user.
 fn localizable_title(key: &str, arguments: &[(&str, String)]) -> Value {
     let arguments =
-        arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(visible(value))));
+        arguments.iter().map(|(name, value)| ((*name).to_owned(), json!(escape_invisible(value))));
     json!({ "key": key, "arguments": Value::Object(arguments.collect()) })
 }
 

@@ -78,7 +78,7 @@ pub struct EntryPage<E> {
 
 impl<E> EntryPage<E> {
     /// Returns the lines that report omitted entries, and the offset of the next page.
-    fn footer(&self, next: Option<usize>) -> String {
+    fn omission_footer(&self, next: Option<usize>) -> String {
         let mut text = String::new();
         if self.omitted_entries > 0 {
             let at_least = if self.stop.is_some() { "at least " } else { "" };

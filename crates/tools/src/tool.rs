@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
-use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, Pinned};
+use acp_lifecycle::{CallHandle, Effects, Grant, GrantMismatch, PinnedPlan};
 use acp_types::{
     CallEndReason, Content, FileChange, Image, Location, TerminalPatch, ToolCallPatch, ToolKind,
 };
@@ -25,7 +25,7 @@ use crate::limits::{MAX_UNDO_BYTES, MAX_UNDO_ENTRIES};
 use crate::note::Note;
 
 pub use self::context::Context;
-pub(crate) use self::context::{blocking, run_to_completion};
+pub(crate) use self::context::{run_on_blocking_thread, run_to_completion};
 pub use self::dynamic::DynTool;
 pub use self::role::{ToolHint, ToolRole};
 
@@ -81,7 +81,7 @@ impl Spec {
     }
 
     /// Returns the key of the title, or an empty string if it is only the name.
-    pub(crate) fn custom_title(&self) -> String {
+    pub(crate) fn title_key_unless_name(&self) -> String {
         if self.title == self.name { String::new() } else { self.title.clone().into_owned() }
     }
 
@@ -245,7 +245,7 @@ impl CallDescription {
 
     /// Adds an argument of the title.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub fn with_argument(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.arguments.push((name, value.into()));
         self
     }
@@ -255,15 +255,15 @@ impl CallDescription {
     pub fn with_path(self, name: &'static str, given: &str, context: &Context) -> Self {
         let workspace = &context.workspace;
         let shown = workspace.resolve(given).map(|at| workspace.display(at.path()));
-        self.with(name, shown.unwrap_or_else(|_| given.to_owned()))
+        self.with_argument(name, shown.unwrap_or_else(|_| given.to_owned()))
     }
 
     /// Adds a file that the call names, with a line; 0 means no line.
     #[must_use]
-    pub fn at_line(mut self, given: &str, line: u32, context: &Context) -> Self {
+    pub fn with_location(mut self, given: &str, line: u32, context: &Context) -> Self {
         let at = context.workspace.resolve(given).ok();
         let location = at.and_then(|at| Location::try_new(at.path()).ok());
-        self.locations.extend(location.map(|location| location.at_line(line)));
+        self.locations.extend(location.map(|location| location.with_line(line)));
         self
     }
 }
@@ -300,7 +300,7 @@ impl ToolOutput {
     /// Creates a result that the model and the client receive in the same form.
     #[must_use]
     pub fn for_model_and_client(text: String, raw: Value) -> Self {
-        let content = Some(vec![Content::code("", &text)]);
+        let content = Some(vec![Content::fenced_code_block("", &text)]);
         Self { text, content, raw_output: Some(raw), ..Self::default() }
     }
 
@@ -315,7 +315,7 @@ impl ToolOutput {
                  undone."
             ));
         }
-        if workspace.undo_store().take_has_dropped_entries() {
+        if workspace.undo_store().take_dropped_entries_flag() {
             let (steps, bytes) =
                 (group_thousands(MAX_UNDO_ENTRIES as u64), group_thousands(MAX_UNDO_BYTES));
             text.push_str(&format!(
@@ -416,13 +416,13 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`ToolError`] if the call cannot be done. No permission is requested then.
-    fn reads(
+    fn paths_to_read(
         &self,
         args: &Self::Args,
         context: &Context,
     ) -> impl Future<Output = Result<Vec<String>, ToolError>> + Send {
         let describe = || Some(self.describe(args, context));
-        std::future::ready(Ok(default_reads(self.spec().side_effects, describe)))
+        std::future::ready(Ok(default_paths_to_read(self.spec().side_effects, describe)))
     }
 
     /// Determines the effects of a call, without side effects.
@@ -443,14 +443,14 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// [`ToolError`] if the call failed.
     fn run(
         &self,
-        pinned: Pinned<Self::Plan>,
+        pinned: PinnedPlan<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
 /// Returns the paths of the files that a preview shows by default.
-fn default_reads(
+fn default_paths_to_read(
     reach: SideEffects,
     describe: impl FnOnce() -> Option<CallDescription>,
 ) -> Vec<String> {
@@ -469,10 +469,10 @@ impl From<GrantMismatch> for ToolError {
 }
 
 /// Adds the fields that changed at the end of a call to a patch.
-pub(crate) fn final_patch(output: ToolOutput) -> ToolCallPatch {
+pub(crate) fn to_final_patch(output: ToolOutput) -> ToolCallPatch {
     let mut patch = ToolCallPatch::new();
     if let Some(content) = output.content {
-        patch = patch.content(content);
+        patch = patch.with_content(content);
     }
     patch.raw_output = output.raw_output;
     patch.locations = output.locations;

@@ -14,7 +14,7 @@ use acp_tools::edit::{Edit, Occurrence, apply};
 use acp_tools::files::Durability;
 use acp_tools::files::content_hash::ContentHash;
 use acp_tools::files::encoding::DecodedText;
-use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all};
+use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all_or_none};
 use acp_types::diff::change_from_edits;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ const CAP: u64 = 64 * 1024 * 1024;
 /// Performs all steps of `edit_file` except the permission request: the preview with its diff and
 /// hash, then the write, with a backup of the old file.
 fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
-    let at = workspace.inspect("file").unwrap();
+    let at = workspace.resolve_and_follow_links("file").unwrap();
     let PreImage::Bytes(bytes) = read_whole(workspace, &at, CAP).unwrap() else { return };
     let stamp = ContentHash::of_bytes(&bytes);
     let text = DecodedText::decode("file", bytes).unwrap();
@@ -33,8 +33,11 @@ fn edit_with_engine(workspace: &Workspace, old: &str, new: &str) {
     let edited = apply(text.as_str(), &[edit]).unwrap();
     let change = change_from_edits(at.path(), text.as_str(), &edited.text, &edited.splices);
     let bytes = edited.into_bytes(&text).unwrap();
-    write_all(workspace, &[FileWrite { path: &at, expected: Some(text.bytes()), bytes: &bytes }])
-        .unwrap();
+    write_all_or_none(
+        workspace,
+        &[FileWrite { path: &at, expected: Some(text.original_bytes()), bytes: &bytes }],
+    )
+    .unwrap();
     assert_eq!((change.line_counts(), stamp.as_bytes().len()), ((1, 1), 32));
 }
 

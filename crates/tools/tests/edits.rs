@@ -14,7 +14,7 @@ use acp_tools::Workspace;
 use acp_tools::edit::{Edit, EditOutcome, apply};
 use acp_tools::files::Durability;
 use acp_tools::files::encoding::DecodedText;
-use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all};
+use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all_or_none};
 use acp_types::{FileChange, LineTag, diff};
 use proptest::prelude::*;
 
@@ -46,7 +46,7 @@ fn apply_edits(case: &RandomEditCase, edits: &[Edit]) -> Option<AppliedEdits> {
     let form = case::FileEncoding::detect(&old);
     assert_eq!(form.encode(&text), new, "{case:?}");
     assert_eq!(apply_change(old.as_str(), &change), text, "{case:?}");
-    Some(AppliedEdits { old: old.bytes().to_vec(), new })
+    Some(AppliedEdits { old: old.original_bytes().to_vec(), new })
 }
 
 /// Applies the hunks by their line numbers, as a patch program does.
@@ -127,7 +127,7 @@ fn files_hold_what_the_edits_made_of_them() {
         let made = apply_edits(&case, &edits).unwrap();
         assert_eq!(found, made.old);
         let change = FileWrite { path: &at, expected: Some(&found), bytes: &made.new };
-        write_all(&workspace, &[change]).unwrap();
+        write_all_or_none(&workspace, &[change]).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), made.new, "{case:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         written += 1;

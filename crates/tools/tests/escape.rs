@@ -180,7 +180,7 @@ impl SwapRace {
 
     /// Returns an inspected path if it resolves to the expected location.
     fn inspected_path(&self, path: &str) -> Option<WorkspacePath> {
-        let at = self.workspace.inspect(path).ok()?;
+        let at = self.workspace.resolve_and_follow_links(path).ok()?;
         let is_there =
             self.workspace.canonicalize(&at).is_ok_and(|at| at.path() == self.root.join(path));
         is_there.then_some(at)

@@ -11,7 +11,7 @@ mod path_tree;
 
 use acp_lifecycle::execute_call::CallExecutor as _;
 use acp_lifecycle::{
-    AcceptEditsPolicy, AskPolicy, Policy, ReadOnlyPolicy, Rules, Verdict, execute_call,
+    AcceptEditsPolicy, AskExceptReadsPolicy, Policy, ReadOnlyPolicy, Rules, Verdict, execute_call,
 };
 use acp_types::Status;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ async fn every_path_is_read_where_it_may_be() {
     let tree = PathTree::new();
     for PathCase { given, read, .. } in path_cases() {
         let given = tree.expand_placeholders(&given);
-        check(&tree, "read_file", json!({ "path": given }), &AskPolicy, &read).await;
+        check(&tree, "read_file", json!({ "path": given }), &AskExceptReadsPolicy, &read).await;
     }
 }
 
@@ -81,9 +81,9 @@ async fn check(
             ExpectedVerdict::Refused(code.unwrap_or(&"another code"))
         }
         Ok(preview) => {
-            let verdict = Rules::default().judge(&preview.effects, policy);
+            let verdict = Rules::default().judge_call(&preview.effects, policy);
             let is_outside = preview.effects.outside_paths().next().is_some();
-            let read_only = Rules::default().judge(&preview.effects, &ReadOnlyPolicy);
+            let read_only = Rules::default().judge_call(&preview.effects, &ReadOnlyPolicy);
             assert_eq!(read_only == Verdict::Deny, is_outside || tool == "write_file", "{args}");
             match verdict {
                 Verdict::Allow => ExpectedVerdict::Inside,

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use acp_tools::edit::{Edit, Occurrence, apply};
 use acp_tools::files::Durability;
 use acp_tools::files::encoding::DecodedText;
-use acp_tools::files::remove::inspect;
+use acp_tools::files::remove::inspect_entry;
 use acp_tools::files::undo::UndoPlan;
-use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all};
+use acp_tools::files::write::{FileWrite, PreImage, read_whole, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -88,10 +88,10 @@ impl Tree {
             FileAction::WriteAll(all) => self.write(all),
             FileAction::Edit(path, new) => self.edit(*path, new),
             FileAction::Move(from, to) => {
-                inspect(&self.workspace, &at(from)?)?.move_to(&self.workspace, &at(to)?)
+                inspect_entry(&self.workspace, &at(from)?)?.move_to(&self.workspace, &at(to)?)
             }
             FileAction::Delete(path) => {
-                inspect(&self.workspace, &at(path)?)?.delete(&self.workspace)
+                inspect_entry(&self.workspace, &at(path)?)?.delete(&self.workspace)
             }
         }
     }
@@ -111,7 +111,7 @@ impl Tree {
                 bytes: text.as_bytes(),
             })
             .collect();
-        write_all(&self.workspace, &changes)
+        write_all_or_none(&self.workspace, &changes)
     }
 
     fn edit(&self, path: usize, new: &str) -> Result<(), ToolError> {
@@ -128,7 +128,7 @@ impl Tree {
         };
         let edited = apply(text.as_str(), &[edit]).map_err(ToolError::from)?;
         let bytes = edited.into_bytes(&text).unwrap();
-        write_all(
+        write_all_or_none(
             &self.workspace,
             &[FileWrite { path: &at, expected: found.bytes(), bytes: &bytes }],
         )

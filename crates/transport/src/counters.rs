@@ -78,7 +78,7 @@ impl TransportCounters {
                 return;
             }
             let waited = tokio::time::timeout(CREDIT_WRITE_OFF_TIMEOUT, written).await;
-            if waited.is_err() && self.snapshot().in_flight() == 0 {
+            if waited.is_err() && self.snapshot().unwritten_line_count() == 0 {
                 let lost = self.unwritten_frames();
                 self.frames_handed_over.fetch_sub(lost, Relaxed);
                 self.frames_written_off.fetch_add(lost, Relaxed);
@@ -101,7 +101,7 @@ impl TransportCounters {
 impl CounterSnapshot {
     /// Returns the number of queued lines that are not completely written.
     #[must_use]
-    pub fn in_flight(&self) -> u64 {
+    pub fn unwritten_line_count(&self) -> u64 {
         self.lines_queued.saturating_sub(self.lines_written)
     }
 }

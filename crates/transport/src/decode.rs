@@ -32,13 +32,13 @@ pub(crate) fn check_line(line: &[u8]) -> Result<CheckedLine<'_>, LineError> {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(decode_lossy(line)?),
     };
-    let size = json_bounds::check_bounds(text.as_bytes())?;
+    let size = json_bounds::check_bounds_and_estimate_size(text.as_bytes())?;
     Ok(CheckedLine { text, size })
 }
 
 /// How invalid UTF-8 is replaced by U+FFFD.
 #[derive(Clone, Copy)]
-enum InvalidUtf8 {
+enum InvalidUtf8Replacement {
     /// One replacement per invalid sequence, as usual.
     ReplaceEach,
     /// One replacement for adjacent invalid sequences.
@@ -48,23 +48,27 @@ enum InvalidUtf8 {
 /// Decodes a line that is not UTF-8. A replacement may be longer than the invalid bytes. If the
 /// text would exceed the maximum length of a line, adjacent replacements are merged.
 fn decode_lossy(line: &[u8]) -> Result<String, LineError> {
-    for gaps in [InvalidUtf8::ReplaceEach, InvalidUtf8::MergeAdjacent] {
+    for gaps in [InvalidUtf8Replacement::ReplaceEach, InvalidUtf8Replacement::MergeAdjacent] {
         // Counted first, because the text may be three times as long as the line.
-        let length = replaced_pieces(line, gaps).map(str::len).sum::<usize>();
+        let length = pieces_with_replacements(line, gaps).map(str::len).sum::<usize>();
         if length <= MAX_LINE_BYTES {
             let mut text = String::with_capacity(length);
-            text.extend(replaced_pieces(line, gaps));
+            text.extend(pieces_with_replacements(line, gaps));
             return Ok(text);
         }
     }
     Err(LineError::TooLong)
 }
 
-fn replaced_pieces(line: &[u8], gaps: InvalidUtf8) -> impl Iterator<Item = &str> {
+fn pieces_with_replacements(
+    line: &[u8],
+    gaps: InvalidUtf8Replacement,
+) -> impl Iterator<Item = &str> {
     let mut is_behind_gap = false;
     line.utf8_chunks().flat_map(move |chunk| {
-        let is_merged =
-            matches!(gaps, InvalidUtf8::MergeAdjacent) && is_behind_gap && chunk.valid().is_empty();
+        let is_merged = matches!(gaps, InvalidUtf8Replacement::MergeAdjacent)
+            && is_behind_gap
+            && chunk.valid().is_empty();
         is_behind_gap = !chunk.invalid().is_empty();
         [chunk.valid(), if is_behind_gap && !is_merged { "\u{fffd}" } else { "" }]
     })
@@ -76,7 +80,9 @@ impl CheckedLine<'_> {
         let text = &*self.text;
         let is_utf8 = matches!(self.text, Cow::Borrowed(_));
         if !text.trim_start().starts_with('{') {
-            return Err(if is_utf8 { reject_non_object(text) } else { LineError::NotUtf8 }.into());
+            return Err(
+                if is_utf8 { error_for_non_object(text) } else { LineError::NotUtf8 }.into()
+            );
         }
         let envelope: Option<Envelope<'_>> = serde_json::from_str(text).ok();
         match envelope.and_then(Envelope::into_message) {
@@ -86,12 +92,12 @@ impl CheckedLine<'_> {
             Some(message @ RawJsonRpcMessage::Response(_)) => Ok(message),
             Some(message) if is_utf8 => Ok(message),
             Some(message) => {
-                Err(RejectedLine::Respond(intact_request_id(&message), LineError::NotUtf8))
+                Err(RejectedLine::Respond(unaltered_request_id(&message), LineError::NotUtf8))
             }
-            None if is_utf8 => Err(reject_object(text)),
-            None => Err(match reject_object(text) {
+            None if is_utf8 => Err(rejection_for_invalid_object(text)),
+            None => Err(match rejection_for_invalid_object(text) {
                 RejectedLine::Respond(id, _) => {
-                    RejectedLine::Respond(intact_id(id), LineError::NotUtf8)
+                    RejectedLine::Respond(id_unless_altered(id), LineError::NotUtf8)
                 }
                 RejectedLine::Ignore => RejectedLine::Ignore,
             }),
@@ -100,14 +106,14 @@ impl CheckedLine<'_> {
 }
 
 /// Returns the id of a rejected request, or null if it may differ from the id that was sent.
-fn intact_request_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
+fn unaltered_request_id(message: &RawJsonRpcMessage) -> RawJsonRpcId {
     match message {
-        RawJsonRpcMessage::Request(request) => intact_id(request.id.clone()),
+        RawJsonRpcMessage::Request(request) => id_unless_altered(request.id.clone()),
         _ => RawJsonRpcId::Null,
     }
 }
 
-fn intact_id(id: RawJsonRpcId) -> RawJsonRpcId {
+fn id_unless_altered(id: RawJsonRpcId) -> RawJsonRpcId {
     match id {
         RawJsonRpcId::Str(text) if text.contains(char::REPLACEMENT_CHARACTER) => RawJsonRpcId::Null,
         id => id,
@@ -146,7 +152,7 @@ struct Envelope<'a> {
 
 impl Envelope<'_> {
     fn into_message(self) -> Option<RawJsonRpcMessage> {
-        if self.jsonrpc != "2.0" || self.id.as_ref().is_some_and(is_too_long) {
+        if self.jsonrpc != "2.0" || self.id.as_ref().is_some_and(is_id_too_long) {
             return None;
         }
         let Self { params, .. } = self;
@@ -167,7 +173,7 @@ impl Envelope<'_> {
     }
 }
 
-fn is_too_long(id: &RawJsonRpcId) -> bool {
+fn is_id_too_long(id: &RawJsonRpcId) -> bool {
     serde_json::to_string(id).is_ok_and(|text| text.len() > MAX_ID_BYTES)
 }
 
@@ -202,7 +208,7 @@ fn params<'de, D: Deserializer<'de>>(member: D) -> Result<Option<RawJsonRpcParam
     RawJsonRpcParams::from_value(value).map_err(|error| D::Error::custom(error.message))
 }
 
-fn reject_object(text: &str) -> RejectedLine {
+fn rejection_for_invalid_object(text: &str) -> RejectedLine {
     let outline: MemberPresence = match serde_json::from_str(text) {
         Ok(outline) => outline,
         Err(error) if error.is_data() => return LineError::InvalidEnvelope.into(),
@@ -212,13 +218,13 @@ fn reject_object(text: &str) -> RejectedLine {
         return RejectedLine::Ignore;
     }
     let id = match outline.id {
-        Some(AnyId::Valid(id)) if !is_too_long(&id) => id,
+        Some(AnyId::Valid(id)) if !is_id_too_long(&id) => id,
         _ => RawJsonRpcId::Null,
     };
     RejectedLine::Respond(id, LineError::InvalidEnvelope)
 }
 
-fn reject_non_object(text: &str) -> LineError {
+fn error_for_non_object(text: &str) -> LineError {
     match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_) => LineError::NotAnObject,
         Err(_) => LineError::NotJson,

@@ -1,7 +1,7 @@
 //! The JSON-RPC errors created by the transport, and their common shape.
 
 use agent_client_protocol::{Error, ErrorCode};
-use callboard_text::{head, visible};
+use callboard_text::{escape_invisible, head};
 use serde_json::{Value, json};
 
 use crate::limits::{MAX_DEPTH, MAX_ERROR_MESSAGE_BYTES, MAX_JSON_VALUES, MAX_LINE_BYTES};
@@ -13,7 +13,7 @@ use crate::limits::{MAX_DEPTH, MAX_ERROR_MESSAGE_BYTES, MAX_JSON_VALUES, MAX_LIN
 /// `data.reason`.
 #[must_use]
 pub fn jsonrpc_error(code: ErrorCode, reason: &str, message: &str) -> Error {
-    let shown = visible(message.trim());
+    let shown = escape_invisible(message.trim());
     let shown = head(&shown, MAX_ERROR_MESSAGE_BYTES);
     let mut letters = shown.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
@@ -155,7 +155,7 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
                 ),
             }
         }
-        ErrorCode::INVALID_REQUEST if is_before_initialize(data) => {
+        ErrorCode::INVALID_REQUEST if is_refused_before_initialize(data) => {
             let what = "The connection is not initialized; send `initialize` first";
             transport_error(RefusalReason::InvalidRequest, what)
         }
@@ -177,7 +177,7 @@ pub(crate) fn from_sdk_error(code: i32, message: &str, data: Option<&Value>) -> 
 }
 
 /// Returns whether the SDK rejected a request received before the response to `initialize`.
-fn is_before_initialize(data: Option<&Value>) -> bool {
+fn is_refused_before_initialize(data: Option<&Value>) -> bool {
     data.and_then(Value::as_str).is_some_and(|said| said.contains(" before `"))
 }
 

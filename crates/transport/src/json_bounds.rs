@@ -9,7 +9,7 @@ use crate::limits::{CONTAINER_VALUE_COUNT, ESTIMATED_VALUE_BYTES, MAX_DEPTH, MAX
 /// size of its message in bytes.
 ///
 /// The check is exact for JSON. Any other line may pass or fail; the parser rejects it.
-pub(crate) fn check_bounds(line: &[u8]) -> Result<usize, LineError> {
+pub(crate) fn check_bounds_and_estimate_size(line: &[u8]) -> Result<usize, LineError> {
     let (mut depth, mut values) = (0_usize, 0_usize);
     let mut bytes = line.iter();
     while let Some(byte) = bytes.next() {
@@ -88,7 +88,7 @@ mod tests {
         ];
         for (line, fault) in rows {
             let start: String = line.chars().take(40).collect();
-            assert_eq!(check_bounds(line.as_bytes()).err(), fault, "{start}");
+            assert_eq!(check_bounds_and_estimate_size(line.as_bytes()).err(), fault, "{start}");
         }
     }
 }

@@ -25,4 +25,4 @@ pub use tokio_util::sync::CancellationToken;
 pub use counters::{CounterSnapshot, TransportCounters};
 pub use errors::jsonrpc_error;
 pub use limits::MAX_LINE_BYTES;
-pub use transport::{Transport, is_within_bounds, stdio};
+pub use transport::{Transport, is_within_json_bounds, stdio};

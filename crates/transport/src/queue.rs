@@ -93,7 +93,7 @@ struct UnansweredRequest {
 
 /// Counts of completely written lines.
 #[derive(Debug, Default)]
-struct WrittenLines {
+struct WrittenLineCounts {
     lines: usize,
     agent_lines: usize,
     agent_bytes: usize,
@@ -109,7 +109,11 @@ impl OutgoingQueue {
     ///
     /// It never waits for bytes: a large request that is only answered after a turn would block the
     /// cancel of that turn.
-    pub(crate) fn admit(&self, id: &RawJsonRpcId, bytes: usize) -> Result<Admission, QueueClosed> {
+    pub(crate) fn wait_and_admit_request(
+        &self,
+        id: &RawJsonRpcId,
+        bytes: usize,
+    ) -> Result<Admission, QueueClosed> {
         let mut state = self.wait_for_room(QueueState::has_room_for_request)?;
         if bytes > MAX_SMALL_REQUEST_BYTES && state.unanswered_bytes + bytes > MAX_UNANSWERED_BYTES
         {
@@ -126,19 +130,20 @@ impl OutgoingQueue {
     ///
     /// There is no deadline, because the SDK answers a request that its handler drops.
     pub(crate) fn wait_for_answer(&self, number: u64) -> Result<(), QueueClosed> {
-        self.wait(HANDSHAKE_HANGUP_POLL_INTERVAL, |state| !state.is_unanswered(number)).map(drop)
+        self.wait_until_state(HANDSHAKE_HANGUP_POLL_INTERVAL, |state| !state.is_unanswered(number))
+            .map(drop)
     }
 
     /// Waits until one more response may be queued, and queues it.
-    pub(crate) fn push_error_response(&self, line: &[u8]) -> Result<(), QueueClosed> {
+    pub(crate) fn wait_and_push_error_response(&self, line: &[u8]) -> Result<(), QueueClosed> {
         let state = self.wait_for_room(QueueState::has_room_for_answer)?;
-        self.lock_and_append(state, line, OutgoingKind::ErrorResponse);
+        self.append_locked(state, line, OutgoingKind::ErrorResponse);
         Ok(())
     }
 
     /// Queues the response to a request without waiting, or drops it if the queue is closed.
     pub(crate) fn push_response(&self, line: &[u8], id: &RawJsonRpcId) {
-        self.lock().remove_unanswered(id);
+        self.lock().remove_newest_unanswered(id);
         self.push(line, OutgoingKind::Response);
     }
 
@@ -146,13 +151,13 @@ impl OutgoingQueue {
     pub(crate) fn push(&self, line: &[u8], kind: OutgoingKind) {
         let state = self.lock();
         if !state.closed {
-            self.lock_and_append(state, line, kind);
+            self.append_locked(state, line, kind);
         }
     }
 
     /// Waits for lines and swaps all of them into `buffer`, after clearing it. Returns whether
     /// there are any, which is false only if the queue is closed and empty.
-    pub(crate) fn take_lines(&self, buffer: &mut Vec<u8>) -> bool {
+    pub(crate) fn wait_and_take_lines(&self, buffer: &mut Vec<u8>) -> bool {
         buffer.clear();
         buffer.shrink_to(MAX_KEPT_BUFFER_BYTES);
         let mut state = self.lock();
@@ -166,7 +171,7 @@ impl OutgoingQueue {
     /// Marks the next `bytes` of the taken lines as written.
     pub(crate) fn mark_written(&self, bytes: usize) {
         add_count(&self.counters.bytes_written, bytes);
-        let done = self.lock().complete_lines(bytes);
+        let done = self.lock().pop_written_lines(bytes);
         add_count(&self.counters.lines_written, done.lines);
         add_count(&self.counters.agent_frames_written, done.agent_lines);
         self.counters.agent_bytes_unwritten.fetch_sub(done.agent_bytes as u64, Relaxed);
@@ -189,7 +194,7 @@ impl OutgoingQueue {
         self.close();
     }
 
-    fn lock_and_append(
+    fn append_locked(
         &self,
         mut state: MutexGuard<'_, QueueState>,
         line: &[u8],
@@ -209,12 +214,12 @@ impl OutgoingQueue {
         &self,
         has_room: fn(&QueueState) -> bool,
     ) -> Result<MutexGuard<'_, QueueState>, QueueClosed> {
-        self.wait(HANGUP_POLL_INTERVAL, has_room)
+        self.wait_until_state(HANGUP_POLL_INTERVAL, has_room)
     }
 
     /// Waits for a state, but fails if the input has no writer any more: its end cannot be read
     /// while earlier lines are held back. `look` is the interval between checks of the input.
-    fn wait(
+    fn wait_until_state(
         &self,
         look: Duration,
         is_met: impl Fn(&QueueState) -> bool,
@@ -259,7 +264,7 @@ impl QueueState {
 
     /// Removes the newest request with this id. Only the newest can be the one that is waited for.
     /// An older request with the same id may need a later line to be answered.
-    fn remove_unanswered(&mut self, id: &RawJsonRpcId) {
+    fn remove_newest_unanswered(&mut self, id: &RawJsonRpcId) {
         let at = self.unanswered.iter().rposition(|request| request.id == *id);
         if let Some(request) = at.and_then(|at| self.unanswered.remove(at)) {
             self.unanswered_bytes -= request.bytes;
@@ -275,9 +280,9 @@ impl QueueState {
     }
 
     /// Counts the lines that these bytes complete.
-    fn complete_lines(&mut self, bytes: usize) -> WrittenLines {
+    fn pop_written_lines(&mut self, bytes: usize) -> WrittenLineCounts {
         self.written += bytes;
-        let mut done = WrittenLines::default();
+        let mut done = WrittenLineCounts::default();
         while let Some(&(kind, length)) = self.unwritten.front()
             && length <= self.written
         {
@@ -317,7 +322,7 @@ mod tests {
     const ID: RawJsonRpcId = RawJsonRpcId::Number(1);
 
     fn admit(queue: &OutgoingQueue) -> Result<Admission, QueueClosed> {
-        queue.admit(&ID, 10)
+        queue.wait_and_admit_request(&ID, 10)
     }
 
     #[test]
@@ -326,7 +331,7 @@ mod tests {
         queue.push(b"one\n", OutgoingKind::AgentMessage);
         queue.push(b"three\n", OutgoingKind::Response);
         let mut taken = Vec::new();
-        assert!(queue.take_lines(&mut taken));
+        assert!(queue.wait_and_take_lines(&mut taken));
         assert_eq!(taken, b"one\nthree\n");
         queue.push(b"x\n", OutgoingKind::AgentMessage);
 
@@ -334,7 +339,11 @@ mod tests {
         for bytes in [3, 1, 5, 1, 2] {
             queue.mark_written(bytes);
             let counts = counters.snapshot();
-            seen.push((counts.lines_written, counts.in_flight(), queue.lock().answer_bytes));
+            seen.push((
+                counts.lines_written,
+                counts.unwritten_line_count(),
+                queue.lock().answer_bytes,
+            ));
         }
         assert_eq!(seen, [(0, 3, 6), (1, 2, 6), (1, 2, 6), (2, 1, 0), (3, 0, 0)]);
     }
@@ -348,7 +357,7 @@ mod tests {
         }
         assert!(!queue.lock().has_room_for_request() && queue.lock().has_room_for_answer());
         queue.push(b"{}\n", OutgoingKind::AgentMessage);
-        queue.push_error_response(b"{}\n").unwrap();
+        queue.wait_and_push_error_response(b"{}\n").unwrap();
         assert!(!queue.lock().has_room_for_request());
 
         thread::scope(|scope| {
@@ -388,12 +397,12 @@ mod tests {
             (&ids[2], MAX_SMALL_REQUEST_BYTES + 1, Admission::Busy),
             (&ids[2], MAX_SMALL_REQUEST_BYTES, Admission::Admitted(3)),
         ] {
-            assert_eq!(queue.admit(id, bytes), Ok(admission), "{id} {bytes}");
+            assert_eq!(queue.wait_and_admit_request(id, bytes), Ok(admission), "{id} {bytes}");
         }
         queue.push_response(b"{}\n", &ids[2]);
-        assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Busy));
+        assert_eq!(queue.wait_and_admit_request(&ids[2], half), Ok(Admission::Busy));
         queue.push_response(b"{}\n", &ids[0]);
-        assert_eq!(queue.admit(&ids[2], half), Ok(Admission::Admitted(4)));
+        assert_eq!(queue.wait_and_admit_request(&ids[2], half), Ok(Admission::Admitted(4)));
     }
 
     #[test]
@@ -416,10 +425,10 @@ mod tests {
         assert!(!queue.lock().has_room_for_request() && !queue.lock().has_room_for_answer());
 
         let mut taken = Vec::new();
-        queue.take_lines(&mut taken);
+        queue.wait_and_take_lines(&mut taken);
         assert!(!queue.lock().has_room_for_answer(), "taken is not written");
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| queue.push_error_response(b"{}\n"));
+            let waiting = scope.spawn(|| queue.wait_and_push_error_response(b"{}\n"));
             queue.mark_written(taken.len());
             assert_eq!(waiting.join().unwrap(), Ok(()));
         });
@@ -436,12 +445,12 @@ mod tests {
             assert_eq!(waiting.join().unwrap(), Err(QueueClosed));
         });
         queue.push(b"late\n", OutgoingKind::AgentMessage);
-        assert_eq!(queue.push_error_response(b"late\n"), Err(QueueClosed));
+        assert_eq!(queue.wait_and_push_error_response(b"late\n"), Err(QueueClosed));
 
         let mut taken = Vec::new();
-        assert!(queue.take_lines(&mut taken));
+        assert!(queue.wait_and_take_lines(&mut taken));
         assert_eq!(taken, b"kept\n");
-        assert!(!queue.take_lines(&mut taken));
+        assert!(!queue.wait_and_take_lines(&mut taken));
         assert_eq!(counters.snapshot().lines_queued, 1);
     }
 
@@ -450,7 +459,7 @@ mod tests {
         let (queue, _) = queue();
         queue.push(b"lost\n", OutgoingKind::AgentMessage);
         queue.close_and_clear();
-        assert!(!queue.take_lines(&mut Vec::new()));
+        assert!(!queue.wait_and_take_lines(&mut Vec::new()));
         assert_eq!(admit(&queue), Err(QueueClosed));
     }
 }

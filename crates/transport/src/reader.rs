@@ -40,7 +40,7 @@ impl LineReaderThread {
 
     /// Reads until the end of input, an error of the stream (handled like the end), or the end of
     /// the connection.
-    pub(crate) fn run(mut self, input: impl Read) {
+    pub(crate) fn read_until_end(mut self, input: impl Read) {
         let mut lines = BoundedLines::new(input);
         loop {
             let (line, bytes) = match lines.next() {
@@ -79,7 +79,7 @@ impl LineReaderThread {
             return self.handoff.send(message, size);
         };
         let id = request.id.clone();
-        let Admission::Admitted(number) = self.queue.admit(&id, size)? else {
+        let Admission::Admitted(number) = self.queue.wait_and_admit_request(&id, size)? else {
             drop(message);
             return self.reject_line(RejectedLine::Respond(id, LineError::Busy));
         };
@@ -100,7 +100,7 @@ impl LineReaderThread {
         };
         let mut answer = RawJsonRpcMessage::response(id, Err(fault.to_error()));
         match encode(&mut answer, &mut self.answer) {
-            Ok(()) => self.queue.push_error_response(&self.answer),
+            Ok(()) => self.queue.wait_and_push_error_response(&self.answer),
             Err(_) => Ok(()),
         }
     }

@@ -117,7 +117,7 @@ impl Transport {
     /// Returns the token that is cancelled when the input has ended or the client has stopped
     /// reading the output. Cancelling it ends the connection like the end of input does.
     #[must_use]
-    pub fn ended(&self) -> CancellationToken {
+    pub fn ended_token(&self) -> CancellationToken {
         self.ended.clone()
     }
 
@@ -128,7 +128,7 @@ impl Transport {
     }
 
     /// Returns the SDK's end of the channel, and the driver that moves frames through it.
-    fn into_parts(self) -> (Channel, ConnectionDriver) {
+    fn into_channel_and_driver(self) -> (Channel, ConnectionDriver) {
         let Self { reader, output, sdk_channel: sdk, mut outgoing, incoming, queue, ended, .. } =
             self;
         let (finish, mut finished) = oneshot::channel();
@@ -143,7 +143,7 @@ impl Transport {
         let finish = move || {
             let _ = finish.send(());
         };
-        let moved = drive(reader, output, incoming, frames, queue, ended);
+        let moved = drive_connection(reader, output, incoming, frames, queue, ended);
         (sdk, ConnectionDriver::with_finish(moved, finish))
     }
 }
@@ -159,7 +159,7 @@ impl fmt::Debug for Transport {
 
 impl<R: Role> ConnectTo<R> for Transport {
     async fn connect_to(self, client: impl ConnectTo<R::Counterpart>) -> Result<()> {
-        let (channel, mut driver) = self.into_parts();
+        let (channel, mut driver) = self.into_channel_and_driver();
         let client = Box::pin(ConnectTo::<R>::connect_to(channel, client));
         match select(client, &mut driver).await {
             Either::Left((result, _)) => result?,
@@ -170,7 +170,7 @@ impl<R: Role> ConnectTo<R> for Transport {
     }
 
     fn into_channel_and_future(self) -> (Channel, Option<ConnectionDriver>) {
-        let (channel, driver) = self.into_parts();
+        let (channel, driver) = self.into_channel_and_driver();
         (channel, Some(driver))
     }
 }
@@ -179,7 +179,7 @@ impl<R: Role> ConnectTo<R> for Transport {
 ///
 /// If the writer fails first, or `ended` is cancelled, the SDK's input is closed, and the SDK
 /// finishes as at the end of input. After a failure of the writer, its frames are dropped.
-async fn drive(
+async fn drive_connection(
     reader: Option<(LineReaderThread, Box<dyn Read + Send>)>,
     output: Box<dyn Write + Send>,
     incoming: mpsc::UnboundedSender<TransportFrame>,
@@ -193,7 +193,7 @@ async fn drive(
     // The reader starts first, because there is nothing to write before it has read a line.
     start_reader(reader).map_err(Error::into_internal_error)?;
     let writer = LineWriterThread::new(queue.clone(), ended.clone());
-    spawn_thread("acp-write", move || drop(done.send(writer.run(output))))
+    spawn_thread("acp-write", move || drop(done.send(writer.write_until_closed(output))))
         .map_err(Error::into_internal_error)?;
 
     let ending = async {
@@ -207,7 +207,7 @@ async fn drive(
     }
     drop(closing);
     match timeout(limits::FLUSH_DEADLINE, written).await {
-        Ok(Ok(Err(error))) if !is_hangup(&error) => Err(Error::into_internal_error(error)),
+        Ok(Ok(Err(error))) if !is_client_hangup(&error) => Err(Error::into_internal_error(error)),
         Ok(_) => Ok(()),
         Err(_) => {
             tracing::warn!("the client does not read; dropping the rest of the output");
@@ -262,7 +262,7 @@ impl Drop for CloseOnDrop {
 /// Starts the reader thread, if it has not started yet.
 fn start_reader(reader: Option<(LineReaderThread, Box<dyn Read + Send>)>) -> io::Result<()> {
     let Some((reader, input)) = reader else { return Ok(()) };
-    spawn_thread("acp-read", move || reader.run(input))
+    spawn_thread("acp-read", move || reader.read_until_end(input))
 }
 
 fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -272,11 +272,11 @@ fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<
 /// Returns whether a line is within the limits of nesting (64 levels) and values (100,000, where an
 /// array or object counts as 4). Its length is not checked.
 #[must_use]
-pub fn is_within_bounds(line: &[u8]) -> bool {
-    json_bounds::check_bounds(line).is_ok()
+pub fn is_within_json_bounds(line: &[u8]) -> bool {
+    json_bounds::check_bounds_and_estimate_size(line).is_ok()
 }
 
 /// Returns whether the client closed its end, which is a regular end of a connection.
-fn is_hangup(error: &io::Error) -> bool {
+fn is_client_hangup(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

@@ -22,10 +22,10 @@ impl LineWriterThread {
     }
 
     /// Writes until the queue is closed and empty, or until the stream fails.
-    pub(crate) fn run(self, output: impl Write) -> io::Result<()> {
+    pub(crate) fn write_until_closed(self, output: impl Write) -> io::Result<()> {
         let mut output = RetryWouldBlock(output);
         let mut lines = Vec::new();
-        while self.queue.take_lines(&mut lines) {
+        while self.queue.wait_and_take_lines(&mut lines) {
             self.write(&mut output, &lines)?;
             output.flush()?;
         }
@@ -70,12 +70,13 @@ mod tests {
         let queue = queue(b"two bytes fit\n");
         let ended = CancellationToken::new();
         let mut room = [0; 2];
-        let error =
-            LineWriterThread::new(queue.clone(), ended.clone()).run(&mut room[..]).unwrap_err();
+        let error = LineWriterThread::new(queue.clone(), ended.clone())
+            .write_until_closed(&mut room[..])
+            .unwrap_err();
 
         assert_eq!(error.kind(), io::ErrorKind::WriteZero);
         assert_eq!(&room, b"tw");
-        assert_eq!(queue.admit(&RawJsonRpcId::Null, 0), Err(QueueClosed));
+        assert_eq!(queue.wait_and_admit_request(&RawJsonRpcId::Null, 0), Err(QueueClosed));
         assert!(ended.is_cancelled());
     }
 
@@ -97,7 +98,9 @@ mod tests {
         queue.push(&[b'a'; MAX_WRITE_CALL_BYTES], OutgoingKind::AgentMessage);
         queue.close();
         let mut calls = Calls(Vec::new());
-        LineWriterThread::new(queue, CancellationToken::new()).run(&mut calls).unwrap();
+        LineWriterThread::new(queue, CancellationToken::new())
+            .write_until_closed(&mut calls)
+            .unwrap();
         assert_eq!(calls.0, [MAX_WRITE_CALL_BYTES, 8, 0]);
     }
 }

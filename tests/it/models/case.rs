@@ -124,7 +124,7 @@ pub(crate) fn run_call() -> MockToolCall {
 
 /// A reply with [`run_call`].
 pub(crate) fn runs_once() -> MockReply {
-    MockReply::new().call(run_call())
+    MockReply::new().with_call(run_call())
 }
 
 /// Returns how often [`run_call`] was run.
@@ -135,7 +135,7 @@ pub(crate) fn count_runs(agent: &Agent) -> usize {
 
 /// A reply that ends the turn.
 pub(crate) fn final_answer() -> MockResponse {
-    MockReply::new().text("Done.").into()
+    MockReply::new().with_text("Done.").into()
 }
 
 /// Starts the agent with the server as its model provider, and additional variables.

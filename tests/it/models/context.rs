@@ -15,11 +15,13 @@ use crate::models::case::{final_answer, ready, start_for, strings};
 
 /// Returns all texts of the request with this number.
 fn request_text(server: &ModelServer, request: usize) -> String {
-    strings(&server.reply_requests()[request].json()).join("\n")
+    strings(&server.reply_requests()[request].body_json()).join("\n")
 }
 
 fn read(path: &str) -> MockResponse {
-    MockReply::new().call(MockToolCall::new("read_file", &json!({"path": path})).id(None)).into()
+    MockReply::new()
+        .with_call(MockToolCall::new("read_file", &json!({"path": path})).with_id(None))
+        .into()
 }
 
 #[tokio::test]
@@ -70,9 +72,9 @@ async fn files_that_changed() {
     let run = json!({"command": "echo four >> notes.txt"});
     let answers = [
         read("notes.txt"),
-        MockReply::new().call(MockToolCall::new("edit_file", &edit)).into(),
+        MockReply::new().with_call(MockToolCall::new("edit_file", &edit)).into(),
         read("README.md"),
-        MockReply::new().call(MockToolCall::new("terminal", &run)).into(),
+        MockReply::new().with_call(MockToolCall::new("terminal", &run)).into(),
         final_answer(),
         final_answer(),
         final_answer(),
@@ -142,7 +144,8 @@ fn reads_that_fill(dialect: Dialect) -> usize {
 /// Answers with a plan, as many reads as fill the session, the summary, and the end.
 fn filling_answers(dialect: Dialect, summary: impl Into<MockResponse>) -> Vec<MockResponse> {
     let todo = json!({"todos": [{"content": "Mend the roof", "status": "in_progress"}]});
-    let mut answers = vec![MockReply::new().call(MockToolCall::new("todo_write", &todo)).into()];
+    let mut answers =
+        vec![MockReply::new().with_call(MockToolCall::new("todo_write", &todo)).into()];
     answers.extend((0..reads_that_fill(dialect)).map(|_| read("big.txt")));
     answers.extend([summary.into(), final_answer()]);
     answers
@@ -166,7 +169,7 @@ pub(crate) fn updates(agent: &Agent, kind: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_full_session_goes_on_with_a_summary() {
     for dialect in Dialect::ALL {
-        let summary = MockReply::new().text("The roof leaks at the north.");
+        let summary = MockReply::new().with_text("The roof leaks at the north.");
         let server = ModelServer::start(filling_answers(dialect, summary)).await.unwrap();
         let mut agent = open(&server, dialect, json!({"session": {"compaction": {}}})).await;
         assert_eq!(agent.turn("please mend the roof").await, "end_turn");
@@ -205,7 +208,7 @@ async fn a_client_that_knows_no_compactions_is_told_in_words() {
     {
         let server = ModelServer::start(filling_answers(
             Dialect::OpenAiChat,
-            MockReply::new().text("So far."),
+            MockReply::new().with_text("So far."),
         ))
         .await
         .unwrap();
@@ -236,9 +239,9 @@ async fn without_a_summary_a_full_session_goes_on_all_the_same() {
 async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
     let too_long = "This model's maximum context length is 8192 tokens, however you requested more";
     let answers = [
-        MockReply::new().text(&"Long ago. ".repeat(5_000)).into(),
+        MockReply::new().with_text(&"Long ago. ".repeat(5_000)).into(),
         MockResponse::error(400, too_long),
-        MockReply::new().text("It was long ago.").into(),
+        MockReply::new().with_text("It was long ago.").into(),
         final_answer(),
     ];
     let server = ModelServer::start(answers).await.unwrap();
@@ -254,14 +257,14 @@ async fn a_session_that_the_provider_finds_too_long_is_asked_again_shorter() {
 
 #[tokio::test]
 async fn a_cancel_ends_the_wait_for_a_summary() {
-    let hangs = MockReply::new().text("The roof").step(MockReplyStep::Hang);
+    let hangs = MockReply::new().with_text("The roof").with_step(MockReplyStep::Hang);
     let server = ModelServer::start(filling_answers(Dialect::OpenAiChat, hangs)).await.unwrap();
     let mut agent =
         open(&server, Dialect::OpenAiChat, json!({"session": {"compaction": {}}})).await;
     let prompt = agent.prompt("go").await;
     let replies =
         |asked: &[RecordedRequest]| asked.iter().filter(|asked| asked.dialect.is_some()).count();
-    assert!(server.wait_until(|asked| replies(asked) == 4).await);
+    assert!(server.wait_for_requests(|asked| replies(asked) == 4).await);
     let cancelled = Instant::now();
     agent.cancel().await;
     assert_eq!(agent.answer(&prompt).await.unwrap()["stopReason"], "cancelled");

@@ -55,8 +55,8 @@ fn log_in(scratch: &Scratch, dialect: Dialect, url: &str) {
 async fn repeating_server() -> ModelServer {
     let env = "env; tr '\\0' '\\n' < /proc/self/environ; cat \"$XDG_STATE_HOME\"/callboard/keys/*";
     let answers = [
-        MockReply::new().call(MockToolCall::new("terminal", &json!({"command": env}))).into(),
-        MockReply::new().text(&format!("It is {KEY}.")).into(),
+        MockReply::new().with_call(MockToolCall::new("terminal", &json!({"command": env}))).into(),
+        MockReply::new().with_text(&format!("It is {KEY}.")).into(),
         MockResponse::error(401, &format!("Incorrect API key provided: {KEY}")),
         final_answer(),
     ];
@@ -76,7 +76,7 @@ async fn check(dialect: Dialect, server: &ModelServer, mut agent: Agent) {
     let header = asked[0].headers.iter().any(|(_, value)| carries(value));
     assert!(header || carries(&asked[0].path), "{dialect:?}: the provider needs the key");
     // The output of the first call's command is part of the second request.
-    let shown = asked[1].json().to_string();
+    let shown = asked[1].body_json().to_string();
     assert!(shown.contains("XDG_STATE_HOME"), "{dialect:?}: {shown}");
     assert!(!carries(&shown), "{dialect:?}: what a command could see");
     assert!(!carries(&agent.client.transcript()), "{dialect:?}: what the client was told");

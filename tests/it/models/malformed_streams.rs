@@ -14,7 +14,7 @@ const CHAT: &[Dialect] = &[Dialect::OpenAiChat];
 
 #[tokio::test]
 async fn a_call_without_an_id() {
-    let reply = MockReply::new().call(run_call().id(None));
+    let reply = MockReply::new().with_call(run_call().with_id(None));
     in_all_dialects([reply.into(), final_answer()])
         .expect_runs(1)
         .expect_text("Done.")
@@ -24,8 +24,9 @@ async fn a_call_without_an_id() {
 
 #[tokio::test]
 async fn calls_with_one_id() {
-    let reply =
-        MockReply::new().call(run_call().id(Some("same"))).call(run_call().id(Some("same")));
+    let reply = MockReply::new()
+        .with_call(run_call().with_id(Some("same")))
+        .with_call(run_call().with_id(Some("same")));
     in_all_dialects([reply.into(), final_answer()])
         .expect_runs(2)
         .expect_text("Done.")
@@ -35,7 +36,7 @@ async fn calls_with_one_id() {
 
 #[tokio::test]
 async fn the_id_of_an_earlier_call() {
-    let reply = || MockReply::new().call(run_call().id(Some("same"))).into();
+    let reply = || MockReply::new().with_call(run_call().with_id(Some("same"))).into();
     in_all_dialects([reply(), reply(), final_answer()])
         .expect_runs(2)
         .expect_text("Done.")
@@ -45,7 +46,7 @@ async fn the_id_of_an_earlier_call() {
 
 #[tokio::test]
 async fn an_empty_id() {
-    let reply = MockReply::new().call(run_call().id(Some("")));
+    let reply = MockReply::new().with_call(run_call().with_id(Some("")));
     in_all_dialects([reply.into(), final_answer()])
         .expect_runs(1)
         .expect_text("Done.")
@@ -56,9 +57,9 @@ async fn an_empty_id() {
 #[tokio::test]
 async fn calls_without_positions() {
     let reply = MockReply::new()
-        .call(run_call().id(Some("a")))
-        .call(run_call().id(Some("b")))
-        .without_index();
+        .with_call(run_call().with_id(Some("a")))
+        .with_call(run_call().with_id(Some("b")))
+        .without_call_index();
     in_all_dialects([reply.into(), final_answer()])
         .only_in(CHAT)
         .expect_runs(2)
@@ -69,7 +70,7 @@ async fn calls_without_positions() {
 
 #[tokio::test]
 async fn no_marker_at_the_end() {
-    let reply = runs_once().without_marker();
+    let reply = runs_once().without_end_marker();
     in_all_dialects([reply.into(), final_answer()])
         .expect_runs(1)
         .expect_text("Done.")
@@ -81,7 +82,7 @@ async fn no_marker_at_the_end() {
 async fn arguments_that_are_no_json_are_told_to_the_model() {
     for arguments in ["{\"command\": \"echo ran >> ran.txt\"", "echo ran", "[1]", "\"x\"", "null"] {
         let wrong = MockToolCall::new("terminal", &json!(arguments));
-        let reply = MockReply::new().call(wrong);
+        let reply = MockReply::new().with_call(wrong);
         in_all_dialects([reply.into(), runs_once().into(), final_answer()])
             .only_in(STREAMING)
             .expect_runs(1)
@@ -94,7 +95,7 @@ async fn arguments_that_are_no_json_are_told_to_the_model() {
 #[tokio::test]
 async fn arguments_that_do_not_fit_are_told_to_the_model() {
     let wrong = MockToolCall::new("terminal", &json!({"comand": "echo ran >> ran.txt"}));
-    in_all_dialects([MockReply::new().call(wrong).into(), runs_once().into(), final_answer()])
+    in_all_dialects([MockReply::new().with_call(wrong).into(), runs_once().into(), final_answer()])
         .expect_runs(1)
         .expect_text("Done.")
         .check()
@@ -104,7 +105,7 @@ async fn arguments_that_do_not_fit_are_told_to_the_model() {
 #[tokio::test]
 async fn a_tool_that_there_is_not_is_told_to_the_model() {
     let wrong = MockToolCall::new("run_it", &json!({}));
-    in_all_dialects([MockReply::new().call(wrong).into(), runs_once().into(), final_answer()])
+    in_all_dialects([MockReply::new().with_call(wrong).into(), runs_once().into(), final_answer()])
         .expect_runs(1)
         .expect_text("Done.")
         .check()
@@ -113,25 +114,29 @@ async fn a_tool_that_there_is_not_is_told_to_the_model() {
 
 #[tokio::test]
 async fn cut_before_a_word() {
-    let cut = MockReply::new().step(MockReplyStep::Cut).into();
+    let cut = MockReply::new().with_step(MockReplyStep::Cut).into();
     in_all_dialects([cut, final_answer()]).expect_text("Done.").check().await;
 }
 
 #[tokio::test]
 async fn cut_within_text() {
-    let cut = || MockReply::new().text("It is ").step(MockReplyStep::Cut);
+    let cut = || MockReply::new().with_text("It is ").with_step(MockReplyStep::Cut);
     check_broken(cut, "cut off").await;
 }
 
 #[tokio::test]
 async fn an_end_without_a_reason() {
-    check_broken(|| MockReply::new().text("It is ").stop(MockStopReason::Nothing), "cut off").await;
+    check_broken(
+        || MockReply::new().with_text("It is ").with_stop_reason(MockStopReason::Nothing),
+        "cut off",
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn cut_within_arguments() {
     let part = MockToolCall::new("terminal", &json!("{\"command\": \"echo ran >> ran.txt\""));
-    let cut = MockResponse::from(MockReply::new().call(part).step(MockReplyStep::Cut));
+    let cut = MockResponse::from(MockReply::new().with_call(part).with_step(MockReplyStep::Cut));
     let whole = || runs_once().into();
     in_all_dialects([cut.clone(), whole(), final_answer()])
         .only_in(STREAMING)
@@ -149,14 +154,15 @@ async fn cut_within_arguments() {
 
 #[tokio::test]
 async fn cut_behind_a_whole_call() {
-    check_broken(|| runs_once().step(MockReplyStep::Cut), "cut off").await;
+    check_broken(|| runs_once().with_step(MockReplyStep::Cut), "cut off").await;
 }
 
 #[tokio::test]
 async fn an_error_within_the_stream() {
     let error = || MockReplyStep::Error("overloaded, the roof is on fire".to_owned());
-    check_broken(|| MockReply::new().text("It is ").step(error()), "the roof is on fire").await;
-    check_broken(|| runs_once().step(error()), "the roof is on fire").await;
+    check_broken(|| MockReply::new().with_text("It is ").with_step(error()), "the roof is on fire")
+        .await;
+    check_broken(|| runs_once().with_step(error()), "the roof is on fire").await;
 }
 
 /// Checks that calls of an incomplete reply do not run. The request is retried once. If the second
@@ -179,12 +185,15 @@ async fn check_broken(broken: impl Fn() -> MockReply, message: &'static str) {
 async fn a_filter_takes_the_rest_away() {
     const FILTERED: &[Dialect] =
         &[Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini];
-    in_all_dialects([MockReply::new().text("It is ").stop(MockStopReason::Filter).into()])
-        .only_in(FILTERED)
-        .expect_stop_reason("refusal")
-        .check()
-        .await;
-    in_all_dialects([runs_once().stop(MockStopReason::Filter).into()])
+    in_all_dialects([MockReply::new()
+        .with_text("It is ")
+        .with_stop_reason(MockStopReason::Filter)
+        .into()])
+    .only_in(FILTERED)
+    .expect_stop_reason("refusal")
+    .check()
+    .await;
+    in_all_dialects([runs_once().with_stop_reason(MockStopReason::Filter).into()])
         .only_in(FILTERED)
         .expect_stop_reason("refusal")
         .check()
@@ -193,7 +202,7 @@ async fn a_filter_takes_the_rest_away() {
 
 #[tokio::test]
 async fn a_call_that_the_longest_length_cuts_is_not_run() {
-    in_all_dialects([runs_once().stop(MockStopReason::MaxTokens).into()])
+    in_all_dialects([runs_once().with_stop_reason(MockStopReason::MaxTokens).into()])
         .expect_stop_reason("max_tokens")
         .check()
         .await;
@@ -201,9 +210,10 @@ async fn a_call_that_the_longest_length_cuts_is_not_run() {
 
 #[tokio::test]
 async fn a_line_that_is_no_json() {
-    let broken =
-        MockReply::new().step(MockReplyStep::Raw(b"data: {\"choices\":[\n\n".to_vec())).text("So.");
-    for reply in [broken.clone(), broken.step(MockReplyStep::Cut)] {
+    let broken = MockReply::new()
+        .with_step(MockReplyStep::Raw(b"data: {\"choices\":[\n\n".to_vec()))
+        .with_text("So.");
+    for reply in [broken.clone(), broken.with_step(MockReplyStep::Cut)] {
         let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
         let mut agent = ready(&server, Dialect::OpenAiChat).await;
         let prompt = agent.prompt("go").await;
@@ -218,7 +228,7 @@ async fn a_line_that_is_no_json() {
 #[tokio::test]
 async fn bytes_that_are_no_text() {
     let broken = b"data: {\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}\n\n".to_vec();
-    let reply = MockReply::new().step(MockReplyStep::Raw(broken)).text("So.");
+    let reply = MockReply::new().with_step(MockReplyStep::Raw(broken)).with_text("So.");
     let server = ModelServer::start([MockResponse::from(reply)]).await.unwrap();
     let mut agent = ready(&server, Dialect::OpenAiChat).await;
     assert_eq!(agent.turn("go").await, "end_turn");
@@ -229,7 +239,7 @@ async fn bytes_that_are_no_text() {
 #[tokio::test]
 async fn silence_can_be_cancelled_and_ends_the_connection() {
     for dialect in Dialect::ALL {
-        let silent = MockReply::new().text("Let me ").step(MockReplyStep::Hang);
+        let silent = MockReply::new().with_text("Let me ").with_step(MockReplyStep::Hang);
         let server =
             ModelServer::start([MockResponse::from(silent), final_answer()]).await.unwrap();
         let mut agent = ready(&server, dialect).await;
@@ -242,7 +252,7 @@ async fn silence_can_be_cancelled_and_ends_the_connection() {
             let reply = asked.iter().find(|asked| asked.dialect.is_some()).unwrap();
             matches!(reply.outcome, callboard_models::mock_server::ResponseOutcome::Disconnected(_))
         };
-        assert!(server.wait_until(left).await);
+        assert!(server.wait_for_requests(left).await);
         assert_eq!(agent.turn("again").await, "end_turn");
         assert_eq!(count_runs(&agent), 0);
         agent.finish().await;

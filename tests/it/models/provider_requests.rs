@@ -14,7 +14,7 @@ async fn request_bodies(dialect: Dialect, answers: Vec<MockResponse>) -> Vec<Val
     server
         .reply_requests()
         .iter()
-        .map(callboard_models::mock_server::RecordedRequest::json)
+        .map(callboard_models::mock_server::RecordedRequest::body_json)
         .collect()
 }
 
@@ -34,8 +34,10 @@ async fn the_prompt_the_tools_and_no_key() {
 #[tokio::test]
 async fn a_call_and_its_result() {
     for dialect in Dialect::ALL {
-        let reply =
-            MockReply::new().thought("Hm.").text("I run it.").call(run_call().id(Some("call_7")));
+        let reply = MockReply::new()
+            .with_thought("Hm.")
+            .with_text("I run it.")
+            .with_call(run_call().with_id(Some("call_7")));
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
         assert_eq!(bodies.len(), 2);
         let (place, call, result) = match dialect {
@@ -65,7 +67,7 @@ async fn long_arguments_as_they_were() {
     let content = "a \"line\"\n\\ of many\n".repeat(100);
     for dialect in Dialect::ALL {
         let args = json!({"path": "long.txt", "content": content});
-        let reply = MockReply::new().call(MockToolCall::new("write_file", &args));
+        let reply = MockReply::new().with_call(MockToolCall::new("write_file", &args));
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
         // Either as an object, or as JSON in a string.
         let told = strings(&bodies[1]).into_iter().any(|text| {
@@ -80,7 +82,7 @@ async fn long_arguments_as_they_were() {
 async fn what_a_provider_wants_back() {
     // A signature or an encrypted thought, as the scripted server sends them.
     for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
-        let reply = MockReply::new().thought("Hm.").call(run_call());
+        let reply = MockReply::new().with_thought("Hm.").with_call(run_call());
         let bodies = request_bodies(dialect, vec![reply.into(), final_answer()]).await;
         let told = strings(&bodies[1]);
         assert!(told.iter().any(|text| text == "c2NyaXB0ZWQ="), "{dialect:?}: {:#}", bodies[1]);

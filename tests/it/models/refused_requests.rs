@@ -10,7 +10,7 @@ use crate::models::case::{final_answer, in_all_dialects, ready, run_call, runs_o
 #[tokio::test]
 async fn busy_and_then_not() {
     for status in [429, 500, 503, 529] {
-        let busy = MockResponse::error(status, "slow down").header("retry-after-ms", "50");
+        let busy = MockResponse::error(status, "slow down").with_header("retry-after-ms", "50");
         in_all_dialects([busy, final_answer()]).expect_text("Done.").check().await;
     }
 }
@@ -18,7 +18,7 @@ async fn busy_and_then_not() {
 #[tokio::test]
 async fn busy_for_as_many_seconds_as_the_provider_says() {
     for dialect in Dialect::ALL {
-        let busy = MockResponse::error(503, "slow down").header("retry-after", "1");
+        let busy = MockResponse::error(503, "slow down").with_header("retry-after", "1");
         let server = ModelServer::start([busy, final_answer()]).await.unwrap();
         let mut agent = ready(&server, dialect).await;
         let before = Instant::now();
@@ -32,7 +32,7 @@ async fn busy_for_as_many_seconds_as_the_provider_says() {
 
 #[tokio::test]
 async fn busy_in_the_middle_of_a_turn_runs_nothing_twice() {
-    let busy = MockResponse::error(503, "slow down").header("retry-after-ms", "50");
+    let busy = MockResponse::error(503, "slow down").with_header("retry-after-ms", "50");
     in_all_dialects([runs_once().into(), busy, final_answer()])
         .expect_text("Done.")
         .expect_runs(1)
@@ -76,7 +76,7 @@ async fn an_error_of_great_length() {
 async fn an_error_page_of_a_proxy() {
     let page = MockResponse::raw("text/html", "<html><body>Bad gateway</body></html>");
     in_all_dialects([
-        MockResponse { status: 502, ..page.clone() }.header("retry-after-ms", "50"),
+        MockResponse { status: 502, ..page.clone() }.with_header("retry-after-ms", "50"),
         final_answer(),
     ])
     .expect_text("Done.")
@@ -123,7 +123,7 @@ async fn sent_elsewhere() {
 async fn a_turn_goes_on_after_one_that_failed() {
     for dialect in Dialect::ALL {
         let answers = [
-            MockReply::new().call(run_call()).into(),
+            MockReply::new().with_call(run_call()).into(),
             MockResponse::error(400, "wrong in this way"),
             final_answer(),
         ];

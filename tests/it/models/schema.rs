@@ -12,7 +12,7 @@ async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
         let call = call.to_string();
         let said = |text: &str| {
             let pieces = text.as_bytes().chunks(5).map(|piece| str::from_utf8(piece).unwrap());
-            pieces.fold(MockReply::new(), MockReply::text).into()
+            pieces.fold(MockReply::new(), MockReply::with_text).into()
         };
         let server = ModelServer::start([said(&call), said("{\"text\": \"It is \\\"done\\\".\"}")])
             .await
@@ -26,7 +26,8 @@ async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
         );
         agent.finish().await;
 
-        let bodies: Vec<_> = server.reply_requests().iter().map(RecordedRequest::json).collect();
+        let bodies: Vec<_> =
+            server.reply_requests().iter().map(RecordedRequest::body_json).collect();
         assert!(bodies[0]["tools"].is_null(), "{dialect:?}: {}", bodies[0]["tools"]);
         let schema =
             ["/response_format", "/text/format", "/output_config", "/generationConfig", "/format"];
@@ -40,7 +41,7 @@ async fn a_call_that_is_written_by_the_schema_is_a_normal_call() {
 
 #[tokio::test]
 async fn what_is_not_in_the_form_is_text() {
-    let reply = MockReply::new().text("I would rather ").text("talk.").into();
+    let reply = MockReply::new().with_text("I would rather ").with_text("talk.").into();
     let server = ModelServer::start([reply]).await.unwrap();
     let mut agent = start_configured(&server, Dialect::OpenAiChat, "tools = 'json_schema'").await;
     assert_eq!(agent.turn("go").await, "end_turn");

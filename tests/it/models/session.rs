@@ -26,12 +26,16 @@ async fn each_mode_decides_over_the_calls_of_a_model_which_is_told_what_became_o
         (Dialect::Ollama, "auto", 0, [true; 3], None),
     ] {
         let reply = MockReply::new()
-            .call(MockToolCall::new("read_file", &json!({"path": "notes.txt"})).id(Some("a")))
-            .call(
-                MockToolCall::new("write_file", &json!({"path": "made", "content": "x"}))
-                    .id(Some("b")),
+            .with_call(
+                MockToolCall::new("read_file", &json!({"path": "notes.txt"})).with_id(Some("a")),
             )
-            .call(MockToolCall::new("terminal", &json!({"command": "touch ran"})).id(Some("c")));
+            .with_call(
+                MockToolCall::new("write_file", &json!({"path": "made", "content": "x"}))
+                    .with_id(Some("b")),
+            )
+            .with_call(
+                MockToolCall::new("terminal", &json!({"command": "touch ran"})).with_id(Some("c")),
+            );
         let server = ModelServer::start([reply.into(), final_answer()]).await.unwrap();
         let reject = PermissionReply::Select(PermissionOptionKind::RejectOnce);
         let mut agent = start_for(&server, dialect, &[], reject.into());
@@ -46,7 +50,7 @@ async fn each_mode_decides_over_the_calls_of_a_model_which_is_told_what_became_o
         let made = ["made", "ran"].map(|name| agent.scratch.path(name).exists());
         assert_eq!(made, completed[1..], "{mode}");
         agent.finish().await;
-        let bodies = strings(&server.reply_requests()[1].json()).join("\n");
+        let bodies = strings(&server.reply_requests()[1].body_json()).join("\n");
         for text in [REJECTED, DENIED] {
             let times = completed.iter().filter(|is| !**is && told == Some(text)).count();
             assert_eq!(bodies.matches(text).count(), times, "{mode}: {bodies}");
@@ -59,10 +63,11 @@ async fn changes_of_one_file_follow_each_other() {
     for dialect in Dialect::ALL {
         let edit = |id, old: &str, new: &str| {
             let args = json!({"path": "notes.txt", "old_text": old, "new_text": new});
-            MockToolCall::new("edit_file", &args).id(Some(id))
+            MockToolCall::new("edit_file", &args).with_id(Some(id))
         };
-        let reply = MockReply::new().call(edit("a", "one", "1")).call(edit("b", "two", "2"));
-        let reply = reply.call(edit("c", "1\n2", "3"));
+        let reply =
+            MockReply::new().with_call(edit("a", "one", "1")).with_call(edit("b", "two", "2"));
+        let reply = reply.with_call(edit("c", "1\n2", "3"));
         let server = ModelServer::start([reply.into(), final_answer()]).await.unwrap();
         let mut agent = ready(&server, dialect).await;
         set_mode(&mut agent, "accept-edits").await;
@@ -77,7 +82,8 @@ async fn the_commands_of_ours_are_answered_without_the_model() {
     for dialect in Dialect::ALL {
         let edit = json!({"path": "notes.txt", "old_text": "one", "new_text": "1"});
         let usage = MockUsage { input: 1234, cached: 0, output: 56, thought: 0 };
-        let edit = MockReply::new().call(MockToolCall::new("edit_file", &edit)).usage(usage);
+        let edit =
+            MockReply::new().with_call(MockToolCall::new("edit_file", &edit)).with_usage(usage);
         let server = ModelServer::start([edit.into(), final_answer()]).await.unwrap();
         let mut agent = ready(&server, dialect).await;
         let model = agent.session().option_value("model").unwrap().to_owned();
@@ -102,7 +108,8 @@ async fn the_commands_of_ours_are_answered_without_the_model() {
         }
         assert_eq!(agent.scratch.read("notes.txt"), "one\ntwo\nthree\n");
         agent.finish().await;
-        let asked: Vec<Value> = server.reply_requests().iter().map(RecordedRequest::json).collect();
+        let asked: Vec<Value> =
+            server.reply_requests().iter().map(RecordedRequest::body_json).collect();
         assert_eq!(asked.len(), 2, "{dialect:?}");
         let told = asked.iter().map(|body| strings(body).join("\n")).collect::<String>();
         assert!(!told.contains("/usage") && told.contains("please edit it"), "{dialect:?}: {told}");

@@ -14,7 +14,7 @@ use crate::models::context::updates;
 
 #[tokio::test]
 async fn text_is_said() {
-    in_all_dialects([MockReply::new().text("It is ").text("so.").into()])
+    in_all_dialects([MockReply::new().with_text("It is ").with_text("so.").into()])
         .expect_text("It is so.")
         .check()
         .await;
@@ -27,10 +27,14 @@ async fn nothing_is_said() {
 
 #[tokio::test]
 async fn a_thought_and_text() {
-    in_all_dialects([MockReply::new().thought("Hm, ").thought("so.").text("So.").into()])
-        .expect_text("So.")
-        .check()
-        .await;
+    in_all_dialects([MockReply::new()
+        .with_thought("Hm, ")
+        .with_thought("so.")
+        .with_text("So.")
+        .into()])
+    .expect_text("So.")
+    .check()
+    .await;
 }
 
 #[tokio::test]
@@ -44,7 +48,10 @@ async fn a_call_and_its_result() {
 
 #[tokio::test]
 async fn a_call_behind_text_and_a_thought() {
-    let reply = MockReply::new().thought("I have to run it.").text("I run it.").call(run_call());
+    let reply = MockReply::new()
+        .with_thought("I have to run it.")
+        .with_text("I run it.")
+        .with_call(run_call());
     in_all_dialects([reply.into(), final_answer()])
         .expect_text("I run it.Done.")
         .expect_runs(1)
@@ -54,7 +61,7 @@ async fn a_call_behind_text_and_a_thought() {
 
 #[tokio::test]
 async fn text_behind_a_call() {
-    let reply = runs_once().text("I ran it.");
+    let reply = runs_once().with_text("I ran it.");
     in_all_dialects([reply.into(), final_answer()])
         .expect_text("I ran it.Done.")
         .expect_runs(1)
@@ -65,7 +72,7 @@ async fn text_behind_a_call() {
 #[tokio::test]
 async fn arguments_in_fragments() {
     for bytes in [1, 7] {
-        let reply = MockReply::new().call(run_call().chunk(bytes));
+        let reply = MockReply::new().with_call(run_call().with_fragment_bytes(bytes));
         in_all_dialects([reply.into(), final_answer()])
             .only_in(STREAMING)
             .expect_runs(1)
@@ -78,8 +85,10 @@ async fn arguments_in_fragments() {
 #[tokio::test]
 async fn calls_side_by_side() {
     let list = MockToolCall::new("list_directory", &json!({}));
-    let reply =
-        MockReply::new().call(run_call().id(Some("a"))).call(list).call(run_call().id(Some("b")));
+    let reply = MockReply::new()
+        .with_call(run_call().with_id(Some("a")))
+        .with_call(list)
+        .with_call(run_call().with_id(Some("b")));
     in_all_dialects([reply.into(), final_answer()])
         .expect_runs(2)
         .expect_text("Done.")
@@ -89,7 +98,7 @@ async fn calls_side_by_side() {
 
 #[tokio::test]
 async fn calls_one_after_the_other() {
-    let reply = |id| MockReply::new().call(run_call().id(Some(id))).into();
+    let reply = |id| MockReply::new().with_call(run_call().with_id(Some(id))).into();
     in_all_dialects([reply("a"), reply("b"), reply("c"), final_answer()])
         .expect_runs(3)
         .expect_text("Done.")
@@ -99,7 +108,7 @@ async fn calls_one_after_the_other() {
 
 #[tokio::test]
 async fn a_call_without_arguments() {
-    let reply = MockReply::new().call(MockToolCall::new("list_directory", &json!("")));
+    let reply = MockReply::new().with_call(MockToolCall::new("list_directory", &json!("")));
     in_all_dialects([reply.into(), final_answer()])
         .only_in(STREAMING)
         .expect_text("Done.")
@@ -110,7 +119,7 @@ async fn a_call_without_arguments() {
 #[tokio::test]
 async fn tokens_and_what_they_cost_are_told() {
     let usage = MockUsage { input: 12_000, cached: 10_000, output: 560, thought: 70 };
-    let answer = || MockResponse::from(MockReply::new().text("So.").usage(usage));
+    let answer = || MockResponse::from(MockReply::new().with_text("So.").with_usage(usage));
     // Prices are from the catalogue, including that of cached tokens. The prices of a server that
     // is known only by its dialect are unknown.
     for (dialect, model, size, cost) in [
@@ -140,23 +149,27 @@ async fn tokens_and_what_they_cost_are_told() {
 
 #[tokio::test]
 async fn the_longest_length_is_reached() {
-    in_all_dialects([MockReply::new().text("On and").stop(MockStopReason::MaxTokens).into()])
-        .expect_text("On and")
-        .expect_stop_reason("max_tokens")
-        .check()
-        .await;
+    in_all_dialects([MockReply::new()
+        .with_text("On and")
+        .with_stop_reason(MockStopReason::MaxTokens)
+        .into()])
+    .expect_text("On and")
+    .expect_stop_reason("max_tokens")
+    .check()
+    .await;
 }
 
 #[tokio::test]
 async fn bytes_come_one_at_a_time() {
-    let reply = MockReply::new().text("Zeile für Zeile 🎭").write_bytes(1);
+    let reply = MockReply::new().with_text("Zeile für Zeile 🎭").with_write_size(1);
     in_all_dialects([reply.into()]).expect_text("für Zeile 🎭").check().await;
 }
 
 #[tokio::test]
 async fn a_slow_start_and_pauses() {
-    let reply = MockReply::new().text("One ").step(MockReplyStep::PauseMs(300)).text("two.");
-    in_all_dialects([MockResponse::from(reply).after_ms(300)])
+    let reply =
+        MockReply::new().with_text("One ").with_step(MockReplyStep::PauseMs(300)).with_text("two.");
+    in_all_dialects([MockResponse::from(reply).with_delay_ms(300)])
         .expect_text("One two.")
         .check()
         .await;
@@ -166,7 +179,8 @@ async fn a_slow_start_and_pauses() {
 async fn comments_and_unknown_events_between() {
     let noise =
         b": keep-alive\n\nevent: news\ndata: {\"type\":\"news\",\"sparkle\":1}\n\n".to_vec();
-    let reply = MockReply::new().text("One ").step(MockReplyStep::Raw(noise)).text("two.");
+    let reply =
+        MockReply::new().with_text("One ").with_step(MockReplyStep::Raw(noise)).with_text("two.");
     in_all_dialects([reply.into()]).only_in(STREAMING).expect_text("One two.").check().await;
 }
 
@@ -188,7 +202,7 @@ async fn lines_that_end_as_in_letters() {
 #[tokio::test]
 async fn a_very_long_line() {
     let text = "many words ".repeat(1 << 17);
-    in_all_dialects([MockReply::new().text(&text).text("The end.").into()])
+    in_all_dialects([MockReply::new().with_text(&text).with_text("The end.").into()])
         .expect_text("The end.")
         .check()
         .await;
@@ -198,13 +212,15 @@ async fn a_very_long_line() {
 async fn a_call_says_what_it_is_about_while_its_arguments_come() {
     for dialect in STREAMING {
         let args = json!({"path": "far/away.txt", "content": "many words ".repeat(200)});
-        let write = MockToolCall::new("write_file", &args).chunk(20).pause_ms(20);
-        let server = ModelServer::start([MockReply::new().call(write).into()]).await.unwrap();
+        let write = MockToolCall::new("write_file", &args)
+            .with_fragment_bytes(20)
+            .with_fragment_pause_ms(20);
+        let server = ModelServer::start([MockReply::new().with_call(write).into()]).await.unwrap();
         let mut agent = ready(&server, *dialect).await;
         let prompt = agent.prompt("go").await;
         let session = agent.session_id();
         let tells = |client: &TestClient| {
-            let call = client.session(&session).call_of_tool("write_file");
+            let call = client.session(&session).only_call_of_tool("write_file");
             call.is_some_and(|call| call.title.contains("far/away.txt"))
         };
         agent.until(tells).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::figures::isolated_command;
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use crate::process::{self, TaskError};
 
 /// The client, and its runtime.
@@ -40,10 +40,10 @@ const AT_CLIENT: usize = 3;
 
 /// Number of turns with mistakes in acpx: unchanged, without terminals, without files and without
 /// both.
-pub(super) fn acpx(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
-    let modules = install(built)?;
+pub(super) fn acpx_turns_with_mistakes(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
+    let modules = install_acpx(built)?;
     for options in [&[][..], &["--no-terminal"], &["--no-fs"], &["--no-terminal", "--no-fs"]] {
-        let wrong = turn(built, &modules, options)?;
+        let wrong = find_turn_mistakes(built, &modules, options)?;
         if !wrong.is_empty() {
             return Err(TaskError::Failed(format!("acpx {options:?}: {}", wrong.join("; "))));
         }
@@ -52,24 +52,24 @@ pub(super) fn acpx(built: &ReleasePrograms, _: u32) -> Result<f64, TaskError> {
 }
 
 /// Runs a turn, and returns its mistakes.
-fn turn(
+fn find_turn_mistakes(
     built: &ReleasePrograms,
     modules: &Path,
     options: &[&str],
 ) -> Result<Vec<String>, TaskError> {
-    let scratch = Scratch::new("acpx")?;
-    scratch.write("cwd/notes.txt", "one\ntwo\nthree\n")?;
+    let scratch = ScratchFolders::new("acpx")?;
+    scratch.write_file("cwd/notes.txt", "one\ntwo\nthree\n")?;
     let calls = (1..).zip(CALLS).map(|(id, (name, args, ..)): (u32, _)| {
         let args: Value = serde_json::from_str(args).unwrap_or_default();
         let call = json!({ "call": {"id": id.to_string(), "name": name, "args": args} });
         format!("{call}\n{}\n", json!({"end": "tool_calls"}))
     });
-    let script = scratch.write("script.jsonl", &calls.collect::<String>())?;
-    let said = capture(built, modules, &scratch, options, &script)?;
+    let script = scratch.write_file("script.jsonl", &calls.collect::<String>())?;
+    let said = run_acpx_client(built, modules, &scratch, options, &script)?;
     let messages: Vec<Value> =
         said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let mut wrong = find_mistakes(&messages, options);
-    let transcript = scratch.write("transcript.jsonl", &said)?;
+    let mut wrong = find_call_mistakes(&messages, options);
+    let transcript = scratch.write_file("transcript.jsonl", &said)?;
     let checked =
         isolated_command(&built.callboard, &scratch).arg("check-wire").arg(transcript).output();
     let checked = checked.map_err(|error| TaskError::Failed(format!("check-wire: {error}")))?;
@@ -85,10 +85,10 @@ fn turn(
 }
 
 /// Runs the client, and returns the messages of both sides.
-fn capture(
+fn run_acpx_client(
     built: &ReleasePrograms,
     modules: &Path,
-    scratch: &Scratch,
+    scratch: &ScratchFolders,
     options: &[&str],
     script: &Path,
 ) -> Result<String, TaskError> {
@@ -97,11 +97,11 @@ fn capture(
     let mut command = isolated_command(&modules.join(NODE).join("bin/node"), scratch);
     command.arg(modules.join("acpx/dist/cli.js")).args(["--agent", &agent, "--approve-all"]);
     command.arg("--cwd").arg(scratch.cwd()).args(options);
-    process::capture(command.args(["--format", "json", "--json-strict", "exec", "go"]))
+    process::capture_stdout(command.args(["--format", "json", "--json-strict", "exec", "go"]))
 }
 
 /// Returns the mistakes in the calls.
-fn find_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
+fn find_call_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
     let mut calls: BTreeMap<String, Value> = BTreeMap::new();
     for update in messages.iter().map(|message| &message["params"]["update"]) {
         if let Some(id) = update["toolCallId"].as_str() {
@@ -138,7 +138,7 @@ fn find_mistakes(messages: &[Value], options: &[&str]) -> Vec<String> {
 }
 
 /// Installs the client in the target folder, once; returns the folder of its packages.
-fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
+fn install_acpx(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("acpx");
     let modules = folder.join("node_modules");
@@ -147,7 +147,7 @@ fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
         npm.args(["install", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
         npm.arg("--prefix").arg(&folder).args([ACPX, &format!("{NODE}@{NODE_VERSION}")]);
         // Its output would be mixed with the figures.
-        process::run(npm.stdout(Stdio::null()))?;
+        process::run_expecting_success(npm.stdout(Stdio::null()))?;
     }
     Ok(modules)
 }
@@ -170,7 +170,7 @@ mod tests {
         messages.push(json!({"method": "fs/read_text_file"}));
         messages.push(json!({"result": {"stopReason": "end_turn"}}));
         change(&mut messages);
-        find_mistakes(&messages, &[])
+        find_call_mistakes(&messages, &[])
     }
 
     #[test]

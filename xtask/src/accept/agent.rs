@@ -36,7 +36,7 @@ impl AgentProcess {
             return Err(failed("it has no pipes".to_owned()));
         };
         let (sender, messages) = sync_channel(MAX_MESSAGES_READ_AHEAD);
-        thread::spawn(move || forward(stdout, &sender));
+        thread::spawn(move || forward_json_lines(stdout, &sender));
         Ok(Self { child: KillOnDrop(child), stdin, messages, last_id: 0 })
     }
 
@@ -49,19 +49,19 @@ impl AgentProcess {
     ///
     /// Fails at the deadline, and at once if the agent exits, responds with an error, or sends a
     /// request itself.
-    pub(super) fn request(
+    pub(super) fn request_and_wait(
         &mut self,
         method: &str,
         params: &Value,
         deadline: Duration,
         seen: impl FnMut(&Value),
     ) -> Result<Value, TaskError> {
-        self.send(method, params)?;
+        self.send_request(method, params)?;
         self.wait_for_response(method, deadline, seen)
     }
 
     /// Sends a request. Until its response is read, at most 256 messages are buffered.
-    pub(super) fn send(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
+    pub(super) fn send_request(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -71,7 +71,11 @@ impl AgentProcess {
     }
 
     /// Sends a notification.
-    pub(super) fn notify(&mut self, method: &str, params: &Value) -> Result<(), TaskError> {
+    pub(super) fn send_notification(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<(), TaskError> {
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
         writeln!(self.stdin, "{message}")
             .map_err(|error| TaskError::Failed(format!("{method}: {error}")))
@@ -86,7 +90,7 @@ impl AgentProcess {
     ) -> Result<Value, TaskError> {
         let end = Instant::now() + deadline;
         loop {
-            match self.next_message(method, end)? {
+            match self.wait_for_next_message(method, end)? {
                 Some(NextMessage::Notification(message)) => seen(&message),
                 Some(NextMessage::Response(result)) => return Ok(result),
                 None => {
@@ -105,7 +109,7 @@ impl AgentProcess {
     ) -> Result<Option<Value>, TaskError> {
         let end = Instant::now() + deadline;
         loop {
-            match self.next_message(method, end)? {
+            match self.wait_for_next_message(method, end)? {
                 Some(NextMessage::Notification(message)) if is_it(&message) => return Ok(None),
                 Some(NextMessage::Notification(_)) => {}
                 Some(NextMessage::Response(result)) => return Ok(Some(result)),
@@ -117,7 +121,7 @@ impl AgentProcess {
     }
 
     /// Waits until `end` for the next message: a notification, or the response to the last request.
-    pub(super) fn next_message(
+    pub(super) fn wait_for_next_message(
         &mut self,
         method: &str,
         end: Instant,
@@ -155,7 +159,7 @@ pub(super) enum NextMessage {
 }
 
 /// Forwards each line that is JSON, up to the end of the output or until the receiver is dropped.
-fn forward(stdout: ChildStdout, sender: &SyncSender<Value>) {
+fn forward_json_lines(stdout: ChildStdout, sender: &SyncSender<Value>) {
     for line in BufReader::new(stdout.take(MAX_OUTPUT_BYTES)).lines() {
         let Ok(line) = line else { return };
         let Ok(message) = serde_json::from_str(&line) else {
@@ -177,8 +181,8 @@ mod tests {
         let mut shell = Command::new("sh");
         let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
         let mut seen = 0;
-        let answer = agent.request("greet", &json!({}), deadline, |_| seen += 1);
-        (answer.map_err(|stop| stop.why().unwrap_or_default().to_owned()), seen)
+        let answer = agent.request_and_wait("greet", &json!({}), deadline, |_| seen += 1);
+        (answer.map_err(|stop| stop.message().unwrap_or_default().to_owned()), seen)
     }
 
     #[test]
@@ -199,7 +203,7 @@ mod tests {
         ] {
             let mut shell = Command::new("sh");
             let mut agent = AgentProcess::start(shell.args(["-c", script])).unwrap();
-            agent.send("greet", &json!({})).unwrap();
+            agent.send_request("greet", &json!({})).unwrap();
             let found =
                 agent.wait_for_message("greet", DEADLINE, |message| message["method"] == "b");
             assert_eq!(found.unwrap(), expected.map(Value::from), "{script}");

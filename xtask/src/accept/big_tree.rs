@@ -22,17 +22,17 @@ pub(super) struct BigTree(PathBuf);
 
 impl BigTree {
     /// Creates a tree of `files` files; every tenth has a line of text, the others are empty.
-    pub(super) fn make(path: &Path, files: u64) -> Result<Self, TaskError> {
+    pub(super) fn create_with_files(path: &Path, files: u64) -> Result<Self, TaskError> {
         fs::remove_dir_all(path).ok();
         let failed = |error: io::Error| TaskError::Failed(format!("{}: {error}", path.display()));
         fs::create_dir_all(path).map_err(failed)?;
         let tree = Self(path.to_owned());
-        require(path, "-i", files + files / 10)?;
-        require(path, "-k", SPARE_KIB)?;
-        tree.fill(files).map_err(failed)?;
+        check_free_space(path, "-i", files + files / 10)?;
+        check_free_space(path, "-k", SPARE_KIB)?;
+        tree.create_files(files).map_err(failed)?;
         let folders = (0..files.div_ceil(FILES_PER_FOLDER)).step_by(10);
-        let fifos = folders.map(|folder| tree.folder(folder).join("fifo"));
-        process::run(Command::new("mkfifo").args(fifos))?;
+        let fifos = folders.map(|folder| tree.folder_path(folder).join("fifo"));
+        process::run_expecting_success(Command::new("mkfifo").args(fifos))?;
         Ok(tree)
     }
 
@@ -40,13 +40,13 @@ impl BigTree {
         &self.0
     }
 
-    fn folder(&self, folder: u64) -> PathBuf {
+    fn folder_path(&self, folder: u64) -> PathBuf {
         self.0.join(format!("d{:02}/e{folder:05}", folder % 100))
     }
 
-    fn fill(&self, files: u64) -> io::Result<()> {
+    fn create_files(&self, files: u64) -> io::Result<()> {
         for number in 0..files.div_ceil(FILES_PER_FOLDER) {
-            let folder = self.folder(number);
+            let folder = self.folder_path(number);
             fs::create_dir_all(&folder)?;
             symlink("..", folder.join("up"))?;
             symlink("self", folder.join("self"))?;
@@ -73,8 +73,8 @@ impl Drop for BigTree {
 }
 
 /// Checks with `df` that there is enough space: inodes (`-i`) or KiB (`-k`).
-fn require(path: &Path, what: &str, least: u64) -> Result<(), TaskError> {
-    let printed = process::capture(Command::new("df").arg("-P").arg(what).arg(path))?;
+fn check_free_space(path: &Path, what: &str, least: u64) -> Result<(), TaskError> {
+    let printed = process::capture_stdout(Command::new("df").arg("-P").arg(what).arg(path))?;
     let left = printed.lines().nth(1).and_then(|line| line.split_whitespace().nth(3));
     match left.and_then(|left| left.parse::<u64>().ok()) {
         Some(left) if left < least => {

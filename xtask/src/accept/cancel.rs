@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::ReleasePrograms;
-use super::figures::callboard;
+use super::figures::callboard_command;
 use super::raw_agent::{RawAgent, parse_json_line};
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use super::seed::Random;
 use crate::process::TaskError;
 
@@ -35,29 +35,30 @@ const MAX_CANCEL_DELAY_MS: u64 = 60;
 /// turn sends no update and creates no file that it had not begun to write.
 pub(super) fn random_cancel_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut random = built.seed.take_random();
-    let scratch = Scratch::new("cancel")?;
+    let scratch = ScratchFolders::new("cancel")?;
     let mut latencies = Vec::new();
     for round in 0..n.div_ceil(TURNS) {
         let runs_commands = round % COMMAND_MODEL_INTERVAL == COMMAND_MODEL_INTERVAL - 1;
-        let script = scratch.write("script.jsonl", &script(&mut random, runs_commands))?;
+        let script =
+            scratch.write_file("script.jsonl", &random_script(&mut random, runs_commands))?;
         let model = format!("script:{}", script.display());
         let mut client =
-            CancelClient::start(RawAgent::start(&mut callboard(built, &scratch, &model))?)?;
+            CancelClient::start(RawAgent::start(&mut callboard_command(built, &scratch, &model))?)?;
         let mut folders = BTreeMap::new();
         for turn in 0..TURNS.min(n - round * TURNS) {
-            let cwd = folder(&scratch.cwd().join(format!("{round}-{turn}")))?;
-            let latency = client.turn(&cwd, &mut random).map_err(|stop| {
-                let why = stop.why().unwrap_or_default().to_owned();
+            let cwd = create_turn_folder(&scratch.cwd().join(format!("{round}-{turn}")))?;
+            let latency = client.run_cancelled_turn(&cwd, &mut random).map_err(|stop| {
+                let why = stop.message().unwrap_or_default().to_owned();
                 TaskError::Failed(format!("turn {turn} of round {round}: {why}"))
             })?;
-            folders.insert(cwd.clone(), files(&cwd)?);
+            folders.insert(cwd.clone(), list_file_names(&cwd)?);
             if !runs_commands {
                 latencies.push(latency.as_secs_f64() * 1000.0);
             }
         }
-        client.end()?;
+        client.end_process()?;
         for (cwd, before) in folders {
-            if files(&cwd)? != before {
+            if list_file_names(&cwd)? != before {
                 return Err(TaskError::Failed(format!(
                     "round {round}: a file came after its turn"
                 )));
@@ -76,15 +77,15 @@ pub(super) fn percentile_99(mut values: Vec<f64>) -> f64 {
 
 /// Returns the script of a model that sends text, thoughts and calls, in parallel and in sequence,
 /// with pauses. The client never allows its last call, so that no turn ends by itself.
-fn script(random: &mut Random, runs_commands: bool) -> String {
+fn random_script(random: &mut Random, runs_commands: bool) -> String {
     let mut script = String::new();
     let mut file = 0;
-    let replies = 1 + random.below(3);
+    let replies = 1 + random.next_below(3);
     for reply in 0..=replies {
         let mut calls = Vec::new();
         // A reply without a call would end the turn.
-        for _ in 0..=random.below(3) {
-            calls.push(match random.below(7) {
+        for _ in 0..=random.next_below(3) {
+            calls.push(match random.next_below(7) {
                 0 => ("read_file", json!({"path": "a.txt"})),
                 1 => ("grep", json!({"pattern": "[a-z]+"})),
                 2 => ("list_directory", json!({})),
@@ -104,19 +105,22 @@ fn script(random: &mut Random, runs_commands: bool) -> String {
             calls.push(("write_file", json!({"path": FORBIDDEN_FILE, "content": "never"})));
         }
         for line in [json!({"thought": "Hm. "}), json!({"text": "Well, "})] {
-            append(&mut script, &line);
+            append_json_line(&mut script, &line);
         }
         for (name, args) in calls {
-            append(&mut script, &json!({"delay_ms": random.below(4)}));
-            let chunk = 4 + random.below(60);
-            append(&mut script, &json!({"call": {"name": name, "args": args, "chunk": chunk}}));
+            append_json_line(&mut script, &json!({"delay_ms": random.next_below(4)}));
+            let chunk = 4 + random.next_below(60);
+            append_json_line(
+                &mut script,
+                &json!({"call": {"name": name, "args": args, "chunk": chunk}}),
+            );
         }
-        append(&mut script, &json!({"end": "tool_calls"}));
+        append_json_line(&mut script, &json!({"end": "tool_calls"}));
     }
     script
 }
 
-fn append(script: &mut String, line: &Value) {
+fn append_json_line(script: &mut String, line: &Value) {
     // Writing to a string cannot fail.
     let _ = writeln!(script, "{line}");
 }
@@ -125,14 +129,14 @@ fn append(script: &mut String, line: &Value) {
 const FORBIDDEN_FILE: &str = "never.txt";
 
 /// Creates the working folder of a turn.
-fn folder(cwd: &Path) -> Result<PathBuf, TaskError> {
+fn create_turn_folder(cwd: &Path) -> Result<PathBuf, TaskError> {
     let made = fs::create_dir(cwd).and_then(|()| fs::write(cwd.join("a.txt"), "some words\n"));
     made.map_err(|error| TaskError::Failed(format!("{}: {error}", cwd.display())))?;
     Ok(cwd.to_owned())
 }
 
 /// Returns the names of the files in a folder.
-fn files(cwd: &Path) -> Result<Vec<String>, TaskError> {
+fn list_file_names(cwd: &Path) -> Result<Vec<String>, TaskError> {
     let failed = |error| TaskError::Failed(format!("{}: {error}", cwd.display()));
     let entries = fs::read_dir(cwd).map_err(failed)?.collect::<Result<Vec<_>, _>>();
     let names = entries.map_err(failed)?.into_iter().map(|entry| entry.file_name());
@@ -165,46 +169,53 @@ impl CancelClient {
         let (calls, asked) = Default::default();
         let mut client =
             Self { agent, last_id: 0, calls, session: Value::Null, open_permissions: asked };
-        client.request("initialize", &json!({"protocolVersion": 1}))?;
+        client.request_outside_turn("initialize", &json!({"protocolVersion": 1}))?;
         Ok(client)
     }
 
     /// Runs a turn until it is cancelled; returns the time from the cancel to the response.
-    fn turn(&mut self, cwd: &Path, random: &mut Random) -> Result<Duration, TaskError> {
-        let opened = self.request("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
+    fn run_cancelled_turn(
+        &mut self,
+        cwd: &Path,
+        random: &mut Random,
+    ) -> Result<Duration, TaskError> {
+        let opened =
+            self.request_outside_turn("session/new", &json!({"cwd": cwd, "mcpServers": []}))?;
         self.session = opened["sessionId"].clone();
         self.calls.clear();
         self.open_permissions.clear();
         let prompt = json!([{"type": "text", "text": "go"}]);
-        let prompt =
-            self.send("session/prompt", &json!({"sessionId": self.session, "prompt": prompt}))?;
+        let prompt = self.send_request(
+            "session/prompt",
+            &json!({"sessionId": self.session, "prompt": prompt}),
+        )?;
         self.run_until_cancel_point(random)?;
 
         let start = Instant::now();
         let cancel = json!({"jsonrpc": "2.0", "method": "session/cancel",
             "params": {"sessionId": self.session}});
-        self.agent.send(cancel.to_string().as_bytes())?;
+        self.agent.send_line(cancel.to_string().as_bytes())?;
         for asked in std::mem::take(&mut self.open_permissions) {
-            self.reply(&asked, &json!({"outcome": {"outcome": "cancelled"}}))?;
+            self.send_reply(&asked, &json!({"outcome": {"outcome": "cancelled"}}))?;
         }
         let answer = self.wait_for_response(prompt)?;
         let latency = start.elapsed();
         if answer["stopReason"] != "cancelled" {
             return Err(TaskError::Failed(format!("unexpected response {answer}")));
         }
-        self.check_turn(cwd)?;
-        self.request("session/close", &json!({"sessionId": self.session}))?;
+        self.check_state_after_turn(cwd)?;
+        self.request_outside_turn("session/close", &json!({"sessionId": self.session}))?;
         Ok(latency)
     }
 
     /// Handles messages as a client until the point of the cancel: after a number of messages, or
     /// after some time.
     fn run_until_cancel_point(&mut self, random: &mut Random) -> Result<(), TaskError> {
-        let mut messages = random.below(2 * MAX_MESSAGES_BEFORE_CANCEL);
-        let end = Instant::now() + Duration::from_millis(random.below(MAX_CANCEL_DELAY_MS));
+        let mut messages = random.next_below(2 * MAX_MESSAGES_BEFORE_CANCEL);
+        let end = Instant::now() + Duration::from_millis(random.next_below(MAX_CANCEL_DELAY_MS));
         while messages > 0 {
             let left = end.saturating_duration_since(Instant::now());
-            let Some(message) = self.agent.next_line_within(left)? else { return Ok(()) };
+            let Some(message) = self.agent.wait_for_line_within(left)? else { return Ok(()) };
             messages -= 1;
             let message = parse_json_line(&message)?;
             if message["id"].is_u64() {
@@ -213,10 +224,10 @@ impl CancelClient {
             self.handle_message(&message)?;
             // A request is allowed at once or not at all.
             let path = &message["params"]["toolCall"]["rawInput"]["path"];
-            if !message["id"].is_null() && *path != FORBIDDEN_FILE && random.below(8) > 0 {
+            if !message["id"].is_null() && *path != FORBIDDEN_FILE && random.next_below(8) > 0 {
                 self.open_permissions.pop();
                 let allow = json!({"outcome": {"outcome": "selected", "optionId": "allow"}});
-                self.reply(&message["id"], &allow)?;
+                self.send_reply(&message["id"], &allow)?;
             }
         }
         Ok(())
@@ -253,7 +264,7 @@ impl CancelClient {
     }
 
     /// Checks the state after the response of a turn.
-    fn check_turn(&self, cwd: &Path) -> Result<(), TaskError> {
+    fn check_state_after_turn(&self, cwd: &Path) -> Result<(), TaskError> {
         let is_open = |call: &&ReceivedCall| !matches!(&*call.status, "completed" | "failed");
         if let Some(call) = self.calls.values().find(is_open) {
             return Err(TaskError::Failed(format!("a call did not end: {}", call.status)));
@@ -262,29 +273,29 @@ impl CancelClient {
             let wrote = |call: &ReceivedCall| call.has_run && call.path.as_ref() == Some(name);
             name == "a.txt" || self.calls.values().any(wrote)
         };
-        match files(cwd)?.iter().find(|name| !may_be_there(name)) {
+        match list_file_names(cwd)?.iter().find(|name| !may_be_there(name)) {
             Some(name) => Err(TaskError::Failed(format!("no call that ran wrote {name}"))),
             None => Ok(()),
         }
     }
 
-    fn send(&mut self, method: &str, params: &Value) -> Result<u64, TaskError> {
+    fn send_request(&mut self, method: &str, params: &Value) -> Result<u64, TaskError> {
         self.last_id += 1;
         let id = self.last_id;
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.agent.send(request.to_string().as_bytes())?;
+        self.agent.send_line(request.to_string().as_bytes())?;
         Ok(id)
     }
 
-    fn reply(&mut self, id: &Value, result: &Value) -> Result<(), TaskError> {
+    fn send_reply(&mut self, id: &Value, result: &Value) -> Result<(), TaskError> {
         let reply = json!({"jsonrpc": "2.0", "id": id, "result": result});
-        self.agent.send(reply.to_string().as_bytes())
+        self.agent.send_line(reply.to_string().as_bytes())
     }
 
     /// Waits for a response, and handles the messages before it.
     fn wait_for_response(&mut self, id: u64) -> Result<Value, TaskError> {
         loop {
-            let mut message = self.agent.message()?;
+            let mut message = self.agent.wait_for_json_line()?;
             if message["id"] == id {
                 return match message["error"].take() {
                     Value::Null => Ok(message["result"].take()),
@@ -296,8 +307,8 @@ impl CancelClient {
     }
 
     /// Sends a request while no turn runs: messages before the response belong to no turn.
-    fn request(&mut self, method: &str, params: &Value) -> Result<Value, TaskError> {
-        let id = self.send(method, params)?;
+    fn request_outside_turn(&mut self, method: &str, params: &Value) -> Result<Value, TaskError> {
+        let id = self.send_request(method, params)?;
         let session = std::mem::take(&mut self.session);
         let answer = self.wait_for_response(id);
         self.session = session;
@@ -305,8 +316,8 @@ impl CancelClient {
     }
 
     /// Ends the process.
-    fn end(mut self) -> Result<(), TaskError> {
-        self.agent.end_input(Duration::from_secs(2)).map(drop)
+    fn end_process(mut self) -> Result<(), TaskError> {
+        self.agent.close_input_and_wait(Duration::from_secs(2)).map(drop)
     }
 }
 
@@ -327,7 +338,7 @@ mod tests {
     fn every_script_ends_with_the_call_that_is_never_allowed() {
         let mut random = Seed::new(Some(1)).take_random();
         for runs_commands in [false, true] {
-            let script = script(&mut random, runs_commands);
+            let script = random_script(&mut random, runs_commands);
             assert!(script.lines().all(|line| parse_json_line(line).is_ok()));
             assert_eq!(script.contains("sleep 60"), runs_commands);
             assert_eq!(script.matches(FORBIDDEN_FILE).count(), 1);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE, NextMessage};
-use super::figures::{call, callboard, median, open_session, script_end};
-use super::scratch::Scratch;
+use super::figures::{callboard_command, median, open_session, scripted_call, scripted_turn_end};
+use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 /// Time limit of each wait for a message, after which the process is checked.
@@ -18,23 +18,23 @@ const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Milliseconds from a cancel to the response of its turn, the median of n.
 pub(super) fn cancel_response_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    Ok(median(cancel_turns(built, n)?.into_iter().map(|end| end.response_ms).collect()))
+    Ok(median(run_cancelled_turns(built, n)?.into_iter().map(|end| end.response_ms).collect()))
 }
 
 /// Milliseconds from a cancel until the command's process has exited, the median of n.
 pub(super) fn cancel_exit_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    Ok(median(cancel_turns(built, n)?.into_iter().map(|end| end.exit_ms).collect()))
+    Ok(median(run_cancelled_turns(built, n)?.into_iter().map(|end| end.exit_ms).collect()))
 }
 
 /// Milliseconds from a prompt to the response of its turn, whose command leaves a process running:
 /// the median of n. That process must have exited by then.
 pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("background-left")?;
+    let scratch = ScratchFolders::new("background-left")?;
     let left = json!({"command": "sleep 1000 & echo $! > pid"});
-    let turns = (call("terminal", &left) + &script_end()).repeat(n as usize);
-    let file = scratch.write("script.jsonl", &turns)?;
+    let turns = (scripted_call("terminal", &left) + &scripted_turn_end()).repeat(n as usize);
+    let file = scratch.write_file("script.jsonl", &turns)?;
     let model = format!("script:{}", file.display());
-    let mut command = callboard(built, &scratch, &model);
+    let mut command = callboard_command(built, &scratch, &model);
     let mut agent = AgentProcess::start(command.args(["--mode", "auto"]))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!([{"type": "text", "text": "go"}]);
@@ -43,9 +43,9 @@ pub(super) fn leftover_process_latency(built: &ReleasePrograms, n: u32) -> Resul
     for _ in 0..n {
         let asked = Instant::now();
         let prompted = json!({"sessionId": session, "prompt": prompt});
-        agent.request("session/prompt", &prompted, DEADLINE, |_| {})?;
+        agent.request_and_wait("session/prompt", &prompted, DEADLINE, |_| {})?;
         times.push(asked.elapsed().as_secs_f64() * 1000.0);
-        let process = wait_for_process(&pid)?;
+        let process = wait_for_process_id_file(&pid)?;
         if Path::new(&process).exists() {
             return Err(TaskError::Failed(format!("{process} is still running")));
         }
@@ -61,33 +61,33 @@ struct CancelTimes {
     exit_ms: f64,
 }
 
-fn cancel_turns(built: &ReleasePrograms, n: u32) -> Result<Vec<CancelTimes>, TaskError> {
-    let scratch = Scratch::new("cancel-command")?;
-    let run = call("terminal", &json!({"command": "echo $$ > pid; exec sleep 600"}));
-    let file = scratch.write("script.jsonl", &run.repeat(n as usize))?;
+fn run_cancelled_turns(built: &ReleasePrograms, n: u32) -> Result<Vec<CancelTimes>, TaskError> {
+    let scratch = ScratchFolders::new("cancel-command")?;
+    let run = scripted_call("terminal", &json!({"command": "echo $$ > pid; exec sleep 600"}));
+    let file = scratch.write_file("script.jsonl", &run.repeat(n as usize))?;
     let model = format!("script:{}", file.display());
-    let mut command = callboard(built, &scratch, &model);
+    let mut command = callboard_command(built, &scratch, &model);
     let mut agent = AgentProcess::start(command.args(["--mode", "auto"]))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
-    (0..n).map(|_| cancel_turn(&mut agent, &session, &scratch.cwd().join("pid"))).collect()
+    (0..n).map(|_| run_and_cancel_turn(&mut agent, &session, &scratch.cwd().join("pid"))).collect()
 }
 
 /// Runs a turn until its command has started, and cancels it.
-fn cancel_turn(
+fn run_and_cancel_turn(
     agent: &mut AgentProcess,
     session: &Value,
     pid: &Path,
 ) -> Result<CancelTimes, TaskError> {
     let prompt = json!([{"type": "text", "text": "go"}]);
-    agent.send("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
-    let process = wait_for_process(pid)?;
+    agent.send_request("session/prompt", &json!({"sessionId": session, "prompt": prompt}))?;
+    let process = wait_for_process_id_file(pid)?;
     // All earlier updates of the running command were sent by now, or arrive first.
     let begun = Instant::now();
-    agent.notify("session/cancel", &json!({ "sessionId": session }))?;
+    agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;
     let ms = || begun.elapsed().as_secs_f64() * 1000.0;
     let (mut answered, mut gone) = (None, None);
     loop {
-        match agent.next_message("session/prompt", Instant::now() + POLL_INTERVAL)? {
+        match agent.wait_for_next_message("session/prompt", Instant::now() + POLL_INTERVAL)? {
             Some(NextMessage::Response(answer)) if answer["stopReason"] == "cancelled" => {
                 answered = Some(ms());
             }
@@ -112,7 +112,7 @@ fn cancel_turn(
 
 /// Waits until the command has written its process id, and returns the path of that process in
 /// `/proc`.
-fn wait_for_process(pid: &Path) -> Result<String, TaskError> {
+fn wait_for_process_id_file(pid: &Path) -> Result<String, TaskError> {
     let start = Instant::now();
     while start.elapsed() < DEADLINE {
         let told = fs::read_to_string(pid).unwrap_or_default();

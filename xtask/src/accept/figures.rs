@@ -11,26 +11,32 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 /// Time from spawn to the response to `initialize`, as a multiple of that of a minimal SDK agent.
-pub(super) fn startup(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    startup_ratio(built, &built.echo, n)
+pub(super) fn startup_ratio_to_echo_agent(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    median_startup_ratio(built, &built.echo, n)
 }
 
 /// The same time, as a multiple of that of a process without the SDK.
-pub(super) fn startup_floor(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    startup_ratio(built, &built.floor, n)
+pub(super) fn startup_ratio_to_plain_process(
+    built: &ReleasePrograms,
+    n: u32,
+) -> Result<f64, TaskError> {
+    median_startup_ratio(built, &built.floor, n)
 }
 
 /// Returns the median of n ratios, each of two processes that are started in sequence, so that
 /// other load on the machine slows both. Copies are measured, because installed programs are
 /// copies: the linker's output occupies single pages of the page cache, which slows each start.
-fn startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("startup")?;
-    let ours = scratch.install(&built.callboard)?;
-    let other = scratch.install(other)?;
+fn median_startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("startup")?;
+    let ours = scratch.copy_program(&built.callboard)?;
+    let other = scratch.copy_program(other)?;
     let ratio = |_| {
         let ours = time_to_initialize(
             isolated_command(&ours, &scratch).args(["acp", "--model", "direct"]),
@@ -42,28 +48,28 @@ fn startup_ratio(built: &ReleasePrograms, other: &Path, n: u32) -> Result<f64, T
 
 /// Largest resident memory of n processes with an open session, in MiB.
 pub(super) fn idle_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("idle-memory")?;
+    let scratch = ScratchFolders::new("idle-memory")?;
     let mut largest: f64 = 0.0;
     for _ in 0..n {
-        let mut agent = AgentProcess::start(&mut callboard(built, &scratch, "direct"))?;
+        let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, "direct"))?;
         open_session(&mut agent, &scratch.cwd())?;
-        largest = largest.max(memory_mib(agent.pid(), "VmRSS:")?);
+        largest = largest.max(read_memory_mib(agent.pid(), "VmRSS:")?);
     }
     Ok(largest)
 }
 
 /// Milliseconds per call of a turn that reads the same 2.5 kB n times, one call per reply.
 pub(super) fn read_call_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("read-call")?;
-    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
-    let script = scratch.write("script.jsonl", &read_script(n))?;
+    let scratch = ScratchFolders::new("read-call")?;
+    scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let script = scratch.write_file("script.jsonl", &read_script(n))?;
     let model = format!("script:{}", script.display());
-    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, &model))?;
+    let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "read"}]});
     let mut completed = BTreeSet::new();
     let start = Instant::now();
-    let answer = agent.request("session/prompt", &prompt, DEADLINE, |message| {
+    let answer = agent.request_and_wait("session/prompt", &prompt, DEADLINE, |message| {
         let update = &message["params"]["update"];
         if update["status"] == "completed" {
             completed.insert(update["toolCallId"].to_string());
@@ -83,12 +89,13 @@ pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64
     let text = "said to nobody ".repeat(64);
     let count = (n as usize * 1024 * 1024) / text.len();
     let line = format!("{}\n", json!({ "text": text }));
-    let scratch = Scratch::new("stuck-client")?;
-    let model = format!("script:{}", scratch.write("script.jsonl", &line.repeat(count))?.display());
-    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, &model))?;
+    let scratch = ScratchFolders::new("stuck-client")?;
+    let model =
+        format!("script:{}", scratch.write_file("script.jsonl", &line.repeat(count))?.display());
+    let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
-    agent.send("session/prompt", &prompt)?;
+    agent.send_request("session/prompt", &prompt)?;
     thread::sleep(STUCK);
     let mut said = 0;
     let answer = agent.wait_for_response("session/prompt", DEADLINE, |message| {
@@ -99,21 +106,25 @@ pub(super) fn stuck_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64
         let all = count * text.len();
         return Err(TaskError::Failed(format!("{said} of {all} bytes arrived, then {answer}")));
     }
-    memory_mib(agent.pid(), "VmHWM:")
+    read_memory_mib(agent.pid(), "VmHWM:")
 }
 
 /// Time during which the client of [`stuck_client_memory`] reads nothing.
 const STUCK: Duration = Duration::from_secs(3);
 
 /// Returns the command of the released agent with a model.
-pub(super) fn callboard(built: &ReleasePrograms, scratch: &Scratch, model: &str) -> Command {
+pub(super) fn callboard_command(
+    built: &ReleasePrograms,
+    scratch: &ScratchFolders,
+    model: &str,
+) -> Command {
     let mut command = isolated_command(&built.callboard, scratch);
     command.args(["acp", "--model", model]);
     command
 }
 
 /// Returns a command isolated from the configuration and state of the current user.
-pub(super) fn isolated_command(program: &Path, scratch: &Scratch) -> Command {
+pub(super) fn isolated_command(program: &Path, scratch: &ScratchFolders) -> Command {
     let mut command = Command::new(program);
     command.current_dir(scratch.cwd()).env("HOME", scratch.home());
     for name in ["CACHE", "CONFIG", "DATA", "STATE"] {
@@ -131,31 +142,31 @@ fn time_to_initialize(command: &mut Command) -> Result<f64, TaskError> {
 
 fn initialize(agent: &mut AgentProcess) -> Result<Value, TaskError> {
     let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
-    agent.request("initialize", &params, DEADLINE, |_| ())
+    agent.request_and_wait("initialize", &params, DEADLINE, |_| ())
 }
 
 /// Initializes, opens a session and returns its id.
 pub(super) fn open_session(agent: &mut AgentProcess, cwd: &Path) -> Result<Value, TaskError> {
     initialize(agent)?;
     let params = json!({"cwd": cwd, "mcpServers": []});
-    let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
+    let mut session = agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
     Ok(session["sessionId"].take())
 }
 
 /// Returns a script of n replies with one call each, and a last one that ends the turn.
 fn read_script(n: u32) -> String {
-    let read = call("read_file", &json!({"path": "a.txt"}));
-    read.repeat(n as usize) + &script_end()
+    let read = scripted_call("read_file", &json!({"path": "a.txt"}));
+    read.repeat(n as usize) + &scripted_turn_end()
 }
 
 /// Returns a scripted reply with one call, for `--model script:FILE`.
-pub(super) fn call(name: &str, args: &Value) -> String {
+pub(super) fn scripted_call(name: &str, args: &Value) -> String {
     let call = json!({"call": {"id": "c1", "name": name, "args": args}});
     format!("{call}\n{}\n", json!({"end": "tool_calls"}))
 }
 
 /// Returns a reply that ends the turn.
-pub(super) fn script_end() -> String {
+pub(super) fn scripted_turn_end() -> String {
     format!("{}\n{}\n", json!({"text": "done"}), json!({"end": "end_turn"}))
 }
 
@@ -166,36 +177,36 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Reads a memory figure of a process, in MiB.
-pub(super) fn memory_mib(pid: u32, figure: &str) -> Result<f64, TaskError> {
+pub(super) fn read_memory_mib(pid: u32, figure: &str) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/status");
     let status =
         fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
-    let kib = memory_kib(&status, figure)
+    let kib = parse_memory_kib(&status, figure)
         .ok_or_else(|| TaskError::Failed(format!("{path} has no {figure}")))?;
     Ok(kib / 1024.0)
 }
 
 /// Reads the processor time of a process, in seconds.
-pub(super) fn cpu_seconds(pid: u32) -> Result<f64, TaskError> {
+pub(super) fn read_cpu_seconds(pid: u32) -> Result<f64, TaskError> {
     let path = format!("/proc/{pid}/stat");
     let stat =
         fs::read_to_string(&path).map_err(|error| TaskError::Failed(format!("{path}: {error}")))?;
-    let ticks =
-        cpu_ticks(&stat).ok_or_else(|| TaskError::Failed(format!("{path} has no CPU times")))?;
+    let ticks = parse_cpu_ticks(&stat)
+        .ok_or_else(|| TaskError::Failed(format!("{path} has no CPU times")))?;
     // Linux reports these times in hundredths of a second, whatever its clock rate is.
     Ok(ticks / 100.0)
 }
 
 /// Parses the user and system time from the text of `/proc/PID/stat`. The second field, the name,
 /// may contain any character.
-fn cpu_ticks(stat: &str) -> Option<f64> {
+fn parse_cpu_ticks(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().ok());
     Some(times.next()?? + times.next()??)
 }
 
 /// Parses a figure from the text of `/proc/PID/status`.
-fn memory_kib(status: &str, figure: &str) -> Option<f64> {
+fn parse_memory_kib(status: &str, figure: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix(figure))?;
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
@@ -213,16 +224,16 @@ mod tests {
     #[test]
     fn resident_memory_is_read_from_the_status_of_a_process() {
         let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    2048 kB\n";
-        assert_eq!(memory_kib(status, "VmRSS:"), Some(2048.0));
-        assert_eq!(memory_kib(status, "VmHWM:"), Some(9000.0));
-        assert_eq!(memory_kib("Name:\tx\n", "VmRSS:"), None);
+        assert_eq!(parse_memory_kib(status, "VmRSS:"), Some(2048.0));
+        assert_eq!(parse_memory_kib(status, "VmHWM:"), Some(9000.0));
+        assert_eq!(parse_memory_kib("Name:\tx\n", "VmRSS:"), None);
     }
 
     #[test]
     fn processor_time_is_read_behind_a_name_of_any_kind() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 90 0 0 0 25 5 0 0 20 0 2 0 100 1000 50";
-        assert_eq!(cpu_ticks(stat), Some(30.0));
-        assert_eq!(cpu_ticks("7 (a) S 1"), None);
+        assert_eq!(parse_cpu_ticks(stat), Some(30.0));
+        assert_eq!(parse_cpu_ticks("7 (a) S 1"), None);
     }
 
     #[test]

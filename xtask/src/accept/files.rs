@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
-use super::figures::{call, callboard, median, open_session, script_end};
-use super::scratch::Scratch;
+use super::figures::{callboard_command, median, open_session, scripted_call, scripted_turn_end};
+use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 /// Number of lines of the edited file, and the one that changes.
@@ -27,31 +27,35 @@ const PAUSE_BETWEEN_EDITS: Duration = Duration::from_millis(50);
 /// Time of a turn that changes one line, as a multiple of the time of a plain program for the same
 /// change: the ratio of the medians of n alternating rounds. No permission is requested. Both wait
 /// for the disk.
-pub(super) fn edit_time(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn edit_time_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-time", n)?;
-    let plain = editing.scratch.write("plain", &text())?;
+    let plain = editing.scratch.write_file("plain", &original_text())?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..n {
         thread::sleep(PAUSE_BETWEEN_EDITS);
         let start = Instant::now();
-        editing.edit(|_| ())?;
+        editing.run_edit(|_| ())?;
         ours.push(start.elapsed().as_secs_f64());
         let start = Instant::now();
-        rewrite_plainly(&plain, &line(CHANGED_LINE, round), &line(CHANGED_LINE, round + 1))
-            .map_err(|error| TaskError::Failed(format!("{}: {error}", plain.display())))?;
+        rewrite_plainly(
+            &plain,
+            &numbered_line(CHANGED_LINE, round),
+            &numbered_line(CHANGED_LINE, round + 1),
+        )
+        .map_err(|error| TaskError::Failed(format!("{}: {error}", plain.display())))?;
         theirs.push(start.elapsed().as_secs_f64());
     }
-    editing.check(n)?;
+    editing.check_edited_file(n)?;
     Ok(median(ours) / median(theirs))
 }
 
 /// Maximum total size in bytes of the updates of one such call, out of n.
-pub(super) fn edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn max_edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let mut editing = EditSession::start(built, "edit-wire", n)?;
     let mut most = 0;
     for _ in 0..n {
         let mut bytes = 0;
-        editing.edit(|message| {
+        editing.run_edit(|message| {
             let kind = &message["params"]["update"]["sessionUpdate"];
             if kind == "tool_call" || kind == "tool_call_update" {
                 // The size of the line on the wire: serialized the same way, with a newline.
@@ -60,23 +64,23 @@ pub(super) fn edit_update_bytes(built: &ReleasePrograms, n: u32) -> Result<f64, 
         })?;
         most = most.max(bytes);
     }
-    editing.check(n)?;
+    editing.check_edited_file(n)?;
     Ok(most as f64)
 }
 
 /// Time of a read at the end of a turn with n reads, one per reply, as a multiple of one at its
 /// start: the ratio of the medians of the last and the first quarter.
 pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("read-drift")?;
-    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let scratch = ScratchFolders::new("read-drift")?;
+    scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
     let read = json!({"path": "a.txt"});
-    let script = (0..n + WARM_UP).map(|_| call("read_file", &read)).collect::<String>();
-    let script = scratch.write("script.jsonl", &(script + &script_end()))?;
+    let script = (0..n + WARM_UP).map(|_| scripted_call("read_file", &read)).collect::<String>();
+    let script = scratch.write_file("script.jsonl", &(script + &scripted_turn_end()))?;
     let model = format!("script:{}", script.display());
-    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, &model))?;
+    let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, &model))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let (mut last, mut times) = (Instant::now(), Vec::new());
-    turn(&mut agent, &session, |message| {
+    run_turn(&mut agent, &session, |message| {
         if message["params"]["update"]["status"] == "completed" {
             times.push(last.elapsed().as_secs_f64());
             last = Instant::now();
@@ -88,15 +92,15 @@ pub(super) fn read_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, Ta
 /// Time of a turn with one read at the end of a session of n turns, as a multiple of one at its
 /// start, by the same medians.
 pub(super) fn turn_time_drift(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("turn-drift")?;
-    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
-    let mut agent = AgentProcess::start(&mut callboard(built, &scratch, "direct"))?;
+    let scratch = ScratchFolders::new("turn-drift")?;
+    scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let mut agent = AgentProcess::start(&mut callboard_command(built, &scratch, "direct"))?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "read a.txt"}]});
     let mut times = Vec::new();
     for _ in 0..n + WARM_UP {
         let (start, mut has_read) = (Instant::now(), false);
-        agent.request("session/prompt", &prompt, DEADLINE, |message| {
+        agent.request_and_wait("session/prompt", &prompt, DEADLINE, |message| {
             has_read |= message["params"]["update"]["status"] == "completed";
         })?;
         times.extend(has_read.then(|| start.elapsed().as_secs_f64()));
@@ -122,34 +126,37 @@ const WARM_UP: u32 = 5;
 struct EditSession {
     agent: AgentProcess,
     session: Value,
-    scratch: Scratch,
+    scratch: ScratchFolders,
 }
 
 impl EditSession {
     fn start(built: &ReleasePrograms, name: &str, turns: u32) -> Result<Self, TaskError> {
-        let scratch = Scratch::new(name)?;
-        scratch.write("cwd/file", &text())?;
+        let scratch = ScratchFolders::new(name)?;
+        scratch.write_file("cwd/file", &original_text())?;
         let edit = |round| {
-            let (old, new) = (line(CHANGED_LINE, round), line(CHANGED_LINE, round + 1));
-            call("edit_file", &json!({"path": "file", "old_text": old, "new_text": new}))
-                + &script_end()
+            let (old, new) =
+                (numbered_line(CHANGED_LINE, round), numbered_line(CHANGED_LINE, round + 1));
+            scripted_call("edit_file", &json!({"path": "file", "old_text": old, "new_text": new}))
+                + &scripted_turn_end()
         };
-        let script = scratch.write("script.jsonl", &(0..turns).map(edit).collect::<String>())?;
+        let script =
+            scratch.write_file("script.jsonl", &(0..turns).map(edit).collect::<String>())?;
         let model = format!("script:{}", script.display());
-        let mut command = callboard(built, &scratch, &model);
+        let mut command = callboard_command(built, &scratch, &model);
         let mut agent = AgentProcess::start(command.args(["--mode", "accept-edits"]))?;
         let session = open_session(&mut agent, &scratch.cwd())?;
         Ok(Self { agent, session, scratch })
     }
 
     /// Runs one edit, and passes every message to `seen`.
-    fn edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
-        turn(&mut self.agent, &self.session, seen)
+    fn run_edit(&mut self, seen: impl FnMut(&Value)) -> Result<(), TaskError> {
+        run_turn(&mut self.agent, &self.session, seen)
     }
 
     /// Checks that every edit was made, and nothing else was changed.
-    fn check(&self, turns: u32) -> Result<(), TaskError> {
-        let expected = text().replace(&line(CHANGED_LINE, 0), &line(CHANGED_LINE, turns));
+    fn check_edited_file(&self, turns: u32) -> Result<(), TaskError> {
+        let expected = original_text()
+            .replace(&numbered_line(CHANGED_LINE, 0), &numbered_line(CHANGED_LINE, turns));
         match fs::read_to_string(self.scratch.cwd().join("file")) {
             Ok(text) if text == expected => Ok(()),
             _ => Err(TaskError::Failed("the file does not match the edits".to_owned())),
@@ -158,13 +165,13 @@ impl EditSession {
 }
 
 /// Prompts the model for its next turn.
-fn turn(
+fn run_turn(
     agent: &mut AgentProcess,
     session: &Value,
     seen: impl FnMut(&Value),
 ) -> Result<(), TaskError> {
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
-    let answer = agent.request("session/prompt", &prompt, DEADLINE, seen)?;
+    let answer = agent.request_and_wait("session/prompt", &prompt, DEADLINE, seen)?;
     match answer["stopReason"] == "end_turn" {
         true => Ok(()),
         false => Err(TaskError::Failed(format!("the turn ended with {answer}"))),
@@ -188,11 +195,11 @@ fn rewrite_plainly(path: &Path, old: &str, new: &str) -> io::Result<()> {
     File::open(path.parent().unwrap_or(path))?.sync_all()
 }
 
-fn text() -> String {
-    (0..LINES).map(|number| line(number, 0)).collect()
+fn original_text() -> String {
+    (0..LINES).map(|number| numbered_line(number, 0)).collect()
 }
 
-fn line(number: usize, round: u32) -> String {
+fn numbered_line(number: usize, round: u32) -> String {
     format!(
         "    let value_{number:06} = compute(argument_{round:04}, {number:06}) + other_term;  //\n"
     )
@@ -206,11 +213,13 @@ mod tests {
     fn a_plain_rewrite_changes_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        fs::write(&path, text()).unwrap();
-        rewrite_plainly(&path, &line(CHANGED_LINE, 0), &line(CHANGED_LINE, 1)).unwrap();
-        let expected = text().replace(&line(CHANGED_LINE, 0), &line(CHANGED_LINE, 1));
+        fs::write(&path, original_text()).unwrap();
+        rewrite_plainly(&path, &numbered_line(CHANGED_LINE, 0), &numbered_line(CHANGED_LINE, 1))
+            .unwrap();
+        let expected = original_text()
+            .replace(&numbered_line(CHANGED_LINE, 0), &numbered_line(CHANGED_LINE, 1));
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        rewrite_plainly(&path, &line(CHANGED_LINE, 0), "").unwrap_err();
+        rewrite_plainly(&path, &numbered_line(CHANGED_LINE, 0), "").unwrap_err();
     }
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::ReleasePrograms;
-use super::figures::{callboard, memory_mib};
+use super::figures::{callboard_command, read_memory_mib};
 use super::raw_agent::RawAgent;
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use super::seed::Random;
 use crate::process::TaskError;
 
@@ -20,12 +20,12 @@ use table::{ROWS, Row};
 /// Maximum time in seconds from the start of a process that receives one malformed line to its
 /// response to `initialize`. Each line is sent n times, each time to a new process.
 pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("malformed")?;
+    let scratch = ScratchFolders::new("malformed")?;
     let mut longest = Duration::ZERO;
     for _ in 0..n {
         for row in ROWS {
             let survived = time_to_initialize_after(built, &scratch, row);
-            longest = longest.max(survived.map_err(|stop| with_row_name(row, stop))?);
+            longest = longest.max(survived.map_err(|stop| error_with_row_name(row, stop))?);
         }
     }
     Ok(longest.as_secs_f64())
@@ -33,16 +33,16 @@ pub(super) fn malformed_line_latency(built: &ReleasePrograms, n: u32) -> Result<
 
 fn time_to_initialize_after(
     built: &ReleasePrograms,
-    scratch: &Scratch,
+    scratch: &ScratchFolders,
     row: &Row,
 ) -> Result<Duration, TaskError> {
     let start = Instant::now();
-    let mut agent = RawAgent::start(&mut callboard(built, scratch, "direct"))?;
-    agent.send(&row.line(17))?;
-    agent.send(BARRIER)?;
+    let mut agent = RawAgent::start(&mut callboard_command(built, scratch, "direct"))?;
+    agent.send_line(&row.line(17))?;
+    agent.send_line(BARRIER)?;
     let mut seen = Vec::new();
     loop {
-        let error = error(&agent.next_line()?)?;
+        let error = parse_error_response(&agent.wait_for_line()?)?;
         if error.0 == "barrier" {
             break;
         }
@@ -58,10 +58,10 @@ fn time_to_initialize_after(
 /// Number of missing or surplus responses when every malformed line is sent n times to one process,
 /// in random order.
 pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("malformed-shuffled")?;
-    let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
+    let scratch = ScratchFolders::new("malformed-shuffled")?;
+    let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
     initialize(&mut agent)?;
-    let order = order(n, &mut built.seed.take_random());
+    let order = shuffled_rows(n, &mut built.seed.take_random());
     let mut expected: HashMap<(String, i64), i64> = HashMap::new();
     for (id, row) in (0..).zip(&order) {
         if let Some((id, code)) = row.expected(id, true) {
@@ -71,12 +71,12 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
     let mut input = agent.take_input();
     let sending = std::thread::spawn(move || {
         for (id, row) in (0..).zip(order) {
-            input.send(&row.line(id))?;
+            input.send_line(&row.line(id))?;
         }
-        input.send(BARRIER).map(|()| input)
+        input.send_line(BARRIER).map(|()| input)
     });
     loop {
-        let (id, code) = error(&agent.next_line()?)?;
+        let (id, code) = parse_error_response(&agent.wait_for_line()?)?;
         if id == "barrier" {
             break;
         }
@@ -88,7 +88,7 @@ pub(super) fn malformed_line_miscounts(built: &ReleasePrograms, n: u32) -> Resul
     Ok(expected.values().map(|left| left.unsigned_abs() as f64).sum())
 }
 
-fn order(n: u32, random: &mut Random) -> Vec<&'static Row> {
+fn shuffled_rows(n: u32, random: &mut Random) -> Vec<&'static Row> {
     let mut order: Vec<_> = (0..n).flat_map(|_| ROWS).collect();
     random.shuffle(&mut order);
     order
@@ -96,34 +96,34 @@ fn order(n: u32, random: &mut Random) -> Vec<&'static Row> {
 
 /// Maximum resident MiB of a process that receives n MiB without a newline.
 pub(super) fn endless_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("no-newline")?;
-    let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
+    let scratch = ScratchFolders::new("no-newline")?;
+    let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
     let mebibyte = vec![b'['; 1 << 20];
-    (0..n).try_for_each(|_| agent.write(&mebibyte))?;
-    agent.write(b"\n")?;
-    let (id, code) = error(&agent.next_line()?)?;
+    (0..n).try_for_each(|_| agent.write_bytes(&mebibyte))?;
+    agent.write_bytes(b"\n")?;
+    let (id, code) = parse_error_response(&agent.wait_for_line()?)?;
     if (&id, code) != (&Value::Null, -32700) {
         return Err(TaskError::Failed(format!("unexpected response {code} to {id}")));
     }
     initialize(&mut agent)?;
-    memory_mib(agent.pid(), "VmHWM:")
+    read_memory_mib(agent.pid(), "VmHWM:")
 }
 
 /// Maximum resident MiB of a process that receives one dense line n times. Each kind of line is
 /// sent to a new process.
 pub(super) fn dense_line_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("dense-line")?;
+    let scratch = ScratchFolders::new("dense-line")?;
     let cwd = json!(scratch.cwd()).to_string();
     let mut most: f64 = 0.0;
     for dense in DENSE {
-        let line = dense.line(&cwd, DENSE_BYTES);
-        let mut agent = RawAgent::start(&mut callboard(built, &scratch, "direct"))?;
+        let line = dense.build_line(&cwd, DENSE_BYTES);
+        let mut agent = RawAgent::start(&mut callboard_command(built, &scratch, "direct"))?;
         initialize(&mut agent)?;
-        let sent = (0..n).try_for_each(|_| agent.send(line.as_bytes()));
+        let sent = (0..n).try_for_each(|_| agent.send_line(line.as_bytes()));
         let answered =
             sent.and_then(|()| (0..n).try_for_each(|_| dense.check_response(&mut agent)));
-        answered.map_err(|stop| with_name(dense.name, stop))?;
-        most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
+        answered.map_err(|stop| error_with_name(dense.name, stop))?;
+        most = most.max(read_memory_mib(agent.pid(), "VmHWM:")?);
     }
     Ok(most)
 }
@@ -163,7 +163,7 @@ const DENSE: &[DenseLine] = &[
 
 impl DenseLine {
     /// Creates the line, with items of about `bytes` bytes in all.
-    fn line(&self, cwd: &str, bytes: usize) -> String {
+    fn build_line(&self, cwd: &str, bytes: usize) -> String {
         let stars = self.item.matches('*').count() * self.count;
         let room = bytes.saturating_sub(self.item.len() * self.count);
         let item = match room.checked_div(stars) {
@@ -178,7 +178,7 @@ impl DenseLine {
 
     fn check_response(&self, agent: &mut RawAgent) -> Result<(), TaskError> {
         loop {
-            let answer = agent.message()?;
+            let answer = agent.wait_for_json_line()?;
             if answer["method"].is_string() {
                 // A notification of a session that was opened before.
                 continue;
@@ -201,24 +201,24 @@ const INITIALIZE: &[u8] =
 const BARRIER: &[u8] = br#"{"jsonrpc":"2.0","id":"barrier","method":"none"}"#;
 
 fn initialize(agent: &mut RawAgent) -> Result<(), TaskError> {
-    agent.send(INITIALIZE)?;
-    let answer = agent.message()?;
+    agent.send_line(INITIALIZE)?;
+    let answer = agent.wait_for_json_line()?;
     match (answer["id"].as_str(), answer["result"]["protocolVersion"].as_u64()) {
         (Some("init"), Some(1)) => Ok(()),
         _ => Err(TaskError::Failed(format!("unexpected response to initialize: {answer}"))),
     }
 }
 
-fn error(line: &str) -> Result<(Value, i64), TaskError> {
+fn parse_error_response(line: &str) -> Result<(Value, i64), TaskError> {
     table::error(line).map_err(TaskError::Failed)
 }
 
-fn with_row_name(row: &Row, stop: TaskError) -> TaskError {
-    with_name(row.name, stop)
+fn error_with_row_name(row: &Row, stop: TaskError) -> TaskError {
+    error_with_name(row.name, stop)
 }
 
-fn with_name(name: &str, stop: TaskError) -> TaskError {
-    TaskError::Failed(format!("{name}: {}", stop.why().unwrap_or_default()))
+fn error_with_name(name: &str, stop: TaskError) -> TaskError {
+    TaskError::Failed(format!("{name}: {}", stop.message().unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_row_is_there_as_often_as_asked_for() {
-        let order = order(3, &mut Seed::new(Some(1)).take_random());
+        let order = shuffled_rows(3, &mut Seed::new(Some(1)).take_random());
         assert_eq!(order.len(), 3 * ROWS.len());
         for row in ROWS {
             assert_eq!(order.iter().filter(|other| other.name == row.name).count(), 3);
@@ -238,13 +238,13 @@ mod tests {
     #[test]
     fn a_dense_line_is_json_and_nearly_16_mib_unless_it_would_be_more() {
         for dense in DENSE {
-            let line = dense.line("\"/\"", DENSE_BYTES);
+            let line = dense.build_line("\"/\"", DENSE_BYTES);
             assert!(line.len() < 16 << 20, "{}", dense.name);
             let is_full = line.len() > 15_000_000 || !dense.item.contains('*');
             assert!(is_full, "{}: {}", dense.name, line.len());
             // As few bytes as possible: parsing all of them is slow in a debug build.
             let few = DenseLine { count: dense.count.min(1_000), ..*dense };
-            let value: Value = serde_json::from_str(&few.line("\"/\"", 0)).unwrap();
+            let value: Value = serde_json::from_str(&few.build_line("\"/\"", 0)).unwrap();
             let items = value["params"]["_meta"]["x"].as_array().unwrap();
             assert_eq!(items.len(), few.count + 1, "{}", dense.name);
         }

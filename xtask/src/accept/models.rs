@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
-use super::figures::{median, memory_mib, open_session};
-use super::model_server::{ModelServer, call, final_reply, reply};
-use super::scratch::Scratch;
+use super::figures::{median, open_session, read_memory_mib};
+use super::model_server::{ModelServerProcess, final_reply, reply_with_call, reply_with_steps};
+use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 pub(super) use cancel::cancel_latency_at_points;
@@ -24,13 +24,13 @@ const WARM_UP: u32 = 3;
 /// Time from a prompt to the first word, as a multiple of that of an agent that only echoes: the
 /// ratio of the medians of n alternating turns, with one process each.
 pub(super) fn first_word_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let answers = (0..n + WARM_UP).map(|_| reply(&json!([{"text": "a word"}])));
+    let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&json!([{"text": "a word"}])));
     let (mut ours, mut echo) = start_agent_and_echo(built, "model-first", answers)?;
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
         let times = (
-            ours.turn(&["go".to_owned()])?.first_word_seconds,
-            echo.turn(&["a word".to_owned()])?.first_word_seconds,
+            ours.run_turn(&["go".to_owned()])?.first_word_seconds,
+            echo.run_turn(&["a word".to_owned()])?.first_word_seconds,
         );
         if turn >= WARM_UP {
             our_times.push(times.0);
@@ -47,14 +47,14 @@ const PIECE: &str = "sixty-four bytes of text, which is about what models say at
 /// Time of a whole reply in many pieces, as a multiple of that of the echo agent for as many texts.
 pub(super) fn streamed_reply_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let steps = json!(vec![json!({"text": PIECE}); PIECES]);
-    let answers = (0..n + WARM_UP).map(|_| reply(&steps));
+    let answers = (0..n + WARM_UP).map(|_| reply_with_steps(&steps));
     let (mut ours, mut echo) = start_agent_and_echo(built, "model-deltas", answers)?;
     let texts = vec![PIECE.to_owned(); PIECES];
     let (mut our_times, mut echo_times) = (Vec::new(), Vec::new());
     for turn in 0..n + WARM_UP {
         // So many words in one session would have to be compacted.
-        ours.open()?;
-        let (our, other) = (ours.turn(&["go".to_owned()])?, echo.turn(&texts)?);
+        ours.reopen_session()?;
+        let (our, other) = (ours.run_turn(&["go".to_owned()])?, echo.run_turn(&texts)?);
         if our.bytes != PIECE.len() * PIECES || other.bytes != our.bytes {
             return Err(TaskError::Failed(format!("got {} and {} bytes", our.bytes, other.bytes)));
         }
@@ -75,9 +75,9 @@ pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
     let (mut server, mut agent) = start_reading_session(built, "model-read", n)?;
     let (mut tenth, mut last) = (Vec::new(), Vec::new());
     for _ in 0..n {
-        agent.open()?;
-        agent.turn(&["go".to_owned()])?;
-        let gaps = (0..=CALLS).map(|_| server.gap_ms()).collect::<Result<Vec<_>, _>>()?;
+        agent.reopen_session()?;
+        agent.run_turn(&["go".to_owned()])?;
+        let gaps = (0..=CALLS).map(|_| server.wait_for_gap_ms()).collect::<Result<Vec<_>, _>>()?;
         tenth.extend(gaps.get(10).copied().flatten());
         last.extend(gaps.last().copied().flatten());
     }
@@ -85,51 +85,52 @@ pub(super) fn read_turn_latency(built: &ReleasePrograms, n: u32) -> Result<f64, 
 }
 
 /// Maximum resident MiB of an agent after n such calls.
-pub(super) fn peak_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+pub(super) fn peak_memory_after_reads(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
     let sessions = n.div_ceil(CALLS as u32);
     let (_server, mut agent) = start_reading_session(built, "model-peak", sessions)?;
     for _ in 0..sessions {
-        agent.open()?;
-        agent.turn(&["go".to_owned()])?;
+        agent.reopen_session()?;
+        agent.run_turn(&["go".to_owned()])?;
     }
-    memory_mib(agent.agent.pid(), "VmHWM:")
+    read_memory_mib(agent.agent.pid(), "VmHWM:")
 }
 
 fn start_reading_session(
     built: &ReleasePrograms,
     name: &str,
     sessions: u32,
-) -> Result<(ModelServer, SessionClient), TaskError> {
-    let scratch = Scratch::new(name)?;
-    scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
-    let read = call("read_file", &json!({"path": "a.txt"}));
+) -> Result<(ModelServerProcess, SessionClient), TaskError> {
+    let scratch = ScratchFolders::new(name)?;
+    scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let read = reply_with_call("read_file", &json!({"path": "a.txt"}));
     let session = vec![read; CALLS].into_iter().chain([final_reply()]);
     let answers = (0..sessions).flat_map(|_| session.clone());
-    let server = ModelServer::start(built, &scratch, answers)?;
-    let agent = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
+    let server = ModelServerProcess::start(built, &scratch, answers)?;
+    let agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     Ok((server, agent))
 }
 
 /// Milliseconds between a reply with 50 calls of `read_file` and the next request, the median of n.
-pub(super) fn parallel_reads(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("model-reads")?;
+pub(super) fn parallel_reads_latency(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("model-reads")?;
     let read = |index: usize| {
         let args = json!({"path": format!("{index}.txt")});
         json!({"call": {"id": format!("c{index}"), "name": "read_file", "args": args}})
     };
     for index in 0..50 {
-        scratch.write(&format!("cwd/{index}.txt"), &"twenty-five bytes a line\n".repeat(100))?;
+        scratch
+            .write_file(&format!("cwd/{index}.txt"), &"twenty-five bytes a line\n".repeat(100))?;
     }
-    let reads = reply(&json!((0..50).map(read).collect::<Vec<_>>()));
+    let reads = reply_with_steps(&json!((0..50).map(read).collect::<Vec<_>>()));
     let answers = (0..n + WARM_UP).flat_map(|_| [reads.clone(), final_reply()]);
-    let mut server = ModelServer::start(built, &scratch, answers)?;
-    let mut agent = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
+    let mut server = ModelServerProcess::start(built, &scratch, answers)?;
+    let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     let mut gaps = Vec::new();
     for turn in 0..n + WARM_UP {
-        agent.open()?;
-        agent.turn(&["go".to_owned()])?;
-        server.next_finished_request()?;
-        gaps.extend(server.gap_ms()?.filter(|_| turn >= WARM_UP));
+        agent.reopen_session()?;
+        agent.run_turn(&["go".to_owned()])?;
+        server.wait_for_finished_request()?;
+        gaps.extend(server.wait_for_gap_ms()?.filter(|_| turn >= WARM_UP));
     }
     Ok(median(gaps))
 }
@@ -137,23 +138,26 @@ pub(super) fn parallel_reads(built: &ReleasePrograms, n: u32) -> Result<f64, Tas
 /// Processor time of a call with long arguments in fragments of 20 bytes, as a multiple of that of
 /// one with a tenth of them: the median of n ratios.
 pub(super) fn long_arguments_ratio(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let ratio = |_| Ok(write_seconds(built, 2_000_000)? / write_seconds(built, 200_000)?);
+    let ratio = |_| {
+        Ok(cpu_seconds_of_write_call(built, 2_000_000)?
+            / cpu_seconds_of_write_call(built, 200_000)?)
+    };
     Ok(median((0..n).map(ratio).collect::<Result<_, TaskError>>()?))
 }
 
-fn write_seconds(built: &ReleasePrograms, bytes: usize) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("arguments")?;
+fn cpu_seconds_of_write_call(built: &ReleasePrograms, bytes: usize) -> Result<f64, TaskError> {
+    let scratch = ScratchFolders::new("arguments")?;
     let content = "seven and twenty bytes here\n".repeat(bytes.div_ceil(28));
     let args = json!({"path": "written.txt", "content": content});
     let write = json!({"id": "c1", "name": "write_file", "args": args, "chunk": 20});
-    let answers = [final_reply(), reply(&json!([{ "call": write }])), final_reply()];
-    let server = ModelServer::start(built, &scratch, answers)?;
+    let answers = [final_reply(), reply_with_steps(&json!([{ "call": write }])), final_reply()];
+    let server = ModelServerProcess::start(built, &scratch, answers)?;
     let file = scratch.cwd().join("written.txt");
-    let mut agent = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
-    agent.turn(&["warm up".to_owned()])?;
-    let before = busy_seconds(agent.agent.pid())?;
-    agent.turn(&["go".to_owned()])?;
-    let after = busy_seconds(agent.agent.pid())?;
+    let mut agent = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
+    agent.run_turn(&["warm up".to_owned()])?;
+    let before = read_cpu_seconds_of_threads(agent.agent.pid())?;
+    agent.run_turn(&["go".to_owned()])?;
+    let after = read_cpu_seconds_of_threads(agent.agent.pid())?;
     match fs::read_to_string(&file) {
         Ok(written) if written == content => Ok(after - before),
         Ok(written) => Err(TaskError::Failed(format!("{} bytes were written", written.len()))),
@@ -163,7 +167,7 @@ fn write_seconds(built: &ReleasePrograms, bytes: usize) -> Result<f64, TaskError
 
 /// Reads the processor time of all threads of a process, with a resolution of nanoseconds. Threads
 /// of the runtime live as long as it does.
-fn busy_seconds(pid: u32) -> Result<f64, TaskError> {
+fn read_cpu_seconds_of_threads(pid: u32) -> Result<f64, TaskError> {
     let failed = |error| TaskError::Failed(format!("/proc/{pid}/task: {error}"));
     let mut nanoseconds = 0.0;
     for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)? {
@@ -181,12 +185,12 @@ fn start_agent_and_echo(
     name: &str,
     answers: impl IntoIterator<Item = Value>,
 ) -> Result<(SessionClient, SessionClient), TaskError> {
-    let scratch = Scratch::new(name)?;
-    let server = ModelServer::start(built, &scratch, answers)?;
+    let scratch = ScratchFolders::new(name)?;
+    let server = ModelServerProcess::start(built, &scratch, answers)?;
     let cwd = scratch.cwd();
-    let mut ours = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
+    let mut ours = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
     ours.server = Some(server);
-    let echo = SessionClient::start_in(&mut Command::new(&built.echo), &cwd)?;
+    let echo = SessionClient::start_in_folder(&mut Command::new(&built.echo), &cwd)?;
     Ok((ours, echo))
 }
 
@@ -196,8 +200,8 @@ struct SessionClient {
     session: Value,
     cwd: PathBuf,
     /// Kept as long as the agent runs.
-    server: Option<ModelServer>,
-    _scratch: Option<Scratch>,
+    server: Option<ModelServerProcess>,
+    _scratch: Option<ScratchFolders>,
 }
 
 /// The times and the size of one turn.
@@ -211,42 +215,43 @@ struct TurnTimes {
 }
 
 impl SessionClient {
-    fn start(command: &mut Command, scratch: Scratch) -> Result<Self, TaskError> {
-        let mut client = Self::start_in(command, &scratch.cwd())?;
+    fn start(command: &mut Command, scratch: ScratchFolders) -> Result<Self, TaskError> {
+        let mut client = Self::start_in_folder(command, &scratch.cwd())?;
         client._scratch = Some(scratch);
         Ok(client)
     }
 
-    fn start_in(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
+    fn start_in_folder(command: &mut Command, cwd: &Path) -> Result<Self, TaskError> {
         let mut agent = AgentProcess::start(command)?;
         let session = open_session(&mut agent, cwd)?;
         Ok(Self { agent, session, cwd: cwd.to_owned(), server: None, _scratch: None })
     }
 
     /// Closes the session and opens another one.
-    fn open(&mut self) -> Result<(), TaskError> {
+    fn reopen_session(&mut self) -> Result<(), TaskError> {
         let old = json!({"sessionId": self.session});
-        self.agent.request("session/close", &old, DEADLINE, |_| ())?;
+        self.agent.request_and_wait("session/close", &old, DEADLINE, |_| ())?;
         let params = json!({"cwd": self.cwd, "mcpServers": []});
-        let mut opened = self.agent.request("session/new", &params, DEADLINE, |_| ())?;
+        let mut opened = self.agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
         self.session = opened["sessionId"].take();
         Ok(())
     }
 
     /// Runs a whole turn, whose prompt has these texts.
-    fn turn(&mut self, texts: &[String]) -> Result<TurnTimes, TaskError> {
+    fn run_turn(&mut self, texts: &[String]) -> Result<TurnTimes, TaskError> {
         let prompt: Vec<_> =
             texts.iter().map(|text| json!({"type": "text", "text": text})).collect();
         let params = json!({"sessionId": self.session, "prompt": prompt});
         let (mut first, mut bytes) = (None, 0);
         let start = Instant::now();
-        let answer = self.agent.request("session/prompt", &params, DEADLINE, |message| {
-            let update = &message["params"]["update"];
-            if update["sessionUpdate"] == "agent_message_chunk" {
-                first.get_or_insert_with(|| start.elapsed());
-                bytes += update["content"]["text"].as_str().map_or(0, str::len);
-            }
-        })?;
+        let answer =
+            self.agent.request_and_wait("session/prompt", &params, DEADLINE, |message| {
+                let update = &message["params"]["update"];
+                if update["sessionUpdate"] == "agent_message_chunk" {
+                    first.get_or_insert_with(|| start.elapsed());
+                    bytes += update["content"]["text"].as_str().map_or(0, str::len);
+                }
+            })?;
         let whole = start.elapsed().as_secs_f64();
         match (first, answer["stopReason"] == "end_turn") {
             (Some(first), true) => Ok(TurnTimes {

@@ -54,32 +54,33 @@ pub(super) fn surviving_mutants_percent(
     ui: &Ui<'_>,
 ) -> Result<f64, TaskError> {
     let workspace = run.workspace;
-    let mut probe = workspace.cargo("mutants --version");
+    let mut probe = workspace.cargo_command("mutants --version");
     probe.stdout(Stdio::null()).stderr(Stdio::null());
-    if process::run(&mut probe).is_err() {
+    if process::run_expecting_success(&mut probe).is_err() {
         let how = "cargo-mutants is not installed: cargo install --locked cargo-mutants";
         return Err(TaskError::Failed(how.to_owned()));
     }
     let every_nth = ["--sharding=round-robin".to_owned(), format!("--shard=0/{}", run.n)];
     let nth = |files: &str| [&every_nth[..], &[format!("{files}={WITHOUT_UNIT_TESTS}")]].concat();
-    let mut outcomes = pass(workspace, UNIT_TESTS, &nth("--exclude-re"))?;
-    let chosen = survivors(&outcomes).map(|name| format!("--re=^{}$", escaped(name)));
+    let mut outcomes = run_test_pass(workspace, UNIT_TESTS, &nth("--exclude-re"))?;
+    let chosen =
+        names_of_survivors(&outcomes).map(|name| format!("--re=^{}$", escape_for_regex(name)));
     let chosen: Vec<_> = chosen.collect();
     if !chosen.is_empty() {
         // Some that were not selected are tested too: cargo mutants 27 cannot select a deleted
         // field.
-        let others = pass(workspace, OTHER_TESTS, &chosen)?;
+        let others = run_test_pass(workspace, OTHER_TESTS, &chosen)?;
         for (name, kind) in
             outcomes.iter_mut().filter(|(_, kind)| **kind == MutantOutcome::Survived)
         {
             *kind = others.get(name).copied().unwrap_or(*kind);
         }
     }
-    outcomes.extend(pass(workspace, OTHER_TESTS, &nth("--re"))?);
+    outcomes.extend(run_test_pass(workspace, OTHER_TESTS, &nth("--re"))?);
     let count = |kind| outcomes.values().filter(|other| **other == kind).count();
     let (caught, survived) = (count(MutantOutcome::Caught), count(MutantOutcome::Survived));
-    for name in survivors(&outcomes) {
-        ui.note(format_args!("survived: {name}"));
+    for name in names_of_survivors(&outcomes) {
+        ui.print_remark(format_args!("survived: {name}"));
     }
     run.n = (caught + survived) as u32;
     for (name, count) in
@@ -93,23 +94,23 @@ pub(super) fn surviving_mutants_percent(
     Ok(100.0 * survived as f64 / run.n as f64)
 }
 
-fn survivors(outcomes: &MutantOutcomes) -> impl Iterator<Item = &str> {
+fn names_of_survivors(outcomes: &MutantOutcomes) -> impl Iterator<Item = &str> {
     let survived = outcomes.iter().filter(|(_, kind)| **kind == MutantOutcome::Survived);
     survived.map(|(name, _)| name.as_str())
 }
 
 /// Tests the selected mutants with some of the tests.
-fn pass(
+fn run_test_pass(
     workspace: &Workspace,
     tests: &[&str],
     chosen: &[String],
 ) -> Result<MutantOutcomes, TaskError> {
     let folder = workspace.target.join("mutated");
     let tree = folder.join("tree");
-    sabotage::mirror(&workspace.root, &tree)?;
+    sabotage::copy_changed_files(&workspace.root, &tree)?;
     // Results of an earlier run must not count for this one.
     fs::remove_dir_all(folder.join("mutants.out")).ok();
-    let mut command = workspace.cargo("mutants --workspace --in-place --colors=never");
+    let mut command = workspace.cargo_command("mutants --workspace --in-place --colors=never");
     command.arg("--output").arg(&folder).args(tests).args(chosen).current_dir(tree);
     // They have a separate profile, so nothing else has to be rebuilt after them.
     command.env("CARGO_TARGET_DIR", &workspace.target);
@@ -128,14 +129,14 @@ fn pass(
         |error: &dyn fmt::Display| TaskError::Failed(format!("{}: {error}", path.display()));
     let text = fs::read_to_string(&path).map_err(|error| failed(&error))?;
     let outcomes = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-    Ok(read(&outcomes))
+    Ok(parse_outcomes(&outcomes))
 }
 
 /// Exit codes of cargo mutants for surviving mutants and for a test that did not end.
 const EXIT_CODE_SURVIVED: i32 = 2;
 const EXIT_CODE_TIMEOUT: i32 = 3;
 
-fn read(outcomes: &Value) -> MutantOutcomes {
+fn parse_outcomes(outcomes: &Value) -> MutantOutcomes {
     let outcomes = outcomes["outcomes"].as_array().into_iter().flatten();
     let named = outcomes.filter_map(|outcome| {
         let name = outcome["scenario"]["Mutant"]["name"].as_str()?;
@@ -150,7 +151,7 @@ fn read(outcomes: &Value) -> MutantOutcomes {
 }
 
 /// Returns a name as a regular expression that matches only this name.
-fn escaped(name: &str) -> String {
+fn escape_for_regex(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for letter in name.chars() {
         if letter.is_ascii_punctuation() && !"<>_".contains(letter) {
@@ -185,12 +186,12 @@ mod tests {
             MutantOutcome::Caught,
         ];
         let names = ["a", "b", "c", "d"].map(str::to_owned);
-        assert_eq!(read(&outcomes), names.into_iter().zip(kinds).collect());
+        assert_eq!(parse_outcomes(&outcomes), names.into_iter().zip(kinds).collect());
     }
 
     #[test]
     fn a_name_is_escaped() {
         let name = "a_b.rs:1:2: replace f -> Vec<T> with vec![]";
-        assert_eq!(escaped(name), r"a_b\.rs\:1\:2\: replace f \-> Vec<T> with vec\!\[\]");
+        assert_eq!(escape_for_regex(name), r"a_b\.rs\:1\:2\: replace f \-> Vec<T> with vec\!\[\]");
     }
 }

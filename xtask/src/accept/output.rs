@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::ReleasePrograms;
 use super::agent::{AgentProcess, DEADLINE};
-use super::figures::{callboard, median, memory_mib};
-use super::scratch::Scratch;
+use super::figures::{callboard_command, median, read_memory_mib};
+use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 /// First number that the commands write, one nine-digit number per line.
@@ -59,9 +59,9 @@ pub(super) fn peak_memory_of_long_output(
     for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
         let mut writing = OutputSession::start(built, surface)?;
         for bytes in [WARM_UP_BYTES, n.into()] {
-            writing.check_output_of(bytes)?;
+            writing.run_and_check_output(bytes)?;
         }
-        peak = peak.max(memory_mib(writing.agent.pid(), "VmHWM:")?);
+        peak = peak.max(read_memory_mib(writing.agent.pid(), "VmHWM:")?);
     }
     Ok(peak)
 }
@@ -73,12 +73,12 @@ pub(super) fn read_latency_during_output(
     n: u32,
 ) -> Result<f64, TaskError> {
     let mut writing = OutputSession::start(built, ClientDisplay::Terminal)?;
-    writing.scratch.write("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
-    let other = open(&mut writing.agent, &writing.scratch)?;
+    writing.scratch.write_file("cwd/a.txt", &"twenty-five bytes a line\n".repeat(100))?;
+    let other = open_new_session(&mut writing.agent, &writing.scratch)?;
     let output = ExpectedOutput::new(n.into(), ClientDisplay::Terminal);
     let mut seen = ReceivedOutput::default();
-    let run = writing.prompt(&output.prompt());
-    writing.agent.send("session/prompt", &run)?;
+    let run = writing.prompt_params(&output.tool_prompt());
+    writing.agent.send_request("session/prompt", &run)?;
     let look = json!({"sessionId": other, "prompt": [{"type": "text", "text": "read a.txt"}]});
     let (begun, mut times) = (Instant::now(), Vec::new());
     while !seen.is_finished() {
@@ -86,13 +86,14 @@ pub(super) fn read_latency_during_output(
             return Err(TaskError::Failed("the command did not end".to_owned()));
         }
         let (start, mut has_read) = (Instant::now(), false);
-        let answer = writing.agent.request("session/prompt", &look, DEADLINE, |message| {
-            if message["params"]["sessionId"] == writing.session {
-                seen.receive(message);
-            } else if message["params"]["update"]["status"] == "completed" {
-                has_read = true;
-            }
-        })?;
+        let answer =
+            writing.agent.request_and_wait("session/prompt", &look, DEADLINE, |message| {
+                if message["params"]["sessionId"] == writing.session {
+                    seen.record_update(message);
+                } else if message["params"]["update"]["status"] == "completed" {
+                    has_read = true;
+                }
+            })?;
         if answer["stopReason"] != "end_turn" || !has_read {
             return Err(TaskError::Failed(format!("unexpected response to a read: {answer}")));
         }
@@ -101,7 +102,7 @@ pub(super) fn read_latency_during_output(
         }
         thread::sleep(READ_PAUSE);
     }
-    seen.check(&output)?;
+    seen.check_against(&output)?;
     times.sort_by(f64::total_cmp);
     let index = times.len() * 99 / 100;
     times.get(index).copied().ok_or_else(|| TaskError::Failed("nothing was read".to_owned()))
@@ -114,7 +115,7 @@ pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f6
     for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
         let mut writing = OutputSession::start(built, surface)?;
         // The quotes keep the output from matching the command line.
-        let prompt = writing.prompt("run echo o''n stage; sleep 0.3");
+        let prompt = writing.prompt_params("run echo o''n stage; sleep 0.3");
         let mut times = Vec::new();
         for _ in 0..n {
             let (begun, mut first) = (Instant::now(), None);
@@ -123,7 +124,7 @@ pub(super) fn first_output_latency(built: &ReleasePrograms, n: u32) -> Result<f6
                     first = Some(begun.elapsed().as_secs_f64() * 1000.0);
                 }
             };
-            writing.agent.request("session/prompt", &prompt, DEADLINE, shows)?;
+            writing.agent.request_and_wait("session/prompt", &prompt, DEADLINE, shows)?;
             times.push(first.ok_or_else(|| TaskError::Failed("nothing was shown".to_owned()))?);
         }
         longest = longest.max(median(times));
@@ -136,39 +137,43 @@ struct OutputSession {
     agent: AgentProcess,
     session: Value,
     surface: ClientDisplay,
-    scratch: Scratch,
+    scratch: ScratchFolders,
 }
 
 impl OutputSession {
     fn start(built: &ReleasePrograms, surface: ClientDisplay) -> Result<Self, TaskError> {
-        let scratch = Scratch::new("output")?;
-        let mut command = callboard(built, &scratch, "direct");
+        let scratch = ScratchFolders::new("output")?;
+        let mut command = callboard_command(built, &scratch, "direct");
         let mut agent = AgentProcess::start(command.args(["--mode", "auto"]))?;
         let meta = json!({"terminal_output": surface == ClientDisplay::Terminal});
         let params = json!({"protocolVersion": 1, "clientCapabilities": {"_meta": meta}});
-        agent.request("initialize", &params, DEADLINE, |_| ())?;
-        let session = open(&mut agent, &scratch)?;
+        agent.request_and_wait("initialize", &params, DEADLINE, |_| ())?;
+        let session = open_new_session(&mut agent, &scratch)?;
         Ok(Self { agent, session, surface, scratch })
     }
 
-    fn prompt(&self, text: &str) -> Value {
+    fn prompt_params(&self, text: &str) -> Value {
         json!({"sessionId": self.session, "prompt": [{"type": "text", "text": text}]})
     }
 
     /// Runs a command that writes this many bytes, and checks the received output.
-    fn check_output_of(&mut self, bytes: u64) -> Result<(), TaskError> {
+    fn run_and_check_output(&mut self, bytes: u64) -> Result<(), TaskError> {
         let output = ExpectedOutput::new(bytes, self.surface);
         let mut seen = ReceivedOutput::default();
-        let prompt = self.prompt(&output.prompt());
-        self.agent
-            .request("session/prompt", &prompt, OUTPUT_DEADLINE, |message| seen.receive(message))?;
-        seen.check(&output)
+        let prompt = self.prompt_params(&output.tool_prompt());
+        self.agent.request_and_wait("session/prompt", &prompt, OUTPUT_DEADLINE, |message| {
+            seen.record_update(message);
+        })?;
+        seen.check_against(&output)
     }
 }
 
-fn open(agent: &mut AgentProcess, scratch: &Scratch) -> Result<Value, TaskError> {
+fn open_new_session(
+    agent: &mut AgentProcess,
+    scratch: &ScratchFolders,
+) -> Result<Value, TaskError> {
     let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
-    let mut session = agent.request("session/new", &params, DEADLINE, |_| ())?;
+    let mut session = agent.request_and_wait("session/new", &params, DEADLINE, |_| ())?;
     Ok(session["sessionId"].take())
 }
 
@@ -184,31 +189,31 @@ impl ExpectedOutput {
         Self { lines: bytes / LINE_BYTES, end }
     }
 
-    fn command(&self) -> String {
+    fn shell_command(&self) -> String {
         format!("seq {FIRST_NUMBER} {}", FIRST_NUMBER + self.lines - 1)
     }
 
-    fn prompt(&self) -> String {
+    fn tool_prompt(&self) -> String {
         let timeout = OUTPUT_DEADLINE.as_millis();
-        format!("tool terminal {}", json!({"command": self.command(), "timeout_ms": timeout}))
+        format!("tool terminal {}", json!({"command": self.shell_command(), "timeout_ms": timeout}))
     }
 
-    fn width(&self) -> u64 {
+    fn line_width(&self) -> u64 {
         LINE_BYTES - 1 + self.end.len() as u64
     }
 
-    fn total(&self) -> u64 {
-        self.lines * self.width()
+    fn total_bytes(&self) -> u64 {
+        self.lines * self.line_width()
     }
 
     /// Returns up to `len` bytes from offset `at`.
-    fn bytes(&self, at: u64, len: usize) -> Vec<u8> {
-        let skipped = (at % self.width()) as usize;
-        let lines = at / self.width()..self.lines;
+    fn bytes_at(&self, at: u64, len: usize) -> Vec<u8> {
+        let skipped = (at % self.line_width()) as usize;
+        let lines = at / self.line_width()..self.lines;
         let mut text = String::with_capacity(len + skipped + LINE_BYTES as usize);
-        for line in lines
-            .take_while(|line| (line - at / self.width()) * self.width() < (len + skipped) as u64)
-        {
+        for line in lines.take_while(|line| {
+            (line - at / self.line_width()) * self.line_width() < (len + skipped) as u64
+        }) {
             // Writing to a String cannot fail.
             let _ = write!(text, "{}{}", FIRST_NUMBER + line, self.end);
         }
@@ -219,19 +224,19 @@ impl ExpectedOutput {
     /// Returns whether a file holds the beginning of the output, and a line that counts the rest.
     fn is_stored_in(&self, path: &str) -> Result<bool, std::io::Error> {
         let mut file = File::open(path)?;
-        let kept = self.total().min(FILE_BYTES);
+        let kept = self.total_bytes().min(FILE_BYTES);
         let (mut at, mut part) = (0, vec![0; 1 << 20]);
         while at < kept {
             let len = part.len().min((kept - at) as usize);
             file.read_exact(&mut part[..len])?;
-            if part[..len] != self.bytes(at, len) {
+            if part[..len] != self.bytes_at(at, len) {
                 return Ok(false);
             }
             at += len as u64;
         }
         let mut rest = String::new();
         file.read_to_string(&mut rest)?;
-        let expected = match self.total() - kept {
+        let expected = match self.total_bytes() - kept {
             0 => String::new(),
             more => format!("\n[... {more} bytes have no room here]\n"),
         };
@@ -259,7 +264,7 @@ impl ReceivedOutput {
         matches!(&*self.status, "completed" | "failed")
     }
 
-    fn receive(&mut self, message: &Value) {
+    fn record_update(&mut self, message: &Value) {
         let update = &message["params"]["update"];
         if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
             return;
@@ -291,29 +296,32 @@ impl ReceivedOutput {
             // A gap ends the colours before it.
             return Some(self.terminal.replace("\u{1b}[0m\n[… ", "\n[… "));
         }
-        let text = self.text.strip_prefix(&format!("```console\n$ {}\n", output.command()))?;
+        let text =
+            self.text.strip_prefix(&format!("```console\n$ {}\n", output.shell_command()))?;
         text.strip_suffix("```").map(str::to_owned)
     }
 
-    fn check(&self, output: &ExpectedOutput) -> Result<(), TaskError> {
-        let failed = |what: String| Err(TaskError::Failed(format!("{}: {what}", output.command())));
+    fn check_against(&self, output: &ExpectedOutput) -> Result<(), TaskError> {
+        let failed =
+            |what: String| Err(TaskError::Failed(format!("{}: {what}", output.shell_command())));
         let Self { status, result, updates, seconds, largest, .. } = self;
         if status != "completed" {
             return failed(format!("the call ended as {status}: {result}"));
         }
-        let has = |at: usize, piece: &str| output.bytes(at as u64, piece.len()) == piece.as_bytes();
+        let has =
+            |at: usize, piece: &str| output.bytes_at(at as u64, piece.len()) == piece.as_bytes();
         let Some(view) = self.displayed_output(output) else {
             return failed("its text is not shown as one of a command".to_owned());
         };
-        let end = follow_output_pieces(&view, has);
-        if end != Some(output.total() as usize) || !view.contains(" bytes left out …]") {
+        let end = end_offset_if_pieces_match(&view, has);
+        if end != Some(output.total_bytes() as usize) || !view.contains(" bytes left out …]") {
             return failed(format!(
                 "of {} bytes the client's view ends at {end:?}",
-                output.total()
+                output.total_bytes()
             ));
         }
         if (&result["outputBytes"], &result["outputLines"])
-            != (&json!(output.total()), &json!(output.lines))
+            != (&json!(output.total_bytes()), &json!(output.lines))
         {
             return failed(format!("wrong counts: {result}"));
         }
@@ -330,7 +338,10 @@ impl ReceivedOutput {
 
 /// Returns the end offset of a shown text in its output, if every piece is at the offset that the
 /// gaps imply. `has` returns whether a piece occurs at an offset.
-pub(super) fn follow_output_pieces(view: &str, has: impl Fn(usize, &str) -> bool) -> Option<usize> {
+pub(super) fn end_offset_if_pieces_match(
+    view: &str,
+    has: impl Fn(usize, &str) -> bool,
+) -> Option<usize> {
     let past = |at: usize, piece: &str| has(at, piece).then_some(at + piece.len());
     let (mut rest, mut at) = (view, 0);
     while let Some((piece, gap)) = rest.split_once("\n[… ") {
@@ -359,7 +370,7 @@ mod tests {
             ("two\n", None),
         ] {
             let has = |at: usize, piece: &str| output[at..].starts_with(piece);
-            assert_eq!(follow_output_pieces(view, has), end, "{view:?}");
+            assert_eq!(end_offset_if_pieces_match(view, has), end, "{view:?}");
         }
     }
 
@@ -368,11 +379,11 @@ mod tests {
         for surface in [ClientDisplay::Terminal, ClientDisplay::Text] {
             let output = ExpectedOutput::new(50, surface);
             let all: String = (0..5).map(|line| format!("10000000{line}{}", output.end)).collect();
-            assert_eq!(output.total() as usize, all.len());
+            assert_eq!(output.total_bytes() as usize, all.len());
             for at in 0..all.len() {
                 for len in 0..all.len() + 3 {
                     let end = all.len().min(at + len);
-                    assert_eq!(output.bytes(at as u64, len), &all.as_bytes()[at..end]);
+                    assert_eq!(output.bytes_at(at as u64, len), &all.as_bytes()[at..end]);
                 }
             }
         }
@@ -382,7 +393,7 @@ mod tests {
     fn a_view_a_count_or_a_file_that_is_wrong_is_found() {
         let output = ExpectedOutput::new(50, ClientDisplay::Text);
         let path = std::env::temp_dir().join(format!("output-{}", std::process::id()));
-        std::fs::write(&path, output.bytes(0, 50)).unwrap();
+        std::fs::write(&path, output.bytes_at(0, 50)).unwrap();
         let text = |gap: u32| {
             let view = format!("100000000\n\n[… {gap} bytes left out …]\n100000004\n");
             format!("```console\n$ seq 100000000 100000004\n{view}```")
@@ -393,8 +404,8 @@ mod tests {
             let update = json!({"sessionUpdate": "tool_call_update", "status": "completed",
                 "content": content, "rawOutput": raw});
             let mut seen = ReceivedOutput::default();
-            seen.receive(&json!({"params": {"update": update}}));
-            seen.check(&output).is_ok()
+            seen.record_update(&json!({"params": {"update": update}}));
+            seen.check_against(&output).is_ok()
         };
         let file = path.to_str().unwrap();
         assert!(judged(&text(30), 50, file));

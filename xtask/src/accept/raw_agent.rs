@@ -31,7 +31,7 @@ impl RawAgent {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let stdout = stdout.ok_or_else(|| failed("it has no output".to_owned()))?;
         let (sender, lines) = sync_channel(1);
-        thread::spawn(move || forward(stdout, &sender));
+        thread::spawn(move || forward_lines(stdout, &sender));
         Ok(Self { child: KillOnDrop(child), stdin, lines })
     }
 
@@ -41,14 +41,14 @@ impl RawAgent {
     }
 
     /// Writes bytes unchanged.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), TaskError> {
-        write(self.stdin.as_mut(), bytes)
+    pub(super) fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), TaskError> {
+        write_to_stdin(self.stdin.as_mut(), bytes)
     }
 
     /// Writes a line.
-    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), TaskError> {
-        self.write(line)?;
-        self.write(b"\n")
+    pub(super) fn send_line(&mut self, line: &[u8]) -> Result<(), TaskError> {
+        self.write_bytes(line)?;
+        self.write_bytes(b"\n")
     }
 
     /// Takes the input out, so that another thread can write it.
@@ -57,7 +57,10 @@ impl RawAgent {
     }
 
     /// Closes the input, and returns the time until the process exited.
-    pub(super) fn end_input(&mut self, deadline: Duration) -> Result<Duration, TaskError> {
+    pub(super) fn close_input_and_wait(
+        &mut self,
+        deadline: Duration,
+    ) -> Result<Duration, TaskError> {
         drop(self.stdin.take());
         let start = Instant::now();
         while start.elapsed() < deadline {
@@ -71,7 +74,10 @@ impl RawAgent {
     }
 
     /// Waits for the next line; `None` after `wait`.
-    pub(super) fn next_line_within(&mut self, wait: Duration) -> Result<Option<String>, TaskError> {
+    pub(super) fn wait_for_line_within(
+        &mut self,
+        wait: Duration,
+    ) -> Result<Option<String>, TaskError> {
         match self.lines.recv_timeout(wait) {
             Ok(line) => Ok(Some(line)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -80,14 +86,14 @@ impl RawAgent {
     }
 
     /// Waits for the next line, newline included.
-    pub(super) fn next_line(&mut self) -> Result<String, TaskError> {
+    pub(super) fn wait_for_line(&mut self) -> Result<String, TaskError> {
         let line = self.lines.recv_timeout(DEADLINE);
         line.map_err(|error| TaskError::Failed(format!("no line arrived: {error}")))
     }
 
     /// Waits for the next line, which must be JSON.
-    pub(super) fn message(&mut self) -> Result<Value, TaskError> {
-        parse_json_line(&self.next_line()?)
+    pub(super) fn wait_for_json_line(&mut self) -> Result<Value, TaskError> {
+        parse_json_line(&self.wait_for_line()?)
     }
 }
 
@@ -96,13 +102,13 @@ pub(super) struct RawAgentInput(Option<ChildStdin>);
 
 impl RawAgentInput {
     /// Writes a line.
-    pub(super) fn send(&mut self, line: &[u8]) -> Result<(), TaskError> {
-        write(self.0.as_mut(), line)?;
-        write(self.0.as_mut(), b"\n")
+    pub(super) fn send_line(&mut self, line: &[u8]) -> Result<(), TaskError> {
+        write_to_stdin(self.0.as_mut(), line)?;
+        write_to_stdin(self.0.as_mut(), b"\n")
     }
 }
 
-fn write(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), TaskError> {
+fn write_to_stdin(stdin: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<(), TaskError> {
     let stdin = stdin.ok_or_else(|| TaskError::Failed("the input is closed".to_owned()))?;
     stdin.write_all(bytes).map_err(|error| TaskError::Failed(format!("cannot write: {error}")))
 }
@@ -112,7 +118,7 @@ pub(super) fn parse_json_line(line: &str) -> Result<Value, TaskError> {
     serde_json::from_str(line).map_err(|error| TaskError::Failed(format!("{error}: {line}")))
 }
 
-fn forward(stdout: ChildStdout, sender: &SyncSender<String>) {
+fn forward_lines(stdout: ChildStdout, sender: &SyncSender<String>) {
     let mut stdout = BufReader::new(stdout);
     let mut line = String::new();
     while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {

@@ -18,26 +18,26 @@ const FETCH: &str = "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\nedition =
     [lib]\npath = \"lib.rs\"\n[dependencies]\nripgrep = \"15\"\n[workspace]\n";
 
 /// Builds ripgrep, unless it was built with this lock file.
-pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskError> {
+pub(super) fn build_ripgrep(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskError> {
     let folder = workspace.target.join("ripgrep");
     let (source, built) = (folder.join("source"), folder.join("build"));
-    let lock = text(&workspace.root.join("Cargo.lock"))?;
+    let lock = read_text_file(&workspace.root.join("Cargo.lock"))?;
     let program = built.join("release/rg");
     if !program.exists() || !SHARED.iter().all(|name| is_built_with(&built, name, &lock)) {
         fs::remove_dir_all(&folder)
-            .or_else(unless_missing)
-            .map_err(|error| failed(&folder, &error))?;
-        let fetched = fetch(workspace, &folder.join("fetch"))?;
-        copy(&fetched, &source).map_err(|error| failed(&source, &error))?;
+            .or_else(ok_if_missing)
+            .map_err(|error| path_error(&folder, &error))?;
+        let fetched = fetch_source(workspace, &folder.join("fetch"))?;
+        copy_folder(&fetched, &source).map_err(|error| path_error(&source, &error))?;
         let manifest = source.join("Cargo.toml");
         // It lies below this workspace, but is not a member.
-        let stands_alone = text(&manifest)? + "\n[workspace]\n";
-        write(&manifest, &stands_alone)?;
+        let stands_alone = read_text_file(&manifest)? + "\n[workspace]\n";
+        write_text_file(&manifest, &stands_alone)?;
         // Cargo uses this file's versions of shared dependencies, and removes the rest.
-        write(&source.join("Cargo.lock"), &lock)?;
-        ui.note(format_args!("cargo build --release, of ripgrep"));
-        let mut build = workspace.cargo("build --release --manifest-path");
-        process::run(build.arg(&manifest).arg("--target-dir").arg(&built))?;
+        write_text_file(&source.join("Cargo.lock"), &lock)?;
+        ui.print_remark(format_args!("cargo build --release, of ripgrep"));
+        let mut build = workspace.cargo_command("build --release --manifest-path");
+        process::run_expecting_success(build.arg(&manifest).arg("--target-dir").arg(&built))?;
     }
     let is_other = |name: &&str| !is_built_with(&built, name, &lock);
     let other: Vec<_> = SHARED.into_iter().filter(is_other).collect();
@@ -52,16 +52,18 @@ pub(super) fn build(workspace: &Workspace, ui: &Ui<'_>) -> Result<PathBuf, TaskE
 }
 
 /// Fetches and unpacks ripgrep with cargo, and returns its folder.
-fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskError> {
-    fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
-    write(&folder.join("lib.rs"), "")?;
+fn fetch_source(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskError> {
+    fs::create_dir_all(folder).map_err(|error| path_error(folder, &error))?;
+    write_text_file(&folder.join("lib.rs"), "")?;
     let manifest = folder.join("Cargo.toml");
-    write(&manifest, FETCH)?;
+    write_text_file(&manifest, FETCH)?;
     // Cargo fetches it, although it is not a library.
-    process::run(workspace.cargo("fetch --manifest-path").arg(&manifest))?;
-    let lock = text(&folder.join("Cargo.lock"))?;
-    let version = locked(&lock, "ripgrep").unwrap_or_default();
-    let registry = registry();
+    process::run_expecting_success(
+        workspace.cargo_command("fetch --manifest-path").arg(&manifest),
+    )?;
+    let lock = read_text_file(&folder.join("Cargo.lock"))?;
+    let version = locked_version(&lock, "ripgrep").unwrap_or_default();
+    let registry = registry_source_folder();
     let sources = fs::read_dir(&registry).into_iter().flatten().flatten();
     sources
         .map(|source| source.path().join(format!("ripgrep-{version}")))
@@ -70,7 +72,7 @@ fn fetch(workspace: &Workspace, folder: &Path) -> Result<PathBuf, TaskError> {
 }
 
 /// Returns the folder in which cargo unpacks sources, with one subfolder per registry.
-pub(super) fn registry() -> PathBuf {
+pub(super) fn registry_source_folder() -> PathBuf {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
     home.unwrap_or_default().join("registry/src")
@@ -78,7 +80,7 @@ pub(super) fn registry() -> PathBuf {
 
 /// Returns whether the build artifacts name the version of the lock file.
 fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
-    let Some(version) = locked(lock, name) else { return false };
+    let Some(version) = locked_version(lock, name) else { return false };
     let file = format!("{}-", name.replace('-', "_"));
     let source = format!("/{name}-{version}/");
     let files = fs::read_dir(build.join("release/deps")).into_iter().flatten().flatten();
@@ -90,49 +92,49 @@ fn is_built_with(build: &Path, name: &str, lock: &str) -> bool {
         .any(|entry| fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(&source)))
 }
 
-fn locked<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
+fn locked_version<'a>(lock: &'a str, name: &str) -> Option<&'a str> {
     let (_, package) = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?;
     package.split_once('"').map(|(version, _)| version)
 }
 
 /// Copies a folder of plain files and folders.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
         match entry.file_type()?.is_dir() {
-            true => copy(&entry.path(), &to)?,
+            true => copy_folder(&entry.path(), &to)?,
             false => drop(fs::copy(entry.path(), to)?),
         }
     }
     Ok(())
 }
 
-fn text(path: &Path) -> Result<String, TaskError> {
-    fs::read_to_string(path).map_err(|error| failed(path, &error))
+fn read_text_file(path: &Path) -> Result<String, TaskError> {
+    fs::read_to_string(path).map_err(|error| path_error(path, &error))
 }
 
-pub(super) fn write(path: &Path, text: &str) -> Result<(), TaskError> {
-    fs::write(path, text).map_err(|error| failed(path, &error))
+pub(super) fn write_text_file(path: &Path, text: &str) -> Result<(), TaskError> {
+    fs::write(path, text).map_err(|error| path_error(path, &error))
 }
 
-fn failed(path: &Path, error: &io::Error) -> TaskError {
+fn path_error(path: &Path, error: &io::Error) -> TaskError {
     TaskError::Failed(format!("{}: {error}", path.display()))
 }
 
-fn unless_missing(error: io::Error) -> io::Result<()> {
+fn ok_if_missing(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::locked;
+    use super::locked_version;
 
     #[test]
     fn versions_are_read_from_the_lock_file() {
         let lock = "[[package]]\nname = \"ignore\"\nversion = \"0.4.34\"\nsource = \"x\"\n";
-        assert_eq!(locked(lock, "ignore"), Some("0.4.34"));
-        assert_eq!(locked(lock, "ignor"), None);
+        assert_eq!(locked_version(lock, "ignore"), Some("0.4.34"));
+        assert_eq!(locked_version(lock, "ignor"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The rows: each promise with its number of measurements and its target.
 
-use super::Measure::{Code, Failed, Figures, Programs};
+use super::RowMeasure::{Code, Failed, Figures, Programs};
 use super::{
     AcceptanceRow, acpx, cancel, command, figures, files, lines, llama, models, mutants, output,
     sabotage, search, slow,
@@ -13,14 +13,14 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "time from spawn to the answer to initialize, as a multiple of a minimal SDK agent's",
         n: 200,
         target: Some(1.5),
-        measure: Programs(figures::startup),
+        measure: Programs(figures::startup_ratio_to_echo_agent),
     },
     AcceptanceRow {
         name: "startup-floor",
         what: "the same time, as a multiple of a process that only answers",
         n: 200,
         target: None,
-        measure: Programs(figures::startup_floor),
+        measure: Programs(figures::startup_ratio_to_plain_process),
     },
     AcceptanceRow {
         name: "idle-memory",
@@ -65,14 +65,14 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                rewrite's, n rounds",
         n: 50,
         target: Some(2.0),
-        measure: Programs(files::edit_time),
+        measure: Programs(files::edit_time_ratio),
     },
     AcceptanceRow {
         name: "edit-wire",
         what: "bytes of the tool updates of such a turn, the most of n",
         n: 5,
         target: Some(4096.0),
-        measure: Programs(files::edit_update_bytes),
+        measure: Programs(files::max_edit_update_bytes),
     },
     AcceptanceRow {
         name: "sanitize",
@@ -205,7 +205,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
                terminals",
         n: 1,
         target: Some(0.0),
-        measure: Programs(acpx::acpx),
+        measure: Programs(acpx::acpx_turns_with_mistakes),
     },
     AcceptanceRow {
         name: "model-first",
@@ -228,7 +228,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "own ms of a reply with 50 reads, median of n",
         n: 20,
         target: Some(20.0),
-        measure: Programs(models::parallel_reads),
+        measure: Programs(models::parallel_reads_latency),
     },
     AcceptanceRow {
         name: "model-deltas",
@@ -242,7 +242,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "peak MiB of a session with n calls of read_file",
         n: 100,
         target: Some(64.0),
-        measure: Programs(models::peak_memory),
+        measure: Programs(models::peak_memory_after_reads),
     },
     AcceptanceRow {
         name: "arguments",
@@ -323,7 +323,7 @@ pub(super) const ROWS: &[AcceptanceRow] = &[
         what: "patches that break a promise and turn no test red",
         n: 0,
         target: Some(0.0),
-        measure: Code(sabotage::unnoticed_patches),
+        measure: Code(sabotage::count_unnoticed_patches),
     },
     AcceptanceRow {
         name: "mutants",

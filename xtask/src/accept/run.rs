@@ -5,8 +5,8 @@ use std::process::Command;
 use serde_json::{Map, Value, json};
 
 use super::seed::Seed;
-use crate::cargo::failed_tests;
-use crate::process::{TaskError, tee};
+use crate::cargo::parse_failed_tests;
+use crate::process::{TaskError, run_and_copy_output};
 use crate::workspace::Workspace;
 
 /// The number of measurements of a row, and figures beside its value.
@@ -26,14 +26,14 @@ impl<'a> RowRun<'a> {
     ///
     /// A value or word `n` is replaced by the number of measurements, `n/25` by a 25th of it,
     /// rounded up, and `seed` by the seed.
-    pub(super) fn command(&self, line: &str) -> Command {
+    pub(super) fn parse_cargo_command(&self, line: &str) -> Command {
         let value = |word: &str| match word.strip_prefix("n/").map(str::parse) {
             Some(Ok(part)) => self.n.div_ceil(part).to_string(),
             _ if word == "n" => self.n.to_string(),
             _ if word == "seed" => self.seed.take_value().to_string(),
             _ => word.to_owned(),
         };
-        let mut command = self.workspace.cargo("");
+        let mut command = self.workspace.cargo_command("");
         let mut words = line.split_whitespace().peekable();
         while let Some((variable, word)) = words.peek().and_then(|word| word.split_once('=')) {
             command.env(variable, value(word));
@@ -44,9 +44,9 @@ impl<'a> RowRun<'a> {
     }
 
     /// Runs at least one test, and returns how many tests failed.
-    pub(super) fn count_failed_tests(&mut self, line: &str) -> Result<f64, TaskError> {
-        let (status, printed) = tee(&mut self.command(line))?;
-        let failed = failed_tests(&printed);
+    pub(super) fn run_and_count_failed_tests(&mut self, line: &str) -> Result<f64, TaskError> {
+        let (status, printed) = run_and_copy_output(&mut self.parse_cargo_command(line))?;
+        let failed = parse_failed_tests(&printed);
         match (status.success(), failed.len()) {
             (true, _) if count_passed_tests(&printed) == 0 => {
                 Err(TaskError::Failed("no test ran".to_owned()))
@@ -62,12 +62,12 @@ impl<'a> RowRun<'a> {
 
     /// Runs a program that prints at least `least` lines `figures {"value": …, …}`, and returns the
     /// largest value.
-    pub(super) fn largest_figure(
+    pub(super) fn run_for_largest_figure(
         &mut self,
         least: usize,
         command: &mut Command,
     ) -> Result<f64, TaskError> {
-        let (status, printed) = tee(command)?;
+        let (status, printed) = run_and_copy_output(command)?;
         let figures = parse_figures(&printed);
         let values: Vec<_> = figures.iter().filter_map(|it| it["value"].as_f64()).collect();
         self.extra_figures.insert("figures".to_owned(), figures.into());
@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn n_its_parts_and_the_seed_stand_for_numbers() {
         of(|run| {
-            let command = run.command("CASES=n PART=n/7 SEED=seed bench -p n-th -- n --x=n");
+            let command =
+                run.parse_cargo_command("CASES=n PART=n/7 SEED=seed bench -p n-th -- n --x=n");
             let args: Vec<_> = command.get_args().collect();
             assert_eq!(args, ["bench", "-p", "n-th", "--", "100", "--x=n"]);
             let variables: Vec<_> =
@@ -132,13 +133,14 @@ mod tests {
         };
         let more = of(|run| {
             let script = r#"echo 'test a ... figures {"value":1.5}'; echo 'figures {"value":1}'"#;
-            assert_eq!(run.largest_figure(2, &mut shell(script)).ok(), Some(1.5));
+            assert_eq!(run.run_for_largest_figure(2, &mut shell(script)).ok(), Some(1.5));
         });
         assert_eq!(more["figures"], json!([{"value": 1.5}, {"value": 1}]));
         of(|run| {
-            run.largest_figure(1, &mut shell(r#"echo 'figures {"value":1}'; exit 1"#)).unwrap_err();
-            run.largest_figure(2, &mut shell(r#"echo 'figures {"value":1}'"#)).unwrap_err();
-            run.largest_figure(1, &mut shell("echo figures")).unwrap_err();
+            run.run_for_largest_figure(1, &mut shell(r#"echo 'figures {"value":1}'; exit 1"#))
+                .unwrap_err();
+            run.run_for_largest_figure(2, &mut shell(r#"echo 'figures {"value":1}'"#)).unwrap_err();
+            run.run_for_largest_figure(1, &mut shell("echo figures")).unwrap_err();
         });
     }
 

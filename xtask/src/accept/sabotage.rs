@@ -10,8 +10,8 @@ use std::process::Command;
 use serde_json::{Map, json};
 
 use super::run::RowRun;
-use crate::cargo::failed_tests;
-use crate::process::{self, TaskError, capture};
+use crate::cargo::parse_failed_tests;
+use crate::process::{self, TaskError, capture_stdout};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
@@ -28,21 +28,21 @@ struct Patch {
 
 /// Applies each patch in turn to a copy of the sources, and returns the number that no test
 /// detected.
-pub(super) fn unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
+pub(super) fn count_unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
     let workspace = run.workspace;
-    let patches = patches(&workspace.root)?;
+    let patches = read_patches(&workspace.root)?;
     run.n = patches.len() as u32;
     let copy = workspace.target.join("sabotage");
-    mirror(&workspace.root, &copy)?;
+    copy_changed_files(&workspace.root, &copy)?;
     for tests in patches.iter().map(|patch| &patch.tests).collect::<BTreeSet<_>>() {
-        ui.note(format_args!("sabotage: unharmed, {tests} must be green"));
-        process::run(test(workspace, &copy, tests).stdout(io::stderr()))?;
+        ui.print_remark(format_args!("sabotage: unharmed, {tests} must be green"));
+        process::run_expecting_success(test_command(workspace, &copy, tests).stdout(io::stderr()))?;
     }
     let (mut missed, mut by) = (0.0, Map::new());
     for patch in &patches {
-        let caught = failing_tests(workspace, &copy, patch)?;
+        let caught = run_tests_with_patch(workspace, &copy, patch)?;
         let shown = if caught.is_empty() { "NOT caught".to_owned() } else { caught.join(", ") };
-        ui.note(format_args!("sabotage: {}: {shown}", patch.name));
+        ui.print_remark(format_args!("sabotage: {}: {shown}", patch.name));
         missed += f64::from(u8::from(caught.is_empty()));
         by.insert(patch.name.clone(), json!(caught));
     }
@@ -51,21 +51,22 @@ pub(super) fn unnoticed_patches(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64
 }
 
 /// Returns the tests that fail with a patch.
-fn failing_tests(
+fn run_tests_with_patch(
     workspace: &Workspace,
     copy: &Path,
     patch: &Patch,
 ) -> Result<Vec<String>, TaskError> {
-    process::run(apply(copy).arg(&patch.path))?;
+    process::run_expecting_success(git_apply_command(copy).arg(&patch.path))?;
     // A patch that does not build proves nothing.
-    let built = process::run(test(workspace, copy, &patch.tests).arg("--no-run"));
+    let built =
+        process::run_expecting_success(test_command(workspace, copy, &patch.tests).arg("--no-run"));
     let tested = built.and_then(|()| {
-        let mut command = test(workspace, copy, &patch.tests);
-        process::tee(&mut with_timeout(command.arg("--no-fail-fast")))
+        let mut command = test_command(workspace, copy, &patch.tests);
+        process::run_and_copy_output(&mut under_timeout(command.arg("--no-fail-fast")))
     });
-    process::run(apply(copy).arg("--reverse").arg(&patch.path))?;
+    process::run_expecting_success(git_apply_command(copy).arg("--reverse").arg(&patch.path))?;
     let (status, printed) = tested?;
-    let mut names = failed_tests(&printed);
+    let mut names = parse_failed_tests(&printed);
     if status.code() == Some(EXIT_CODE_TIMEOUT) {
         names.push("a test that never ends".to_owned());
     }
@@ -74,7 +75,7 @@ fn failing_tests(
 
 /// Runs a command under `timeout`. A broken promise may block a test for ever, which counts as
 /// failed.
-fn with_timeout(command: &Command) -> Command {
+fn under_timeout(command: &Command) -> Command {
     let mut bounded = Command::new("timeout");
     bounded.arg(SECONDS).arg(command.get_program()).args(command.get_args());
     bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -90,22 +91,24 @@ const SECONDS: &str = "240";
 const EXIT_CODE_TIMEOUT: i32 = 124;
 
 /// Lists the patches that no longer apply to the sources, with the reason.
-pub(crate) fn stale_patches(root: &Path) -> Vec<(String, String)> {
-    let patches = match patches(root) {
+pub(crate) fn find_stale_patches(root: &Path) -> Vec<(String, String)> {
+    let patches = match read_patches(root) {
         Ok(patches) => patches,
-        Err(stop) => return vec![(FOLDER.to_owned(), stop.why().unwrap_or_default().to_owned())],
+        Err(stop) => {
+            return vec![(FOLDER.to_owned(), stop.message().unwrap_or_default().to_owned())];
+        }
     };
     let stale = patches.iter().filter(|patch| {
-        let mut git = apply(root);
+        let mut git = git_apply_command(root);
         git.arg("--check").arg(&patch.path);
-        process::run(&mut git).is_err()
+        process::run_expecting_success(&mut git).is_err()
     });
     let why = "does not apply any more; make it anew";
     stale.map(|patch| (format!("{FOLDER}/{}.patch", patch.name), why.to_owned())).collect()
 }
 
 /// Returns a `git apply` command for a folder, independent of any repository above it.
-fn apply(folder: &Path) -> Command {
+fn git_apply_command(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("apply").current_dir(folder);
     if let Some(above) = folder.parent() {
@@ -114,8 +117,8 @@ fn apply(folder: &Path) -> Command {
     git
 }
 
-fn test(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
-    let mut command = workspace.cargo("test --all-features");
+fn test_command(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
+    let mut command = workspace.cargo_command("test --all-features");
     command.args(tests.split_whitespace()).current_dir(copy);
     // A separate folder: in ours, cargo would use the build of the copy for the real sources.
     command.env("CARGO_TARGET_DIR", workspace.target.join("sabotage-build"));
@@ -126,28 +129,28 @@ fn test(workspace: &Workspace, copy: &Path, tests: &str) -> Command {
 }
 
 /// Reads the patches, in the order of their names.
-fn patches(root: &Path) -> Result<Vec<Patch>, TaskError> {
+fn read_patches(root: &Path) -> Result<Vec<Patch>, TaskError> {
     let folder = root.join(FOLDER);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
     paths.sort();
-    paths.into_iter().map(read).collect()
+    paths.into_iter().map(read_patch).collect()
 }
 
-fn read(path: PathBuf) -> Result<Patch, TaskError> {
-    let text = fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+fn read_patch(path: PathBuf) -> Result<Patch, TaskError> {
+    let text = fs::read_to_string(&path).map_err(|error| path_error(&path, error))?;
     let tests = text.lines().find_map(|line| line.strip_prefix(TESTS));
-    let tests = tests.ok_or_else(|| failed(&path, "it does not say which tests to run"))?;
+    let tests = tests.ok_or_else(|| path_error(&path, "it does not say which tests to run"))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Patch { name, tests: tests.to_owned(), path })
 }
 
 /// Copies every file that git lists, and writes only those that differ, so that little is rebuilt.
-pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), TaskError> {
+pub(super) fn copy_changed_files(root: &Path, copy: &Path) -> Result<(), TaskError> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
-    let listed = capture(git.current_dir(root))?;
+    let listed = capture_stdout(git.current_dir(root))?;
     for name in listed.split_terminator('\0') {
         let (from, to) = (root.join(name), copy.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
@@ -155,26 +158,30 @@ pub(super) fn mirror(root: &Path, copy: &Path) -> Result<(), TaskError> {
             continue;
         }
         let folder = to.parent().map(fs::create_dir_all).unwrap_or(Ok(()));
-        folder.and_then(|()| fs::write(&to, bytes)).map_err(|error| failed(&to, error))?;
+        folder.and_then(|()| fs::write(&to, bytes)).map_err(|error| path_error(&to, error))?;
     }
-    remove_others(copy, copy, &listed.split_terminator('\0').collect())
+    remove_unlisted_files(copy, copy, &listed.split_terminator('\0').collect())
 }
 
 /// Removes files of the copy that are not in the list.
-fn remove_others(folder: &Path, copy: &Path, listed: &BTreeSet<&str>) -> Result<(), TaskError> {
-    for entry in fs::read_dir(folder).map_err(|error| failed(folder, error))?.flatten() {
+fn remove_unlisted_files(
+    folder: &Path,
+    copy: &Path,
+    listed: &BTreeSet<&str>,
+) -> Result<(), TaskError> {
+    for entry in fs::read_dir(folder).map_err(|error| path_error(folder, error))?.flatten() {
         let path = entry.path();
         let name = path.strip_prefix(copy).unwrap_or(&path).to_string_lossy().into_owned();
         if path.is_dir() {
-            remove_others(&path, copy, listed)?;
+            remove_unlisted_files(&path, copy, listed)?;
         } else if !listed.contains(name.as_str()) {
-            fs::remove_file(&path).map_err(|error| failed(&path, error))?;
+            fs::remove_file(&path).map_err(|error| path_error(&path, error))?;
         }
     }
     Ok(())
 }
 
-fn failed(path: &Path, why: impl std::fmt::Display) -> TaskError {
+fn path_error(path: &Path, why: impl std::fmt::Display) -> TaskError {
     TaskError::Failed(format!("{}: {why}", path.display()))
 }
 
@@ -190,17 +197,18 @@ mod tests {
         let patch = "G1\nTests: -p x\n\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n";
         fs::write(root.join(FOLDER).join("g1.patch"), patch).unwrap();
         fs::write(root.join("a.txt"), "old\n").unwrap();
-        assert_eq!(stale_patches(root), []);
+        assert_eq!(find_stale_patches(root), []);
         fs::write(root.join("a.txt"), "other\n").unwrap();
-        assert_eq!(stale_patches(root)[0].0, "xtask/sabotage/g1.patch");
+        assert_eq!(find_stale_patches(root)[0].0, "xtask/sabotage/g1.patch");
         fs::write(root.join(FOLDER).join("g2.patch"), "nothing").unwrap();
-        assert!(stale_patches(root)[0].1.contains("which tests"));
+        assert!(find_stale_patches(root)[0].1.contains("which tests"));
     }
 
     #[test]
     fn every_promise_has_a_patch() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let names: Vec<_> = patches(root).unwrap().into_iter().map(|patch| patch.name).collect();
+        let names: Vec<_> =
+            read_patches(root).unwrap().into_iter().map(|patch| patch.name).collect();
         for promise in 1..=8 {
             let prefix = format!("g{promise}-");
             assert!(names.iter().any(|name| name.starts_with(&prefix)), "none for G{promise}");
@@ -213,10 +221,10 @@ mod tests {
         let (root, copy) = (folder.path().join("root"), folder.path().join("copy"));
         fs::create_dir_all(root.join("deep")).unwrap();
         fs::write(root.join("deep/a.txt"), "a").unwrap();
-        capture(Command::new("git").args(["init", "--quiet"]).current_dir(&root)).unwrap();
-        mirror(&root, &copy).unwrap();
+        capture_stdout(Command::new("git").args(["init", "--quiet"]).current_dir(&root)).unwrap();
+        copy_changed_files(&root, &copy).unwrap();
         fs::write(copy.join("deep/b.txt"), "b").unwrap();
-        mirror(&root, &copy).unwrap();
+        copy_changed_files(&root, &copy).unwrap();
         assert_eq!(fs::read_to_string(copy.join("deep/a.txt")).unwrap(), "a");
         assert!(!copy.join("deep/b.txt").exists());
     }

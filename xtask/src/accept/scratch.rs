@@ -9,11 +9,11 @@ use std::process;
 use crate::process::TaskError;
 
 /// A home folder and a working folder for one agent.
-pub(super) struct Scratch {
+pub(super) struct ScratchFolders {
     root: PathBuf,
 }
 
-impl Scratch {
+impl ScratchFolders {
     pub(super) fn new(name: &str) -> Result<Self, TaskError> {
         let scratch =
             Self { root: env::temp_dir().join(format!("callboard-{name}-{}", process::id())) };
@@ -34,28 +34,28 @@ impl Scratch {
     }
 
     /// Writes the user's configuration.
-    pub(super) fn configure(&self, text: &str) -> Result<(), TaskError> {
+    pub(super) fn write_user_config(&self, text: &str) -> Result<(), TaskError> {
         let folder = self.home().join(".config/callboard");
         fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, &error))?;
-        self.write("home/.config/callboard/config.toml", text).map(drop)
+        self.write_file("home/.config/callboard/config.toml", text).map(drop)
     }
 
     /// Copies a program beside the two folders, and returns its path.
-    pub(super) fn install(&self, program: &Path) -> Result<PathBuf, TaskError> {
+    pub(super) fn copy_program(&self, program: &Path) -> Result<PathBuf, TaskError> {
         let path = self.root.join(program.file_name().unwrap_or_default());
         fs::copy(program, &path).map_err(|error| cannot_write(&path, &error))?;
         Ok(path)
     }
 
     /// Writes a file beside the two folders, or in them, and returns its path.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<PathBuf, TaskError> {
+    pub(super) fn write_file(&self, name: &str, text: &str) -> Result<PathBuf, TaskError> {
         let path = self.root.join(name);
         fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
         Ok(path)
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFolders {
     fn drop(&mut self) {
         // If this fails, the rest stays in the folder for temporary files.
         fs::remove_dir_all(&self.root).ok();

@@ -19,14 +19,14 @@ pub(super) fn differences_from_ripgrep(
     run: &mut RowRun<'_>,
     ui: &Ui<'_>,
 ) -> Result<f64, TaskError> {
-    let trees = largest(&sources()?);
-    let mut command = example(run, ui)?;
+    let trees = largest_subfolders(&find_largest_source_folder()?);
+    let mut command = build_search_example(run, ui)?;
     // This configuration must not apply: it would hide most matches.
     let config = run.workspace.target.join("ripgreprc");
-    ripgrep::write(&config, "--max-count=1\n--glob=!*.rs\n")?;
+    ripgrep::write_text_file(&config, "--max-count=1\n--glob=!*.rs\n")?;
     command.env("RIPGREP_CONFIG_PATH", config);
-    command.arg("same").arg(ripgrep::build(run.workspace, ui)?);
-    run.largest_figure(
+    command.arg("same").arg(ripgrep::build_ripgrep(run.workspace, ui)?);
+    run.run_for_largest_figure(
         1,
         command.args([run.seed.take_value().to_string(), run.n.to_string()]).args(trees),
     )
@@ -34,61 +34,65 @@ pub(super) fn differences_from_ripgrep(
 
 /// Returns the time of rare patterns as a multiple of ripgrep's, in `n` rounds.
 pub(super) fn time_ratio_to_ripgrep(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
-    let mut command = example(run, ui)?;
-    command.arg("time").arg(ripgrep::build(run.workspace, ui)?);
-    run.largest_figure(1, command.arg(run.n.to_string()).arg(sources()?))
+    let mut command = build_search_example(run, ui)?;
+    command.arg("time").arg(ripgrep::build_ripgrep(run.workspace, ui)?);
+    run.run_for_largest_figure(1, command.arg(run.n.to_string()).arg(find_largest_source_folder()?))
 }
 
 /// Returns the milliseconds to the result for the slowest of some common patterns.
 pub(super) fn common_pattern_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
-    let mut command = example(run, ui)?;
-    run.largest_figure(1, command.arg("cap").arg(run.n.to_string()).arg(sources()?))
+    let mut command = build_search_example(run, ui)?;
+    run.run_for_largest_figure(
+        1,
+        command.arg("cap").arg(run.n.to_string()).arg(find_largest_source_folder()?),
+    )
 }
 
 /// Returns the longest of the milliseconds from a cancel to the end of a search.
 pub(super) fn search_cancel_latency(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
-    let mut command = example(run, ui)?;
+    let mut command = build_search_example(run, ui)?;
     command.arg("cancel").args([run.n.to_string(), run.seed.take_value().to_string()]);
-    run.largest_figure(1, command.arg(sources()?))
+    run.run_for_largest_figure(1, command.arg(find_largest_source_folder()?))
 }
 
 /// Returns the maximum MiB of searching and finding in a tree of `n` files.
 pub(super) fn big_tree_memory(run: &mut RowRun<'_>, ui: &Ui<'_>) -> Result<f64, TaskError> {
-    let mut command = example(run, ui)?;
-    ui.note(format_args!("big-tree: makes {} files", run.n));
-    let tree = BigTree::make(&run.workspace.target.join("big-tree"), run.n.into())?;
-    run.largest_figure(1, command.arg("big").arg(tree.path()))
+    let mut command = build_search_example(run, ui)?;
+    ui.print_remark(format_args!("big-tree: makes {} files", run.n));
+    let tree = BigTree::create_with_files(&run.workspace.target.join("big-tree"), run.n.into())?;
+    run.run_for_largest_figure(1, command.arg("big").arg(tree.path()))
 }
 
 /// Builds the example that searches.
-fn example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskError> {
+fn build_search_example(run: &RowRun<'_>, ui: &Ui<'_>) -> Result<Command, TaskError> {
     let words = "build --release -p acp-tools --example search_proof";
-    ui.note(format_args!("cargo {words}"));
-    process::run(&mut run.workspace.cargo(words))?;
+    ui.print_remark(format_args!("cargo {words}"));
+    process::run_expecting_success(&mut run.workspace.cargo_command(words))?;
     Ok(Command::new(run.workspace.target.join("release/examples/search_proof")))
 }
 
 /// Finds the sources that cargo has unpacked.
-fn sources() -> Result<PathBuf, TaskError> {
-    let registry = ripgrep::registry();
-    largest(&registry)
+fn find_largest_source_folder() -> Result<PathBuf, TaskError> {
+    let registry = ripgrep::registry_source_folder();
+    largest_subfolders(&registry)
         .into_iter()
         .next()
         .ok_or_else(|| TaskError::Failed(format!("{} is empty", registry.display())))
 }
 
 /// Returns the subfolders with the most files.
-fn largest(folder: &Path) -> Vec<PathBuf> {
+fn largest_subfolders(folder: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut counted: Vec<_> = folders.map(|entry| (files(&entry.path()), entry.path())).collect();
+    let mut counted: Vec<_> =
+        folders.map(|entry| (count_files(&entry.path()), entry.path())).collect();
     counted.sort_unstable();
     counted.into_iter().rev().take(TREES).map(|(_, path)| path).collect()
 }
 
-fn files(folder: &Path) -> usize {
+fn count_files(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let count = |entry: fs::DirEntry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => files(&entry.path()),
+        Ok(kind) if kind.is_dir() => count_files(&entry.path()),
         _ => 1,
     };
     entries.map(count).sum()

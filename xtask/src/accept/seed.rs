@@ -38,7 +38,7 @@ impl Seed {
 pub(super) struct Random(u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(super) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -47,16 +47,16 @@ impl Random {
     }
 
     /// Returns a number below `end`, which must not be 0.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn next_below(&mut self, end: u64) -> u64 {
         // The bias is below one in 2^32 for the values of `end` used here.
-        self.next() % end
+        self.next_u64() % end
     }
 
     /// Shuffles the items.
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             // The result is below a `usize`, so the cast is lossless.
-            let at = self.below(end as u64 + 1) as usize;
+            let at = self.next_below(end as u64 + 1) as usize;
             items.swap(end, at);
         }
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::ReleasePrograms;
-use super::figures::{cpu_seconds, isolated_command, memory_mib};
-use super::output::follow_output_pieces;
+use super::figures::{isolated_command, read_cpu_seconds, read_memory_mib};
+use super::output::end_offset_if_pieces_match;
 use super::raw_agent::RawAgent;
-use super::scratch::Scratch;
+use super::scratch::ScratchFolders;
 use crate::process::TaskError;
 
 /// Delay between two lines that the slow client reads.
@@ -33,45 +33,45 @@ const EXIT_DEADLINE: Duration = Duration::from_secs(2);
 /// Growth in MiB of the agent while a call sends n patches to a client that reads ten lines a
 /// second. The client's view must match the document at all times.
 pub(super) fn slow_client_memory_growth(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("slow-client")?;
+    let scratch = ScratchFolders::new("slow-client")?;
     let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
     let session = open_session(&mut agent, &scratch)?;
-    let before = memory_mib(agent.pid(), "VmRSS:")?;
-    prompt(&mut agent, &session, n.into())?;
+    let before = read_memory_mib(agent.pid(), "VmRSS:")?;
+    send_flood_prompt(&mut agent, &session, n.into())?;
     let mut card = ToolCallView::new(u64::from(n));
     let answer = loop {
-        let message = agent.message()?;
+        let message = agent.wait_for_json_line()?;
         if message["id"] == "go" {
             break message;
         }
-        card.update(&message["params"]["update"])?;
+        card.apply_update(&message["params"]["update"])?;
         thread::sleep(READ_PAUSE);
     };
     if answer["result"]["stopReason"] != "end_turn" {
         return Err(TaskError::Failed(format!("unexpected response to the turn: {answer}")));
     }
     card.check_final_state()?;
-    Ok(memory_mib(agent.pid(), "VmHWM:")? - before)
+    Ok(read_memory_mib(agent.pid(), "VmHWM:")? - before)
 }
 
 /// Maximum resident MiB of an agent whose call never ends, for a client that reads nothing. The
 /// agent must become idle, and exit when its input ends.
 pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f64, TaskError> {
-    let scratch = Scratch::new("never-reading")?;
+    let scratch = ScratchFolders::new("never-reading")?;
     let mut most: f64 = 0.0;
     for _ in 0..n {
         let mut agent = RawAgent::start(&mut isolated_command(&built.flood, &scratch))?;
         let session = open_session(&mut agent, &scratch)?;
-        prompt(&mut agent, &session, 1 << 50)?;
+        send_flood_prompt(&mut agent, &session, 1 << 50)?;
         thread::sleep(UNREAD_TIME);
-        let before = cpu_seconds(agent.pid())?;
+        let before = read_cpu_seconds(agent.pid())?;
         thread::sleep(IDLE_WATCH_TIME);
-        let share = (cpu_seconds(agent.pid())? - before) / IDLE_WATCH_TIME.as_secs_f64();
+        let share = (read_cpu_seconds(agent.pid())? - before) / IDLE_WATCH_TIME.as_secs_f64();
         if share > IDLE_SHARE {
             return Err(TaskError::Failed(format!("not idle: CPU use of {share:.3}")));
         }
-        most = most.max(memory_mib(agent.pid(), "VmHWM:")?);
-        let exit = agent.end_input(EXIT_DEADLINE * 2)?;
+        most = most.max(read_memory_mib(agent.pid(), "VmHWM:")?);
+        let exit = agent.close_input_and_wait(EXIT_DEADLINE * 2)?;
         if exit > EXIT_DEADLINE {
             return Err(TaskError::Failed(format!("it took {exit:?} to exit")));
         }
@@ -79,29 +79,34 @@ pub(super) fn unread_client_memory(built: &ReleasePrograms, n: u32) -> Result<f6
     Ok(most)
 }
 
-fn open_session(agent: &mut RawAgent, scratch: &Scratch) -> Result<Value, TaskError> {
+fn open_session(agent: &mut RawAgent, scratch: &ScratchFolders) -> Result<Value, TaskError> {
     let version = json!({"protocolVersion": 1});
-    request(agent, "initialize", "initialize", &version)?;
+    send_request(agent, "initialize", "initialize", &version)?;
     wait_for_response(agent, "initialize")?;
     let params = json!({"cwd": scratch.cwd(), "mcpServers": []});
-    request(agent, "new", "session/new", &params)?;
+    send_request(agent, "new", "session/new", &params)?;
     Ok(wait_for_response(agent, "new")?["sessionId"].take())
 }
 
-fn prompt(agent: &mut RawAgent, session: &Value, patches: u64) -> Result<(), TaskError> {
+fn send_flood_prompt(agent: &mut RawAgent, session: &Value, patches: u64) -> Result<(), TaskError> {
     let text = format!("tool flood {{\"patches\": {patches}}}");
     let prompt = json!([{"type": "text", "text": text}]);
-    request(agent, "go", "session/prompt", &json!({"sessionId": session, "prompt": prompt}))
+    send_request(agent, "go", "session/prompt", &json!({"sessionId": session, "prompt": prompt}))
 }
 
-fn request(agent: &mut RawAgent, id: &str, method: &str, params: &Value) -> Result<(), TaskError> {
+fn send_request(
+    agent: &mut RawAgent,
+    id: &str,
+    method: &str,
+    params: &Value,
+) -> Result<(), TaskError> {
     let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-    agent.send(request.to_string().as_bytes())
+    agent.send_line(request.to_string().as_bytes())
 }
 
 fn wait_for_response(agent: &mut RawAgent, id: &str) -> Result<Value, TaskError> {
     loop {
-        let mut message = agent.message()?;
+        let mut message = agent.wait_for_json_line()?;
         if message["id"] == id {
             return Ok(message["result"].take());
         }
@@ -124,7 +129,7 @@ impl ToolCallView {
     }
 
     /// Applies an update, and compares the shown text with the document.
-    fn update(&mut self, update: &Value) -> Result<(), TaskError> {
+    fn apply_update(&mut self, update: &Value) -> Result<(), TaskError> {
         match update["sessionUpdate"].as_str() {
             Some("tool_call") => {}
             Some("tool_call_update") => {
@@ -139,7 +144,7 @@ impl ToolCallView {
             }
         }
         let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
-        self.follow_output(shown).map(drop).ok_or_else(|| {
+        self.end_offset_if_output_matches(shown).map(drop).ok_or_else(|| {
             let start: String = shown.chars().take(300).collect();
             TaskError::Failed(format!("not in the document: {start}"))
         })
@@ -147,7 +152,7 @@ impl ToolCallView {
 
     /// Returns the end offset of a shown text in the output, if every piece is at the offset that
     /// the gaps imply.
-    fn follow_output(&self, shown: &str) -> Option<usize> {
+    fn end_offset_if_output_matches(&self, shown: &str) -> Option<usize> {
         let view = match shown {
             "" => "",
             shown => shown.strip_prefix("```console\n")?.strip_suffix("```")?,
@@ -155,7 +160,7 @@ impl ToolCallView {
         let stands = |at: usize, piece: &str| {
             self.output.get(at..).is_some_and(|rest| rest.starts_with(piece))
         };
-        follow_output_pieces(view, stands)
+        end_offset_if_pieces_match(view, stands)
     }
 
     /// Checks the client's final view.
@@ -169,7 +174,7 @@ impl ToolCallView {
             return failed(format!("the progress {} is still shown", meta["progress"]));
         }
         let shown = self.call["content"][0]["content"]["text"].as_str().unwrap_or_default();
-        if self.follow_output(shown) != Some(self.output.len())
+        if self.end_offset_if_output_matches(shown) != Some(self.output.len())
             || !shown.contains(" bytes left out …]")
         {
             return failed("what is shown in the end is not the whole with its gap".to_owned());
@@ -190,7 +195,7 @@ mod tests {
     fn shows(text: &str) -> Result<(), TaskError> {
         let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
         let update = json!({"sessionUpdate": "tool_call_update", "content": content});
-        ToolCallView::new(6).update(&update)
+        ToolCallView::new(6).apply_update(&update)
     }
 
     #[test]
@@ -209,7 +214,7 @@ mod tests {
             let mut tell = |update: Value| {
                 let mut update = update;
                 update["sessionUpdate"] = json!("tool_call_update");
-                card.update(&update).unwrap();
+                card.apply_update(&update).unwrap();
             };
             tell(json!({"content": content}));
             tell(json!({"status": "in_progress"}));

@@ -9,29 +9,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tokens::{parse_use_tree, tokenize, without_tests};
 
 /// A module as the names of its path.
-type Module = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// The file in which a module uses a sibling, by parent, user and used module.
-type Edges = BTreeMap<(Module, String, String), String>;
+type ModuleDependencies = BTreeMap<(ModulePath, String, String), String>;
 
 /// Returns each dependency cycle of a crate; of those through the same modules, the shortest.
 ///
 /// `files` are the paths of its sources, relative to `src`, and their texts.
 pub(super) fn dependency_cycles(files: &[(String, String)]) -> Vec<String> {
-    let sources: Vec<_> = files.iter().filter_map(|(path, text)| source(path, text)).collect();
-    let modules: BTreeSet<&Module> = sources.iter().map(|source| &source.module).collect();
+    let sources: Vec<_> =
+        files.iter().filter_map(|(path, text)| tokenize_source(path, text)).collect();
+    let modules: BTreeSet<&ModulePath> = sources.iter().map(|source| &source.module).collect();
     let mut exports = BTreeMap::new();
-    for Source { module, words, .. } in &sources {
-        for (path, name) in exported(words) {
-            if let Some((target, _)) = resolve(module, &path, &modules, &exports) {
+    for TokenizedSource { module, words, .. } in &sources {
+        for (path, name) in find_re_exports(words) {
+            if let Some((target, _)) = resolve_module(module, &path, &modules, &exports) {
                 exports.insert((module.clone(), name), target);
             }
         }
     }
-    let mut edges = Edges::new();
-    for Source { module, path, words } in &sources {
-        for named in paths(words) {
-            let Some((target, name)) = resolve(module, &named, &modules, &exports) else {
+    let mut edges = ModuleDependencies::new();
+    for TokenizedSource { module, path, words } in &sources {
+        for named in find_internal_paths(words) {
+            let Some((target, name)) = resolve_module(module, &named, &modules, &exports) else {
                 continue;
             };
             let shared = module.iter().zip(&target).take_while(|(one, other)| one == other).count();
@@ -43,19 +44,19 @@ pub(super) fn dependency_cycles(files: &[(String, String)]) -> Vec<String> {
         }
     }
     let parents: BTreeSet<_> = edges.keys().map(|(parent, ..)| parent.clone()).collect();
-    parents.iter().flat_map(|parent| cycles_beneath(parent, &edges)).collect()
+    parents.iter().flat_map(|parent| find_cycles_beneath(parent, &edges)).collect()
 }
 
-struct Source<'a> {
-    module: Module,
+struct TokenizedSource<'a> {
+    module: ModulePath,
     path: &'a str,
     words: Vec<&'a str>,
 }
 
 /// Tokenizes a file, unless it contains tests.
-fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
+fn tokenize_source<'a>(path: &'a str, text: &'a str) -> Option<TokenizedSource<'a>> {
     let stem = path.strip_suffix(".rs")?;
-    let mut module: Module = stem.split('/').map(str::to_owned).collect();
+    let mut module: ModulePath = stem.split('/').map(str::to_owned).collect();
     if module.iter().any(|name| name == "tests") {
         return None;
     }
@@ -69,11 +70,11 @@ fn source<'a>(path: &'a str, text: &'a str) -> Option<Source<'a>> {
         }
         None => {}
     }
-    Some(Source { module, path, words: without_tests(tokenize(text)) })
+    Some(TokenizedSource { module, path, words: without_tests(tokenize(text)) })
 }
 
 /// Returns the paths that begin with `crate`, `self` or `super`; those in braces are expanded.
-fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
+fn find_internal_paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     for at in 0..words.len() {
         let begins = ["crate", "self", "super"].contains(&words[at]);
@@ -87,7 +88,7 @@ fn paths<'a>(words: &[&'a str]) -> Vec<Vec<&'a str>> {
 }
 
 /// Returns the names that a module re-exports, with their original paths.
-fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
+fn find_re_exports<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate().filter(|(_, word)| **word == "use") {
         let is_public = at > 0 && ["pub", ")"].contains(&words[at - 1]);
@@ -101,12 +102,12 @@ fn exported<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, String)> {
 }
 
 /// Returns the module that a path refers to, and the name in it.
-fn resolve(
-    from: &Module,
+fn resolve_module(
+    from: &ModulePath,
     path: &[&str],
-    modules: &BTreeSet<&Module>,
-    exports: &BTreeMap<(Module, String), Module>,
-) -> Option<(Module, Option<String>)> {
+    modules: &BTreeSet<&ModulePath>,
+    exports: &BTreeMap<(ModulePath, String), ModulePath>,
+) -> Option<(ModulePath, Option<String>)> {
     let mut module = match path.first()? {
         &"crate" => Vec::new(),
         _ => from.clone(),
@@ -129,7 +130,7 @@ fn resolve(
 }
 
 /// Returns a shortest cycle through each sibling that is in one, each cycle once.
-fn cycles_beneath(parent: &Module, edges: &Edges) -> Vec<String> {
+fn find_cycles_beneath(parent: &ModulePath, edges: &ModuleDependencies) -> Vec<String> {
     let next = |from: &str| {
         let begin = (parent.clone(), from.to_owned(), String::new());
         let of = edges.range(begin..);
@@ -180,7 +181,7 @@ fn cycles_beneath(parent: &Module, edges: &Edges) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::tokens::tokenize;
-    use super::{dependency_cycles, paths};
+    use super::{dependency_cycles, find_internal_paths};
 
     fn crate_of(files: &[(&str, &str)]) -> Vec<String> {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
@@ -191,7 +192,8 @@ mod tests {
     #[test]
     fn paths_are_found_in_uses_and_in_code_but_not_in_texts() {
         let code = "use crate::a::{B, c::{self, D}};\n// crate::x\nlet y = \"crate::z\"; super::f(); r#\"self::q\"#";
-        let found: Vec<_> = paths(&tokenize(code)).iter().map(|path| path.join("::")).collect();
+        let found: Vec<_> =
+            find_internal_paths(&tokenize(code)).iter().map(|path| path.join("::")).collect();
         assert_eq!(found, ["crate::a::B", "crate::a::c::self", "crate::a::c::D", "super::f"]);
     }
 

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tokens::{UsePath, is_name, parse_use_tree, tokenize, without_tests};
 
 /// A module as the names of its path.
-type Module = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// Reports the number of public items of each library, and those that no code outside it uses.
 ///
 /// `libraries` are names in paths, each with its folder; `files` are all files of the workspace.
-pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
-    let docs: Vec<_> = files.iter().map(|(path, text)| examples(path, text)).collect();
+pub(super) fn surface_report(libraries: &[(String, String)], files: &[(String, String)]) -> String {
+    let docs: Vec<_> = files.iter().map(|(path, text)| code_in_docs(path, text)).collect();
     let docs: Vec<_> = docs.iter().map(|code| ExternalCode::new(code)).collect();
     let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
     let rust: Vec<_> = rust.map(|(path, text)| (path, ExternalCode::new(text))).collect();
@@ -32,7 +32,8 @@ pub(super) fn report(libraries: &[(String, String)], files: &[(String, String)])
         let own = files.iter().filter_map(|(path, text)| Some((source(path)?, text.clone())));
         let outside = rust.iter().filter(|(path, _)| source(path).is_none());
         let outside: Vec<_> = outside.map(|(_, code)| code).chain(&docs).collect();
-        let LibrarySurface { items, unused } = surface(library, &own.collect::<Vec<_>>(), &outside);
+        let LibrarySurface { items, unused } =
+            find_library_surface(library, &own.collect::<Vec<_>>(), &outside);
         let tenths = unused.len() * 1000 / items.max(1);
         told += &format!(
             "\n{library:20} {items:4} public, {:3} unused, {}.{} %",
@@ -77,7 +78,7 @@ impl<'a> ExternalCode<'a> {
         Self { words: all.into_iter().collect(), called, pathed }
     }
 
-    fn uses(&self, item: &Item<'_>, library: &str) -> bool {
+    fn uses_item(&self, item: &LibraryItem<'_>, library: &str) -> bool {
         match item.owner {
             // The receiver's type is unknown; `>` ends its generic arguments.
             Some(owner) => {
@@ -90,7 +91,7 @@ impl<'a> ExternalCode<'a> {
 }
 
 /// Returns the Rust code in the docs of a file, which is Markdown unless it is Rust.
-fn examples(path: &str, text: &str) -> String {
+fn code_in_docs(path: &str, text: &str) -> String {
     let is_rust = path.ends_with(".rs");
     let (mut found, mut is_code, mut is_fenced) = (String::new(), false, false);
     for line in text.lines() {
@@ -120,19 +121,19 @@ fn examples(path: &str, text: &str) -> String {
 /// `library` is its name in paths; `files` are the paths of its sources, relative to `src`, and
 /// their texts. An item also counts as used if the signature of a used item names it, because it
 /// then has to be public.
-fn surface(
+fn find_library_surface(
     library: &str,
     files: &[(String, String)],
     outside: &[&ExternalCode<'_>],
 ) -> LibrarySurface {
     let mut code = LibraryCode::default();
     for (path, text) in files {
-        let Some(module) = module(path) else { continue };
-        code.read(&module, &without_tests(tokenize(text)));
+        let Some(module) = module_of_file(path) else { continue };
+        code.read_module(&module, &without_tests(tokenize(text)));
     }
-    let public = code.public();
+    let public = code.public_items();
     let mut used: BTreeSet<usize> = public.clone();
-    used.retain(|at| outside.iter().any(|text| text.uses(&code.items[*at], library)));
+    used.retain(|at| outside.iter().any(|text| text.uses_item(&code.items[*at], library)));
     loop {
         let mut named: BTreeSet<&str> = BTreeSet::new();
         for item in used.iter().map(|at| &code.items[*at]) {
@@ -150,13 +151,13 @@ fn surface(
             break;
         }
     }
-    let paths: BTreeSet<_> = public.iter().map(|at| code.items[*at].path()).collect();
-    let used: BTreeSet<_> = used.iter().map(|at| code.items[*at].path()).collect();
+    let paths: BTreeSet<_> = public.iter().map(|at| code.items[*at].full_path()).collect();
+    let used: BTreeSet<_> = used.iter().map(|at| code.items[*at].full_path()).collect();
     LibrarySurface { items: paths.len(), unused: paths.difference(&used).cloned().collect() }
 }
 
 /// Returns the module of a file, unless it contains tests.
-fn module(path: &str) -> Option<Module> {
+fn module_of_file(path: &str) -> Option<ModulePath> {
     let mut names: Vec<_> = path.strip_suffix(".rs")?.split('/').collect();
     if names.contains(&"tests") {
         return None;
@@ -168,8 +169,8 @@ fn module(path: &str) -> Option<Module> {
 }
 
 /// One item, or a function or constant of an `impl` block.
-struct Item<'a> {
-    module: Module,
+struct LibraryItem<'a> {
+    module: ModulePath,
     /// The type of its `impl` block.
     owner: Option<&'a str>,
     name: &'a str,
@@ -178,15 +179,15 @@ struct Item<'a> {
     face: Vec<&'a str>,
 }
 
-impl Item<'_> {
-    fn path(&self) -> String {
+impl LibraryItem<'_> {
+    fn full_path(&self) -> String {
         let module = self.module.iter().map(String::as_str);
         module.chain(self.owner).chain([self.name]).collect::<Vec<_>>().join("::")
     }
 }
 
-struct Use<'a> {
-    module: Module,
+struct UseDeclaration<'a> {
+    module: ModulePath,
     leaf: UsePath<'a>,
     is_public: bool,
 }
@@ -194,31 +195,31 @@ struct Use<'a> {
 /// The sources of a library, reduced to names.
 #[derive(Default)]
 struct LibraryCode<'a> {
-    items: Vec<Item<'a>>,
-    uses: Vec<Use<'a>>,
+    items: Vec<LibraryItem<'a>>,
+    uses: Vec<UseDeclaration<'a>>,
     /// All modules, and whether they are public in their parents.
-    modules: BTreeMap<Module, bool>,
+    modules: BTreeMap<ModulePath, bool>,
     /// Associated types in implementations of traits, each with its implementing type.
     associated: Vec<(&'a str, Vec<&'a str>)>,
 }
 
 /// Target of a path.
-enum Target {
-    Module(Module),
+enum PathTarget {
+    Module(ModulePath),
     Item(usize),
 }
 
 impl<'a> LibraryCode<'a> {
-    fn read(&mut self, module: &Module, words: &[&'a str]) {
+    fn read_module(&mut self, module: &ModulePath, words: &[&'a str]) {
         self.modules.entry(module.clone()).or_default();
-        for part in parts(words) {
+        for part in split_into_items(words) {
             let ItemTokens { keyword, is_public, words, .. } = part;
             match keyword {
                 "mod" => {
                     let inner = [&module[..], &[part.name.to_owned()]].concat();
                     *self.modules.entry(inner.clone()).or_default() |= is_public;
                     if let Some(body) = part.body {
-                        self.read(&inner, body);
+                        self.read_module(&inner, body);
                     }
                 }
                 "use" => {
@@ -226,20 +227,24 @@ impl<'a> LibraryCode<'a> {
                     parse_use_tree(words, &mut Vec::new(), &mut leaves);
                     let module = || module.clone();
                     let leaves = leaves.into_iter();
-                    self.uses.extend(leaves.map(|leaf| Use { module: module(), leaf, is_public }));
+                    self.uses.extend(leaves.map(|leaf| UseDeclaration {
+                        module: module(),
+                        leaf,
+                        is_public,
+                    }));
                 }
                 "impl" => self.read_impl(module, words, part.body.unwrap_or_default()),
                 _ => {
-                    let face = part.face();
+                    let face = part.signature_tokens();
                     let (module, name) = (module.clone(), part.name);
-                    self.items.push(Item { module, owner: None, name, is_public, face });
+                    self.items.push(LibraryItem { module, owner: None, name, is_public, face });
                 }
             }
         }
     }
 
     /// Parses an `impl` block; `words` begin after the keyword.
-    fn read_impl(&mut self, module: &Module, words: &[&'a str], body: &[&'a str]) {
+    fn read_impl(&mut self, module: &ModulePath, words: &[&'a str], body: &[&'a str]) {
         let head = &words[generics_len(words)..];
         let for_trait = |pair: &[&str]| pair[0] == "for" && pair[1] != "<";
         let of = head.windows(2).take_while(|pair| pair[0] != "{").position(for_trait);
@@ -247,11 +252,11 @@ impl<'a> LibraryCode<'a> {
         let end = owner.iter().position(|word| ["<", "{", "where"].contains(word));
         let name = owner[..end.unwrap_or(owner.len())].iter().rfind(|word| is_name(word));
         let Some(&owner) = name else { return };
-        for part in parts(body) {
+        for part in split_into_items(body) {
             if of.is_none() {
-                let face = part.face();
+                let face = part.signature_tokens();
                 let (module, name, is_public) = (module.clone(), part.name, part.is_public);
-                self.items.push(Item { module, owner: Some(owner), name, is_public, face });
+                self.items.push(LibraryItem { module, owner: Some(owner), name, is_public, face });
             } else if part.keyword == "type" {
                 self.associated.push((owner, part.words.to_vec()));
             }
@@ -259,13 +264,13 @@ impl<'a> LibraryCode<'a> {
     }
 
     /// Returns the indices of all public items.
-    fn public(&self) -> BTreeSet<usize> {
+    fn public_items(&self) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
-        self.collect_reachable(&Module::new(), &mut BTreeSet::new(), &mut found);
-        let is_public = |item: &Item<'_>| {
+        self.collect_reachable_items(&ModulePath::new(), &mut BTreeSet::new(), &mut found);
+        let is_public = |item: &LibraryItem<'_>| {
             let Some(owner) = item.owner else { return false };
             let of = |at: &usize| self.items[*at].owner.is_none() && self.items[*at].name == owner;
-            let here = |it: &Item<'_>| it.module == item.module && it.owner.is_none();
+            let here = |it: &LibraryItem<'_>| it.module == item.module && it.owner.is_none();
             let is_here = self.items.iter().any(|it| here(it) && it.name == owner);
             let mut owners = found.iter().filter(|at| of(at));
             item.is_public && owners.any(|at| !is_here || here(&self.items[*at]))
@@ -276,10 +281,10 @@ impl<'a> LibraryCode<'a> {
         found
     }
 
-    fn collect_reachable(
+    fn collect_reachable_items(
         &self,
-        module: &Module,
-        seen: &mut BTreeSet<Module>,
+        module: &ModulePath,
+        seen: &mut BTreeSet<ModulePath>,
         found: &mut BTreeSet<usize>,
     ) {
         if !seen.insert(module.clone()) {
@@ -292,49 +297,50 @@ impl<'a> LibraryCode<'a> {
         }
         for (inner, is_public) in &self.modules {
             if *is_public && inner.split_last().is_some_and(|(_, parent)| parent == module) {
-                self.collect_reachable(inner, seen, found);
+                self.collect_reachable_items(inner, seen, found);
             }
         }
         for other in self.uses.iter().filter(|it| it.module == *module && it.is_public) {
             for target in self.resolve_path(module, &other.leaf.path, 0) {
                 match target {
-                    Target::Module(inner) => self.collect_reachable(&inner, seen, found),
-                    Target::Item(at) => drop(found.insert(at)),
+                    PathTarget::Module(inner) => self.collect_reachable_items(&inner, seen, found),
+                    PathTarget::Item(at) => drop(found.insert(at)),
                 }
             }
         }
     }
 
     /// Returns the targets of a path.
-    fn resolve_path(&self, from: &Module, path: &[&str], depth: usize) -> Vec<Target> {
+    fn resolve_path(&self, from: &ModulePath, path: &[&str], depth: usize) -> Vec<PathTarget> {
         let (Some((first, rest)), true) = (path.split_first(), depth < 16) else {
-            return vec![Target::Module(from.clone())];
+            return vec![PathTarget::Module(from.clone())];
         };
         let mut next = match *first {
-            "crate" => vec![Target::Module(Module::new())],
-            "self" | "*" => vec![Target::Module(from.clone())],
-            "super" => vec![Target::Module(from[..from.len().saturating_sub(1)].to_vec())],
+            "crate" => vec![PathTarget::Module(ModulePath::new())],
+            "self" | "*" => vec![PathTarget::Module(from.clone())],
+            "super" => vec![PathTarget::Module(from[..from.len().saturating_sub(1)].to_vec())],
             name => self.resolve_name(from, name, depth),
         };
         if rest.is_empty() {
             return next;
         }
-        next.retain(|target| matches!(target, Target::Module(_)));
+        next.retain(|target| matches!(target, PathTarget::Module(_)));
         let inner = |target| match target {
-            Target::Module(module) => self.resolve_path(&module, rest, depth + 1),
-            Target::Item(_) => Vec::new(),
+            PathTarget::Module(module) => self.resolve_path(&module, rest, depth + 1),
+            PathTarget::Item(_) => Vec::new(),
         };
         next.into_iter().flat_map(inner).collect()
     }
 
-    fn resolve_name(&self, module: &Module, name: &str, depth: usize) -> Vec<Target> {
-        let is_it =
-            |item: &Item<'_>| item.module == *module && item.owner.is_none() && item.name == name;
+    fn resolve_name(&self, module: &ModulePath, name: &str, depth: usize) -> Vec<PathTarget> {
+        let is_it = |item: &LibraryItem<'_>| {
+            item.module == *module && item.owner.is_none() && item.name == name
+        };
         let places = (0..self.items.len()).filter(|at| is_it(&self.items[*at]));
-        let mut found: Vec<_> = places.map(Target::Item).collect();
+        let mut found: Vec<_> = places.map(PathTarget::Item).collect();
         let inner = [&module[..], &[name.to_owned()]].concat();
         if self.modules.contains_key(&inner) {
-            found.push(Target::Module(inner));
+            found.push(PathTarget::Module(inner));
         }
         let uses = self.uses.iter().filter(|it| it.module == *module && it.leaf.name == name);
         if found.is_empty() {
@@ -356,16 +362,16 @@ struct ItemTokens<'a, 'b> {
 }
 
 impl<'a> ItemTokens<'a, '_> {
-    fn face(&self) -> Vec<&'a str> {
+    fn signature_tokens(&self) -> Vec<&'a str> {
         match (self.keyword, self.body) {
             ("fn", Some(body)) => self.words[..self.words.len() - body.len() - 2].to_vec(),
             ("const" | "static", _) => {
                 self.words.iter().take_while(|word| **word != "=").copied().collect()
             }
-            ("struct" | "union", Some(body)) => fields(body),
+            ("struct" | "union", Some(body)) => public_field_tokens(body),
             ("struct", None) => {
                 let inside = self.words.iter().position(|word| *word == "(");
-                fields(&self.words[inside.map_or(self.words.len(), |at| at + 1)..])
+                public_field_tokens(&self.words[inside.map_or(self.words.len(), |at| at + 1)..])
             }
             _ => self.words.to_vec(),
         }
@@ -373,7 +379,7 @@ impl<'a> ItemTokens<'a, '_> {
 }
 
 /// Returns the tokens of public fields.
-fn fields<'a>(words: &[&'a str]) -> Vec<&'a str> {
+fn public_field_tokens<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let (mut found, mut depth, mut is_public) = (Vec::new(), 0_usize, false);
     for (at, word) in words.iter().enumerate() {
         match *word {
@@ -392,7 +398,7 @@ fn fields<'a>(words: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Splits code into its items.
-fn parts<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
+fn split_into_items<'a, 'b>(words: &'b [&'a str]) -> Vec<ItemTokens<'a, 'b>> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() {
         let mut is_public = false;
@@ -475,13 +481,13 @@ fn generics_len(words: &[&str]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{ExternalCode, examples, report, surface};
+    use super::{ExternalCode, code_in_docs, find_library_surface, surface_report};
 
     fn check(files: &[(&str, &str)], outside: &[&str], items: usize, unused: &[&str]) {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
         let files: Vec<_> = files.iter().map(owned).collect();
         let outside: Vec<_> = outside.iter().map(|text| ExternalCode::new(text)).collect();
-        let found = surface("made_up", &files, &outside.iter().collect::<Vec<_>>());
+        let found = find_library_surface("made_up", &files, &outside.iter().collect::<Vec<_>>());
         assert_eq!(
             (found.items, found.unused),
             (items, unused.iter().map(|it| (*it).to_owned()).collect())
@@ -547,9 +553,9 @@ mod tests {
     #[test]
     fn code_in_docs_is_a_use_and_prose_is_not() {
         let rust = "//! one\n//! ```\n//! # made_up::two();\n//! ```\n//! three\nfn four() {}";
-        assert_eq!(examples("lib.rs", rust), "made_up::two();\n");
+        assert_eq!(code_in_docs("lib.rs", rust), "made_up::two();\n");
         let markdown = "one\n```rust\ntwo\n```\n```toml\nthree = 1\n```\n";
-        assert_eq!(examples("README.md", markdown), "two\n");
+        assert_eq!(code_in_docs("README.md", markdown), "two\n");
     }
 
     #[test]
@@ -561,7 +567,7 @@ mod tests {
             file("crates/a/src/main.rs", "use made_up::one;"),
             file("crates/b/src/lib.rs", "use made_up::two;"),
         ];
-        let told = report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
+        let told = surface_report(&[("made_up".to_owned(), "crates/a".to_owned())], &files);
         let (_, told) = told.split_once('\n').unwrap();
         assert_eq!(told, "made_up                 3 public,   1 unused, 33.3 %\n  three");
     }

@@ -14,15 +14,18 @@ pub(super) fn tokenize(text: &str) -> Vec<&str> {
                 rest = after_string_literal(rest);
                 continue;
             }
-            'r' if raw_hashes(rest).is_some() => {
-                let end = format!("\"{}", "#".repeat(raw_hashes(rest).unwrap_or_default()));
+            'r' if raw_string_hash_count(rest).is_some() => {
+                let end =
+                    format!("\"{}", "#".repeat(raw_string_hash_count(rest).unwrap_or_default()));
                 let begun = rest.split_once('"').map_or("", |(_, begun)| begun);
                 rest = begun.split_once(&end).map_or("", |(_, after)| after);
                 continue;
             }
             '\'' => char_literal_len(rest).unwrap_or(1),
             ':' if rest.starts_with("::") => 2,
-            letter if is_of_name(letter) => rest.find(|it| !is_of_name(it)).unwrap_or(rest.len()),
+            letter if is_name_char(letter) => {
+                rest.find(|it| !is_name_char(it)).unwrap_or(rest.len())
+            }
             letter => letter.len_utf8(),
         };
         let (word, after) = rest.split_at(length);
@@ -36,15 +39,15 @@ pub(super) fn tokenize(text: &str) -> Vec<&str> {
 
 /// Returns whether a token is a name, a keyword or a number.
 pub(super) fn is_name(word: &str) -> bool {
-    word.starts_with(is_of_name)
+    word.starts_with(is_name_char)
 }
 
-fn is_of_name(letter: char) -> bool {
+fn is_name_char(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
 /// Returns the number of hashes of a raw string literal, if one begins here.
-fn raw_hashes(text: &str) -> Option<usize> {
+fn raw_string_hash_count(text: &str) -> Option<usize> {
     let hashes = text[1..].find(|it| it != '#')?;
     text[1 + hashes..].starts_with('"').then_some(hashes)
 }

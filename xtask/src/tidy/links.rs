@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use super::{File, Violation};
+use super::{CheckedFile, Violation};
 
 /// Prefix of links to files of the repository that are not part of the book.
 const REPOSITORY: &str = "https://github.com/callboard-dev/callboard/";
@@ -13,16 +13,16 @@ const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Finds links of Markdown documents to missing files or headings, and pages of the book that its
 /// list omits. `paths` are all files.
-pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
+pub(super) fn find_broken_links(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violation> {
     let headings: BTreeMap<_, _> =
-        documents.iter().map(|(path, text)| (*path, headings(text))).collect();
+        documents.iter().map(|(path, text)| (*path, heading_anchors(text))).collect();
     let mut found = Vec::new();
     let mut listed = BTreeSet::new();
     for (path, text) in documents {
-        let file = File::new(path, text);
-        for (index, target) in links(text) {
+        let file = CheckedFile::new(path, text);
+        for (index, target) in find_link_targets(text) {
             let (place, heading) = target.split_once('#').unwrap_or((target, ""));
-            let Some(place) = resolve(path, place) else { continue };
+            let Some(place) = resolve_link(path, place) else { continue };
             let is_folder = |other: &&str| Path::new(other).starts_with(&place);
             if !paths.iter().any(is_folder) {
                 found.push(file.error_at(index, format!("`{target}` leads to no file")));
@@ -38,16 +38,15 @@ pub(super) fn broken(documents: &[(&str, String)], paths: &[&str]) -> Vec<Violat
     }
     let pages = documents.iter().filter(|(path, _)| path.starts_with("docs/"));
     let unlisted = pages.filter(|(path, _)| *path != SUMMARY && !listed.contains(*path));
-    found.extend(
-        unlisted
-            .map(|(path, text)| File::new(path, text).error_at(0, format!("add it to {SUMMARY}"))),
-    );
+    found.extend(unlisted.map(|(path, text)| {
+        CheckedFile::new(path, text).error_at(0, format!("add it to {SUMMARY}"))
+    }));
     found
 }
 
 /// Returns the target of a document's link as a path from the repository's root; `None` if it is
 /// outside.
-fn resolve(document: &str, place: &str) -> Option<String> {
+fn resolve_link(document: &str, place: &str) -> Option<String> {
     let path = match place.strip_prefix(REPOSITORY) {
         Some(rest) => {
             PathBuf::from(rest.strip_prefix("blob/main/").or(rest.strip_prefix("tree/main/"))?)
@@ -68,9 +67,9 @@ fn resolve(document: &str, place: &str) -> Option<String> {
 }
 
 /// Lists the targets of links, each with its line, counted from 0.
-fn links(text: &str) -> Vec<(usize, &str)> {
+fn find_link_targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
-    for (index, line) in prose(text) {
+    for (index, line) in lines_outside_code_fences(text) {
         // Every other part is a code span.
         for part in line.split('`').step_by(2) {
             let targets = part.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -81,21 +80,21 @@ fn links(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Lists the headings of a document as anchors, as GitHub and mdBook write them.
-fn headings(text: &str) -> BTreeSet<String> {
+fn heading_anchors(text: &str) -> BTreeSet<String> {
     let heading = |line: &str| {
         let text = line.trim_start_matches('#').strip_prefix(' ')?;
         let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
         let anchor: String = text.chars().filter(kept).collect();
         Some(anchor.trim().to_lowercase().replace(' ', "-"))
     };
-    prose(text)
+    lines_outside_code_fences(text)
         .filter(|(_, line)| line.starts_with('#'))
         .filter_map(|(_, it)| heading(it))
         .collect()
 }
 
 /// Returns the lines outside of code fences, each with its number from 0.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn lines_outside_code_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     text.lines().enumerate().filter(move |(_, line)| {
         let is_fence = line.trim_start().starts_with("```");
@@ -117,7 +116,7 @@ mod tests {
         let mut documents = vec![page, summary];
         documents.retain(|(other, _)| *other != path);
         documents.push((path, text.to_owned()));
-        let found = broken(&documents, &PATHS);
+        let found = find_broken_links(&documents, &PATHS);
         let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown, expected);
     }

@@ -2,24 +2,24 @@
 //!
 //! They check lines, not TOML: manifests here have one dependency per line.
 
-use super::{File, Rule, Violation};
+use super::{CheckedFile, TidyRule, Violation};
 
-pub(super) const RULES: &[Rule] = &[inherits_lints, names_its_license, inherits_dependencies];
+pub(super) const RULES: &[TidyRule] = &[inherits_lints, names_its_license, inherits_dependencies];
 
-fn inherits_lints(file: &File<'_>) -> Vec<Violation> {
+fn inherits_lints(file: &CheckedFile<'_>) -> Vec<Violation> {
     let wanted = [("", "lints.workspace = true"), ("lints", "workspace = true")];
     require_line(file, "inherit the lints: [lints] workspace = true", |section, line| {
         wanted.contains(&(section, line))
     })
 }
 
-fn names_its_license(file: &File<'_>) -> Vec<Violation> {
+fn names_its_license(file: &CheckedFile<'_>) -> Vec<Violation> {
     require_line(file, "name the license: license.workspace = true", |section, line| {
         section == "package" && line.starts_with("license")
     })
 }
 
-fn inherits_dependencies(file: &File<'_>) -> Vec<Violation> {
+fn inherits_dependencies(file: &CheckedFile<'_>) -> Vec<Violation> {
     let what = "take the version from the root: NAME.workspace = true";
     let breaks = |section: &str, line: &str| {
         let names = line.split_once('=').filter(|_| !line.starts_with(['#', '"', '[']));
@@ -30,20 +30,26 @@ fn inherits_dependencies(file: &File<'_>) -> Vec<Violation> {
         in_list && names.is_some_and(|pair| !inherits(pair))
             || section.contains("dependencies.") && line.starts_with('[')
     };
-    entries(file)
+    entries_with_section(file)
         .filter(|(_, section, line)| breaks(section, line))
         .map(|(index, _, _)| file.error_at(index, what))
         .collect()
 }
 
 /// Reports an error at the first line if no line of the manifest matches.
-fn require_line(file: &File<'_>, what: &str, says: impl Fn(&str, &str) -> bool) -> Vec<Violation> {
-    let is_said = entries(file).any(|(_, section, line)| says(section, line));
+fn require_line(
+    file: &CheckedFile<'_>,
+    what: &str,
+    says: impl Fn(&str, &str) -> bool,
+) -> Vec<Violation> {
+    let is_said = entries_with_section(file).any(|(_, section, line)| says(section, line));
     if is_said { Vec::new() } else { vec![file.error_at(0, what)] }
 }
 
 /// Returns the lines of a member's manifest, each with its index and section; none for the root's.
-fn entries<'a>(file: &'a File<'_>) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
+fn entries_with_section<'a>(
+    file: &'a CheckedFile<'_>,
+) -> impl Iterator<Item = (usize, &'a str, &'a str)> {
     let mut section = "";
     file.lines.iter().enumerate().map(move |(index, line)| {
         if let Some(header) = line.strip_prefix('[') {

@@ -1,9 +1,10 @@
 //! Rules for the language of comments and Markdown.
 
-use super::{File, Rule, Violation};
+use super::{CheckedFile, TidyRule, Violation};
 
-pub(super) const COMMENT_RULES: &[Rule] = &[comments_use_plain_words, comments_name_their_subject];
-pub(super) const MARKDOWN_RULES: &[Rule] = &[markdown_uses_plain_words];
+pub(super) const COMMENT_RULES: &[TidyRule] =
+    &[comments_use_plain_words, comments_name_their_subject];
+pub(super) const MARKDOWN_RULES: &[TidyRule] = &[markdown_uses_plain_words];
 
 /// Phrases that other words say more plainly, each with its replacement.
 const VAGUE: &[(&str, &str)] = &[
@@ -22,15 +23,15 @@ const VAGUE: &[(&str, &str)] = &[
 /// Beginnings of a line that postpone what it is about.
 const POSTPONING: &[&str] = &[concat!("Wh", "at"), concat!("Wh", "o"), concat!("That", " which")];
 
-fn comments_use_plain_words(file: &File<'_>) -> Vec<Violation> {
-    vague(file, file.lines.iter().map(|line| comment(line)))
+fn comments_use_plain_words(file: &CheckedFile<'_>) -> Vec<Violation> {
+    find_vague_phrases(file, file.lines.iter().map(|line| comment_of_line(line)))
 }
 
-fn comments_name_their_subject(file: &File<'_>) -> Vec<Violation> {
+fn comments_name_their_subject(file: &CheckedFile<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.lines.iter().enumerate() {
         let Some(text) = whole_line_comment(line) else { continue };
-        let starts = |word: &&&str| phrase_at_start(text, word);
+        let starts = |word: &&&str| starts_with_phrase(text, word);
         if let Some(word) = POSTPONING.iter().find(starts) {
             found.push(file.error_at(index, format!("begins with `{word}`; name the thing first")));
         }
@@ -38,17 +39,20 @@ fn comments_name_their_subject(file: &File<'_>) -> Vec<Violation> {
     found
 }
 
-fn markdown_uses_plain_words(file: &File<'_>) -> Vec<Violation> {
+fn markdown_uses_plain_words(file: &CheckedFile<'_>) -> Vec<Violation> {
     let mut in_code = false;
     let prose = file.lines.iter().map(|line| {
         let is_fence = line.trim_start().starts_with("```");
         in_code ^= is_fence;
         if in_code || is_fence { "" } else { line }
     });
-    vague(file, prose)
+    find_vague_phrases(file, prose)
 }
 
-fn vague<'a>(file: &File<'_>, lines: impl Iterator<Item = &'a str>) -> Vec<Violation> {
+fn find_vague_phrases<'a>(
+    file: &CheckedFile<'_>,
+    lines: impl Iterator<Item = &'a str>,
+) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in lines.enumerate() {
         let line = line.to_ascii_lowercase();
@@ -60,7 +64,7 @@ fn vague<'a>(file: &File<'_>, lines: impl Iterator<Item = &'a str>) -> Vec<Viola
 }
 
 /// Returns the comment of a line: the whole line, or the part behind its code.
-fn comment(line: &str) -> &str {
+fn comment_of_line(line: &str) -> &str {
     whole_line_comment(line)
         .or_else(|| line.rsplit_once(" // ").map(|(_, comment)| comment))
         .unwrap_or_default()
@@ -71,13 +75,13 @@ fn whole_line_comment(line: &str) -> Option<&str> {
     Some(comment.trim_start_matches(['/', '!']).trim_start())
 }
 
-fn phrase_at_start(text: &str, phrase: &str) -> bool {
+fn starts_with_phrase(text: &str, phrase: &str) -> bool {
     text.strip_prefix(phrase).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 fn has_phrase(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(at, _)| {
-        !line[..at].ends_with(char::is_alphanumeric) && phrase_at_start(&line[at..], phrase)
+        !line[..at].ends_with(char::is_alphanumeric) && starts_with_phrase(&line[at..], phrase)
     })
 }
 

@@ -1,11 +1,11 @@
 //! Rules for Rust sources.
 
-use super::{File, Rule, Violation, ViolationLevel};
+use super::{CheckedFile, TidyRule, Violation, ViolationLevel};
 
-pub(super) const RULES: &[Rule] = &[
+pub(super) const RULES: &[TidyRule] = &[
     begins_with_its_doc,
     has_meaningful_name,
-    is_short,
+    has_limited_length,
     has_no_unfinished_code,
     has_no_stray_blanks,
     tests_do_not_sleep,
@@ -28,7 +28,7 @@ const UNFINISHED_WORDS: &[&str] = &[concat!("FIX", "ME"), concat!("XX", "X")];
 /// Sleeps, for whatever reason.
 const SLEEPS: &[&str] = &[concat!("thread::", "sleep("), concat!("time::", "sleep(")];
 
-fn begins_with_its_doc(file: &File<'_>) -> Vec<Violation> {
+fn begins_with_its_doc(file: &CheckedFile<'_>) -> Vec<Violation> {
     let first = file.lines.iter().position(|line| !line.starts_with("#!")).unwrap_or(0);
     match file.lines.get(first) {
         Some(line) if line.starts_with("//!") => Vec::new(),
@@ -36,7 +36,7 @@ fn begins_with_its_doc(file: &File<'_>) -> Vec<Violation> {
     }
 }
 
-fn has_meaningful_name(file: &File<'_>) -> Vec<Violation> {
+fn has_meaningful_name(file: &CheckedFile<'_>) -> Vec<Violation> {
     let stem = file.path.strip_suffix(".rs").unwrap_or(file.path);
     let mut found = Vec::new();
     if stem.ends_with("/mod") {
@@ -48,7 +48,7 @@ fn has_meaningful_name(file: &File<'_>) -> Vec<Violation> {
     found
 }
 
-fn is_short(file: &File<'_>) -> Vec<Violation> {
+fn has_limited_length(file: &CheckedFile<'_>) -> Vec<Violation> {
     let code = first_test_line(file);
     if code <= MANY_LINES {
         return Vec::new();
@@ -58,7 +58,7 @@ fn is_short(file: &File<'_>) -> Vec<Violation> {
     vec![file.violation_at(0, format!("{code} {what}"), weight)]
 }
 
-fn has_no_unfinished_code(file: &File<'_>) -> Vec<Violation> {
+fn has_no_unfinished_code(file: &CheckedFile<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.lines.iter().enumerate() {
         let code = UNFINISHED_CODE.iter().filter(|code| line.contains(**code));
@@ -70,7 +70,7 @@ fn has_no_unfinished_code(file: &File<'_>) -> Vec<Violation> {
     found
 }
 
-fn has_no_stray_blanks(file: &File<'_>) -> Vec<Violation> {
+fn has_no_stray_blanks(file: &CheckedFile<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.lines.iter().enumerate() {
         if line.ends_with(char::is_whitespace) {
@@ -82,7 +82,7 @@ fn has_no_stray_blanks(file: &File<'_>) -> Vec<Violation> {
     found
 }
 
-fn tests_do_not_sleep(file: &File<'_>) -> Vec<Violation> {
+fn tests_do_not_sleep(file: &CheckedFile<'_>) -> Vec<Violation> {
     let lines = file.lines.iter().enumerate().skip(first_test_line(file));
     lines
         .filter(|(_, line)| SLEEPS.iter().any(|sleep| line.contains(sleep)))
@@ -91,7 +91,7 @@ fn tests_do_not_sleep(file: &File<'_>) -> Vec<Violation> {
 }
 
 /// Returns the index of the first line that is test code; the number of lines if there is none.
-fn first_test_line(file: &File<'_>) -> usize {
+fn first_test_line(file: &CheckedFile<'_>) -> usize {
     let path = format!("/{}", file.path);
     if path.contains("/tests/") || path.ends_with("/tests.rs") {
         return 0;
@@ -153,9 +153,15 @@ mod tests {
         let lines = |n: usize| format!("//! A.\n{}", "x\n".repeat(n - 1));
         check("src/a.rs", &lines(500), &[]);
         check("src/a.rs", &lines(800), &[(1, "800 lines")]);
-        assert_eq!(is_short(&File::new("a.rs", &lines(800)))[0].level, ViolationLevel::Warning);
+        assert_eq!(
+            has_limited_length(&CheckedFile::new("a.rs", &lines(800)))[0].level,
+            ViolationLevel::Warning
+        );
         check("src/a.rs", &lines(801), &[(1, "801 lines")]);
-        assert_eq!(is_short(&File::new("a.rs", &lines(801)))[0].level, ViolationLevel::Error);
+        assert_eq!(
+            has_limited_length(&CheckedFile::new("a.rs", &lines(801)))[0].level,
+            ViolationLevel::Error
+        );
 
         check("src/a.rs", &format!("//! A.\n{TESTS}{}", lines(900)), &[]);
         check("tests/it/a.rs", &lines(900), &[]);

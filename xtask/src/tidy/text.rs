@@ -1,8 +1,8 @@
 //! Rules for every text file.
 
-use super::{File, Rule, Violation};
+use super::{CheckedFile, TidyRule, Violation};
 
-pub(super) const RULES: &[Rule] = &[one_newline_at_the_end, no_machine_specific_paths];
+pub(super) const RULES: &[TidyRule] = &[one_newline_at_the_end, no_machine_specific_paths];
 
 /// Folders that exist only on one machine.
 const MACHINE_FOLDERS: &[&str] =
@@ -13,7 +13,7 @@ const ANYONE: &[&str] = &["user", "me"];
 /// A folder beside the checkout.
 const OUTSIDE: &str = concat!("../sh", "ared");
 
-fn one_newline_at_the_end(file: &File<'_>) -> Vec<Violation> {
+fn one_newline_at_the_end(file: &CheckedFile<'_>) -> Vec<Violation> {
     let text = file.text;
     let is_right = text.is_empty() || (text.ends_with('\n') && !text.ends_with("\n\n"));
     if is_right {
@@ -22,11 +22,11 @@ fn one_newline_at_the_end(file: &File<'_>) -> Vec<Violation> {
     vec![file.error_at(file.lines.len().saturating_sub(1), "end the file with exactly one newline")]
 }
 
-fn no_machine_specific_paths(file: &File<'_>) -> Vec<Violation> {
+fn no_machine_specific_paths(file: &CheckedFile<'_>) -> Vec<Violation> {
     let lines = file.lines.iter().enumerate();
     lines
         .filter_map(|(index, line)| {
-            let place = machine_specific_path(line)?;
+            let place = find_machine_specific_path(line)?;
             Some(
                 file.error_at(
                     index,
@@ -37,21 +37,21 @@ fn no_machine_specific_paths(file: &File<'_>) -> Vec<Violation> {
         .collect()
 }
 
-fn machine_specific_path(line: &str) -> Option<&'static str> {
-    let is_in = |place: &&&str| absolute(line, place).next().is_some();
+fn find_machine_specific_path(line: &str) -> Option<&'static str> {
+    let is_in = |place: &&&str| find_absolute_paths(line, place).next().is_some();
     let folder = MACHINE_FOLDERS.iter().find(is_in).copied();
     let is_someone = |rest: &str| {
         let is_in_name = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
         let end = rest.find(|c| !is_in_name(c)).unwrap_or(rest.len());
         end > 0 && rest[end..].starts_with('/') && !ANYONE.contains(&&rest[..end])
     };
-    let home = || absolute(line, HOME).any(is_someone).then_some(HOME);
+    let home = || find_absolute_paths(line, HOME).any(is_someone).then_some(HOME);
     let outside = || line.contains(OUTSIDE).then_some(OUTSIDE);
     folder.or_else(home).or_else(outside)
 }
 
 /// Returns the rest of the line after each place where `folder` begins an absolute path.
-fn absolute<'a>(line: &'a str, folder: &'a str) -> impl Iterator<Item = &'a str> {
+fn find_absolute_paths<'a>(line: &'a str, folder: &'a str) -> impl Iterator<Item = &'a str> {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "_-./~}$".contains(c);
     line.match_indices(folder)
         .filter(move |(at, _)| !line[..*at].ends_with(is_path))

@@ -35,7 +35,7 @@ pub(super) fn build_hunks(old: &str, splices: &[TextEdit], listed: &mut HunkBuil
                 if let Some(end) = other {
                     push_trailing_context(listed, old, end);
                 }
-                let (start, before) = context_before(old, region.start);
+                let (start, before) = leading_context_start_and_lines(old, region.start);
                 let line = region.line - before;
                 let number = |line: usize| u32::try_from(line + 1).unwrap_or(u32::MAX);
                 let old_start = if old.is_empty() { 0 } else { number(line) };
@@ -75,7 +75,7 @@ fn changed_regions(old: &str, splices: &[TextEdit]) -> Vec<ChangedRegion> {
             end = edited_line_end(old, at, end, &new);
         }
         new.push_str(&old[at..end]);
-        let (before, after) = common_lines(&old[start..end], &new);
+        let (before, after) = common_prefix_and_suffix_bytes(&old[start..end], &new);
         start += before;
         end -= after;
         if start < end || before + after < new.len() {
@@ -114,7 +114,7 @@ fn push_trailing_context(listed: &mut HunkBuilder, old: &str, end: usize) {
 }
 
 /// Returns the start of the context before a line, and its number of lines.
-fn context_before(old: &str, place: usize) -> (usize, usize) {
+fn leading_context_start_and_lines(old: &str, place: usize) -> (usize, usize) {
     let (mut at, mut lines) = (place, 0);
     while at > 0 && lines < CONTEXT_LINES {
         at = line_start(old, at - 1);
@@ -124,13 +124,16 @@ fn context_before(old: &str, place: usize) -> (usize, usize) {
 }
 
 /// Returns the bytes of the common leading lines and of the common trailing lines.
-fn common_lines(old: &str, new: &str) -> (usize, usize) {
-    fn common<'a>(old: impl Iterator<Item = &'a str>, new: impl Iterator<Item = &'a str>) -> usize {
+fn common_prefix_and_suffix_bytes(old: &str, new: &str) -> (usize, usize) {
+    fn common_line_bytes<'a>(
+        old: impl Iterator<Item = &'a str>,
+        new: impl Iterator<Item = &'a str>,
+    ) -> usize {
         old.zip(new).take_while(|(old, new)| old == new).map(|(line, _)| line.len()).sum()
     }
-    let before = common(old.split_inclusive('\n'), new.split_inclusive('\n'));
+    let before = common_line_bytes(old.split_inclusive('\n'), new.split_inclusive('\n'));
     let (old, new) = (&old[before..], &new[before..]);
-    let after = common(old.split_inclusive('\n').rev(), new.split_inclusive('\n').rev());
+    let after = common_line_bytes(old.split_inclusive('\n').rev(), new.split_inclusive('\n').rev());
     (before, after)
 }
 

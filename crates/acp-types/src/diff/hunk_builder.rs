@@ -2,7 +2,7 @@
 
 use memchr::memchr_iter;
 
-use crate::change::line_json_len;
+use crate::change::max_hunk_line_json_len;
 use crate::limits::{HUNK_LINE_OVERHEAD_BYTES, MAX_HUNKS_BYTES};
 use crate::{FileChange, Hunk, HunkLine, LineTag};
 
@@ -19,7 +19,7 @@ pub(super) struct HunkBuilder {
 
 impl HunkBuilder {
     /// Creates a builder with the limit for changes kept in memory.
-    pub(super) fn for_memory() -> Self {
+    pub(super) fn with_memory_limit() -> Self {
         let line_cost = |_, line: &str| line.len() + HUNK_LINE_OVERHEAD_BYTES;
         Self {
             hunks: Vec::new(),
@@ -31,8 +31,13 @@ impl HunkBuilder {
     }
 
     /// Creates a builder for `remaining_bytes` of a message, with `extra` more bytes per hunk.
-    pub(super) fn for_message(change: &FileChange, remaining_bytes: usize, extra: usize) -> Self {
-        let (hunk_cost, line_cost) = (change.hunk_overhead_json_len() + extra, line_json_len);
+    pub(super) fn with_message_limit(
+        change: &FileChange,
+        remaining_bytes: usize,
+        extra: usize,
+    ) -> Self {
+        let (hunk_cost, line_cost) =
+            (change.hunk_overhead_json_len() + extra, max_hunk_line_json_len);
         Self { hunks: Vec::new(), remaining_bytes, hunk_cost, line_cost, unlisted: (0, 0) }
     }
 

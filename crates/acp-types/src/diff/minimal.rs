@@ -10,7 +10,7 @@ use crate::limits::MAX_MINIMAL_DIFF_LINES;
 use crate::{FileChange, LineTag, Operation};
 
 use super::hunk_builder::{HunkBuilder, line_count};
-use super::{CONTEXT_LINES, TextEdit, change_with_hunks, edit_hunks};
+use super::{CONTEXT_LINES, TextEdit, change_from_hunk_builder, edit_hunks};
 
 /// Creates the change of a file from its text before and after: the hunks, and both texts if they
 /// are small.
@@ -27,14 +27,14 @@ pub fn diff_texts(
     new: &str,
     deadline: Instant,
 ) -> FileChange {
-    let mut listed = HunkBuilder::for_memory();
+    let mut listed = HunkBuilder::with_memory_limit();
     if line_count(old) + line_count(new) <= MAX_MINIMAL_DIFF_LINES {
         build_hunks(old, new, deadline, &mut listed);
     } else {
         let all = TextEdit { old: 0..old.len(), new: new.to_owned() };
         edit_hunks::build_hunks(old, &[all], &mut listed);
     }
-    change_with_hunks(path, operation, old, new, listed)
+    change_from_hunk_builder(path, operation, old, new, listed)
 }
 
 fn build_hunks(old: &str, new: &str, deadline: Instant, listed: &mut HunkBuilder) {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!((hunk.old_start, hunk.new_start), (7, 7));
         assert_eq!(hunk.old_text(), "7\n8\n9\n10\n11\n12\n13\n");
         assert_eq!(hunk.new_text(), "7\n8\n9\nten\n11\n12\n13\n");
-        assert_eq!(change.changed_lines().collect::<Vec<_>>(), [10]);
+        assert_eq!(change.first_changed_line_numbers().collect::<Vec<_>>(), [10]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ struct Anchor {
 /// Returns the edits between the kept lines: of the lines that occur once in both texts, the
 /// longest sequence that has the same order in both.
 pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> {
-    let (olds, news) = (unique_lines(old), unique_lines(new));
+    let (olds, news) = (offsets_of_unique_lines(old), offsets_of_unique_lines(new));
     let anchor = |(line, at): (&&str, &Option<usize>)| {
         Some(Anchor { old: (*at)?, new: (*news.get(line)?)?, len: line.len() })
     };
@@ -37,7 +37,7 @@ pub(super) fn edits_between_unique_lines(old: &str, new: &str) -> Vec<TextEdit> 
 }
 
 /// Maps each line of a text to its byte offset, or to `None` if it occurs more than once.
-fn unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
+fn offsets_of_unique_lines(text: &str) -> HashMap<&str, Option<usize>> {
     let (mut lines, mut at) = (HashMap::new(), 0);
     for line in text.split_inclusive('\n') {
         lines.entry(line).and_modify(|place| *place = None).or_insert(Some(at));

@@ -40,11 +40,11 @@ impl V1Observer {
     }
 
     /// Folds one `session/update`.
-    pub fn update(&mut self, update: &SessionUpdate) {
+    pub fn apply_session_update(&mut self, update: &SessionUpdate) {
         match update {
             SessionUpdate::ToolCall(call) => self.fold_announcement(call),
             SessionUpdate::ToolCallUpdate(update) => {
-                self.fold_call_update(update, RepeatedValues::CountAsEmpty);
+                self.fold_call_update(update, RepeatedValuePolicy::CountAsEmpty);
             }
             SessionUpdate::Plan(plan) => self.plan = Some(plan.clone()),
             _ => {}
@@ -52,27 +52,27 @@ impl V1Observer {
     }
 
     /// Folds a `session/request_permission`. Its `toolCall` is an update like any other.
-    pub fn permission_request(&mut self, request: &RequestPermissionRequest) {
-        self.fold_call_update(&request.tool_call, RepeatedValues::Allowed);
+    pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
+        self.fold_call_update(&request.tool_call, RepeatedValuePolicy::Allowed);
     }
 
     /// Records that the turn was answered: no call may be open.
-    pub fn end_turn(&mut self) {
+    pub fn check_calls_ended(&mut self) {
         for (id, call) in &self.calls {
             if !is_final(call.status) {
-                self.violations.add(OrderRule::OpenAtTurnEnd, id);
+                self.violations.push_unless_full(OrderRule::OpenAtTurnEnd, id);
             }
         }
     }
 
     /// Returns the client's state of a call.
     #[must_use]
-    pub fn tool_call(&self, id: &str) -> Option<&ToolCall> {
+    pub fn observed_call(&self, id: &str) -> Option<&ToolCall> {
         self.calls.get(id)
     }
 
     /// Returns all calls in the order of their announcement.
-    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+    pub fn observed_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.order.iter().filter_map(|id| self.calls.get(id))
     }
 
@@ -84,13 +84,13 @@ impl V1Observer {
 
     /// Returns the client's state of a display-only terminal.
     #[must_use]
-    pub fn terminal(&self, id: &str) -> Option<&ObservedTerminal> {
+    pub fn observed_terminal(&self, id: &str) -> Option<&ObservedTerminal> {
         self.terminals.get(id)
     }
 
     /// Returns the most recent plan.
     #[must_use]
-    pub fn plan(&self) -> Option<&Plan> {
+    pub fn latest_plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
     }
 
@@ -103,7 +103,7 @@ impl V1Observer {
     fn fold_announcement(&mut self, call: &ToolCall) {
         let id = call.tool_call_id.to_string();
         if call.title.trim().is_empty() {
-            self.violations.add(OrderRule::EmptyTitle, &id);
+            self.violations.push_unless_full(OrderRule::EmptyTitle, &id);
         }
         let mut call = call.clone();
         if let Some(meta) = &mut call.meta {
@@ -114,31 +114,31 @@ impl V1Observer {
             self.started.insert(id.clone());
         }
         if self.calls.insert(id.clone(), call).is_some() {
-            self.violations.add(OrderRule::AnnouncedTwice, &id);
+            self.violations.push_unless_full(OrderRule::AnnouncedTwice, &id);
         } else {
             self.order.push(id);
         }
     }
 
-    fn fold_call_update(&mut self, update: &ToolCallUpdate, repeat: RepeatedValues) {
+    fn fold_call_update(&mut self, update: &ToolCallUpdate, repeat: RepeatedValuePolicy) {
         let id = update.tool_call_id.to_string();
         let mut meta = update.meta.clone().unwrap_or_default();
         let before = meta.len();
         self.fold_terminal_events(&id, &mut meta, EventCarrier::Update);
         let had_events = meta.len() < before;
         let Some(call) = self.calls.get_mut(&id) else {
-            self.violations.add(OrderRule::Unannounced, &id);
+            self.violations.push_unless_full(OrderRule::Unannounced, &id);
             return;
         };
         let nothing = update.fields == ToolCallUpdateFields::new() && meta.is_empty();
-        if nothing && !had_events && repeat == RepeatedValues::CountAsEmpty {
-            self.violations.add(OrderRule::EmptyUpdate, &id);
+        if nothing && !had_events && repeat == RepeatedValuePolicy::CountAsEmpty {
+            self.violations.push_unless_full(OrderRule::EmptyUpdate, &id);
         }
         if is_final(call.status) {
-            self.violations.add(OrderRule::AfterEnd, &id);
+            self.violations.push_unless_full(OrderRule::AfterEnd, &id);
         } else if let Some(status) = update.fields.status {
             if !may_become(call.status, status) {
-                self.violations.add(OrderRule::IllegalTransition, &id);
+                self.violations.push_unless_full(OrderRule::IllegalTransition, &id);
             }
             if status == ToolCallStatus::InProgress {
                 self.started.insert(id);
@@ -182,7 +182,7 @@ impl V1Observer {
                 {
                     terminal.exit = Some(event);
                 }
-                _ => self.violations.add(OrderRule::TerminalNotOpen, id),
+                _ => self.violations.push_unless_full(OrderRule::TerminalNotOpen, id),
             }
         }
     }
@@ -197,7 +197,7 @@ enum EventCarrier {
 
 /// Whether an update that only repeats known values counts as empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RepeatedValues {
+enum RepeatedValuePolicy {
     CountAsEmpty,
     Allowed,
 }
@@ -246,9 +246,9 @@ mod tests {
         let mut observer = V1Observer::new();
         for update in updates {
             let update: SessionUpdate = serde_json::from_value(update.clone()).unwrap();
-            observer.update(&update);
+            observer.apply_session_update(&update);
         }
-        observer.end_turn();
+        observer.check_calls_ended();
         let rules: Vec<_> = observer.violations().iter().map(|violation| violation.rule).collect();
         assert_eq!(rules, expected, "{updates:?}");
     }
@@ -298,12 +298,12 @@ mod tests {
             change(json!({"_meta": {"terminal_exit": {"terminal_id": "t", "exit_code": 0}}})),
         ];
         for update in updates {
-            observer.update(&serde_json::from_value(update).unwrap());
+            observer.apply_session_update(&serde_json::from_value(update).unwrap());
         }
-        let terminal = observer.terminal("t").unwrap();
+        let terminal = observer.observed_terminal("t").unwrap();
         assert_eq!((terminal.cwd.as_deref(), terminal.output.as_str()), (Some("/a"), "ab"));
         assert_eq!(terminal.exit.as_ref().unwrap()["exit_code"], 0);
         assert_eq!(observer.violations(), []);
-        assert_eq!(observer.tool_call("c").unwrap().meta, None);
+        assert_eq!(observer.observed_call("c").unwrap().meta, None);
     }
 }

@@ -29,7 +29,7 @@ impl V2Observer {
     }
 
     /// Folds one `session/update`.
-    pub fn update(&mut self, update: &SessionUpdate) {
+    pub fn apply_session_update(&mut self, update: &SessionUpdate) {
         match update {
             SessionUpdate::ToolCallUpdate(update) => self.fold_call_update(update),
             SessionUpdate::ToolCallContentChunk(chunk) => self.append_content(chunk),
@@ -41,40 +41,40 @@ impl V2Observer {
     }
 
     /// Folds a `session/request_permission`. Its tool call is an update like any other.
-    pub fn permission_request(&mut self, request: &RequestPermissionRequest) {
+    pub fn apply_permission_request(&mut self, request: &RequestPermissionRequest) {
         if let Some(RequestPermissionSubject::ToolCall(subject)) = &request.subject {
             let id = subject.tool_call.tool_call_id.to_string();
             if !self.calls.contains_key(&id) {
-                self.violations.add(OrderRule::Unannounced, &id);
+                self.violations.push_unless_full(OrderRule::Unannounced, &id);
             }
             self.fold_call_update(&subject.tool_call);
         }
     }
 
     /// Records that the turn has ended: no call may be open except those in the background.
-    pub fn end_turn(&mut self, is_background: impl Fn(&str) -> bool) {
+    pub fn check_calls_ended(&mut self, is_background: impl Fn(&str) -> bool) {
         for (id, call) in &self.calls {
             if !is_final(call) && !is_background(id) {
-                self.violations.add(OrderRule::OpenAtTurnEnd, id);
+                self.violations.push_unless_full(OrderRule::OpenAtTurnEnd, id);
             }
         }
     }
 
     /// Returns the client's state of a call.
     #[must_use]
-    pub fn tool_call(&self, id: &str) -> Option<&ToolCallUpdate> {
+    pub fn observed_call(&self, id: &str) -> Option<&ToolCallUpdate> {
         self.calls.get(id)
     }
 
     /// Returns the client's state of a terminal, and all appended bytes.
     #[must_use]
-    pub fn terminal(&self, id: &str) -> Option<(&TerminalUpdate, &[u8])> {
+    pub fn observed_terminal(&self, id: &str) -> Option<(&TerminalUpdate, &[u8])> {
         self.terminals.get(id).map(|(update, output)| (update, output.as_slice()))
     }
 
     /// Returns the most recent plan.
     #[must_use]
-    pub fn plan(&self) -> Option<&PlanUpdateContent> {
+    pub fn latest_plan(&self) -> Option<&PlanUpdateContent> {
         self.plan.as_ref()
     }
 
@@ -88,20 +88,20 @@ impl V2Observer {
         let id = update.tool_call_id.to_string();
         let Some(call) = self.calls.get_mut(&id) else {
             if update.title.value().is_none_or(|title| title.trim().is_empty()) {
-                self.violations.add(OrderRule::EmptyTitle, &id);
+                self.violations.push_unless_full(OrderRule::EmptyTitle, &id);
             }
             self.calls.insert(id, update.clone());
             return;
         };
         if *update == ToolCallUpdate::new(update.tool_call_id.clone()) {
-            self.violations.add(OrderRule::EmptyUpdate, &id);
+            self.violations.push_unless_full(OrderRule::EmptyUpdate, &id);
         }
         if is_final(call) {
-            self.violations.add(OrderRule::AfterEnd, &id);
+            self.violations.push_unless_full(OrderRule::AfterEnd, &id);
         } else if let Some(status) = update.status.value()
             && !may_become(call.status.value().unwrap_or(&ToolCallStatus::Pending), status)
         {
-            self.violations.add(OrderRule::IllegalTransition, &id);
+            self.violations.push_unless_full(OrderRule::IllegalTransition, &id);
         }
         call.apply_update(update.clone());
     }
@@ -109,11 +109,11 @@ impl V2Observer {
     fn append_content(&mut self, chunk: &ToolCallContentChunk) {
         let id = chunk.tool_call_id.to_string();
         let Some(call) = self.calls.get_mut(&id) else {
-            self.violations.add(OrderRule::Unannounced, &id);
+            self.violations.push_unless_full(OrderRule::Unannounced, &id);
             return;
         };
         if is_final(call) {
-            self.violations.add(OrderRule::AfterEnd, &id);
+            self.violations.push_unless_full(OrderRule::AfterEnd, &id);
         }
         match &mut call.content {
             MaybeUndefined::Value(content) => content.push(chunk.content.clone()),
@@ -125,7 +125,7 @@ impl V2Observer {
         let id = update.terminal_id.to_string();
         if let Some((terminal, output)) = self.terminals.get_mut(&id) {
             if terminal.exit_status.value().is_some() {
-                self.violations.add(OrderRule::TerminalNotOpen, &id);
+                self.violations.push_unless_full(OrderRule::TerminalNotOpen, &id);
             }
             terminal.apply_update(update.clone());
             if let Some(snapshot) = update.output.value() {
@@ -142,7 +142,7 @@ impl V2Observer {
             (Some((terminal, output)), Ok(bytes)) if terminal.exit_status.value().is_none() => {
                 output.extend(bytes);
             }
-            _ => self.violations.add(OrderRule::TerminalNotOpen, &id),
+            _ => self.violations.push_unless_full(OrderRule::TerminalNotOpen, &id),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use callboard_text::{code_fence, path_text, push_escaped, tail, utf8_path};
+use callboard_text::{code_fence, path_text, push_escaping_invisible, tail, utf8_path};
 use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
@@ -18,9 +18,9 @@ use crate::schema::v1::{
 };
 use crate::terminal::{omission_line, terminal_omission_line};
 use crate::{
-    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, PromptBlock, SessionState,
-    Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch, TerminalReport, ToolCallId,
-    ToolCallPatch, ToolCallReport, json,
+    CallMeta, Content, Location, MessageChunk, PermissionOption, Plan, PromptBlock,
+    SessionStatePart, Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch,
+    TerminalReport, ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
 
 mod call;
@@ -32,8 +32,8 @@ mod utf8;
 
 use super::EndedCalls;
 use call::{SentCall, TerminalContext};
-pub use encode::status;
-pub use session_state::{config_options, modes};
+pub use encode::encode_status;
+pub use session_state::{encode_config_options, encode_modes};
 pub use update::{SessionUpdateParams, WireUpdate};
 use utf8::Utf8Decoder;
 
@@ -130,38 +130,38 @@ impl V1Projection {
     /// The first patch of a call must have a title. A first patch without one sends nothing, and so
     /// does a patch after a final status (checked for the 4,096 most recently ended calls). Both
     /// are [counted](Self::dropped_patches).
-    pub fn tool_call(
+    pub fn updates_for_call_patch(
         &mut self,
         id: &ToolCallId,
         patch: impl Into<ToolCallPatch>,
     ) -> Vec<WireUpdate> {
         let patch = patch.into();
-        if !self.ended.admits_patch(id, &patch, self.calls.contains_key(id)) {
+        if !self.ended.admit_or_count_patch(id, &patch, self.calls.contains_key(id)) {
             return Vec::new();
         }
         let is_final = patch.status.is_some_and(Status::is_final);
-        let update = self.apply(id, patch);
+        let update = self.apply_call_patch(id, patch);
         let Some(sent) = self.calls.get_mut(id) else {
             return Vec::new();
         };
         let mut updates = Vec::with_capacity(1);
         if sent.announced {
-            if !is_empty(&update) {
+            if !is_empty_update(&update) {
                 updates.push(SessionUpdate::ToolCallUpdate(update).into());
             }
         } else {
             sent.announced = true;
-            let mut call = sent.take_full_call(&self.meta_key);
+            let mut call = sent.full_call_with_deferred_fields(&self.meta_key);
             let shown = sent.terminals().next().cloned();
             if self.display == TerminalDisplay::MetaEvents
                 && let Some(terminal) = shown
             {
-                let info = self.terminal_info(&terminal);
+                let info = self.announce_terminal(&terminal);
                 let meta = call.meta.take().unwrap_or_default();
                 call.meta = Some(meta.into_iter().chain(info).collect());
             }
             updates.push(SessionUpdate::ToolCall(call).into());
-            updates.extend(self.terminal_events(id));
+            updates.extend(self.take_unsent_terminal_events(id));
         }
         if is_final {
             self.forget_call(id);
@@ -173,14 +173,14 @@ impl V1Projection {
     /// Projects a plan, including an empty one. A cancelled step is sent as completed, with a note
     /// in its text.
     #[must_use]
-    pub fn plan(&self, plan: &Plan) -> WireUpdate {
-        encode::plan(plan, &self.meta_key)
+    pub fn update_for_plan(&self, plan: &Plan) -> WireUpdate {
+        encode::encode_plan(plan, &self.meta_key)
     }
 
     /// Projects a chunk of a message.
     #[must_use]
-    pub fn chunk(&self, chunk: &MessageChunk) -> WireUpdate {
-        encode::chunk(chunk).into()
+    pub fn update_for_chunk(&self, chunk: &MessageChunk) -> WireUpdate {
+        encode::encode_message_chunk(chunk).into()
     }
 
     /// Projects a part of a prompt, in a replayed session.
@@ -193,15 +193,19 @@ impl V1Projection {
     ///
     /// Send a compaction only to clients that advertise support for it.
     #[must_use]
-    pub fn state(&self, state: &SessionState) -> WireUpdate {
-        session_state::session_update(state, &self.meta_key).into()
+    pub fn update_for_state(&self, state: &SessionStatePart) -> WireUpdate {
+        session_state::encode_session_state(state, &self.meta_key).into()
     }
 
     /// Projects a patch of a terminal to updates of the call that shows it. A terminal that no open
     /// call shows is buffered until one does.
-    pub fn terminal(&mut self, id: &TerminalId, patch: &TerminalPatch) -> Vec<WireUpdate> {
-        let terminal = self.terminal_entry(id);
-        terminal.pending.append(&patch.output);
+    pub fn updates_for_terminal_patch(
+        &mut self,
+        id: &TerminalId,
+        patch: &TerminalPatch,
+    ) -> Vec<WireUpdate> {
+        let terminal = self.get_or_insert_terminal(id);
+        terminal.pending.append_output(&patch.output);
         patch.clone().apply(&mut terminal.report);
         let Some(call) = self.call_showing(id) else {
             return Vec::new();
@@ -210,16 +214,16 @@ impl V1Projection {
         // For a terminal shown by events, only the client's id changes the content of the call.
         let mut updates = match announced && patch.client_id.is_none() {
             true => Vec::new(),
-            false => self.tool_call(&call, ToolCallPatch::new()),
+            false => self.updates_for_call_patch(&call, ToolCallPatch::new()),
         };
-        updates.extend(self.terminal_events(&call));
+        updates.extend(self.take_unsent_terminal_events(&call));
         updates
     }
 
     /// Creates a permission request for a call, with the whole call as the client should hold it
     /// and without text besides the call's. The call counts as sent. Returns `None` for an unknown
     /// call.
-    pub fn permission_request(
+    pub fn permission_request_for_call(
         &mut self,
         session: SessionId,
         id: &ToolCallId,
@@ -228,35 +232,36 @@ impl V1Projection {
         let sent = self.calls.get_mut(id)?;
         sent.announced = true;
         // The request includes the call's metadata, but never terminal events.
-        let mut call = sent.take_full_call(&self.meta_key);
+        let mut call = sent.full_call_with_deferred_fields(&self.meta_key);
         let meta = call.meta.take();
         let update = ToolCallUpdate::from(call).meta(meta);
-        let options = options.into_iter().map(session_state::permission_option).collect();
+        let options = options.into_iter().map(session_state::encode_permission_option).collect();
         Some(RequestPermissionRequest::new(session, update, options))
     }
 
     /// Updates the client's state of a call and returns the update that has to be sent.
-    fn apply(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallUpdate {
+    fn apply_call_patch(&mut self, id: &ToolCallId, patch: ToolCallPatch) -> ToolCallUpdate {
         let sent = self.calls.entry(id.clone()).or_insert_with(|| SentCall::new(id));
         let is_final = patch.status.is_some_and(Status::is_final);
         let ending = (patch.status == Some(Status::Cancelled))
-            .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).end_message());
+            .then(|| patch.meta.as_deref().unwrap_or(&CallMeta::default()).end_reason_text());
         // A new value replaces a deferred one.
         sent.deferred.raw_input =
             sent.deferred.raw_input.take().filter(|_| patch.raw_input.is_none());
         sent.deferred.raw_output =
             sent.deferred.raw_output.take().filter(|_| patch.raw_output.is_none());
         let holds = &sent.call;
-        let now = patch.status.map_or(holds.status, status);
+        let now = patch.status.map_or(holds.status, encode_status);
         let mut fields = ToolCallUpdateFields::new();
         fields.name = patch.name.filter(|name| holds.name.as_ref() != Some(name));
         fields.title = patch.title.filter(|title| *title != holds.title);
         fields.kind = patch.kind.filter(|kind| *kind != holds.kind);
-        fields.status = patch.status.map(status).filter(|status| *status != holds.status);
+        fields.status = patch.status.map(encode_status).filter(|status| *status != holds.status);
         fields.raw_input = patch.raw_input.filter(|input| holds.raw_input.as_ref() != Some(input));
         fields.raw_output =
             patch.raw_output.filter(|output| holds.raw_output.as_ref() != Some(output));
-        let locations = patch.locations.map(|all| all.iter().map(location).collect::<Vec<_>>());
+        let locations =
+            patch.locations.map(|all| all.iter().map(encode_location).collect::<Vec<_>>());
         fields.locations = locations.filter(|locations| *locations != holds.locations);
         let mut update = ToolCallUpdate::new(id.clone(), fields);
         // Empty metadata is only sent to replace earlier metadata.
@@ -280,7 +285,7 @@ impl V1Projection {
         update
     }
 
-    fn terminal_entry(&mut self, id: &TerminalId) -> &mut SentTerminal {
+    fn get_or_insert_terminal(&mut self, id: &TerminalId) -> &mut SentTerminal {
         self.terminals.entry(id.clone()).or_insert_with(|| SentTerminal {
             report: TerminalReport::new(id.clone()),
             announced: false,
@@ -306,14 +311,14 @@ impl V1Projection {
     }
 
     /// Returns the `terminal_info` event that opens a display-only terminal.
-    fn terminal_info(&mut self, id: &TerminalId) -> Map<String, Value> {
-        let terminal = self.terminal_entry(id);
+    fn announce_terminal(&mut self, id: &TerminalId) -> Map<String, Value> {
+        let terminal = self.get_or_insert_terminal(id);
         terminal.announced = true;
-        Map::from_iter([("terminal_info".to_owned(), terminal.info_event())])
+        Map::from_iter([("terminal_info".to_owned(), terminal.terminal_info_event())])
     }
 
     /// Returns the unsent terminal events of a call: a changed directory, output, exit.
-    fn terminal_events(&mut self, call: &ToolCallId) -> Vec<WireUpdate> {
+    fn take_unsent_terminal_events(&mut self, call: &ToolCallId) -> Vec<WireUpdate> {
         let Some(sent) = self.calls.get(call) else {
             return Vec::new();
         };
@@ -328,7 +333,7 @@ impl V1Projection {
                     updates.push(SessionUpdate::ToolCallUpdate(update.meta(meta)).into());
                 };
                 if terminal.has_new_cwd() {
-                    event("terminal_info", terminal.info_event());
+                    event("terminal_info", terminal.terminal_info_event());
                 }
                 for data in terminal.take_output() {
                     event("terminal_output", json!({ "terminal_id": id, "data": data }));
@@ -351,7 +356,7 @@ impl SentTerminal {
         !self.has_started && self.report.cwd != self.sent_cwd
     }
 
-    fn info_event(&mut self) -> Value {
+    fn terminal_info_event(&mut self) -> Value {
         self.sent_cwd.clone_from(&self.report.cwd);
         let mut info = json!({ "terminal_id": self.report.id });
         if let Some(cwd) = &self.report.cwd {
@@ -365,17 +370,17 @@ impl SentTerminal {
         let pending = std::mem::take(&mut self.pending);
         let mut data = self.carry.decode(pending.head());
         if pending.omitted_bytes() > 0 {
-            data.push_str(&self.carry.finish());
+            data.push_str(&self.carry.decode_remaining());
             data.push_str(&terminal_omission_line(pending.omitted_bytes()));
         }
         data.push_str(&self.carry.decode(pending.tail()));
         if self.report.exit.is_some() {
-            data.push_str(&self.carry.finish());
+            data.push_str(&self.carry.decode_remaining());
         }
         let mut rest = data.as_str();
         let mut pieces = Vec::new();
         while !rest.is_empty() {
-            let piece = json::escaped_string_head(rest, MAX_OUTPUT_CHUNK_BYTES);
+            let piece = json::prefix_within_escaped_len(rest, MAX_OUTPUT_CHUNK_BYTES);
             pieces.push(piece.to_owned());
             rest = &rest[piece.len()..];
         }
@@ -403,11 +408,11 @@ impl SentTerminal {
 /// | capabilities | none |
 /// | other fields | kept; paths are converted by [`utf8_path`] |
 #[must_use]
-pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
+pub fn reduce_to_v1(mut report: ToolCallReport) -> ToolCallReport {
     match report.status {
         Status::Cancelled => {
             report.status = Status::Failed;
-            report.content.push(Content::text(report.meta.end_message()));
+            report.content.push(Content::from_text(report.meta.end_reason_text()));
         }
         Status::Paused => report.status = Status::InProgress,
         _ => {}
@@ -423,16 +428,16 @@ pub fn lossy_v1(mut report: ToolCallReport) -> ToolCallReport {
 ///
 /// `terminal` returns the documents of the terminals that the call shows.
 #[must_use]
-pub fn tool_call<'a>(
+pub fn tool_call_from_report<'a>(
     report: &ToolCallReport,
     surface: TerminalDisplay,
     meta_key: &str,
     terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
 ) -> ToolCall {
-    let mut report = lossy_v1(report.clone());
+    let mut report = reduce_to_v1(report.clone());
     encode::shorten_changes(&mut report.content, meta_key);
-    let status = status(report.status);
-    let content = encode::content_items(&report.content, meta_key, |id| {
+    let status = encode_status(report.status);
+    let content = encode::encode_content_items(&report.content, meta_key, |id| {
         terminal_content(id, terminal(id), surface, status)
     });
     let mut call = ToolCall::new(report.id, report.title)
@@ -440,7 +445,7 @@ pub fn tool_call<'a>(
         .kind(report.kind)
         .status(status)
         .content(content)
-        .locations(report.locations.iter().map(location).collect())
+        .locations(report.locations.iter().map(encode_location).collect())
         .raw_input(report.raw_input)
         .raw_output(report.raw_output);
     call.meta = (!report.meta.is_empty()).then(|| report.meta.to_meta(meta_key));
@@ -475,7 +480,7 @@ fn terminal_text_content(
         for letter in command.chars() {
             match letter {
                 '\n' | '\t' => shown.push(letter),
-                letter => push_escaped(&mut shown, letter),
+                letter => push_escaping_invisible(&mut shown, letter),
             }
         }
         shown.push('\n');
@@ -486,10 +491,10 @@ fn terminal_text_content(
     {
         shown.push_str("[in ");
         let cwd = path_text(cwd);
-        cwd.chars().for_each(|letter| push_escaped(&mut shown, letter));
+        cwd.chars().for_each(|letter| push_escaping_invisible(&mut shown, letter));
         shown.push_str("]\n");
     }
-    let output = String::from_utf8_lossy(&report.output.to_bytes()).into_owned();
+    let output = String::from_utf8_lossy(&report.output.to_bytes_with_omission_line()).into_owned();
     let plain = plain_text::to_plain_text(&output);
     let is_final = matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed);
     let tail = if is_final { &plain } else { tail(&plain, MAX_RUNNING_OUTPUT_BYTES) };
@@ -499,7 +504,7 @@ fn terminal_text_content(
         ));
     }
     shown.push_str(tail);
-    if let Some(ending) = exit_text(report) {
+    if let Some(ending) = failed_exit_text(report) {
         if !shown.is_empty() && !shown.ends_with('\n') {
             shown.push('\n');
         }
@@ -508,7 +513,7 @@ fn terminal_text_content(
     (!shown.is_empty()).then(|| ToolCallContent::from(code_fence("console", &shown)))
 }
 
-fn exit_text(report: &TerminalReport) -> Option<String> {
+fn failed_exit_text(report: &TerminalReport) -> Option<String> {
     match report.exit.as_ref()? {
         TerminalExit { signal: Some(signal), .. } => Some(format!("[ended by {signal}]")),
         TerminalExit { code: Some(code), .. } if *code != 0 => Some(format!("[exit code {code}]")),
@@ -516,10 +521,10 @@ fn exit_text(report: &TerminalReport) -> Option<String> {
     }
 }
 
-fn location(location: &Location) -> ToolCallLocation {
+fn encode_location(location: &Location) -> ToolCallLocation {
     ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
-fn is_empty(update: &ToolCallUpdate) -> bool {
+fn is_empty_update(update: &ToolCallUpdate) -> bool {
     update.meta.is_none() && update.fields == ToolCallUpdateFields::new()
 }

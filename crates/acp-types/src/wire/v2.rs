@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use callboard_text::utf8_path;
 use serde_json::Value;
 
-use super::{EndedCalls, Message, REQUEST_PERMISSION, SESSION_UPDATE, maybe_undefined};
+use super::{ClientMessage, EndedCalls, REQUEST_PERMISSION, SESSION_UPDATE, maybe_undefined};
 use crate::limits::MAX_STREAMED_UPDATE_BYTES;
 use crate::meta::DEFAULT_KEY;
 use crate::schema::MaybeUndefined;
@@ -20,14 +20,14 @@ use crate::schema::v2::{
 };
 use crate::terminal::terminal_omission_line;
 use crate::{
-    Content, ContentPatch, MessageChunk, PermissionOption, Plan, SessionState, TerminalId,
+    Content, ContentPatch, MessageChunk, PermissionOption, Plan, SessionStatePart, TerminalId,
     TerminalOutput, TerminalPatch, ToolCallId, ToolCallPatch, ToolCallReport, json,
 };
 
 mod encode;
 mod session_state;
 
-pub use session_state::config_options;
+pub use session_state::encode_config_options;
 
 /// Bytes of output per chunk. A line stays below 60 KiB, although Base64 adds a third.
 const MAX_OUTPUT_CHUNK_BYTES: usize = 40 * 1024;
@@ -89,7 +89,8 @@ impl SentCall {
         let mut large = ToolCallUpdate::new(self.call.tool_call_id.clone());
         move_large_fields(update, &mut large);
         let size = || json::serialized_len(&large);
-        if is_streamed && !super::may_stream(line, size, &mut self.streamed_bytes) {
+        if is_streamed && !super::admit_streamed_large_fields(line, size, &mut self.streamed_bytes)
+        {
             self.deferred = large;
         } else {
             move_large_fields(&mut large.clone(), &mut self.call);
@@ -179,9 +180,13 @@ impl V2Projection {
     /// The first patch of a call must have a title. A first patch without one sends nothing, and so
     /// does a patch after a final status (checked for the 4,096 most recently ended calls). Both
     /// are [counted](Self::dropped_patches).
-    pub fn tool_call(&mut self, id: &ToolCallId, patch: &ToolCallPatch) -> Vec<SessionUpdate> {
+    pub fn updates_for_call_patch(
+        &mut self,
+        id: &ToolCallId,
+        patch: &ToolCallPatch,
+    ) -> Vec<SessionUpdate> {
         let is_first = !self.calls.contains_key(id);
-        if !self.ended.admits_patch(id, patch, !is_first) {
+        if !self.ended.admit_or_count_patch(id, patch, !is_first) {
             return Vec::new();
         }
         let is_final = patch.status.is_some_and(crate::Status::is_final);
@@ -190,12 +195,12 @@ impl V2Projection {
         let mut update = ToolCallUpdate::new(id.0.clone());
         update.name = set_if_changed(patch.name.clone(), &mut holds.name);
         update.title = set_if_changed(patch.title.clone(), &mut holds.title);
-        update.kind = set_if_changed(patch.kind.map(encode::kind), &mut holds.kind);
-        update.status = set_if_changed(patch.status.map(encode::status), &mut holds.status);
+        update.kind = set_if_changed(patch.kind.map(encode::encode_kind), &mut holds.kind);
+        update.status = set_if_changed(patch.status.map(encode::encode_status), &mut holds.status);
         let locations =
-            patch.locations.as_ref().map(|all| all.iter().map(encode::location).collect());
+            patch.locations.as_ref().map(|all| all.iter().map(encode::encode_location).collect());
         update.locations = set_if_changed(locations, &mut holds.locations);
-        let capabilities = patch.capabilities.map(encode::capabilities);
+        let capabilities = patch.capabilities.map(encode::encode_capabilities);
         update.capabilities = set_if_changed(capabilities, &mut holds.capabilities);
         let meta = patch.meta.as_ref().map(|meta| meta.to_meta(&self.meta_key));
         update.meta = set_if_changed(meta, &mut holds.meta);
@@ -203,11 +208,11 @@ impl V2Projection {
         let content = match &patch.content {
             ContentPatch::Keep => None,
             ContentPatch::Append(items) if !is_first => {
-                sent.deferred_items.extend(content_items(items, &self.meta_key));
+                sent.deferred_items.extend(encode_content_items(items, &self.meta_key));
                 None
             }
             ContentPatch::Append(items) | ContentPatch::Set(items) => {
-                Some(content_items(items, &self.meta_key).collect())
+                Some(encode_content_items(items, &self.meta_key).collect())
             }
         };
         sent.defer_large_fields(patch, content);
@@ -234,29 +239,36 @@ impl V2Projection {
 
     /// Projects a plan with its id, including an empty plan.
     #[must_use]
-    pub fn plan(&self, id: &str, plan: &Plan) -> SessionUpdate {
-        let entries =
-            plan.entries.iter().map(|entry| encode::plan_entry(entry, &self.meta_key)).collect();
+    pub fn update_for_plan(&self, id: &str, plan: &Plan) -> SessionUpdate {
+        let entries = plan
+            .entries
+            .iter()
+            .map(|entry| encode::encode_plan_entry(entry, &self.meta_key))
+            .collect();
         SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(id, entries)))
     }
 
     /// Projects a chunk of a message.
     #[must_use]
-    pub fn chunk(&self, chunk: &MessageChunk) -> SessionUpdate {
-        encode::chunk(chunk)
+    pub fn update_for_chunk(&self, chunk: &MessageChunk) -> SessionUpdate {
+        encode::encode_message_chunk(chunk)
     }
 
     /// Projects a part of the session's state. Returns `None` for a mode, which is an option in
     /// draft v2.
     #[must_use]
-    pub fn state(&self, state: &SessionState) -> Option<SessionUpdate> {
-        session_state::session_update(state, &self.meta_key)
+    pub fn update_for_state(&self, state: &SessionStatePart) -> Option<SessionUpdate> {
+        session_state::encode_session_state(state, &self.meta_key)
     }
 
     /// Projects a patch of a terminal: to a `terminal_update` for its properties and its exit, and
     /// to a `terminal_output_chunk` for each piece of output.
     #[must_use]
-    pub fn terminal(&self, id: &TerminalId, patch: &TerminalPatch) -> Vec<SessionUpdate> {
+    pub fn updates_for_terminal_patch(
+        &self,
+        id: &TerminalId,
+        patch: &TerminalPatch,
+    ) -> Vec<SessionUpdate> {
         let mut opening = TerminalUpdate::new(id.0.clone());
         opening.command = maybe_undefined(patch.command.clone());
         opening.cwd =
@@ -264,7 +276,7 @@ impl V2Projection {
         opening.size =
             maybe_undefined(patch.size.map(|size| TerminalSize::new(size.cols, size.rows)));
         let mut closing = TerminalUpdate::new(id.0.clone());
-        closing.exit_status = maybe_undefined(patch.exit.as_ref().map(exit_status));
+        closing.exit_status = maybe_undefined(patch.exit.as_ref().map(encode_exit_status));
         let none = TerminalUpdate::new(id.0.clone());
         let updates = [opening, closing]
             .map(|update| (update != none).then_some(SessionUpdate::TerminalUpdate(update)));
@@ -278,7 +290,7 @@ impl V2Projection {
 
     /// Creates a permission request for a call, with the whole call as the client should hold it,
     /// and with the title of the call. Returns `None` for an unknown call.
-    pub fn permission_request(
+    pub fn permission_request_for_call(
         &mut self,
         session: SessionId,
         id: &ToolCallId,
@@ -292,13 +304,16 @@ impl V2Projection {
         let call = sent.call.clone();
         let title = call.title.value().cloned().unwrap_or_default();
         let subject = RequestPermissionSubject::from(call);
-        let options = options.into_iter().map(session_state::permission_option).collect();
+        let options = options.into_iter().map(session_state::encode_permission_option).collect();
         Some(RequestPermissionRequest::new(session, title, options).subject(subject))
     }
 }
 
-fn content_items(items: &[Content], meta_key: &str) -> impl Iterator<Item = ToolCallContent> {
-    items.iter().map(move |item| encode::content(item, meta_key))
+fn encode_content_items(
+    items: &[Content],
+    meta_key: &str,
+) -> impl Iterator<Item = ToolCallContent> {
+    items.iter().map(move |item| encode::encode_content(item, meta_key))
 }
 
 /// Returns the parameters of a notification with this update.
@@ -310,7 +325,7 @@ pub fn update_notification(
     UpdateSessionNotification::new(session_id, update)
 }
 
-impl Message for UpdateSessionNotification {
+impl ClientMessage for UpdateSessionNotification {
     fn method(&self) -> &'static str {
         SESSION_UPDATE
     }
@@ -320,7 +335,7 @@ impl Message for UpdateSessionNotification {
     }
 }
 
-impl Message for RequestPermissionRequest {
+impl ClientMessage for RequestPermissionRequest {
     fn method(&self) -> &'static str {
         REQUEST_PERMISSION
     }
@@ -332,23 +347,23 @@ impl Message for RequestPermissionRequest {
 
 /// Encodes a whole document.
 #[must_use]
-pub fn tool_call(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
-    let content = report.content.iter().map(|item| encode::content(item, meta_key));
+pub fn tool_call_from_report(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
+    let content = report.content.iter().map(|item| encode::encode_content(item, meta_key));
     let mut call = ToolCallUpdate::new(report.id.0.clone())
         .name(report.name.clone())
         .title(report.title.clone())
-        .kind(encode::kind(report.kind))
-        .status(encode::status(report.status))
+        .kind(encode::encode_kind(report.kind))
+        .status(encode::encode_status(report.status))
         .content(content.collect::<Vec<_>>())
-        .locations(report.locations.iter().map(encode::location).collect::<Vec<_>>())
-        .capabilities(encode::capabilities(report.capabilities))
+        .locations(report.locations.iter().map(encode::encode_location).collect::<Vec<_>>())
+        .capabilities(encode::encode_capabilities(report.capabilities))
         .meta(report.meta.to_meta(meta_key));
     call.raw_input = maybe_undefined(report.raw_input.clone());
     call.raw_output = maybe_undefined(report.raw_output.clone());
     call
 }
 
-fn exit_status(exit: &crate::TerminalExit) -> TerminalExitStatus {
+fn encode_exit_status(exit: &crate::TerminalExit) -> TerminalExitStatus {
     TerminalExitStatus::new().exit_code(exit.code.map(i64::from)).signal(exit.signal.clone())
 }
 

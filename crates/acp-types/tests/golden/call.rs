@@ -17,8 +17,8 @@ fn check(patches: &[(ToolCallPatch, Value, Value)]) {
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
     let mut v2 = wire::v2::V2Projection::new();
     for (patch, as_v1, as_v2) in patches {
-        assert_eq!(&crate::json(&v1.tool_call(&id(), patch)), as_v1, "v1");
-        assert_eq!(&crate::json(&v2.tool_call(&id(), patch)), as_v2, "v2");
+        assert_eq!(&crate::json(&v1.updates_for_call_patch(&id(), patch)), as_v1, "v1");
+        assert_eq!(&crate::json(&v2.updates_for_call_patch(&id(), patch)), as_v2, "v2");
     }
 }
 
@@ -27,10 +27,10 @@ fn a_first_report_names_kind_and_status_whatever_they_are() {
     for (kind, name) in [(ToolKind::Other, "other"), (ToolKind::Edit, "edit")] {
         for (status, status_name) in [(None, "pending"), (Some(Status::Completed), "completed")] {
             let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-            let announced = ToolCallPatch::announce("tool", "A title", kind);
+            let announced = ToolCallPatch::for_new_call("tool", "A title", kind);
             let patch = ToolCallPatch { status, ..announced };
             assert_eq!(
-                crate::json(&sent.tool_call(&id(), patch)),
+                crate::json(&sent.updates_for_call_patch(&id(), patch)),
                 json!([{
                     "sessionUpdate": "tool_call", "toolCallId": "c", "title": "A title",
                     "name": "tool", "kind": name, "status": status_name,
@@ -44,7 +44,9 @@ fn a_first_report_names_kind_and_status_whatever_they_are() {
 fn a_whole_life() {
     check(&[
         (
-            announce().raw_input(json!({"path": "a"})).append(Content::text("one")),
+            announce()
+                .with_raw_input(json!({"path": "a"}))
+                .with_appended_content(Content::from_text("one")),
             json!([{
                 "sessionUpdate": "tool_call", "toolCallId": "c", "title": "A title", "name": "tool",
                 "kind": "read", "status": "pending", "rawInput": {"path": "a"},
@@ -57,7 +59,7 @@ fn a_whole_life() {
             }]),
         ),
         (
-            ToolCallPatch::new().status(Status::InProgress).title("Another"),
+            ToolCallPatch::new().with_status(Status::InProgress).with_title("Another"),
             json!([{
                 "sessionUpdate": "tool_call_update", "toolCallId": "c",
                 "title": "Another", "status": "in_progress",
@@ -68,7 +70,7 @@ fn a_whole_life() {
             }]),
         ),
         (
-            ToolCallPatch::new().append(Content::text("two")),
+            ToolCallPatch::new().with_appended_content(Content::from_text("two")),
             json!([{
                 "sessionUpdate": "tool_call_update", "toolCallId": "c",
                 "content": [
@@ -83,17 +85,19 @@ fn a_whole_life() {
         ),
         (
             // Values that the client already holds are not sent again.
-            ToolCallPatch::new().title("Another").raw_input(json!({"path": "a"})),
+            ToolCallPatch::new().with_title("Another").with_raw_input(json!({"path": "a"})),
             json!([]),
             json!([]),
         ),
         (
-            ToolCallPatch::new().content(Vec::new()),
+            ToolCallPatch::new().with_content(Vec::new()),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": []}]),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": []}]),
         ),
         (
-            ToolCallPatch::new().status(Status::Completed).raw_output(json!({"lines": 2})),
+            ToolCallPatch::new()
+                .with_status(Status::Completed)
+                .with_raw_output(json!({"lines": 2})),
             json!([{
                 "sessionUpdate": "tool_call_update", "toolCallId": "c",
                 "status": "completed", "rawOutput": {"lines": 2},
@@ -110,28 +114,28 @@ fn a_whole_life() {
 fn a_cancelled_call_has_failed_in_v1_and_says_why() {
     let cancelled = |reason| {
         let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
-        ToolCallPatch::new().status(Status::Cancelled).meta(meta)
+        ToolCallPatch::new().with_status(Status::Cancelled).with_meta(meta)
     };
     for (reason, word, sentence) in [
         (CallEndReason::User, "user", "Cancelled by the user."),
         (CallEndReason::Turn, "turn", "Cancelled with its turn."),
         (CallEndReason::Shutdown, "shutdown", "Ended because the session was closing."),
     ] {
-        let first = announce().content(vec![Content::text("one")]);
+        let first = announce().with_content(vec![Content::from_text("one")]);
         let one = json!({"type": "content", "content": {"type": "text", "text": "one"}});
         let why = json!({"type": "content", "content": {"type": "text", "text": sentence}});
         let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
         let mut v2 = wire::v2::V2Projection::new();
-        drop((v1.tool_call(&id(), &first), v2.tool_call(&id(), &first)));
+        drop((v1.updates_for_call_patch(&id(), &first), v2.updates_for_call_patch(&id(), &first)));
         assert_eq!(
-            crate::json(&v1.tool_call(&id(), cancelled(reason))),
+            crate::json(&v1.updates_for_call_patch(&id(), cancelled(reason))),
             json!([{
                 "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed",
                 "content": [one, why], "_meta": {"callboard": {"reason": word}},
             }])
         );
         assert_eq!(
-            crate::json(&v2.tool_call(&id(), &cancelled(reason))),
+            crate::json(&v2.updates_for_call_patch(&id(), &cancelled(reason))),
             json!([{
                 "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "cancelled",
                 "_meta": {"callboard": {"reason": word}},
@@ -152,15 +156,21 @@ fn statuses() {
         (Status::Failed, json!("failed"), json!("failed")),
         (Status::Cancelled, json!("failed"), json!("cancelled")),
     ] {
-        let patch = announce().status(status);
+        let patch = announce().with_status(status);
         assert_eq!(v1_document(&patch, None)["status"], v1, "{status:?}");
         assert_eq!(v2_document(&patch)["status"], v2, "{status:?}");
         let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-        drop(sent.tool_call(&id(), announce()));
-        let update = crate::json(&sent.tool_call(&id(), ToolCallPatch::new().status(status)));
+        drop(sent.updates_for_call_patch(&id(), announce()));
+        let update = crate::json(
+            &sent.updates_for_call_patch(&id(), ToolCallPatch::new().with_status(status)),
+        );
         assert_eq!(update[0]["status"], v1, "{status:?}");
         let mut sent = wire::v2::V2Projection::new();
-        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["status"], v2, "{status:?}");
+        assert_eq!(
+            crate::json(&sent.updates_for_call_patch(&id(), &patch))[0]["status"],
+            v2,
+            "{status:?}"
+        );
     }
 }
 
@@ -178,11 +188,11 @@ fn kinds() {
         (ToolKind::SwitchMode, "switch_mode"),
         (ToolKind::Other, "other"),
     ] {
-        let patch = ToolCallPatch::announce("tool", "A title", kind);
+        let patch = ToolCallPatch::for_new_call("tool", "A title", kind);
         let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
+        assert_eq!(crate::json(&sent.updates_for_call_patch(&id(), &patch))[0]["kind"], word);
         let mut sent = wire::v2::V2Projection::new();
-        assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["kind"], word);
+        assert_eq!(crate::json(&sent.updates_for_call_patch(&id(), &patch))[0]["kind"], word);
         assert_eq!(v2_document(&patch)["kind"], word);
     }
 }
@@ -190,27 +200,27 @@ fn kinds() {
 #[test]
 fn locations_have_a_line_where_one_is_known() {
     let file = |path| Location::try_new(path).unwrap();
-    let patch = announce().locations(vec![file("/p/a.rs"), file("/p/b.rs").at_line(7)]);
+    let patch = announce().with_locations(vec![file("/p/a.rs"), file("/p/b.rs").with_line(7)]);
     let expected = json!([{"path": "/p/a.rs"}, {"path": "/p/b.rs", "line": 7}]);
     assert_eq!(v1_document(&patch, None)["locations"], expected);
     assert_eq!(v2_document(&patch)["locations"], expected);
     let none = json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "locations": []}]);
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
     let mut v2 = wire::v2::V2Projection::new();
-    assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["locations"], expected);
-    assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["locations"], expected);
-    let clear = ToolCallPatch::new().locations(Vec::new());
-    assert_eq!(crate::json(&v1.tool_call(&id(), &clear)), none);
-    assert_eq!(crate::json(&v2.tool_call(&id(), &clear)), none);
+    assert_eq!(crate::json(&v1.updates_for_call_patch(&id(), &patch))[0]["locations"], expected);
+    assert_eq!(crate::json(&v2.updates_for_call_patch(&id(), &patch))[0]["locations"], expected);
+    let clear = ToolCallPatch::new().with_locations(Vec::new());
+    assert_eq!(crate::json(&v1.updates_for_call_patch(&id(), &clear)), none);
+    assert_eq!(crate::json(&v2.updates_for_call_patch(&id(), &clear)), none);
 }
 
 #[test]
 fn capabilities_are_told_in_v2_only() {
-    let can = |cancel| announce().capabilities(CallCapabilities { cancel });
+    let can = |cancel| announce().with_capabilities(CallCapabilities { cancel });
     for (cancel, expected) in [(true, json!({"cancel": {}})), (false, json!({}))] {
         assert_eq!(v2_document(&can(cancel))["capabilities"], expected);
         let mut sent = wire::v2::V2Projection::new();
-        let first = crate::json(&sent.tool_call(&id(), &can(cancel)));
+        let first = crate::json(&sent.updates_for_call_patch(&id(), &can(cancel)));
         assert_eq!(first[0]["capabilities"], expected);
         assert_eq!(v1_document(&can(cancel), None)["capabilities"], Value::Null);
     }
@@ -251,39 +261,39 @@ fn metadata_lies_under_one_key_and_its_trace_at_the_root() {
         "title": {"key": "read-file"}, "mine": true,
     });
     let under = |key: &str| json!({ key: object, "traceparent": "00-1-2-01", "tracestate": "v=1", "baggage": "u=2" });
-    let patch = announce().meta(meta.clone());
+    let patch = announce().with_meta(meta.clone());
     assert_eq!(v1_document(&patch, None)["_meta"], under("callboard"));
     assert_eq!(v2_document(&patch)["_meta"], under("callboard"));
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key("own");
     let mut v2 = wire::v2::V2Projection::new().with_meta_key("own");
-    assert_eq!(crate::json(&v1.tool_call(&id(), &patch))[0]["_meta"], under("own"));
-    assert_eq!(crate::json(&v2.tool_call(&id(), &patch))[0]["_meta"], under("own"));
+    assert_eq!(crate::json(&v1.updates_for_call_patch(&id(), &patch))[0]["_meta"], under("own"));
+    assert_eq!(crate::json(&v2.updates_for_call_patch(&id(), &patch))[0]["_meta"], under("own"));
 }
 
 #[test]
 fn nothing_is_sent_of_a_call_that_has_ended_or_was_never_announced() {
     let (mut v1, mut v2) =
         (wire::v1::V1Projection::new(TerminalDisplay::Text), wire::v2::V2Projection::new());
-    let end = || ToolCallPatch::new().status(Status::Completed);
+    let end = || ToolCallPatch::new().with_status(Status::Completed);
     let progress = CallMeta { progress: Some(Progress::new(1.0)), ..CallMeta::default() };
-    let progress = ToolCallPatch::new().meta(progress);
-    let running = ToolCallPatch::new().status(Status::InProgress);
+    let progress = ToolCallPatch::new().with_meta(progress);
+    let running = ToolCallPatch::new().with_status(Status::InProgress);
     let unknown = [running, end(), ToolCallPatch::new(), progress.clone()];
     for patch in &unknown {
-        assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
-        assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
+        assert_eq!(crate::json(&v1.updates_for_call_patch(&id(), patch)), json!([]), "{patch:?}");
+        assert_eq!(crate::json(&v2.updates_for_call_patch(&id(), patch)), json!([]), "{patch:?}");
     }
     assert_eq!((v1.dropped_patches(), v2.dropped_patches()), (4, 4));
     for patch in [announce(), end()] {
-        assert_eq!(v1.tool_call(&id(), &patch).len(), 1);
-        assert_eq!(v2.tool_call(&id(), &patch).len(), 1);
+        assert_eq!(v1.updates_for_call_patch(&id(), &patch).len(), 1);
+        assert_eq!(v2.updates_for_call_patch(&id(), &patch).len(), 1);
     }
-    let late = [announce(), end(), ToolCallPatch::new().title("Late"), progress];
+    let late = [announce(), end(), ToolCallPatch::new().with_title("Late"), progress];
     for patch in &late {
-        assert_eq!(crate::json(&v1.tool_call(&id(), patch)), json!([]), "{patch:?}");
-        assert_eq!(crate::json(&v2.tool_call(&id(), patch)), json!([]), "{patch:?}");
+        assert_eq!(crate::json(&v1.updates_for_call_patch(&id(), patch)), json!([]), "{patch:?}");
+        assert_eq!(crate::json(&v2.updates_for_call_patch(&id(), patch)), json!([]), "{patch:?}");
     }
     assert_eq!((v1.dropped_patches(), v2.dropped_patches()), (8, 8));
-    assert!(v1.permission_request("s".into(), &id(), Vec::new()).is_none());
-    assert!(v2.permission_request("s".into(), &id(), Vec::new()).is_none());
+    assert!(v1.permission_request_for_call("s".into(), &id(), Vec::new()).is_none());
+    assert!(v2.permission_request_for_call("s".into(), &id(), Vec::new()).is_none());
 }

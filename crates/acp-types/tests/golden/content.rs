@@ -18,16 +18,16 @@ use crate::{announce, id, v1_document, v2_document};
 /// once in v2.
 fn check(item: impl Into<Content>, v1: &Value, v2: &Value) {
     let item = item.into();
-    let patch = announce().content(vec![item.clone()]);
-    let last = ToolCallPatch::new().status(Status::Failed).append(item);
+    let patch = announce().with_content(vec![item.clone()]);
+    let last = ToolCallPatch::new().with_status(Status::Failed).with_appended_content(item);
     assert_eq!(&v1_document(&patch, None)["content"], v1);
     assert_eq!(v2_document(&patch)["content"], json!([v2]));
     let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-    assert_eq!(&crate::json(&sent.tool_call(&id(), &patch))[0]["content"], v1);
+    assert_eq!(&crate::json(&sent.updates_for_call_patch(&id(), &patch))[0]["content"], v1);
     let mut sent = wire::v2::V2Projection::new();
-    assert_eq!(crate::json(&sent.tool_call(&id(), &patch))[0]["content"], json!([v2]));
+    assert_eq!(crate::json(&sent.updates_for_call_patch(&id(), &patch))[0]["content"], json!([v2]));
     assert_eq!(
-        crate::json(&sent.tool_call(&id(), &last))[0],
+        crate::json(&sent.updates_for_call_patch(&id(), &last))[0],
         json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c", "content": v2})
     );
 }
@@ -250,7 +250,7 @@ fn hunks_are_a_diff_each_in_v1() {
 fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
     let small =
         FileChange { hunks: hunks(), ..change(Operation::Modify, Some("a\n"), Some("b\n")) };
-    let content = &v1_document(&announce().append(small.into()), None)["content"];
+    let content = &v1_document(&announce().with_appended_content(small.into()), None)["content"];
     assert_eq!(
         content,
         &json!([{"type": "diff", "path": PATH, "oldText": "a\n", "newText": "b\n",
@@ -289,9 +289,10 @@ fn a_change_over_its_bound_is_cut_and_says_so() {
 
 /// Returns the content of the first report of a change, in v1 and draft v2.
 fn shown(change: &FileChange) -> (Value, Value) {
-    let patch = announce().append(change.clone().into());
-    let v1 = wire::v1::V1Projection::new(TerminalDisplay::Text).tool_call(&id(), &patch);
-    let v2 = wire::v2::V2Projection::new().tool_call(&id(), &patch);
+    let patch = announce().with_appended_content(change.clone().into());
+    let v1 =
+        wire::v1::V1Projection::new(TerminalDisplay::Text).updates_for_call_patch(&id(), &patch);
+    let v2 = wire::v2::V2Projection::new().updates_for_call_patch(&id(), &patch);
     (crate::json(&v1)[0]["content"].clone(), crate::json(&v2)[0]["content"].clone())
 }
 
@@ -366,7 +367,8 @@ fn a_long_key_of_metadata_leaves_a_change_within_its_bound() {
     for key in ["k".repeat(33), "k".repeat(100), "\u{1}".repeat(500)] {
         let mut sent =
             wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key(key.clone());
-        let sent = sent.tool_call(&id(), announce().append(change.clone().into()));
+        let sent = sent
+            .updates_for_call_patch(&id(), announce().with_appended_content(change.clone().into()));
         let content = crate::json(&sent)[0]["content"].clone();
         let len = content.to_string().len();
         assert!(len <= MAX_FILE_CHANGE_BYTES, "{len} with a key of {} bytes", key.len());

@@ -14,8 +14,8 @@ use crate::{announce, id};
 /// Returns a projection that has announced a running call.
 fn running() -> V1Projection {
     let mut sent = V1Projection::new(TerminalDisplay::Text);
-    drop(sent.tool_call(&id(), announce()));
-    drop(sent.tool_call(&id(), ToolCallPatch::new().status(Status::InProgress)));
+    drop(sent.updates_for_call_patch(&id(), announce()));
+    drop(sent.updates_for_call_patch(&id(), ToolCallPatch::new().with_status(Status::InProgress)));
     sent
 }
 
@@ -24,7 +24,7 @@ fn large(letter: &str) -> Value {
 }
 
 fn end() -> ToolCallPatch {
-    ToolCallPatch::new().status(Status::Completed)
+    ToolCallPatch::new().with_status(Status::Completed)
 }
 
 fn update(fields: Value) -> Value {
@@ -37,7 +37,7 @@ fn update(fields: Value) -> Value {
 fn check(steps: Vec<(ToolCallPatch, Value)>) {
     let mut sent = running();
     for (patch, expected) in steps {
-        let updates = crate::json(&sent.tool_call(&id(), &patch));
+        let updates = crate::json(&sent.updates_for_call_patch(&id(), &patch));
         // The output of a failed comparison of 65 KB is unreadable.
         let size = |value: &Value| value.to_string().len();
         assert_eq!(size(&updates), size(&expected), "sizes");
@@ -50,13 +50,17 @@ fn each_large_field_waits_for_the_end() {
     let text = "x".repeat(65 * 1024);
     let content = json!([{"type": "content", "content": {"type": "text", "text": text}}]);
     for (patch, field, value) in [
-        (ToolCallPatch::new().raw_input(large("i")), "rawInput", large("i")),
-        (ToolCallPatch::new().raw_output(large("o")), "rawOutput", large("o")),
-        (ToolCallPatch::new().append(Content::text(text.clone())), "content", content),
+        (ToolCallPatch::new().with_raw_input(large("i")), "rawInput", large("i")),
+        (ToolCallPatch::new().with_raw_output(large("o")), "rawOutput", large("o")),
+        (
+            ToolCallPatch::new().with_appended_content(Content::from_text(text.clone())),
+            "content",
+            content,
+        ),
     ] {
         check(vec![
-            (patch.title("New"), update(json!({"title": "New"}))),
-            (ToolCallPatch::new().title("Newer"), update(json!({"title": "Newer"}))),
+            (patch.with_title("New"), update(json!({"title": "New"}))),
+            (ToolCallPatch::new().with_title("Newer"), update(json!({"title": "Newer"}))),
             (end(), update(json!({"status": "completed", field: value}))),
         ]);
     }
@@ -65,10 +69,11 @@ fn each_large_field_waits_for_the_end() {
 #[test]
 fn a_large_first_report_and_a_large_end_are_sent_at_once() {
     let mut sent = V1Projection::new(TerminalDisplay::Text);
-    let first = crate::json(&sent.tool_call(&id(), announce().raw_input(large("i"))));
+    let first =
+        crate::json(&sent.updates_for_call_patch(&id(), announce().with_raw_input(large("i"))));
     assert!(first[0]["rawInput"] == large("i"));
     check(vec![(
-        end().raw_output(large("o")),
+        end().with_raw_output(large("o")),
         update(json!({"status": "completed", "rawOutput": large("o")})),
     )]);
 }
@@ -76,19 +81,26 @@ fn a_large_first_report_and_a_large_end_are_sent_at_once() {
 #[test]
 fn a_permission_request_tells_what_waited() {
     let mut sent = running();
-    assert!(sent.tool_call(&id(), ToolCallPatch::new().raw_input(large("i"))).is_empty());
-    let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
+    assert!(
+        sent.updates_for_call_patch(&id(), ToolCallPatch::new().with_raw_input(large("i")))
+            .is_empty()
+    );
+    let request =
+        crate::json(&sent.permission_request_for_call("s".into(), &id(), Vec::new()).unwrap());
     assert!(request["toolCall"]["rawInput"] == large("i"));
     // The deferred content is sent only once.
-    assert_eq!(crate::json(&sent.tool_call(&id(), end())), update(json!({"status": "completed"})));
+    assert_eq!(
+        crate::json(&sent.updates_for_call_patch(&id(), end())),
+        update(json!({"status": "completed"}))
+    );
 }
 
 #[test]
 fn what_waited_is_told_once_there_is_room() {
     check(vec![
-        (ToolCallPatch::new().raw_output(large("o")), json!([])),
+        (ToolCallPatch::new().with_raw_output(large("o")), json!([])),
         (
-            ToolCallPatch::new().raw_output(json!({"small": 2})),
+            ToolCallPatch::new().with_raw_output(json!({"small": 2})),
             update(json!({"rawOutput": {"small": 2}})),
         ),
         (end(), update(json!({"status": "completed"}))),
@@ -99,24 +111,27 @@ fn what_waited_is_told_once_there_is_room() {
 fn a_value_that_was_replaced_is_never_told() {
     let small = || json!({"small": 1});
     check(vec![
-        (ToolCallPatch::new().raw_output(small()), update(json!({"rawOutput": small()}))),
-        (ToolCallPatch::new().raw_output(large("o")), json!([])),
+        (ToolCallPatch::new().with_raw_output(small()), update(json!({"rawOutput": small()}))),
+        (ToolCallPatch::new().with_raw_output(large("o")), json!([])),
         // The client already holds this value.
-        (ToolCallPatch::new().raw_output(small()), json!([])),
+        (ToolCallPatch::new().with_raw_output(small()), json!([])),
         (end(), update(json!({"status": "completed"}))),
     ]);
     check(vec![
-        (ToolCallPatch::new().raw_input(small()), update(json!({"rawInput": small()}))),
-        (ToolCallPatch::new().raw_input(large("i")), json!([])),
-        (ToolCallPatch::new().raw_input(small()), json!([])),
+        (ToolCallPatch::new().with_raw_input(small()), update(json!({"rawInput": small()}))),
+        (ToolCallPatch::new().with_raw_input(large("i")), json!([])),
+        (ToolCallPatch::new().with_raw_input(small()), json!([])),
         (end(), update(json!({"status": "completed"}))),
     ]);
-    let text = || vec![Content::text("small")];
+    let text = || vec![Content::from_text("small")];
     let shown = json!([{"type": "content", "content": {"type": "text", "text": "small"}}]);
     check(vec![
-        (ToolCallPatch::new().content(text()), update(json!({ "content": shown }))),
-        (ToolCallPatch::new().append(Content::text("x".repeat(65 * 1024))), json!([])),
-        (ToolCallPatch::new().content(text()), json!([])),
+        (ToolCallPatch::new().with_content(text()), update(json!({ "content": shown }))),
+        (
+            ToolCallPatch::new().with_appended_content(Content::from_text("x".repeat(65 * 1024))),
+            json!([]),
+        ),
+        (ToolCallPatch::new().with_content(text()), json!([])),
         (end(), update(json!({"status": "completed"}))),
     ]);
 }
@@ -124,20 +139,20 @@ fn a_value_that_was_replaced_is_never_told() {
 #[test]
 fn in_draft_v2_the_same_waits_and_items_keep_their_order() {
     let mut sent = wire::v2::V2Projection::new();
-    let mut tell = |patch: ToolCallPatch| crate::json(&sent.tool_call(&id(), &patch));
+    let mut tell = |patch: ToolCallPatch| crate::json(&sent.updates_for_call_patch(&id(), &patch));
     let chunk = |text: &str| {
         json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "c",
                "content": {"type": "content", "content": {"type": "text", "text": text}}})
     };
-    let item = |text: &str| ToolCallPatch::new().append(Content::text(text));
+    let item = |text: &str| ToolCallPatch::new().with_appended_content(Content::from_text(text));
     let long = "x".repeat(65 * 1024);
     tell(announce());
     assert_eq!(tell(item("a")), json!([chunk("a")]));
     assert_eq!(tell(item(&long)), json!([]));
     assert_eq!(tell(item("b")), json!([]));
-    assert_eq!(tell(ToolCallPatch::new().raw_output(large("o"))), json!([]));
+    assert_eq!(tell(ToolCallPatch::new().with_raw_output(large("o"))), json!([]));
     assert_eq!(
-        tell(ToolCallPatch::new().raw_output(json!({"small": 1}))),
+        tell(ToolCallPatch::new().with_raw_output(json!({"small": 1}))),
         update(json!({"rawOutput": {"small": 1}}))
     );
     let last =
@@ -148,16 +163,26 @@ fn in_draft_v2_the_same_waits_and_items_keep_their_order() {
 #[test]
 fn in_draft_v2_a_permission_request_tells_what_waited() {
     let mut sent = wire::v2::V2Projection::new();
-    drop(sent.tool_call(&id(), &announce()));
-    let long = Content::text("x".repeat(65 * 1024));
-    let patch = ToolCallPatch::new().content(vec![long]).raw_input(large("i"));
-    assert!(sent.tool_call(&id(), &patch).is_empty());
-    assert!(sent.tool_call(&id(), &ToolCallPatch::new().append(Content::text("y"))).is_empty());
-    let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
+    drop(sent.updates_for_call_patch(&id(), &announce()));
+    let long = Content::from_text("x".repeat(65 * 1024));
+    let patch = ToolCallPatch::new().with_content(vec![long]).with_raw_input(large("i"));
+    assert!(sent.updates_for_call_patch(&id(), &patch).is_empty());
+    assert!(
+        sent.updates_for_call_patch(
+            &id(),
+            &ToolCallPatch::new().with_appended_content(Content::from_text("y"))
+        )
+        .is_empty()
+    );
+    let request =
+        crate::json(&sent.permission_request_for_call("s".into(), &id(), Vec::new()).unwrap());
     let asked = &request["subject"]["toolCall"];
     assert!(asked["rawInput"] == large("i"));
     assert_eq!(asked["content"].as_array().map(Vec::len), Some(2));
-    assert_eq!(crate::json(&sent.tool_call(&id(), &end())), update(json!({"status": "completed"})));
+    assert_eq!(
+        crate::json(&sent.updates_for_call_patch(&id(), &end())),
+        update(json!({"status": "completed"}))
+    );
 }
 
 /// v1 repeats the whole content for each added item, so updates must become rarer as it grows.
@@ -167,11 +192,14 @@ fn what_grows_is_repeated_in_proportion_to_what_there_is() {
     for number in 0..400 {
         let item = format!("{number:04}{}", "x".repeat(1020));
         document += item.len();
-        let updates = sent.tool_call(&id(), ToolCallPatch::new().append(Content::text(item)));
+        let updates = sent.updates_for_call_patch(
+            &id(),
+            ToolCallPatch::new().with_appended_content(Content::from_text(item)),
+        );
         told += updates.len();
         bytes += crate::json(&updates).to_string().len();
     }
-    bytes += crate::json(&sent.tool_call(&id(), end())).to_string().len();
+    bytes += crate::json(&sent.updates_for_call_patch(&id(), end())).to_string().len();
     assert!(bytes <= 3 * document + 64 * 1024, "{bytes} bytes for {document}");
     assert!(told >= 10, "{told} updates");
 }
@@ -183,11 +211,11 @@ fn a_streamed_line_is_bounded_with_its_metadata() {
         ..TraceContext::default()
     };
     let meta = CallMeta { trace, ..CallMeta::default() };
-    let patch = ToolCallPatch::new().raw_output(json!("x".repeat(55 * 1024))).meta(meta);
-    let v1 = crate::json(&running().tool_call(&id(), &patch)).to_string();
+    let patch = ToolCallPatch::new().with_raw_output(json!("x".repeat(55 * 1024))).with_meta(meta);
+    let v1 = crate::json(&running().updates_for_call_patch(&id(), &patch)).to_string();
     let mut sent = wire::v2::V2Projection::default();
-    drop(sent.tool_call(&id(), &announce()));
-    let v2 = serde_json::to_string(&sent.tool_call(&id(), &patch)).unwrap();
+    drop(sent.updates_for_call_patch(&id(), &announce()));
+    let v2 = serde_json::to_string(&sent.updates_for_call_patch(&id(), &patch)).unwrap();
     for line in [v1, v2] {
         assert!(line.len() <= 60 * 1024, "{}", line.len());
     }
@@ -217,17 +245,18 @@ fn of_a_change_too_large_for_an_update_a_part_is_shown_and_the_rest_counted() {
         (many, 58, "142 more files and +714 −0 more lines are not shown."),
     ] {
         let mut sent = V1Projection::new(TerminalDisplay::Text);
-        drop(sent.tool_call(&id(), announce()));
-        let patch = ToolCallPatch::new().content(content);
-        let updates = crate::json(&sent.tool_call(&id(), &patch));
+        drop(sent.updates_for_call_patch(&id(), announce()));
+        let patch = ToolCallPatch::new().with_content(content);
+        let updates = crate::json(&sent.updates_for_call_patch(&id(), &patch));
         assert!(updates.to_string().len() <= 60 * 1024);
         assert_eq!(shown(&updates), (diffs, vec![rest.to_owned()]));
-        assert_eq!(crate::json(&sent.tool_call(&id(), &patch)), json!([]));
+        assert_eq!(crate::json(&sent.updates_for_call_patch(&id(), &patch)), json!([]));
         // The permission request contains the whole content, and no further update repeats it.
-        let request = crate::json(&sent.permission_request("s".into(), &id(), Vec::new()).unwrap());
+        let request =
+            crate::json(&sent.permission_request_for_call("s".into(), &id(), Vec::new()).unwrap());
         assert!(request["toolCall"]["content"].to_string().len() > 90 * 1024);
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), end())),
+            crate::json(&sent.updates_for_call_patch(&id(), end())),
             update(json!({"status": "completed"}))
         );
     }
@@ -239,7 +268,10 @@ fn of_whole_texts_too_large_for_an_update_a_part_is_shown_and_the_rest_counted()
     let new_text = Some(text);
     let change = FileChange { new_text, ..FileChange::new(Operation::Add, "/p/a") };
     let updates =
-        crate::json(&running().tool_call(&id(), ToolCallPatch::new().append(change.into())));
+        crate::json(&running().updates_for_call_patch(
+            &id(),
+            ToolCallPatch::new().with_appended_content(change.into()),
+        ));
     assert!(updates.to_string().len() <= 60 * 1024);
     let (diffs, notes) = shown(&updates);
     assert_eq!((diffs, notes.len()), (1, 1), "{notes:?}");

@@ -29,7 +29,7 @@ fn id() -> ToolCallId {
 }
 
 fn announce() -> ToolCallPatch {
-    ToolCallPatch::announce("tool", "A title", ToolKind::Read)
+    ToolCallPatch::for_new_call("tool", "A title", ToolKind::Read)
 }
 
 /// Returns the document that results from applying a patch to an empty one.
@@ -42,9 +42,9 @@ fn report(patch: ToolCallPatch) -> ToolCallReport {
 /// Returns the full v1 document of a patch, with its terminals as text.
 fn v1_document(patch: &ToolCallPatch, terminal: Option<&TerminalReport>) -> Value {
     let find = |_: &TerminalId| terminal;
-    json(&wire::v1::tool_call(&report(patch.clone()), TerminalDisplay::Text, KEY, find))
+    json(&wire::v1::tool_call_from_report(&report(patch.clone()), TerminalDisplay::Text, KEY, find))
 }
 
 fn v2_document(patch: &ToolCallPatch) -> Value {
-    json(&wire::v2::tool_call(&report(patch.clone()), KEY))
+    json(&wire::v2::tool_call_from_report(&report(patch.clone()), KEY))
 }

@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::id;
 
 fn call() -> ToolCallPatch {
-    ToolCallPatch::announce("edit_file", "Edit a.rs", ToolKind::Edit)
-        .raw_input(json!({"path": "a.rs"}))
-        .locations(vec![Location::try_new("/p/a.rs").unwrap().at_line(3)])
-        .content(vec![Content::text("one")])
-        .meta(CallMeta { queued_ms: Some(4), ..CallMeta::default() })
+    ToolCallPatch::for_new_call("edit_file", "Edit a.rs", ToolKind::Edit)
+        .with_raw_input(json!({"path": "a.rs"}))
+        .with_locations(vec![Location::try_new("/p/a.rs").unwrap().with_line(3)])
+        .with_content(vec![Content::from_text("one")])
+        .with_meta(CallMeta { queued_ms: Some(4), ..CallMeta::default() })
 }
 
 fn options() -> Vec<PermissionOption> {
@@ -29,9 +29,9 @@ fn options() -> Vec<PermissionOption> {
 #[test]
 fn a_v1_request_repeats_the_call() {
     let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-    drop(sent.tool_call(&id(), call()));
+    drop(sent.updates_for_call_patch(&id(), call()));
     assert_eq!(
-        crate::json(&sent.permission_request("s".into(), &id(), options())),
+        crate::json(&sent.permission_request_for_call("s".into(), &id(), options())),
         json!({
             "sessionId": "s",
             "toolCall": {
@@ -54,17 +54,20 @@ fn a_v1_request_repeats_the_call() {
 #[test]
 fn a_v1_request_names_kind_and_status_whatever_they_are() {
     let mut sent = wire::v1::V1Projection::new(TerminalDisplay::Text);
-    drop(sent.tool_call(&id(), ToolCallPatch::announce("x", "X", ToolKind::Other)));
-    let call = &crate::json(&sent.permission_request("s".into(), &id(), Vec::new()))["toolCall"];
+    drop(
+        sent.updates_for_call_patch(&id(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other)),
+    );
+    let call =
+        &crate::json(&sent.permission_request_for_call("s".into(), &id(), Vec::new()))["toolCall"];
     assert_eq!((&call["kind"], &call["status"]), (&json!("other"), &json!("pending")));
 }
 
 #[test]
 fn a_v2_request_has_the_call_as_its_subject() {
     let mut sent = wire::v2::V2Projection::new();
-    drop(sent.tool_call(&id(), &call()));
+    drop(sent.updates_for_call_patch(&id(), &call()));
     assert_eq!(
-        crate::json(&sent.permission_request("s".into(), &id(), options())),
+        crate::json(&sent.permission_request_for_call("s".into(), &id(), options())),
         json!({
             "sessionId": "s",
             "title": "Edit a.rs",
@@ -88,8 +91,10 @@ fn a_v2_request_has_the_call_as_its_subject() {
 #[test]
 fn nothing_is_asked_about_an_unknown_call() {
     let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
-    assert!(v1.permission_request("s".into(), &id(), Vec::new()).is_none());
+    assert!(v1.permission_request_for_call("s".into(), &id(), Vec::new()).is_none());
     assert!(
-        wire::v2::V2Projection::new().permission_request("s".into(), &id(), Vec::new()).is_none()
+        wire::v2::V2Projection::new()
+            .permission_request_for_call("s".into(), &id(), Vec::new())
+            .is_none()
     );
 }

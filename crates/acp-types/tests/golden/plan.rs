@@ -23,7 +23,7 @@ fn every_priority_and_status() {
         ],
     };
     assert_eq!(
-        crate::json(&v1::V1Projection::new(v1::TerminalDisplay::Text).plan(&plan)),
+        crate::json(&v1::V1Projection::new(v1::TerminalDisplay::Text).update_for_plan(&plan)),
         json!({"sessionUpdate": "plan", "entries": [
             {"content": "a", "priority": "high", "status": "completed"},
             {"content": "b", "priority": "medium", "status": "in_progress"},
@@ -34,7 +34,7 @@ fn every_priority_and_status() {
         ]})
     );
     assert_eq!(
-        crate::json(&v2::V2Projection::new().plan("p", &plan)),
+        crate::json(&v2::V2Projection::new().update_for_plan("p", &plan)),
         json!({"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": [
             {"content": "a", "priority": "high", "status": "completed"},
             {"content": "b", "priority": "medium", "status": "in_progress"},
@@ -49,11 +49,11 @@ fn every_priority_and_status() {
 fn an_empty_plan_is_sent() {
     let plan = Plan::default();
     assert_eq!(
-        crate::json(&v1::V1Projection::new(v1::TerminalDisplay::Text).plan(&plan)),
+        crate::json(&v1::V1Projection::new(v1::TerminalDisplay::Text).update_for_plan(&plan)),
         json!({"sessionUpdate": "plan", "entries": []})
     );
     assert_eq!(
-        crate::json(&v2::V2Projection::new().plan("p", &plan)),
+        crate::json(&v2::V2Projection::new().update_for_plan("p", &plan)),
         json!({"sessionUpdate": "plan_update",
                "plan": {"type": "items", "planId": "p", "entries": []}})
     );

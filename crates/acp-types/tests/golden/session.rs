@@ -3,7 +3,7 @@
 use acp_types::wire::{v1, v2};
 use acp_types::{
     AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ConfigValue,
-    ContextUsage, Cost, Image, SessionInfo, SessionMode, SessionModes, SessionState,
+    ContextUsage, Cost, Image, SessionInfo, SessionMode, SessionModes, SessionStatePart,
 };
 use acp_types::{Content, schema};
 use pretty_assertions::assert_eq;
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 /// Checks the messages of both versions, that the schema can parse them, and that the JSON of the
 /// document can be parsed again.
-fn check(state: &SessionState, in_v1: Value, in_v2: Option<Value>) {
+fn check(state: &SessionStatePart, in_v1: Value, in_v2: Option<Value>) {
     let sent = v1::V1Projection::new(v1::TerminalDisplay::Text).with_meta_key("own");
-    assert_eq!(crate::json(&sent.state(state)), in_v1);
+    assert_eq!(crate::json(&sent.update_for_state(state)), in_v1);
     let read: schema::v1::SessionUpdate = serde_json::from_value(in_v1).unwrap();
-    assert_eq!(read, *sent.state(state));
+    assert_eq!(read, *sent.update_for_state(state));
     let sent = v2::V2Projection::new().with_meta_key("own");
-    assert_eq!(sent.state(state).map(|update| crate::json(&update)), in_v2);
+    assert_eq!(sent.update_for_state(state).map(|update| crate::json(&update)), in_v2);
     let stored = serde_json::to_value(state).unwrap();
-    assert_eq!(serde_json::from_value::<SessionState>(stored).unwrap(), *state);
+    assert_eq!(serde_json::from_value::<SessionStatePart>(stored).unwrap(), *state);
 }
 
 #[test]
@@ -43,20 +43,20 @@ fn commands() {
         }
         update
     };
-    check(&SessionState::Commands(commands), update(None), Some(update(Some("text"))));
+    check(&SessionStatePart::Commands(commands), update(None), Some(update(Some("text"))));
 }
 
 #[test]
 fn the_mode_is_an_option_in_draft_v2() {
     check(
-        &SessionState::Mode("ask".to_owned()),
+        &SessionStatePart::Mode("ask".to_owned()),
         json!({"sessionUpdate": "current_mode_update", "currentModeId": "ask"}),
         None,
     );
     let ask = SessionMode::new("ask", "Ask").with_description("Asks.");
     let modes = SessionModes::new("ask", vec![ask, SessionMode::new("auto", "Auto")]);
     assert_eq!(
-        crate::json(&v1::modes(&modes)),
+        crate::json(&v1::encode_modes(&modes)),
         json!({
             "currentModeId": "ask",
             "availableModes": [
@@ -102,9 +102,9 @@ fn options() {
     let update =
         |options| json!({"sessionUpdate": "config_option_update", "configOptions": options});
     let (in_v1, in_v2) = (written("id", "value"), written("configId", "value"));
-    assert_eq!(crate::json(&v1::config_options(&options)), in_v1);
-    assert_eq!(crate::json(&v2::config_options(&options)), in_v2);
-    check(&SessionState::Options(options), update(in_v1), Some(update(in_v2)));
+    assert_eq!(crate::json(&v1::encode_config_options(&options)), in_v1);
+    assert_eq!(crate::json(&v2::encode_config_options(&options)), in_v2);
+    check(&SessionStatePart::Options(options), update(in_v1), Some(update(in_v2)));
 }
 
 #[test]
@@ -120,17 +120,18 @@ fn what_is_not_known_of_a_session_is_not_told() {
         (SessionInfo::new().with_title("T"), json!({"title": "T"})),
         (SessionInfo::new().with_updated_at(at), json!({"updatedAt": at})),
     ] {
-        check(&SessionState::Info(told), info(fields.clone()), Some(info(fields)));
+        check(&SessionStatePart::Info(told), info(fields.clone()), Some(info(fields)));
     }
 }
 
 #[test]
 fn what_is_told_later_of_a_session_leaves_the_rest_as_it_was() {
-    let first = SessionState::Info(SessionInfo::new().with_title("T").with_updated_at("1"));
-    let later = SessionState::Info(SessionInfo::new().with_updated_at("2"));
+    let first = SessionStatePart::Info(SessionInfo::new().with_title("T").with_updated_at("1"));
+    let later = SessionStatePart::Info(SessionInfo::new().with_updated_at("2"));
     let both = SessionInfo::new().with_title("T").with_updated_at("2");
-    assert_eq!(first.then(later), SessionState::Info(both));
-    let (first, later) = (SessionState::Mode("a".to_owned()), SessionState::Mode("b".to_owned()));
+    assert_eq!(first.then(later), SessionStatePart::Info(both));
+    let (first, later) =
+        (SessionStatePart::Mode("a".to_owned()), SessionStatePart::Mode("b".to_owned()));
     assert_eq!(first.then(later.clone()), later);
 }
 
@@ -138,10 +139,10 @@ fn what_is_told_later_of_a_session_leaves_the_rest_as_it_was() {
 fn usage_and_cost() {
     let usage = ContextUsage::new(5, 200);
     let mut update = json!({"sessionUpdate": "usage_update", "used": 5, "size": 200});
-    check(&SessionState::Usage(usage.clone()), update.clone(), Some(update.clone()));
+    check(&SessionStatePart::Usage(usage.clone()), update.clone(), Some(update.clone()));
     update["cost"] = json!({"amount": 0.25, "currency": "USD"});
     let usage = usage.with_cost(Cost::new(0.25, "USD"));
-    check(&SessionState::Usage(usage), update.clone(), Some(update));
+    check(&SessionStatePart::Usage(usage), update.clone(), Some(update));
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn the_sizes_of_a_compaction_are_metadata() {
             {"type": "text", "text": "It is shorter."}, {"type": "text", "text": "All of it."},
         ],
     });
-    check(&SessionState::Compaction(compaction.clone()), update.clone(), Some(update.clone()));
+    check(&SessionStatePart::Compaction(compaction.clone()), update.clone(), Some(update.clone()));
     (compaction.tokens_before, compaction.context_tokens) = (Some(90), Some(100));
     update["_meta"] =
         json!({"own": {"tokensBefore": 90, "tokensAfter": null, "contextTokens": 100}});
@@ -165,11 +166,15 @@ fn the_sizes_of_a_compaction_are_metadata() {
         (CompactionStatus::Cancelled, "cancelled"),
     ] {
         (compaction.status, update["status"]) = (status, json!(word));
-        check(&SessionState::Compaction(compaction.clone()), update.clone(), Some(update.clone()));
+        check(
+            &SessionStatePart::Compaction(compaction.clone()),
+            update.clone(),
+            Some(update.clone()),
+        );
     }
     compaction.error = Some("busy".to_owned());
     update["error"] = json!("busy");
-    check(&SessionState::Compaction(compaction), update.clone(), Some(update));
+    check(&SessionStatePart::Compaction(compaction), update.clone(), Some(update));
 }
 
 #[test]
@@ -177,8 +182,8 @@ fn an_image_is_a_block() {
     let image = Image::new("image/png", "AAEC");
     let content = Content::from(image.clone());
     assert_eq!(content.to_image(), Some(image));
-    assert_eq!(Content::text("AAEC").to_image(), None);
-    let shown = crate::v1_document(&crate::announce().append(content), None);
+    assert_eq!(Content::from_text("AAEC").to_image(), None);
+    let shown = crate::v1_document(&crate::announce().with_appended_content(content), None);
     let block = json!({"type": "image", "mimeType": "image/png", "data": "AAEC"});
     assert_eq!(shown["content"], json!([{"type": "content", "content": block}]));
 }

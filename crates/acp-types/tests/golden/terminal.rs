@@ -22,26 +22,26 @@ fn shown() -> TerminalId {
 }
 
 fn open() -> TerminalPatch {
-    TerminalPatch::open("ls", "/p")
+    TerminalPatch::for_new_terminal("ls", "/p")
 }
 
 fn output(text: &str) -> TerminalPatch {
-    TerminalPatch::output(text.as_bytes())
+    TerminalPatch::from_output(text.as_bytes())
 }
 
 fn code(code: i32) -> TerminalPatch {
-    TerminalPatch::exit(TerminalExit { code: Some(code), signal: None })
+    TerminalPatch::from_exit(TerminalExit { code: Some(code), signal: None })
 }
 
 fn killed() -> TerminalPatch {
-    TerminalPatch::exit(TerminalExit { code: None, signal: Some("SIGKILL".to_owned()) })
+    TerminalPatch::from_exit(TerminalExit { code: None, signal: Some("SIGKILL".to_owned()) })
 }
 
 /// Returns a call with the given status that shows the terminal.
 fn call(status: Status) -> ToolCallPatch {
-    ToolCallPatch::announce("terminal", "Run ls", ToolKind::Execute)
-        .status(status)
-        .content(vec![Content::Terminal(shown())])
+    ToolCallPatch::for_new_call("terminal", "Run ls", ToolKind::Execute)
+        .with_status(status)
+        .with_content(vec![Content::Terminal(shown())])
 }
 
 fn console(text: &str) -> Value {
@@ -56,13 +56,13 @@ fn check_text(terminal: &TerminalPatch, status: Status, expected: &Value) {
     terminal.clone().apply(&mut report);
     assert_eq!(&v1_document(&call(status), Some(&report))["content"], expected, "the document");
     let mut sent = V1Projection::new(TerminalDisplay::Text);
-    assert_eq!(sent.terminal(&shown(), terminal), []);
-    let first = crate::json(&sent.tool_call(&id(), call(status)));
+    assert_eq!(sent.updates_for_terminal_patch(&shown(), terminal), []);
+    let first = crate::json(&sent.updates_for_call_patch(&id(), call(status)));
     assert_eq!(&first[0]["content"], expected, "the first report");
     if !status.is_final() {
         let mut sent = V1Projection::new(TerminalDisplay::Text);
-        drop(sent.tool_call(&id(), call(status)));
-        let updates = crate::json(&sent.terminal(&shown(), terminal));
+        drop(sent.updates_for_call_patch(&id(), call(status)));
+        let updates = crate::json(&sent.updates_for_terminal_patch(&shown(), terminal));
         assert_eq!(&updates[0]["content"], expected, "an update");
     }
 }
@@ -80,13 +80,13 @@ fn a_terminal_as_text() {
         // The folder is shown while a permission request is still possible.
         (open(), Status::Pending, console("$ ls\n[in /p]\n")),
         (
-            TerminalPatch::open("a\nb", "/\u{202e}p"),
+            TerminalPatch::for_new_terminal("a\nb", "/\u{202e}p"),
             Status::Pending,
             console("$ a\nb\n[in /$'\\xe2\\x80\\xaep']\n"),
         ),
         (output("a\n"), running, console("a\n")),
         (
-            TerminalPatch::open("echo a\u{202e}b \\\n\tc\u{200b}", "/p")
+            TerminalPatch::for_new_terminal("echo a\u{202e}b \\\n\tc\u{200b}", "/p")
                 .then(output("\u{202e}d\n")),
             running,
             console("$ echo a\\u{202e}b \\\n\tc\\u{200b}\nd\n"),
@@ -122,7 +122,7 @@ fn text_of_an_ended_terminal_is_head_and_tail_around_a_marked_gap() {
 #[test]
 fn text_of_a_terminal_is_told_as_it_grows_and_once() {
     let mut sent = V1Projection::new(TerminalDisplay::Text);
-    drop(sent.tool_call(&id(), call(Status::InProgress)));
+    drop(sent.updates_for_call_patch(&id(), call(Status::InProgress)));
     for (terminal, expected) in [
         (open(), "$ ls\n"),
         (output("a\n"), "$ ls\na\n"),
@@ -130,14 +130,14 @@ fn text_of_a_terminal_is_told_as_it_grows_and_once() {
         (code(3), "$ ls\na\nb\n[exit code 3]\n"),
     ] {
         assert_eq!(
-            crate::json(&sent.terminal(&shown(), &terminal)),
+            crate::json(&sent.updates_for_terminal_patch(&shown(), &terminal)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
                     "content": console(expected)}])
         );
     }
-    let end = ToolCallPatch::new().status(Status::Failed);
+    let end = ToolCallPatch::new().with_status(Status::Failed);
     assert_eq!(
-        crate::json(&sent.tool_call(&id(), &end)),
+        crate::json(&sent.updates_for_call_patch(&id(), &end)),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}])
     );
 }
@@ -146,14 +146,14 @@ fn text_of_a_terminal_is_told_as_it_grows_and_once() {
 fn a_terminal_that_the_client_runs_is_shown_by_the_clients_id_and_no_more_is_told_of_it() {
     for surface in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut sent = V1Projection::new(surface);
-        assert_eq!(sent.terminal(&shown(), &open()), []);
-        drop(sent.tool_call(&id(), call(Status::Pending)));
-        let running = ToolCallPatch::new().status(Status::InProgress);
-        drop(sent.tool_call(&id(), &running));
+        assert_eq!(sent.updates_for_terminal_patch(&shown(), &open()), []);
+        drop(sent.updates_for_call_patch(&id(), call(Status::Pending)));
+        let running = ToolCallPatch::new().with_status(Status::InProgress);
+        drop(sent.updates_for_call_patch(&id(), &running));
         let content = json!([{"type": "terminal", "terminalId": "theirs"}]);
         let at_client = TerminalPatch::for_client_terminal("theirs".into());
         assert_eq!(
-            crate::json(&sent.terminal(&shown(), &at_client)),
+            crate::json(&sent.updates_for_terminal_patch(&shown(), &at_client)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": content}])
         );
         let mut report = TerminalReport::new(shown());
@@ -161,11 +161,11 @@ fn a_terminal_that_the_client_runs_is_shown_by_the_clients_id_and_no_more_is_tol
         let document = v1_document(&call(Status::Failed), Some(&report));
         assert_eq!(document["content"], content);
         if surface == TerminalDisplay::Text {
-            assert_eq!(sent.terminal(&shown(), &output("a\n").then(code(1))), []);
+            assert_eq!(sent.updates_for_terminal_patch(&shown(), &output("a\n").then(code(1))), []);
         }
-        let end = ToolCallPatch::new().status(Status::Failed);
+        let end = ToolCallPatch::new().with_status(Status::Failed);
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), &end)),
+            crate::json(&sent.updates_for_call_patch(&id(), &end)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}])
         );
     }
@@ -181,9 +181,9 @@ fn a_terminal_by_events() {
         [(code(0), json!(0), Value::Null), (killed(), Value::Null, json!("SIGKILL"))]
     {
         let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
-        assert_eq!(sent.terminal(&shown(), &open().then(output("a\n"))), []);
+        assert_eq!(sent.updates_for_terminal_patch(&shown(), &open().then(output("a\n"))), []);
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), call(Status::Pending))),
+            crate::json(&sent.updates_for_call_patch(&id(), call(Status::Pending))),
             json!([
                 {
                     "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run ls",
@@ -194,20 +194,23 @@ fn a_terminal_by_events() {
                 event("terminal_output", &json!({"terminal_id": "t", "data": "a\n"})),
             ])
         );
-        let running = ToolCallPatch::new().status(Status::InProgress);
+        let running = ToolCallPatch::new().with_status(Status::InProgress);
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), &running)),
+            crate::json(&sent.updates_for_call_patch(&id(), &running)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
                     "status": "in_progress"}])
         );
         // Escape sequences are kept; an incomplete character is buffered until its last byte.
-        let patch = TerminalPatch::output(b"\x1b[1mb\xc3");
+        let patch = TerminalPatch::from_output(b"\x1b[1mb\xc3");
         assert_eq!(
-            crate::json(&sent.terminal(&shown(), &patch)),
+            crate::json(&sent.updates_for_terminal_patch(&shown(), &patch)),
             json!([event("terminal_output", &json!({"terminal_id": "t", "data": "\u{1b}[1mb"}))])
         );
         assert_eq!(
-            crate::json(&sent.terminal(&shown(), &TerminalPatch::output(b"\xa9").then(exit))),
+            crate::json(&sent.updates_for_terminal_patch(
+                &shown(),
+                &TerminalPatch::from_output(b"\xa9").then(exit)
+            )),
             json!([
                 event("terminal_output", &json!({"terminal_id": "t", "data": "é"})),
                 event(
@@ -216,9 +219,9 @@ fn a_terminal_by_events() {
                 ),
             ])
         );
-        let end = ToolCallPatch::new().status(Status::Completed);
+        let end = ToolCallPatch::new().with_status(Status::Completed);
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), &end)),
+            crate::json(&sent.updates_for_call_patch(&id(), &end)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}])
         );
     }
@@ -226,12 +229,12 @@ fn a_terminal_by_events() {
 
 #[test]
 fn where_a_command_runs_after_all_is_told_until_it_writes() {
-    let moved = |cwd: &str| TerminalPatch::open("ls", cwd);
+    let moved = |cwd: &str| TerminalPatch::for_new_terminal("ls", cwd);
     let info = |cwd: &str| event("terminal_info", &json!({"terminal_id": "t", "cwd": cwd}));
     let told = |data: &str| event("terminal_output", &json!({"terminal_id": "t", "data": data}));
     let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
-    assert_eq!(sent.terminal(&shown(), &open()), []);
-    drop(sent.tool_call(&id(), call(Status::Pending)));
+    assert_eq!(sent.updates_for_terminal_patch(&shown(), &open()), []);
+    drop(sent.updates_for_call_patch(&id(), call(Status::Pending)));
     for (patch, expected) in [
         (moved("/p"), json!([])),
         (moved("/p/src"), json!([info("/p/src")])),
@@ -241,7 +244,11 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
         (moved("/p").then(output("a")), json!([info("/p"), told("a")])),
         (moved("/q").then(output("b")), json!([told("b")])),
     ] {
-        assert_eq!(crate::json(&sent.terminal(&shown(), &patch)), expected, "{patch:?}");
+        assert_eq!(
+            crate::json(&sent.updates_for_terminal_patch(&shown(), &patch)),
+            expected,
+            "{patch:?}"
+        );
     }
 }
 
@@ -249,12 +256,12 @@ fn where_a_command_runs_after_all_is_told_until_it_writes() {
 fn a_terminal_that_the_first_report_does_not_show_is_text_on_either_surface() {
     for surface in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut sent = V1Projection::new(surface);
-        let first = call(Status::Pending).content(Vec::new());
-        drop(sent.tool_call(&id(), &first));
-        assert_eq!(sent.terminal(&shown(), &open()), []);
-        let shows = ToolCallPatch::new().append(Content::Terminal(shown()));
+        let first = call(Status::Pending).with_content(Vec::new());
+        drop(sent.updates_for_call_patch(&id(), &first));
+        assert_eq!(sent.updates_for_terminal_patch(&shown(), &open()), []);
+        let shows = ToolCallPatch::new().with_appended_content(Content::Terminal(shown()));
         assert_eq!(
-            crate::json(&sent.tool_call(&id(), &shows)),
+            crate::json(&sent.updates_for_call_patch(&id(), &shows)),
             json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c",
                     "content": console("$ ls\n[in /p]\n")}])
         );
@@ -267,8 +274,8 @@ fn output_events_fit_a_message() {
     let (head, tail) = ("\n".repeat(OUTPUT_HEAD_BYTES), "\n".repeat(OUTPUT_TAIL_BYTES));
     let all = format!("{head}{}{tail}", "\n".repeat(7));
     let mut sent = V1Projection::new(TerminalDisplay::MetaEvents);
-    drop(sent.tool_call(&id(), call(Status::InProgress)));
-    let updates = sent.terminal(&shown(), &output(&all));
+    drop(sent.updates_for_call_patch(&id(), call(Status::InProgress)));
+    let updates = sent.updates_for_terminal_patch(&shown(), &output(&all));
     assert_eq!(updates.len(), 3);
     let mut data = String::new();
     for update in updates {
@@ -296,7 +303,7 @@ fn a_v2_terminal_has_messages_of_its_own() {
                     "cwd": "/p", "size": {"cols": 80, "rows": 24}}]),
         ),
         (
-            TerminalPatch::output(b"hi\n\xc3"),
+            TerminalPatch::from_output(b"hi\n\xc3"),
             json!([{"sessionUpdate": "terminal_output_chunk", "terminalId": "t",
                     "data": "aGkKww=="}]),
         ),
@@ -321,10 +328,11 @@ fn a_v2_terminal_has_messages_of_its_own() {
             ]),
         ),
     ] {
-        assert_eq!(crate::json(&sent.terminal(&shown(), &patch)), expected);
+        assert_eq!(crate::json(&sent.updates_for_terminal_patch(&shown(), &patch)), expected);
     }
-    let first =
-        crate::json(&wire::v2::V2Projection::new().tool_call(&id(), &call(Status::Pending)));
+    let first = crate::json(
+        &wire::v2::V2Projection::new().updates_for_call_patch(&id(), &call(Status::Pending)),
+    );
     assert_eq!(first[0]["content"], json!([{"type": "terminal", "terminalId": "t"}]));
 }
 

@@ -103,26 +103,32 @@ pub(crate) fn lifecycle() -> impl Strategy<Value = CallLifecycle> {
     let first = (any::<bool>(), any::<bool>(), patch(), kind());
     (first, pending, running, end, patch(), vec(any::<bool>(), 16)).prop_map(
         |((shows, asks, first, kind), pending, running, (runs, status), last, flush)| {
-            let mut announce = first.then(ToolCallPatch::announce("tool", "A title", kind));
+            let mut announce = first.then(ToolCallPatch::for_new_call("tool", "A title", kind));
             announce.status = Some(Status::Pending);
             announce.content = match shows {
-                true => ContentPatch::Set(vec![Content::Terminal("t".into()), Content::text("x")]),
+                true => {
+                    ContentPatch::Set(vec![Content::Terminal("t".into()), Content::from_text("x")])
+                }
                 false => ContentPatch::Keep,
             };
-            let mut steps =
-                vec![Step::Terminal(TerminalPatch::open("ls", "/tmp")), Step::Call(announce)];
+            let mut steps = vec![
+                Step::Terminal(TerminalPatch::for_new_terminal("ls", "/tmp")),
+                Step::Call(announce),
+            ];
             steps.extend(asks.then_some(Step::Ask));
             steps.extend(pending.into_iter().filter(|step| matches!(step, Step::Call(_))));
             if runs {
-                steps.push(Step::Call(ToolCallPatch::new().status(Status::InProgress)));
+                steps.push(Step::Call(ToolCallPatch::new().with_status(Status::InProgress)));
                 steps.extend(running);
             }
-            let mut last = last.status(status);
+            let mut last = last.with_status(status);
             if status == Status::Cancelled {
-                last = last
-                    .meta(CallMeta { reason: Some(CallEndReason::User), ..CallMeta::default() });
+                last = last.with_meta(CallMeta {
+                    reason: Some(CallEndReason::User),
+                    ..CallMeta::default()
+                });
             }
-            steps.push(Step::Terminal(TerminalPatch::exit(TerminalExit {
+            steps.push(Step::Terminal(TerminalPatch::from_exit(TerminalExit {
                 code: Some(0),
                 signal: None,
             })));
@@ -135,7 +141,7 @@ pub(crate) fn lifecycle() -> impl Strategy<Value = CallLifecycle> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         patch().prop_map(Step::Call),
-        output().prop_map(|bytes| Step::Terminal(TerminalPatch::output(&bytes))),
+        output().prop_map(|bytes| Step::Terminal(TerminalPatch::from_output(&bytes))),
     ]
 }
 
@@ -181,7 +187,7 @@ pub(crate) fn terminal_patch() -> impl Strategy<Value = TerminalPatch> {
             code,
             signal: code.is_none().then(|| "SIGKILL".to_owned()),
         }),
-        ..TerminalPatch::output(&bytes)
+        ..TerminalPatch::from_output(&bytes)
     })
 }
 
@@ -207,7 +213,7 @@ fn kind() -> impl Strategy<Value = ToolKind> {
 }
 
 fn location((file, line): (u32, u32)) -> Location {
-    Location::try_new(odd_path(file)).expect("an absolute path").at_line(line)
+    Location::try_new(odd_path(file)).expect("an absolute path").with_line(line)
 }
 
 fn meta() -> impl Strategy<Value = CallMeta> {
@@ -221,8 +227,8 @@ fn meta() -> impl Strategy<Value = CallMeta> {
 
 fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
-        LARGE.0 => "[a-z`\n]{0,6}".prop_map(Content::text),
-        LARGE.1 => large_text().prop_map(Content::text),
+        LARGE.0 => "[a-z`\n]{0,6}".prop_map(Content::from_text),
+        LARGE.1 => large_text().prop_map(Content::from_text),
         LARGE.0 => change().prop_map(Content::Change),
         LARGE.0 => Just(Content::Block(
             serde_json::from_value(

@@ -75,8 +75,8 @@ proptest! {
 
     #[test]
     fn lossy_v1_is_idempotent(life in lifecycle::lifecycle()) {
-        let once = wire::v1::lossy_v1(life.documents().0);
-        prop_assert_eq!(wire::v1::lossy_v1(once.clone()), once);
+        let once = wire::v1::reduce_to_v1(life.documents().0);
+        prop_assert_eq!(wire::v1::reduce_to_v1(once.clone()), once);
     }
 
     #[test]
@@ -92,8 +92,8 @@ proptest! {
                 }
             }
         }
-        drop(sent.tool_call(&"c".into(), &all));
-        prop_assert!(sent.tool_call(&"c".into(), &all).is_empty());
+        drop(sent.updates_for_call_patch(&"c".into(), &all));
+        prop_assert!(sent.updates_for_call_patch(&"c".into(), &all).is_empty());
     }
 }
 
@@ -107,36 +107,37 @@ fn assert_v1_client_holds(life: &CallLifecycle, surface: TerminalDisplay) {
         let updates = match step {
             Step::Call(patch) => {
                 patch.clone().apply(&mut report);
-                sent.tool_call(&"c".into(), &patch)
+                sent.updates_for_call_patch(&"c".into(), &patch)
             }
             Step::Terminal(patch) => {
                 patch.clone().apply(&mut terminal);
-                sent.terminal(&"t".into(), &patch)
+                sent.updates_for_terminal_patch(&"t".into(), &patch)
             }
             Step::Ask => {
-                let request = sent.permission_request("s".into(), &"c".into(), options()).unwrap();
+                let request =
+                    sent.permission_request_for_call("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v1_permission(&request);
-                observer.permission_request(&request);
+                observer.apply_permission_request(&request);
                 bytes.sent += json_bytes(&request);
                 Vec::new()
             }
         };
         for update in updates {
             schema::check_v1(&update);
-            observer.update(&update);
+            observer.apply_session_update(&update);
             bytes.count(&update);
         }
-        let document = wire::v1::tool_call(&report, surface, KEY, |_| Some(&terminal));
+        let document = wire::v1::tool_call_from_report(&report, surface, KEY, |_| Some(&terminal));
         bytes.largest = bytes.largest.max(json_bytes(&document));
     }
-    observer.end_turn();
+    observer.check_calls_ended();
     assert_eq!(observer.violations(), []);
 
-    let expected = wire::v1::tool_call(&report, surface, KEY, |_| Some(&terminal));
-    assert_eq!(observer.tool_call("c"), Some(&expected));
+    let expected = wire::v1::tool_call_from_report(&report, surface, KEY, |_| Some(&terminal));
+    assert_eq!(observer.observed_call("c"), Some(&expected));
     assert_eq!(life.documents(), (report, terminal.clone()));
     if surface == TerminalDisplay::MetaEvents && life.shows_terminal_first() {
-        let shown = observer.terminal("t").expect("the terminal was opened");
+        let shown = observer.observed_terminal("t").expect("the terminal was opened");
         assert_shows_text(&terminal.output, &shown.output);
         assert_eq!(shown.exit.is_some(), terminal.exit.is_some());
     }
@@ -189,26 +190,27 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
     let mut observer = observe::v2::V2Observer::new();
     for step in life.flushed() {
         let updates = match step {
-            Step::Call(patch) => sent.tool_call(&"c".into(), &patch),
-            Step::Terminal(patch) => sent.terminal(&"t".into(), &patch),
+            Step::Call(patch) => sent.updates_for_call_patch(&"c".into(), &patch),
+            Step::Terminal(patch) => sent.updates_for_terminal_patch(&"t".into(), &patch),
             Step::Ask => {
-                let request = sent.permission_request("s".into(), &"c".into(), options()).unwrap();
+                let request =
+                    sent.permission_request_for_call("s".into(), &"c".into(), options()).unwrap();
                 schema::check_v2_permission(&request);
-                observer.permission_request(&request);
+                observer.apply_permission_request(&request);
                 Vec::new()
             }
         };
         for update in updates {
             schema::check_v2(&update);
-            observer.update(&update);
+            observer.apply_session_update(&update);
         }
     }
-    observer.end_turn(|_| false);
+    observer.check_calls_ended(|_| false);
     assert_eq!(observer.violations(), []);
 
     let (report, terminal) = life.documents();
-    let mut expected = wire::v2::tool_call(&report, KEY);
-    let mut held = observer.tool_call("c").expect("the call was announced").clone();
+    let mut expected = wire::v2::tool_call_from_report(&report, KEY);
+    let mut held = observer.observed_call("c").expect("the call was announced").clone();
     // Fields that were never sent have their default.
     for call in [&mut expected, &mut held] {
         call.content = MaybeUndefined::Value(call.content.value().cloned().unwrap_or_default());
@@ -220,7 +222,7 @@ fn assert_v2_client_holds(life: &CallLifecycle) {
         }
     }
     assert_eq!(held, expected);
-    if let Some((shown, output)) = observer.terminal("t") {
+    if let Some((shown, output)) = observer.observed_terminal("t") {
         assert_shows(&terminal.output, output);
         assert_eq!(shown.exit_status.value().is_some(), terminal.exit.is_some());
     }

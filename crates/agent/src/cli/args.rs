@@ -83,11 +83,11 @@ pub(super) struct ExecArgs {
 pub(super) struct ProviderArg {
     /// The provider: anthropic, openai, gemini or ollama. By default, login asks for it, and logout
     /// removes all keys.
-    #[arg(value_parser = providers(), hide_possible_values = true, value_name = "PROVIDER")]
+    #[arg(value_parser = login_provider_parser(), hide_possible_values = true, value_name = "PROVIDER")]
     pub(super) provider: Option<Provider>,
 }
 
-fn providers() -> impl TypedValueParser<Value = Provider> {
+fn login_provider_parser() -> impl TypedValueParser<Value = Provider> {
     let find = |name: String| LOGIN_PROVIDERS.into_iter().find(|provider| provider.name() == name);
     PossibleValuesParser::new(LOGIN_PROVIDERS.map(Provider::name))
         .try_map(move |name| find(name).ok_or("there is no such provider"))

@@ -10,7 +10,7 @@ use callboard_runtime::{BuiltInModels, CodingAgent, PermissionMode};
 use serde_json::json;
 
 use super::args::ConfigCommand;
-use super::{block_on, fail, fail_unusable};
+use super::{block_on_and_shut_down, print_error_and_fail, print_unusable_error};
 use crate::config::{self, Config, ConfigRow, Flags};
 use crate::key_store::{KeyStore, LOGIN_PROVIDERS};
 use crate::login::{self, LoginAuthenticator};
@@ -18,9 +18,9 @@ use crate::model_selection::{CONNECT_HELP, ConfiguredModels, HttpNetwork, NoMode
 use crate::output::OutputStream;
 use crate::{secrets, session_store, user_folders};
 
-type Env = Vec<(String, String)>;
+type EnvVars = Vec<(String, String)>;
 
-fn process_env() -> Env {
+fn process_env() -> EnvVars {
     callboard_process::env::own_env().collect()
 }
 
@@ -29,20 +29,24 @@ fn process_env() -> Env {
 /// # Errors
 ///
 /// Prints the error, and returns the exit code: the configuration is invalid, or there is no model.
-pub(super) async fn exec_agent(flags: Flags) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
+pub(super) async fn create_exec_agent(
+    flags: Flags,
+) -> Result<(CodingAgent, Arc<dyn Model>), ExitCode> {
     let env = process_env();
     let config = Config::load(&env, flags).map_err(|error| match error.is_flag_error() {
-        true => fail_unusable(&error.to_string()),
-        false => fail(&error.to_string()),
+        true => print_unusable_error(&error.to_string()),
+        false => print_error_and_fail(&error.to_string()),
     })?;
     let mut choices =
         ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork).without_menu();
-    match choices.resolve_default().await {
-        Ok(Some(model)) => Ok((agent_with_model(model.clone(), choices, env), model)),
-        Ok(None) => Err(fail_unusable(NO_MODEL)),
-        Err(NoModelError::Spec(error)) => Err(fail_unusable(&error.to_string())),
-        Err(NoModelError::Model(error)) => Err(fail(&format!("The model failed: {error}"))),
-        Err(error @ NoModelError::Logins(_)) => Err(fail(&error.to_string())),
+    match choices.resolve_default_model().await {
+        Ok(Some(model)) => Ok((create_configured_agent(model.clone(), choices, env), model)),
+        Ok(None) => Err(print_unusable_error(NO_MODEL)),
+        Err(NoModelError::Spec(error)) => Err(print_unusable_error(&error.to_string())),
+        Err(NoModelError::Model(error)) => {
+            Err(print_error_and_fail(&format!("The model failed: {error}")))
+        }
+        Err(error @ NoModelError::Logins(_)) => Err(print_error_and_fail(&error.to_string())),
     }
 }
 
@@ -53,28 +57,32 @@ const NO_MODEL: &str = "no model is set up. Run `callboard login`, set ANTHROPIC
 /// Creates the agent from flags, environment and file. Errors of flags end the process; all others
 /// are reported at the first prompt. A client shows those to its user, but rarely the reason why an
 /// agent did not start.
-pub(super) fn serving_agent(flags: Flags) -> Result<CodingAgent, String> {
+pub(super) fn create_serving_agent(flags: Flags) -> Result<CodingAgent, String> {
     let env = process_env();
     let names_model = flags.model.is_some();
     let config = match Config::load(&env, flags) {
         Ok(config) => config,
         Err(error) if error.is_flag_error() => return Err(error.to_string()),
-        Err(error) => return Ok(broken_agent(error.to_string(), env)),
+        Err(error) => return Ok(create_broken_config_agent(error.to_string(), env)),
     };
     let choices = ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork);
-    match choices.session_model() {
-        Ok(model) => Ok(agent_with_model(model, choices, env)),
+    match choices.create_session_model() {
+        Ok(model) => Ok(create_configured_agent(model, choices, env)),
         Err(error) if names_model => Err(error.to_string()),
-        Err(error) => Ok(broken_agent(error.to_string(), env)),
+        Err(error) => Ok(create_broken_config_agent(error.to_string(), env)),
     }
 }
 
-fn agent_with_model(model: Arc<dyn Model>, choices: ConfiguredModels, env: Env) -> CodingAgent {
+fn create_configured_agent(
+    model: Arc<dyn Model>,
+    choices: ConfiguredModels,
+    env: EnvVars,
+) -> CodingAgent {
     let config = choices.config();
     let (mode, locale) = (config.mode.value, config.locale.clone());
     let env_pass = config.env_pass.as_ref().map(|names| names.value.clone()).unwrap_or_default();
     let stored = config.stores_sessions.value.then(|| session_store::folder(&env)).flatten();
-    let agent = base_agent(model, env).with_mode(mode);
+    let agent = create_base_agent(model, env).with_mode(mode);
     let agent = match stored {
         Some(folder) => agent.with_session_store(move || session_store::open(&folder)),
         None => agent,
@@ -88,16 +96,19 @@ fn agent_with_model(model: Arc<dyn Model>, choices: ConfiguredModels, env: Env) 
 
 /// Creates an agent that reports a configuration error and does nothing else. The intended
 /// configuration may have been stricter than any default.
-fn broken_agent(why: String, env: Env) -> CodingAgent {
+fn create_broken_config_agent(why: String, env: EnvVars) -> CodingAgent {
     tracing::error!("{why}");
-    let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_help(CONNECT_HELP);
-    base_agent(Arc::new(FailingModel::new(format!("{why}; fix it, and restart the agent"))), env)
-        .with_mode(PermissionMode::AskAlways)
-        .with_catalogue(Arc::new(catalogue))
+    let catalogue = BuiltInModels::new(Arc::new(env.clone())).with_connect_help(CONNECT_HELP);
+    create_base_agent(
+        Arc::new(FailingModel::new(format!("{why}; fix it, and restart the agent"))),
+        env,
+    )
+    .with_mode(PermissionMode::AskAlways)
+    .with_catalogue(Arc::new(catalogue))
 }
 
 /// Creates an agent with the logins, the state folder and the secrets of this user.
-fn base_agent(model: Arc<dyn Model>, env: Env) -> CodingAgent {
+fn create_base_agent(model: Arc<dyn Model>, env: EnvVars) -> CodingAgent {
     let info = Implementation::new("callboard", env!("CARGO_PKG_VERSION")).title("Callboard");
     let logins = LoginAuthenticator::new(KeyStore::from_env(&env));
     // Guards the file and its folder under any name, and the target if the file is a symbolic link.
@@ -116,21 +127,23 @@ fn base_agent(model: Arc<dyn Model>, env: Env) -> CodingAgent {
 }
 
 /// Runs `callboard config …`.
-pub(super) fn config(command: ConfigCommand) -> ExitCode {
+pub(super) fn run_config_command(command: ConfigCommand) -> ExitCode {
     match command {
         ConfigCommand::Path => match config::config_file_path(&process_env()) {
-            Some(path) => print_stdout(&path.display().to_string()),
-            None => fail("no folder for the configuration file: set HOME or XDG_CONFIG_HOME"),
+            Some(path) => print_redacted(&path.display().to_string()),
+            None => print_error_and_fail(
+                "no folder for the configuration file: set HOME or XDG_CONFIG_HOME",
+            ),
         },
         ConfigCommand::Show { flags, json } => match Config::load(&process_env(), flags) {
-            Ok(config) => print_stdout(&render_config(&config, json)),
-            Err(error) => fail(&error.to_string()),
+            Ok(config) => print_redacted(&render_config(&config, json)),
+            Err(error) => print_error_and_fail(&error.to_string()),
         },
     }
 }
 
 fn render_config(config: &Config, is_json: bool) -> String {
-    let rows = config.rows();
+    let rows = config.display_rows();
     if is_json {
         return format!("{:#}", json!({ "path": config.file.path, "values": rows }));
     }
@@ -143,45 +156,49 @@ fn render_config(config: &Config, is_json: bool) -> String {
 }
 
 /// Runs `callboard models`.
-pub(super) fn models(is_json: bool) -> ExitCode {
-    run_with_models(async |mut choices| {
-        let report = choices.report().await;
-        print_stdout(&if is_json { format!("{:#}", json!(report)) } else { report.to_string() })
+pub(super) fn run_models_command(is_json: bool) -> ExitCode {
+    run_with_configured_models(async |mut choices| {
+        let report = choices.request_report().await;
+        print_redacted(&if is_json { format!("{:#}", json!(report)) } else { report.to_string() })
     })
 }
 
 /// Runs `callboard login` and its aliases.
-pub(super) fn login(provider: Option<Provider>) -> ExitCode {
-    run_with_models(async |choices| match login::run(&choices, provider).await {
-        Ok(said) => print_stdout(&said),
-        Err(why) => fail(&why),
+pub(super) fn run_login_command(provider: Option<Provider>) -> ExitCode {
+    run_with_configured_models(async |choices| {
+        match login::log_in_interactively(&choices, provider).await {
+            Ok(said) => print_redacted(&said),
+            Err(why) => print_error_and_fail(&why),
+        }
     })
 }
 
 /// Runs `callboard logout`.
-pub(super) fn logout(provider: Option<Provider>) -> ExitCode {
+pub(super) fn run_logout_command(provider: Option<Provider>) -> ExitCode {
     let of = provider.map_or(LOGIN_PROVIDERS.to_vec(), |provider| vec![provider]);
-    match KeyStore::from_env(&process_env()).remove(&of) {
-        Ok(had) if had.is_empty() => print_stdout("There was no stored key."),
+    match KeyStore::from_env(&process_env()).remove_keys(&of) {
+        Ok(had) if had.is_empty() => print_redacted("There was no stored key."),
         Ok(had) => {
             let names: Vec<_> = had.iter().map(|provider| provider.name()).collect();
-            print_stdout(&format!("Removed the stored key of {}.", names.join(", ")))
+            print_redacted(&format!("Removed the stored key of {}.", names.join(", ")))
         }
-        Err(error) => fail(&error.to_string()),
+        Err(error) => print_error_and_fail(&error.to_string()),
     }
 }
 
-fn run_with_models(ask: impl AsyncFnOnce(ConfiguredModels) -> ExitCode) -> ExitCode {
+fn run_with_configured_models(ask: impl AsyncFnOnce(ConfiguredModels) -> ExitCode) -> ExitCode {
     let env = process_env();
     match Config::load(&env, Flags::default()) {
-        Ok(config) => {
-            block_on(ask(ConfiguredModels::new(config, KeyStore::from_env(&env), HttpNetwork)))
-        }
-        Err(error) => fail(&error.to_string()),
+        Ok(config) => block_on_and_shut_down(ask(ConfiguredModels::new(
+            config,
+            KeyStore::from_env(&env),
+            HttpNetwork,
+        ))),
+        Err(error) => print_error_and_fail(&error.to_string()),
     }
 }
 
-fn print_stdout(text: &str) -> ExitCode {
-    OutputStream::stdout().line(&secrets::current().redact(text));
+fn print_redacted(text: &str) -> ExitCode {
+    OutputStream::stdout().print_line(&secrets::process_secrets().redact(text));
     ExitCode::SUCCESS
 }

@@ -26,7 +26,7 @@ pub(super) fn override_base_url(
 }
 
 /// Returns the key of a provider.
-pub(super) fn provider_key(
+pub(super) fn find_provider_key(
     provider: Provider,
     configured: &ProviderConfig,
     env: &[(String, String)],
@@ -37,6 +37,6 @@ pub(super) fn provider_key(
     let names = named.as_ref().map_or(provider.key_variables(), std::slice::from_ref);
     let mut found = names.iter().filter_map(|name| env_value(env, name));
     found.find_map(|SourcedValue { value, source }| {
-        ApiKey::new(&value).map(|value| SourcedValue { value, source })
+        ApiKey::from_nonempty_text(&value).map(|value| SourcedValue { value, source })
     })
 }

@@ -63,7 +63,7 @@ impl ConfigFile {
             let source = ValueSource::File(error.span().map_or(text.len(), |span| span.start));
             // A single line, because the parser's full text quotes the file, which may contain a
             // key.
-            self.error(&source, error.message().replace('\n', ", "))
+            self.error_at_source(&source, error.message().replace('\n', ", "))
         })
     }
 
@@ -74,10 +74,10 @@ impl ConfigFile {
         check: impl FnOnce(&T) -> Result<(), String>,
     ) -> Result<(), ConfigError> {
         let Some(SourcedValue { value, source }) = value else { return Ok(()) };
-        check(value).map_err(|what| self.error(source, what))
+        check(value).map_err(|what| self.error_at_source(source, what))
     }
 
-    pub(super) fn error(&self, source: &ValueSource, what: String) -> ConfigError {
+    pub(super) fn error_at_source(&self, source: &ValueSource, what: String) -> ConfigError {
         ConfigError { place: self.describe_source(source), what }
     }
 

@@ -18,24 +18,24 @@ pub(crate) struct ConfigRow {
 impl Config {
     /// Returns the values that are not specific to a provider, and the values that are set for
     /// providers.
-    pub(crate) fn rows(&self) -> Vec<ConfigRow> {
+    pub(crate) fn display_rows(&self) -> Vec<ConfigRow> {
         let mut rows = vec![
-            self.row("model", self.model.as_ref(), Clone::clone),
-            self.row("mode", Some(&self.mode), |mode| mode.id().to_owned()),
-            self.row("locale", self.locale.as_ref(), Clone::clone),
-            self.row("terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
-            self.row("sessions.enabled", Some(&self.stores_sessions), ToString::to_string),
+            self.display_row("model", self.model.as_ref(), Clone::clone),
+            self.display_row("mode", Some(&self.mode), |mode| mode.id().to_owned()),
+            self.display_row("locale", self.locale.as_ref(), Clone::clone),
+            self.display_row("terminal.env_pass", self.env_pass.as_ref(), |names| names.join(", ")),
+            self.display_row("sessions.enabled", Some(&self.stores_sessions), ToString::to_string),
         ];
         for provider in Provider::ALL {
             let of = self.provider(provider);
             let set = [
-                self.row("base_url", of.base_url.as_ref(), Clone::clone),
-                self.row("key_env", of.key_env.as_ref(), Clone::clone),
-                self.row("key", of.key.as_ref(), |_| "(set)".to_owned()),
-                self.row("ca_file", of.ca_file.as_ref(), |path| path.display().to_string()),
-                self.row("tools", of.tools.as_ref(), |tools| tools.name().to_owned()),
-                self.row("context_tokens", of.context_tokens.as_ref(), ToString::to_string),
-                self.row("models", of.models.as_ref(), |models| models.join(", ")),
+                self.display_row("base_url", of.base_url.as_ref(), Clone::clone),
+                self.display_row("key_env", of.key_env.as_ref(), Clone::clone),
+                self.display_row("key", of.key.as_ref(), |_| "(set)".to_owned()),
+                self.display_row("ca_file", of.ca_file.as_ref(), |path| path.display().to_string()),
+                self.display_row("tools", of.tools.as_ref(), |tools| tools.name().to_owned()),
+                self.display_row("context_tokens", of.context_tokens.as_ref(), ToString::to_string),
+                self.display_row("models", of.models.as_ref(), |models| models.join(", ")),
             ];
             let key = |key| format!("providers.{}.{key}", provider.name());
             let set = set.into_iter().filter(|row| row.value.is_some());
@@ -44,7 +44,7 @@ impl Config {
         rows
     }
 
-    fn row<T>(
+    fn display_row<T>(
         &self,
         key: &str,
         value: Option<&SourcedValue<T>>,

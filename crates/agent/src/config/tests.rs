@@ -15,12 +15,12 @@ fn env(of: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn config(text: &str, variables: &[(&str, &str)], flags: Flags) -> Result<Config, String> {
     let path = Some(PathBuf::from(FILE));
-    Config::from_sources(path, text, &env(variables), flags).map_err(|error| error.to_string())
+    Config::merge_sources(path, text, &env(variables), flags).map_err(|error| error.to_string())
 }
 
 /// Returns the value of a key, and its source.
 fn shown_row(config: &Config, key: &str) -> Option<(String, String)> {
-    let rows = config.rows().into_iter();
+    let rows = config.display_rows().into_iter();
     rows.filter(|row| row.key == key)
         .find_map(|ConfigRow { value, source, .. }| Some((value?, source)))
 }
@@ -106,7 +106,7 @@ fn each_provider_has_a_table_and_variables_over_it() {
         );
     }
     assert_eq!(shown_row(&config, "providers.anthropic.key"), None);
-    let rows = format!("{:?} {config:?}", config.rows());
+    let rows = format!("{:?} {config:?}", config.display_rows());
     assert!(!rows.contains("sk-"), "{rows}");
 }
 
@@ -170,7 +170,7 @@ fn what_makes_no_sense_is_told_with_its_place_and_never_with_a_key() {
         assert!(!error.contains("sk-1234") && !error.contains('\n'), "{text}: {error}");
     }
     let flags = Flags { model: Some("gpt".to_owned()), ..Flags::default() };
-    let of_flag = Config::from_sources(None, "", &[], flags).unwrap_err();
+    let of_flag = Config::merge_sources(None, "", &[], flags).unwrap_err();
     assert!(of_flag.is_flag_error(), "{of_flag}");
 }
 
@@ -179,7 +179,7 @@ fn sessions_are_stored_unless_the_file_or_a_flag_says_otherwise() {
     let off = "[sessions]\nenabled = false\n";
     for (text, ephemeral, expected) in [("", false, true), (off, false, false), ("", true, false)] {
         let flags = Flags { ephemeral, ..Flags::default() };
-        let config = Config::from_sources(None, text, &[], flags).unwrap();
+        let config = Config::merge_sources(None, text, &[], flags).unwrap();
         assert_eq!(config.stores_sessions.value, expected);
     }
 }

@@ -17,7 +17,7 @@ impl Keyboard {
     /// Opens standard input if it is a terminal. If it held the context of the prompt, and the
     /// question is printed on a terminal, opens the process's controlling terminal.
     #[cfg(unix)]
-    pub(super) fn open(ui: &OutputStream) -> Option<Self> {
+    pub(super) fn open_terminal(ui: &OutputStream) -> Option<Self> {
         use std::fs::File;
         use std::os::fd::AsFd as _;
 
@@ -26,7 +26,7 @@ impl Keyboard {
             return None;
         } else if stdin.is_terminal() {
             File::from(stdin.as_fd().try_clone_to_owned().ok()?)
-        } else if ui.is_terminal() && super::piped_input::is_stream(&stdin) {
+        } else if ui.is_terminal() && super::piped_input::is_pipe_socket_or_file(&stdin) {
             File::open("/dev/tty").ok()?
         } else {
             return None;
@@ -36,7 +36,7 @@ impl Keyboard {
 
     /// Opens standard input if it is a terminal.
     #[cfg(not(unix))]
-    pub(super) fn open(ui: &OutputStream) -> Option<Self> {
+    pub(super) fn open_terminal(ui: &OutputStream) -> Option<Self> {
         let stdin = io::stdin();
         (!ui.is_closed() && stdin.is_terminal()).then(|| Self(stdin.lock()))
     }
@@ -48,7 +48,7 @@ impl Keyboard {
     /// Returns [`ErrorKind::BrokenPipe`] if the reader of standard output closes it meanwhile,
     /// because the question is no longer visible then. Also returns the errors of reading.
     pub(super) fn read_line(&mut self) -> io::Result<String> {
-        self.wait()?;
+        self.wait_for_line()?;
         let mut line = String::new();
         self.0.read_line(&mut line)?;
         Ok(line)
@@ -56,7 +56,7 @@ impl Keyboard {
 
     /// Waits for a line. A terminal delivers one line per read, so the buffer is empty here.
     #[cfg(unix)]
-    fn wait(&self) -> io::Result<()> {
+    fn wait_for_line(&self) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};
 
         let stdout = io::stdout();
@@ -77,7 +77,7 @@ impl Keyboard {
 
     #[cfg(not(unix))]
     #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "Unix can wait for both")]
-    fn wait(&self) -> io::Result<()> {
+    fn wait_for_line(&self) -> io::Result<()> {
         Ok(())
     }
 }

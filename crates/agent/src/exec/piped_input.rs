@@ -19,7 +19,7 @@ use crate::limits::{MAX_PIPED_CONTEXT_BYTES, STDIN_IDLE_TIMEOUT, STDIN_NOTE_DELA
 /// # Errors
 ///
 /// Returns an error if standard input cannot be read, or if the prompt exceeds [`MAX_LINE_BYTES`].
-pub(crate) fn read_prompt() -> io::Result<String> {
+pub(crate) fn read_prompt_from_stdin() -> io::Result<String> {
     let mut text = String::new();
     let read = io::stdin().lock().take(MAX_LINE_BYTES as u64 + 1).read_to_string(&mut text)?;
     if read > MAX_LINE_BYTES {
@@ -75,23 +75,23 @@ impl fmt::Display for PipedInputNote {
 /// Reads the context of a prompt if standard input is a pipe, a socket or a file, but not from a
 /// terminal or a device such as `/dev/null`. Blocks. Notices for the user are passed to the
 /// callback.
-pub(crate) fn read_context(tell: impl FnMut(PipedInputNote)) -> PipedContext {
+pub(crate) fn read_context_from_stdin(tell: impl FnMut(PipedInputNote)) -> PipedContext {
     let stdin = io::stdin();
-    if stdin.is_terminal() || !is_stream(&stdin) {
+    if stdin.is_terminal() || !is_pipe_socket_or_file(&stdin) {
         return PipedContext::None;
     }
     read_with_timeouts(stdin, [STDIN_NOTE_DELAY, STDIN_IDLE_TIMEOUT], tell)
 }
 
 #[cfg(unix)]
-pub(super) fn is_stream(stdin: &io::Stdin) -> bool {
+pub(super) fn is_pipe_socket_or_file(stdin: &io::Stdin) -> bool {
     use rustix::fs::FileType;
     let kind = rustix::fs::fstat(stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
     matches!(kind, Ok(FileType::Fifo | FileType::Socket | FileType::RegularFile))
 }
 
 #[cfg(not(unix))]
-pub(super) fn is_stream(_: &io::Stdin) -> bool {
+pub(super) fn is_pipe_socket_or_file(_: &io::Stdin) -> bool {
     true
 }
 

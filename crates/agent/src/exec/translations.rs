@@ -21,27 +21,32 @@ impl Translations {
 
     /// Returns the message of a key.
     pub(super) fn message(&self, key: &str) -> String {
-        self.0.sentence(key, &[], &[])
+        self.0.render_sentence(key, &[], &[])
     }
 
     /// Returns the message of a key with one variable.
-    pub(super) fn message_with(&self, key: &str, name: &str, text: impl Into<String>) -> String {
-        self.0.sentence(key, &[(name, text.into())], &[])
+    pub(super) fn message_with_variable(
+        &self,
+        key: &str,
+        name: &str,
+        text: impl Into<String>,
+    ) -> String {
+        self.0.render_sentence(key, &[(name, text.into())], &[])
     }
 }
 
 impl Catalogue for Translations {
-    fn sentence(
+    fn translated_text(
         &self,
         key: &str,
         texts: &[(&str, String)],
         counts: &[(&str, u64)],
     ) -> Option<String> {
-        self.0.has(key).then(|| self.0.sentence(key, texts, counts))
+        self.0.has(key).then(|| self.0.render_sentence(key, texts, counts))
     }
 
     /// Translates the error with which `exec` rejected a request without asking the user.
-    fn translate(&self, said: &str) -> Option<String> {
+    fn translate_failure_reason(&self, said: &str) -> Option<String> {
         SENT_ERROR_KEYS.iter().find_map(|key| {
             let before = said.strip_suffix('.')?.strip_suffix(&*ENGLISH.message(key))?;
             Some(format!("{before}{}.", self.message(key)))
@@ -106,10 +111,20 @@ mod tests {
     fn an_error_that_was_sent_in_english_is_shown_in_the_language_of_the_user() {
         let said = "Nicht ausgeführt: --deny-all rejects whatever is asked.";
         let shown = "Nicht ausgeführt: --deny-all lehnt jede Frage ab.";
-        assert_eq!(Translations::in_locale("de").translate(said).as_deref(), Some(shown));
-        assert_eq!(Translations::in_locale("en").translate(said).as_deref(), Some(said));
-        assert_eq!(Translations::in_locale("de").translate("a.txt: no such file"), None);
-        let lines = Translations::in_locale("de").sentence("more-lines", &[], &[("lines", 2)]);
+        assert_eq!(
+            Translations::in_locale("de").translate_failure_reason(said).as_deref(),
+            Some(shown)
+        );
+        assert_eq!(
+            Translations::in_locale("en").translate_failure_reason(said).as_deref(),
+            Some(said)
+        );
+        assert_eq!(
+            Translations::in_locale("de").translate_failure_reason("a.txt: no such file"),
+            None
+        );
+        let lines =
+            Translations::in_locale("de").translated_text("more-lines", &[], &[("lines", 2)]);
         assert_eq!(lines.as_deref(), Some("… 2 weitere Zeilen"));
     }
 }

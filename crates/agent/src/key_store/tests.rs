@@ -82,11 +82,17 @@ fn store_with_keyring() -> (tempfile::TempDir, KeyStore, Arc<FakeKeyring>) {
 }
 
 fn write(store: &KeyStore, provider: Provider, base_url: Option<&str>) -> KeyLocation {
-    store.store(provider, base_url.map(str::to_owned), ApiKey::new(SECRET).unwrap()).unwrap()
+    store
+        .store_key(
+            provider,
+            base_url.map(str::to_owned),
+            ApiKey::from_nonempty_text(SECRET).unwrap(),
+        )
+        .unwrap()
 }
 
 fn login(store: &KeyStore, provider: Provider) -> Option<Login> {
-    store.logins().unwrap().for_provider(provider).cloned()
+    store.read_logins().unwrap().for_provider(provider).cloned()
 }
 
 #[test]
@@ -97,16 +103,16 @@ fn a_stored_key_is_read_again_until_it_is_removed() {
     write(&store, Provider::Gemini, None);
     let login_before = login(&store, Provider::OpenAiResponses).unwrap();
     assert_eq!(login_before.base_url.as_deref(), Some("http://h/v1"));
-    assert_eq!(store.key(Provider::OpenAi, &login_before).unwrap().expose(), SECRET);
-    assert_eq!(store.logins().unwrap().keys().count(), 2);
+    assert_eq!(store.read_key(Provider::OpenAi, &login_before).unwrap().expose(), SECRET);
+    assert_eq!(store.read_logins().unwrap().keys_in_file().count(), 2);
     assert!(!format!("{login_before:?}").contains(SECRET), "{login_before:?}");
 
     write(&store, Provider::OpenAi, None);
     assert_ne!(login(&store, Provider::OpenAi).unwrap(), login_before);
-    assert_eq!(store.remove(&[Provider::OpenAi]).unwrap(), [Provider::OpenAi]);
+    assert_eq!(store.remove_keys(&[Provider::OpenAi]).unwrap(), [Provider::OpenAi]);
     assert_eq!(login(&store, Provider::OpenAi), None);
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), []);
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), []);
 }
 
 #[test]
@@ -119,7 +125,7 @@ fn keys_that_an_earlier_build_stored_are_read() {
     fs::write(&path, include_str!("stored/keys.json")).unwrap();
     let stored = login(&store, Provider::Anthropic).unwrap();
     assert_eq!(stored.base_url.as_deref(), Some("http://127.0.0.1:9"));
-    let key = store.key(Provider::Anthropic, &stored).unwrap();
+    let key = store.read_key(Provider::Anthropic, &stored).unwrap();
     assert_eq!(key.expose(), "sk-stored-by-an-earlier-build");
 }
 
@@ -127,8 +133,10 @@ fn keys_that_an_earlier_build_stored_are_read() {
 fn without_a_folder_nothing_is_stored() {
     let store = KeyStore::in_file(&[]);
     assert_eq!(login(&store, Provider::Gemini), None);
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), []);
-    let error = store.store(Provider::Gemini, None, ApiKey::new(SECRET).unwrap()).unwrap_err();
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), []);
+    let error = store
+        .store_key(Provider::Gemini, None, ApiKey::from_nonempty_text(SECRET).unwrap())
+        .unwrap_err();
     assert!(error.to_string().contains("set HOME"), "{error}");
 }
 
@@ -144,7 +152,7 @@ fn a_damaged_file_is_told_without_what_it_holds() {
         SECRET.to_owned(),
     ] {
         fs::write(&path, text).unwrap();
-        let error = store.logins().unwrap_err().to_string();
+        let error = store.read_logins().unwrap_err().to_string();
         assert!(error.contains("keys.json") && error.contains("damaged"), "{error}");
         assert!(!error.contains(SECRET), "{error}");
     }
@@ -161,7 +169,7 @@ fn a_file_that_others_can_read_is_refused() {
     };
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let error = store.logins().unwrap_err();
+    let error = store.read_logins().unwrap_err();
     assert!(error.to_string().contains("chmod 600"), "{error}");
 }
 
@@ -171,18 +179,18 @@ fn a_key_in_the_keyring_is_in_no_file_and_gone_after_logout() {
     assert_eq!(write(&store, Provider::OpenAi, Some("http://h/v1")), KeyLocation::Keyring);
     let noted = login(&store, Provider::OpenAiResponses).unwrap();
     assert_eq!(noted.base_url.as_deref(), Some("http://h/v1"));
-    assert_eq!(store.key(Provider::OpenAi, &noted).unwrap().expose(), SECRET);
+    assert_eq!(store.read_key(Provider::OpenAi, &noted).unwrap().expose(), SECRET);
     let file = home.path().join(".local/state/callboard/keys/keys.json");
     assert!(!fs::read_to_string(&file).unwrap().contains(SECRET));
 
     keyring.lock(true);
-    assert_eq!(store.key(Provider::OpenAi, &noted).unwrap_err().to_string(), "it is locked");
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
+    assert_eq!(store.read_key(Provider::OpenAi, &noted).unwrap_err().to_string(), "it is locked");
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
     assert_eq!(login(&store, Provider::OpenAi), Some(noted.clone()));
     keyring.lock(false);
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), [Provider::OpenAi]);
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), [Provider::OpenAi]);
     assert_eq!((login(&store, Provider::OpenAi), keyring.stored_keys()), (None, vec![]));
-    let lost = store.key(Provider::OpenAi, &noted).unwrap_err();
+    let lost = store.read_key(Provider::OpenAi, &noted).unwrap_err();
     assert!(lost.to_string().contains("callboard login"), "{lost}");
 }
 
@@ -193,21 +201,24 @@ fn a_login_leaves_no_earlier_key_behind_wherever_either_lies() {
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
     keyring.lock(false);
     assert_eq!(write(&store, Provider::Gemini, None), KeyLocation::Keyring);
-    assert_eq!(store.logins().unwrap().keys().count(), 0);
+    assert_eq!(store.read_logins().unwrap().keys_in_file().count(), 0);
 
     // A failed removal is recorded and retried as soon as possible.
     keyring.lock(true);
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
     assert!(matches!(write(&store, Provider::Gemini, None), KeyLocation::File(_)));
     let in_file = login(&store, Provider::Gemini).unwrap();
-    assert_eq!(store.key(Provider::Gemini, &in_file).unwrap().expose(), SECRET);
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
+    assert_eq!(store.read_key(Provider::Gemini, &in_file).unwrap().expose(), SECRET);
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap_err().to_string(), "it is locked");
     assert_eq!(login(&store, Provider::Gemini), None);
-    assert_eq!(store.logins().unwrap().keys().count(), 0);
+    assert_eq!(store.read_logins().unwrap().keys_in_file().count(), 0);
     keyring.lock(false);
     assert_eq!(keyring.stored_keys(), [SECRET]);
-    assert_eq!(store.remove(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);
-    assert_eq!((store.remove(&LOGIN_PROVIDERS).unwrap(), keyring.stored_keys()), (vec![], vec![]));
+    assert_eq!(store.remove_keys(&LOGIN_PROVIDERS).unwrap(), [Provider::Gemini]);
+    assert_eq!(
+        (store.remove_keys(&LOGIN_PROVIDERS).unwrap(), keyring.stored_keys()),
+        (vec![], vec![])
+    );
 }
 
 #[test]
@@ -217,15 +228,17 @@ fn a_key_that_the_keyring_took_too_late_does_not_outlive_logout() {
     write(&store, Provider::Gemini, None);
     keyring.lock(false);
     keyring.write(Provider::Gemini.name(), SECRET).unwrap();
-    assert_eq!(store.remove(&[Provider::Gemini]).unwrap(), [Provider::Gemini]);
+    assert_eq!(store.remove_keys(&[Provider::Gemini]).unwrap(), [Provider::Gemini]);
     assert_eq!(keyring.stored_keys(), [""; 0]);
 }
 
 #[test]
 fn a_key_that_could_not_be_noted_does_not_stay_in_the_keyring() {
     let (_home, store, keyring) = store_with_keyring();
-    let file = super::file_path(store.folder().unwrap());
+    let file = super::key_file_path(store.folder().unwrap());
     fs::create_dir_all(&file).unwrap();
-    store.store(Provider::Gemini, None, ApiKey::new(SECRET).unwrap()).unwrap_err();
+    store
+        .store_key(Provider::Gemini, None, ApiKey::from_nonempty_text(SECRET).unwrap())
+        .unwrap_err();
     assert_eq!(keyring.stored_keys(), [""; 0]);
 }

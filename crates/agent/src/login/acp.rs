@@ -43,7 +43,7 @@ impl Authenticator for LoginAuthenticator {
     fn logout(&self) -> BoxFuture<'_, std::result::Result<(), String>> {
         let keys = self.keys.clone();
         Box::pin(async move {
-            match tokio::task::spawn_blocking(move || keys.remove(&LOGIN_PROVIDERS)).await {
+            match tokio::task::spawn_blocking(move || keys.remove_keys(&LOGIN_PROVIDERS)).await {
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err("the keys could not be removed".to_owned()),
@@ -52,11 +52,11 @@ impl Authenticator for LoginAuthenticator {
     }
 
     /// Loads the stored keys, so that they are redacted. Not every catalogue reads them.
-    fn refresh(&self) -> BoxFuture<'_, ()> {
+    fn reread_logins(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             if !key_store::are_logins_loaded() {
                 let keys = self.keys.clone();
-                spawn_blocking_exclusive(&self.reading, move |()| drop(keys.logins())).await;
+                spawn_blocking_exclusive(&self.reading, move |()| drop(keys.read_logins())).await;
             }
         })
     }

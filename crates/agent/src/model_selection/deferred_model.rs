@@ -11,7 +11,7 @@ use callboard_models::{
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::{StreamExt as _, stream};
 
-use super::{CONNECT_HELP, Candidate, ModelSelector, ProviderAccess, lock};
+use super::{CONNECT_HELP, ModelCandidate, ModelSelector, ProviderAccess, lock};
 use crate::key_store::Login;
 use crate::limits::MAX_FOUND_MODELS;
 
@@ -23,17 +23,17 @@ pub(super) struct DeferredModel(Arc<DeferredModelState>);
 struct DeferredModelState {
     selector: Arc<ModelSelector>,
     /// Selected model; `direct` is used until it is known.
-    chosen: OnceLock<ChosenModel>,
+    chosen: OnceLock<ModelAndChoiceReason>,
     /// Selected model without its key, for its capabilities.
     keyless: OnceLock<Arc<dyn Model>>,
     direct: Arc<dyn Model>,
-    state: Mutex<Option<Result<OpenModel, ModelError>>>,
+    state: Mutex<Option<Result<ModelAndItsLogin, ModelError>>>,
     /// Locked while the model is resolved.
     resolving: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
-struct ChosenModel {
+struct ModelAndChoiceReason {
     provider: Provider,
     model: String,
     /// Spec, as in `--model`.
@@ -43,7 +43,7 @@ struct ChosenModel {
 }
 
 #[derive(Debug, Clone)]
-struct OpenModel {
+struct ModelAndItsLogin {
     model: Arc<dyn Model>,
     /// Provider of the model; `None` for `direct`.
     provider: Option<Provider>,
@@ -61,7 +61,7 @@ impl DeferredModel {
         why: Option<String>,
     ) -> Self {
         let lazy = Self::first_available(chooser);
-        lazy.0.set_chosen(provider, model, why);
+        lazy.0.set_chosen_model(provider, model, why);
         lazy
     }
 
@@ -79,11 +79,11 @@ impl DeferredModel {
 
     /// Opens the model, unless it is open. Returns whether there is a model; `direct` does not
     /// count.
-    pub(super) async fn resolve(&self) -> Result<bool, ModelError> {
+    pub(super) async fn open_unless_current(&self) -> Result<bool, ModelError> {
         let _one = self.0.resolving.lock().await;
-        self.0.read_logins().await;
-        if !self.0.is_current() {
-            drop(self.0.resolve_now().await?);
+        self.0.read_logins_if_needed().await;
+        if !self.0.is_open_model_current() {
+            drop(self.0.open_and_store_model().await?);
         }
         Ok(self.0.chosen.get().is_some())
     }
@@ -95,25 +95,25 @@ impl Model for DeferredModel {
     }
 
     fn capabilities(&self) -> ModelCapabilities {
-        self.0.current_model().capabilities()
+        self.0.best_known_model().capabilities()
     }
 
     fn commands(&self, tools: &[ToolSpec]) -> Vec<PromptCommand> {
-        self.0.current_model().commands(tools)
+        self.0.best_known_model().commands(tools)
     }
 
     fn help(&self, tools: &[ToolSpec]) -> Option<String> {
-        self.0.current_model().help(tools)
+        self.0.best_known_model().help(tools)
     }
 
     fn prompt_error(&self, prompt: &str) -> Option<String> {
-        self.0.current_model().prompt_error(prompt)
+        self.0.best_known_model().prompt_error(prompt)
     }
 
-    fn prepare(&self) -> BoxFuture<'_, Option<String>> {
+    fn prepare_for_turn(&self) -> BoxFuture<'_, Option<String>> {
         async move {
-            drop(self.resolve().await);
-            let ChosenModel { name, why, .. } = self.0.chosen.get()?;
+            drop(self.open_unless_current().await);
+            let ModelAndChoiceReason { name, why, .. } = self.0.chosen.get()?;
             let is_open = matches!(&*lock(&self.0.state), Some(Ok(_)));
             let why = why.as_ref().filter(|_| is_open)?;
             Some(format!("The model is `{name}`, because {why}."))
@@ -129,15 +129,15 @@ impl Model for DeferredModel {
                 Some(opened) => opened,
                 None => {
                     let _one = inner.resolving.lock().await;
-                    inner.read_logins().await;
-                    inner.resolve_now().await
+                    inner.read_logins_if_needed().await;
+                    inner.open_and_store_model().await
                 }
             };
             match opened {
-                Ok(OpenModel { model, provider, .. }) => {
+                Ok(ModelAndItsLogin { model, provider, .. }) => {
                     let advised = move |event| match (event, provider) {
                         (ModelEvent::Error(error), Some(of)) => {
-                            ModelEvent::Error(inner.selector.with_key_advice(of, error))
+                            ModelEvent::Error(inner.selector.add_key_advice(of, error))
                         }
                         (event, _) => event,
                     };
@@ -155,114 +155,125 @@ impl Model for DeferredModel {
 }
 
 impl DeferredModelState {
-    fn set_chosen(&self, provider: Provider, model: String, why: Option<String>) {
+    fn set_chosen_model(&self, provider: Provider, model: String, why: Option<String>) {
         let name = provider.model_spec(&model);
         // The first selection is kept.
-        drop(self.chosen.set(ChosenModel { provider, model, name, why }));
+        drop(self.chosen.set(ModelAndChoiceReason { provider, model, name, why }));
     }
 
     /// Returns the best model known so far.
-    fn current_model(&self) -> Arc<dyn Model> {
+    fn best_known_model(&self) -> Arc<dyn Model> {
         if let Some(Ok(open)) = &*lock(&self.state) {
             return open.model.clone();
         }
-        let Some(ChosenModel { provider, model, .. }) = self.chosen.get() else {
+        let Some(ModelAndChoiceReason { provider, model, .. }) = self.chosen.get() else {
             return self.direct.clone();
         };
         let connect = || {
-            let login = self.selector.login(*provider);
-            let base_url = self.selector.base_url(*provider, login.as_ref());
+            let login = self.selector.find_login(*provider);
+            let base_url = self.selector.configured_or_login_base_url(*provider, login.as_ref());
             let shut = ProviderAccess { base_url, key: None, login };
-            self.selector.network.connect(self.selector.settings(*provider, model.clone(), &shut))
+            self.selector.network.create_model(self.selector.build_provider_settings(
+                *provider,
+                model.clone(),
+                &shut,
+            ))
         };
         self.keyless.get_or_init(connect).clone()
     }
 
     /// Returns whether the open model is still valid. It must be resolved again if it is `direct`,
     /// which is only temporary, or if the login has changed, possibly in another process.
-    fn is_current(&self) -> bool {
+    fn is_open_model_current(&self) -> bool {
         match &*lock(&self.state) {
-            Some(Ok(OpenModel { login: Some((provider, login)), .. })) => {
+            Some(Ok(ModelAndItsLogin { login: Some((provider, login)), .. })) => {
                 self.selector.active_login(*provider) == *login
             }
-            Some(Ok(OpenModel { login: None, .. })) => self.chosen.get().is_some(),
+            Some(Ok(ModelAndItsLogin { login: None, .. })) => self.chosen.get().is_some(),
             _ => false,
         }
     }
 
     /// Reads the logins, if they are relevant.
-    async fn read_logins(&self) {
-        if self.chosen.get().is_none_or(|which| !self.selector.has_key(which.provider)) {
-            self.selector.read_logins().await;
+    async fn read_logins_if_needed(&self) {
+        if self.chosen.get().is_none_or(|which| !self.selector.has_configured_key(which.provider)) {
+            self.selector.read_logins_within_timeout().await;
         }
     }
 
-    async fn resolve_now(&self) -> Result<OpenModel, ModelError> {
+    async fn open_and_store_model(&self) -> Result<ModelAndItsLogin, ModelError> {
         let found = match self.chosen.get() {
-            Some(ChosenModel { provider, model, .. }) => {
-                self.open_model(*provider, Some(model.clone()), None).await
+            Some(ModelAndChoiceReason { provider, model, .. }) => {
+                self.open_provider_model(*provider, Some(model.clone()), None).await
             }
-            None => self.find_model().await,
+            None => self.find_and_open_model().await,
         };
         *lock(&self.state) = Some(found.clone());
         found
     }
 
     /// Selects from keys and logins first, then searches for servers on this machine.
-    async fn find_model(&self) -> Result<OpenModel, ModelError> {
-        if let Candidate::Provider { provider, model, why } = self.selector.candidate() {
-            return self.open_model(provider, model, Some(why)).await;
+    async fn find_and_open_model(&self) -> Result<ModelAndItsLogin, ModelError> {
+        if let ModelCandidate::Provider { provider, model, why } = self.selector.select_candidate()
+        {
+            return self.open_provider_model(provider, model, Some(why)).await;
         }
         let Some(settings) = self.selector.find_local_servers().await.into_iter().next() else {
-            return Ok(OpenModel { model: self.direct.clone(), provider: None, login: None });
+            return Ok(ModelAndItsLogin {
+                model: self.direct.clone(),
+                provider: None,
+                login: None,
+            });
         };
         let why = format!("it answers at {}", settings.base_url.as_deref().unwrap_or("?"));
-        Ok(self.connect(settings.clone(), None, Some(settings), Some(why)))
+        Ok(self.connect_and_remember(settings.clone(), None, Some(settings), Some(why)))
     }
 
-    async fn open_model(
+    async fn open_provider_model(
         &self,
         provider: Provider,
         model: Option<String>,
         why: Option<String>,
-    ) -> Result<OpenModel, ModelError> {
+    ) -> Result<ModelAndItsLogin, ModelError> {
         let chooser = &self.selector;
         let found = model.as_ref().and_then(|model| chooser.local_model_settings(provider, model));
         if let Some(settings) = found {
-            return Ok(self.connect(settings.clone(), None, Some(settings), why));
+            return Ok(self.connect_and_remember(settings.clone(), None, Some(settings), why));
         }
         let access = chooser.resolve_access(provider).await?;
-        let decides = (!chooser.has_key(provider)).then(|| (provider, access.login.clone()));
-        let mut settings = chooser.settings(provider, model.unwrap_or_default(), &access);
+        let decides =
+            (!chooser.has_configured_key(provider)).then(|| (provider, access.login.clone()));
+        let mut settings =
+            chooser.build_provider_settings(provider, model.unwrap_or_default(), &access);
         if settings.model.is_empty() {
             let models = chooser.network.list_models(settings.clone()).await;
-            let models = models.map_err(|error| chooser.with_key_advice(provider, error))?;
+            let models = models.map_err(|error| chooser.add_key_advice(provider, error))?;
             settings.model = models.into_iter().next().ok_or_else(|| {
                 let message = format!("{} lists no model; name one", provider.name());
                 ModelError::new(ModelErrorKind::Other, message)
             })?;
         }
-        Ok(self.connect(settings, decides, None, why))
+        Ok(self.connect_and_remember(settings, decides, None, why))
     }
 
     /// Connects, and adds the model to the list of choices. `found` holds the settings to connect
     /// again, if the configuration does not describe the model.
-    fn connect(
+    fn connect_and_remember(
         &self,
         settings: ProviderSettings,
         login: Option<(Provider, Option<Login>)>,
         found: Option<ProviderSettings>,
         why: Option<String>,
-    ) -> OpenModel {
+    ) -> ModelAndItsLogin {
         let provider = settings.provider;
         let name = provider.model_spec(&settings.model);
         let mut known = lock(&self.selector.opened_models);
         if known.iter().all(|(other, _)| *other != name) && known.len() < MAX_FOUND_MODELS {
             known.push((name, found));
         }
-        self.set_chosen(provider, settings.model.clone(), why);
-        OpenModel {
-            model: self.selector.network.connect(settings),
+        self.set_chosen_model(provider, settings.model.clone(), why);
+        ModelAndItsLogin {
+            model: self.selector.network.create_model(settings),
             provider: Some(provider),
             login,
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use callboard_runtime::MAX_CATALOGUE_CHOICES;
 use futures::future::join_all;
 
-use super::{Candidate, ModelSelector, Provider, ProviderSettings, lock};
+use super::{ModelCandidate, ModelSelector, Provider, ProviderSettings, lock};
 use crate::key_store::Login;
 use crate::limits::{MAX_FOUND_MODELS, MODEL_LIST_MAX_AGE};
 
@@ -47,13 +47,14 @@ impl ModelSelector {
     pub(super) async fn discover_models(&self) {
         // If two sessions start at the same time, the second one uses the results of the first.
         let _one = self.exploring.lock().await;
-        let named = self.config.model.as_ref().and_then(|named| Provider::parse(&named.value));
+        let named =
+            self.config.model.as_ref().and_then(|named| Provider::parse_model_spec(&named.value));
         let is_asked = |of: &Provider| {
             self.has_key_or_base_url(*of) || named.is_some_and(|(named, _)| named == *of)
         };
         let configured = Provider::ALL.into_iter().filter(is_asked);
-        let configured = configured.map(|provider| self.discover_configured(provider));
-        let is_none = self.candidate() == Candidate::Nothing;
+        let configured = configured.map(|provider| self.discover_models_of_provider(provider));
+        let is_none = self.select_candidate() == ModelCandidate::Nothing;
         let found = async {
             let mut found: Vec<_> =
                 lock(&self.opened_models).iter().filter_map(|(_, it)| it.clone()).collect();
@@ -61,12 +62,12 @@ impl ModelSelector {
                 found.extend(self.find_local_servers().await);
             }
             let found = found.into_iter().map(|it| ServerModels::new(it.provider, it, None, true));
-            join_all(found.map(|it| self.discover_server(it))).await;
+            join_all(found.map(|it| self.discover_models_of_server(it))).await;
         };
         futures::join!(join_all(configured), found);
     }
 
-    async fn discover_configured(&self, provider: Provider) {
+    async fn discover_models_of_provider(&self, provider: Provider) {
         // The keyring may ask its user to unlock it. That is deferred until a prompt needs the key.
         let is_locked =
             |login: &Login| login.needs_keyring() && !lock(&self.unlocked_logins).contains(login);
@@ -74,14 +75,14 @@ impl ModelSelector {
             return;
         }
         let Ok(access) = self.resolve_access(provider).await else { return };
-        let settings = self.settings(provider, String::new(), &access);
+        let settings = self.build_provider_settings(provider, String::new(), &access);
         // Dialect with which its models are used.
         let by = self.provider_default_model(provider).map_or(provider, |(by, _)| by);
-        self.discover_server(ServerModels::new(by, settings, access.login, false)).await;
+        self.discover_models_of_server(ServerModels::new(by, settings, access.login, false)).await;
     }
 
     /// Requests the models of a server, unless its list is recent.
-    async fn discover_server(&self, server: ServerModels) {
+    async fn discover_models_of_server(&self, server: ServerModels) {
         let is_known = |known: &ServerModels| {
             let is_fresh = known.asked_at.elapsed() < MODEL_LIST_MAX_AGE;
             is_fresh && known.is_same_server(&server) && known.login == server.login
@@ -104,8 +105,8 @@ impl ModelSelector {
     }
 
     /// Returns at most `room` listed models, distributed over the servers.
-    pub(super) fn listed_models(&self, room: usize) -> Vec<String> {
-        let servers = self.current_servers();
+    pub(super) fn share_of_listed_models(&self, room: usize) -> Vec<String> {
+        let servers = self.servers_with_valid_login();
         let taken =
             |share: usize| servers.iter().map(|it| it.models.len().min(share)).sum::<usize>();
         let share = (0..=room).rev().find(|share| taken(*share) <= room).unwrap_or(0);
@@ -129,17 +130,18 @@ impl ModelSelector {
         }
         let lists =
             |it: &ServerModels| it.dialect == provider && it.models.iter().any(|it| it == model);
-        let server = self.current_servers().into_iter().find(lists).filter(|it| it.is_found)?;
+        let server =
+            self.servers_with_valid_login().into_iter().find(lists).filter(|it| it.is_found)?;
         // The server reported the context size of the model that was found, not of this one.
         let context_tokens = match server.settings.model == model {
             true => server.settings.context_tokens,
-            false => self.context_tokens(provider),
+            false => self.configured_context_tokens(provider),
         };
         Some(ProviderSettings { model: model.to_owned(), context_tokens, ..server.settings })
     }
 
     /// Returns the servers that listed models, except those whose login is gone.
-    fn current_servers(&self) -> Vec<ServerModels> {
+    fn servers_with_valid_login(&self) -> Vec<ServerModels> {
         let mut servers = lock(&self.listed_servers).clone();
         servers.retain(|server| {
             server.login.is_none() || self.active_login(server.settings.provider) == server.login

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 /// The network operations of model selection, which tests replace.
 pub(crate) trait ModelNetwork: Debug + Send + Sync + 'static {
     /// Creates a model from its settings, without sending anything.
-    fn connect(&self, settings: ProviderSettings) -> Arc<dyn Model>;
+    fn create_model(&self, settings: ProviderSettings) -> Arc<dyn Model>;
 
     /// Requests the list of a provider's models, within a time limit. The model in `settings` is
     /// empty.
@@ -32,8 +32,8 @@ pub(crate) trait ModelNetwork: Debug + Send + Sync + 'static {
 pub(crate) struct HttpNetwork;
 
 impl ModelNetwork for HttpNetwork {
-    fn connect(&self, settings: ProviderSettings) -> Arc<dyn Model> {
-        provider::connect(settings)
+    fn create_model(&self, settings: ProviderSettings) -> Arc<dyn Model> {
+        provider::create_model(settings)
     }
 
     fn list_models(

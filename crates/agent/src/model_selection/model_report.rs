@@ -48,10 +48,10 @@ impl ProviderReport {
 
 impl ConfiguredModels {
     /// Asks all providers with a key or a URL, and all servers on this machine, at the same time.
-    pub(crate) async fn report(&mut self) -> ModelReport {
-        let settled = self.resolve_default().await;
+    pub(crate) async fn request_report(&mut self) -> ModelReport {
+        let settled = self.resolve_default_model().await;
         let chooser = &self.selector;
-        chooser.read_logins().await;
+        chooser.read_logins_within_timeout().await;
         let asked =
             Provider::ALL.into_iter().filter(|provider| chooser.has_key_or_base_url(*provider));
         let asked = join_all(asked.map(|provider| chooser.report_provider(provider)));
@@ -70,7 +70,7 @@ impl ConfiguredModels {
     }
 
     /// Requests the models of a provider, with or without a key.
-    pub(crate) async fn list_models(
+    pub(crate) async fn request_model_list(
         &self,
         provider: Provider,
         base_url: Option<String>,
@@ -79,7 +79,7 @@ impl ConfiguredModels {
         let access = ProviderAccess { base_url, key, login: None };
         self.selector
             .network
-            .list_models(self.selector.settings(provider, String::new(), &access))
+            .list_models(self.selector.build_provider_settings(provider, String::new(), &access))
             .await
     }
 
@@ -91,13 +91,13 @@ impl ConfiguredModels {
         key: ApiKey,
     ) -> Result<KeyLocation, KeyError> {
         let keys = self.selector.keys.clone();
-        let stored = tokio::task::spawn_blocking(move || keys.store(provider, base_url, key));
+        let stored = tokio::task::spawn_blocking(move || keys.store_key(provider, base_url, key));
         stored.await.unwrap_or_else(|_| Err(KeyError::new("storing the key failed")))
     }
 
     /// Returns the configured base URL of a provider, if it is not the provider's own.
-    pub(crate) fn base_url(&self, provider: Provider) -> Option<String> {
-        self.selector.base_url(provider, None)
+    pub(crate) fn custom_base_url(&self, provider: Provider) -> Option<String> {
+        self.selector.configured_or_login_base_url(provider, None)
     }
 }
 
@@ -112,14 +112,15 @@ impl ModelSelector {
             // Otherwise OpenAI's two dialects have the same key and the same list.
             return url(configured) != url(self.config.provider(Provider::OpenAi));
         }
-        let is_own = configured.key.is_some() || self.login(provider).is_some();
+        let is_own = configured.key.is_some() || self.find_login(provider).is_some();
         is_own || configured.base_url.is_some()
     }
 
     async fn report_provider(&self, provider: Provider) -> ProviderReport {
         match self.resolve_access(provider).await {
             Ok(access) => {
-                self.report_server(&self.settings(provider, String::new(), &access)).await
+                self.report_server(&self.build_provider_settings(provider, String::new(), &access))
+                    .await
             }
             Err(error) => ProviderReport::new(provider, None, Err(error)),
         }
@@ -128,7 +129,7 @@ impl ModelSelector {
     async fn report_server(&self, settings: &ProviderSettings) -> ProviderReport {
         let provider = settings.provider;
         let models = self.network.list_models(settings.clone()).await;
-        let models = models.map_err(|error| self.with_key_advice(provider, error));
+        let models = models.map_err(|error| self.add_key_advice(provider, error));
         ProviderReport::new(provider, settings.base_url.clone(), models)
     }
 
@@ -139,11 +140,11 @@ impl ModelSelector {
             .network
             .find_local_servers(ollama.map(|url| without_trailing_slash(&url.value).to_owned()))
             .await;
-        found.into_iter().map(|found| self.with_configuration(found)).collect()
+        found.into_iter().map(|found| self.apply_configuration(found)).collect()
     }
 
     /// Overrides the properties that a local server reported with the configuration.
-    fn with_configuration(&self, found: ProviderSettings) -> ProviderSettings {
+    fn apply_configuration(&self, found: ProviderSettings) -> ProviderSettings {
         let ProviderSettings { provider, model, base_url, context_tokens, .. } = found;
         let models = self.config.provider(provider).models.as_ref();
         // A server with OpenAI's dialect has its own models, so OpenAI's configured ones do not
@@ -152,7 +153,7 @@ impl ModelSelector {
         let named = named.and_then(|named| named.value.first()).unwrap_or(&model);
         let told = context_tokens.filter(|_| *named == model);
         let open = ProviderAccess { base_url, key: None, login: None };
-        let settings = self.settings(provider, named.clone(), &open);
+        let settings = self.build_provider_settings(provider, named.clone(), &open);
         ProviderSettings { context_tokens: settings.context_tokens.or(told), ..settings }
     }
 }

@@ -39,7 +39,7 @@ impl FakeNetwork {
 }
 
 impl ModelNetwork for FakeNetwork {
-    fn connect(&self, settings: ProviderSettings) -> Arc<dyn Model> {
+    fn create_model(&self, settings: ProviderSettings) -> Arc<dyn Model> {
         self.with(|state| state.connected.push(settings.clone()));
         Arc::new(ConnectedModel(settings))
     }
@@ -105,20 +105,20 @@ impl TestUser {
     }
 
     fn log_in(&self, provider: Provider, base_url: Option<&str>, key: &str) {
-        let (url, key) = (base_url.map(str::to_owned), ApiKey::new(key).unwrap());
-        self.keys().store(provider, url, key).unwrap();
+        let (url, key) = (base_url.map(str::to_owned), ApiKey::from_nonempty_text(key).unwrap());
+        self.keys().store_key(provider, url, key).unwrap();
     }
 
     fn choices(&self, fake: &FakeNetwork) -> ConfiguredModels {
         let path = Some(self.home.path().join("config.toml"));
-        let config = Config::from_sources(path, self.file, &self.env, Flags::default()).unwrap();
+        let config = Config::merge_sources(path, self.file, &self.env, Flags::default()).unwrap();
         ConfiguredModels::new(config, self.keys(), fake.clone())
     }
 }
 
 /// Prompts a model as a session does. Returns the notice about the model, and its reply.
 async fn prompt(model: &Arc<dyn Model>) -> (Option<String>, String) {
-    let told = model.prepare().await;
+    let told = model.prepare_for_turn().await;
     let messages = Arc::new(vec![Arc::new(ChatMessage::user("hello"))]);
     let mut reply = model.reply(ModelRequest { messages, ..ModelRequest::default() });
     let said = match reply.next().await.unwrap() {
@@ -253,7 +253,7 @@ async fn the_order_is_configuration_key_login_named_server_local_server_direct()
             state.local = case.local.then(local).into_iter().collect();
             state.listed = vec!["first".to_owned(), "second".to_owned()];
         });
-        let model = user.choices(&fake).session_model().unwrap();
+        let model = user.choices(&fake).create_session_model().unwrap();
         assert_eq!((model.name(), fake.asked()), (case.name, vec![]), "{}", case.said);
         let (told, said) = prompt(&model).await;
         if case.name != "direct" || case.why.is_some() {
@@ -276,7 +276,7 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
     };
     let (user, fake) = (TestUser::new(&[], ""), FakeNetwork::default());
     let choices = user.choices(&fake);
-    let model = choices.session_model().unwrap();
+    let model = choices.create_session_model().unwrap();
     assert_eq!(prompt(&model).await.0, None);
     assert_eq!(choices.list().len(), 1);
 
@@ -301,7 +301,7 @@ async fn what_is_found_later_takes_the_place_of_direct_and_then_stays() {
 #[tokio::test]
 async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
     let (user, fake) = (TestUser::new(&[], "model = 'anthropic/x'"), FakeNetwork::default());
-    let model = user.choices(&fake).session_model().unwrap();
+    let model = user.choices(&fake).create_session_model().unwrap();
     let missing = "error: there is no key for anthropic: set ANTHROPIC_API_KEY, or run \
         `callboard login`";
     assert_eq!(prompt(&model).await, (None, missing.to_owned()));
@@ -309,7 +309,7 @@ async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
     assert_eq!(prompt(&model).await, (None, "anthropic/x  first-key".to_owned()));
     user.log_in(Provider::Anthropic, None, "other-key");
     assert_eq!(prompt(&model).await.1, "anthropic/x  other-key");
-    user.keys().remove(&[Provider::Anthropic]).unwrap();
+    user.keys().remove_keys(&[Provider::Anthropic]).unwrap();
     assert_eq!(prompt(&model).await.1, missing);
 }
 
@@ -317,14 +317,14 @@ async fn a_login_and_a_logout_count_from_the_next_prompt_on() {
 async fn a_login_reaches_an_open_model_that_had_no_key() {
     let env = [("OPENAI_BASE_URL", "https://s/v1")];
     let (user, fake) = (TestUser::new(&env, "model = 'openai/x'"), FakeNetwork::default());
-    let model = user.choices(&fake).session_model().unwrap();
+    let model = user.choices(&fake).create_session_model().unwrap();
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
     user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
     // It is opened again only after a change.
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 stored");
     assert_eq!(fake.with(|state| state.connected.len()), 2);
-    user.keys().remove(&[Provider::OpenAi]).unwrap();
+    user.keys().remove_keys(&[Provider::OpenAi]).unwrap();
     assert_eq!(prompt(&model).await.1, "openai/x https://s/v1 ");
 }
 
@@ -334,7 +334,7 @@ async fn what_can_be_chosen_is_told_without_a_look_at_the_disk() {
     let choices = user.choices(&fake);
     user.log_in(Provider::Anthropic, None, "stored");
     assert_eq!(names(&choices), ["direct"]);
-    choices.refresh().await;
+    choices.reread_external_state().await;
     assert_eq!(names(&choices), ["anthropic/claude-sonnet-5-5", "direct"]);
     assert_eq!(choices.initial_model().unwrap().name(), "anthropic/claude-sonnet-5-5");
 }
@@ -358,7 +358,7 @@ async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
     ] {
         let (user, fake) = (TestUser::new(env, "model = 'openai/x'"), FakeNetwork::default());
         user.log_in(Provider::OpenAi, stored, "stored");
-        let model = user.choices(&fake).session_model().unwrap();
+        let model = user.choices(&fake).create_session_model().unwrap();
         assert_eq!(prompt(&model).await.1, said);
     }
 }
@@ -367,7 +367,7 @@ async fn a_key_is_sent_to_the_address_that_it_was_stored_for_and_no_other() {
 async fn a_server_that_lists_nothing_is_told_and_asked_again() {
     let (user, fake) =
         (TestUser::new(&[("OPENAI_BASE_URL", "http://h/v1")], ""), FakeNetwork::default());
-    let model = user.choices(&fake).session_model().unwrap();
+    let model = user.choices(&fake).create_session_model().unwrap();
     assert_eq!(prompt(&model).await, (None, "error: openai lists no model; name one".to_owned()));
     fake.with(|state| state.listed = vec!["first".to_owned()]);
     assert_eq!(prompt(&model).await.1, "openai/first http://h/v1 ");
@@ -426,7 +426,7 @@ async fn what_is_configured_is_laid_over_what_a_local_server_tells() {
         let (user, fake) = (TestUser::new(&[], file), FakeNetwork::default());
         fake.with(|state| state.local = vec![found.clone()]);
         let choices = user.choices(&fake);
-        let model = choices.session_model().unwrap();
+        let model = choices.create_session_model().unwrap();
         prompt(&model).await;
         // By name, as another session selects it later.
         prompt(&choices.open_model(model.name()).unwrap()).await;
@@ -482,7 +482,7 @@ async fn the_report_names_every_address_that_is_asked() {
             state.local = local.to_vec();
             state.listed = vec!["first".to_owned()];
         });
-        let report = user.choices(&fake).report().await.to_string();
+        let report = user.choices(&fake).request_report().await.to_string();
         let told = report.lines().take_while(|line| !line.starts_with("direct:"));
         let told: Vec<_> = told.filter(|line| !line.starts_with("  ")).collect();
         assert_eq!(told, rows, "{report}");
@@ -538,14 +538,14 @@ async fn logins_that_cannot_be_read_are_no_lack_of_a_model() {
     user.log_in(Provider::OpenAi, Some("https://s/v1"), "stored");
     let file = user.home.path().join(".local/state/callboard/keys/keys.json");
     std::fs::write(&file, "{").unwrap();
-    let error = user.choices(&fake).resolve_default().await.unwrap_err().to_string();
+    let error = user.choices(&fake).resolve_default_model().await.unwrap_err().to_string();
     assert!(error.contains(&file.display().to_string()), "{error}");
     // Other available models are used anyway.
     fake.with(|state| state.local = vec![local()]);
-    assert!(user.choices(&fake).resolve_default().await.unwrap().is_some());
+    assert!(user.choices(&fake).resolve_default_model().await.unwrap().is_some());
     std::fs::remove_file(&file).unwrap();
     fake.with(|state| state.local.clear());
-    assert!(user.choices(&fake).resolve_default().await.unwrap().is_none());
+    assert!(user.choices(&fake).resolve_default_model().await.unwrap().is_none());
 }
 
 #[tokio::test]

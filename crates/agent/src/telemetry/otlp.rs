@@ -31,7 +31,7 @@ pub(super) struct Exporter(SdkTracerProvider);
 
 impl Exporter {
     /// Exports the remaining spans within [`EXPORT_FLUSH_TIMEOUT`]; the rest is lost.
-    pub(super) fn finish(self) {
+    pub(super) fn export_remaining_spans(self) {
         if let Err(error) = self.0.shutdown_with_timeout(EXPORT_FLUSH_TIMEOUT) {
             tracing::warn!(%error, "not every span was exported");
         }
@@ -42,14 +42,14 @@ impl Exporter {
 type ExporterResult = Result<Option<Exporter>, String>;
 
 /// Creates the layer that exports spans, if the environment enables it.
-pub(super) fn start<S>() -> (Option<impl Layer<S>>, ExporterResult)
+pub(super) fn create_export_layer<S>() -> (Option<impl Layer<S>>, ExporterResult)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    if !is_configured() {
+    if !is_export_enabled() {
         return (None, Ok(None));
     }
-    let provider = match tracer_provider() {
+    let provider = match build_tracer_provider() {
         Ok(provider) => provider,
         Err(error) => return (None, Err(error)),
     };
@@ -68,14 +68,14 @@ where
 }
 
 /// Logs the error of a failed start. Must be called after the log is initialized.
-pub(super) fn log_failure(started: ExporterResult) -> Option<Exporter> {
+pub(super) fn log_start_failure(started: ExporterResult) -> Option<Exporter> {
     started.unwrap_or_else(|error| {
         tracing::warn!(%error, "spans are not exported");
         None
     })
 }
 
-fn is_configured() -> bool {
+fn is_export_enabled() -> bool {
     let is =
         |name: &str, value: &str| env::var(name).is_ok_and(|it| it.eq_ignore_ascii_case(value));
     let names_a_collector = |name| env::var(name).is_ok_and(|endpoint| !endpoint.is_empty());
@@ -86,14 +86,17 @@ fn is_configured() -> bool {
             .any(names_a_collector)
 }
 
-fn tracer_provider() -> Result<SdkTracerProvider, String> {
+fn build_tracer_provider() -> Result<SdkTracerProvider, String> {
     let exporter = SpanExporter::builder().with_http().with_http_client(UreqClient::new()).build();
     let exporter = exporter.map_err(|error| error.to_string())?;
-    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource()).build())
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(build_resource())
+        .build())
 }
 
 /// Returns the resource attributes from the environment. The default service name is `callboard`.
-fn resource() -> Resource {
+fn build_resource() -> Resource {
     let resource = Resource::builder().build();
     let name = resource.get(&"service.name".into());
     match name.is_none_or(|name| name.as_str().starts_with("unknown_service")) {

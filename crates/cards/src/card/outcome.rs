@@ -24,26 +24,28 @@ struct OutcomeLine {
 impl Card {
     /// Prints the outcome and discards the state that is no longer needed.
     pub(super) fn print_outcome(&mut self, page: &mut Page) {
-        self.finish_output(page);
+        self.print_remaining_output(page);
         let has_failed = self.status == ToolCallStatus::Failed;
-        let reason = has_failed.then(|| self.failure_reason(&page.words));
+        let reason = has_failed.then(|| self.resolve_failure_reason(&page.words));
         self.failure = reason.as_ref().map(|reason| format!("{} {reason}", self.title));
         let why = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
-        let line = self.outcome_line(page, &why);
+        let line = self.fit_outcome_line(page, &why);
         let is_said = has_failed && !line.is_reason_truncated;
-        if is_said && self.open.texts.last().is_some_and(|last| last.excerpt.line_count() <= 1) {
+        if is_said
+            && self.open.texts.last().is_some_and(|last| last.excerpt.total_line_count() <= 1)
+        {
             self.open.texts.pop();
         }
         self.print_held_back_texts(page);
         // The texts may have been printed with the title of the call.
-        let line = self.outcome_line(page, &why);
+        let line = self.fit_outcome_line(page, &why);
         match page.owner {
             TextOwner::CallHead(_) | TextOwner::Call(_) => page.end_open_line(),
             _ => page.ensure_blank_line(),
         }
         let (mark, style) =
             if has_failed { ("✗ ", page.palette.bad) } else { ("✓ ", page.palette.good) };
-        page.write(style, mark);
+        page.write_styled_text(style, mark);
         // The first part follows the mark without its own indentation.
         let parts = [
             (Style::new(), line.title),
@@ -52,10 +54,10 @@ impl Card {
         ];
         let mut parts = parts.into_iter().filter(|(_, text)| !text.is_empty()).peekable();
         if parts.peek().is_none() {
-            page.write(Style::new(), &page.words.text("completed"));
+            page.write_styled_text(Style::new(), &page.words.text_for_key("completed"));
         }
         for (at, (style, text)) in parts.enumerate() {
-            page.write(style, if at == 0 { text.trim_start() } else { &text });
+            page.write_styled_text(style, if at == 0 { text.trim_start() } else { &text });
         }
         page.write_line("");
         page.owner = TextOwner::Call(self.id.clone());
@@ -66,8 +68,9 @@ impl Card {
     pub(super) fn print_held_back_texts(&mut self, page: &mut Page) {
         let words = page.words.clone();
         for text in std::mem::take(&mut self.open.texts) {
-            if self.was_printed_whole(text.hash).is_none() && text.excerpt.line_count() > 0 {
-                self.claim_page(page);
+            if self.printed_completeness(text.hash).is_none() && text.excerpt.total_line_count() > 0
+            {
+                self.ensure_text_owned_by_call(page);
                 page.end_open_line();
                 text.excerpt
                     .shown_lines(&words)
@@ -79,8 +82,8 @@ impl Card {
 
     /// Fits the outcome line into the width: first the title is truncated, then the reason. The
     /// title is omitted if it is the last one printed.
-    fn outcome_line(&self, page: &Page, why: &str) -> OutcomeLine {
-        let details = self.outcome_details(&page.words);
+    fn fit_outcome_line(&self, page: &Page, why: &str) -> OutcomeLine {
+        let details = self.exit_and_duration_text(&page.words);
         let len = |text: &str| text.chars().count();
         let room = page.width.saturating_sub(2 + len(&details));
         let title = if self.is_title_printed_last(page) { "" } else { &*self.title };
@@ -93,11 +96,12 @@ impl Card {
     }
 
     /// Returns why the call did not complete: its last text, or else the exit of its command.
-    fn failure_reason(&mut self, words: &UiText) -> String {
-        let last = self.open.texts.last_mut().filter(|text| text.excerpt.line_count() == 1);
+    fn resolve_failure_reason(&mut self, words: &UiText) -> String {
+        let last = self.open.texts.last_mut().filter(|text| text.excerpt.total_line_count() == 1);
         if let Some(HeldBackText { excerpt, .. }) = last {
             let said = words.translate_reason(excerpt.first_line().unwrap_or_default());
-            *excerpt = TextExcerpt::new(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
+            *excerpt =
+                TextExcerpt::with_line_limits(MAX_EXCERPT_EDGE_LINES, MAX_EXCERPT_EDGE_LINES);
             excerpt.push(&said);
         }
         let end = &self.open.meta;
@@ -107,16 +111,19 @@ impl Card {
         let sentence = end.reason.map(|reason| words.translate_reason(reason.description()));
         self.is_cancelled = said.is_some() && said == sentence.as_deref();
         if self.is_cancelled {
-            return words.text_with("cancelled", "why", said.unwrap_or_default());
+            return words.text_with_variable("cancelled", "why", said.unwrap_or_default());
         }
         let (code, signal) = self.exit_status();
         let exit = exit_text(code, signal, words);
         let why = said.map(str::to_owned).or(exit).or(sentence);
-        why.map_or_else(|| words.text("failed"), |why| words.text_with("failed-why", "why", why))
+        why.map_or_else(
+            || words.text_for_key("failed"),
+            |why| words.text_with_variable("failed-why", "why", why),
+        )
     }
 
     /// Returns the exit of the command unless it succeeded, and the duration of the call.
-    fn outcome_details(&self, words: &UiText) -> String {
+    fn exit_and_duration_text(&self, words: &UiText) -> String {
         let (code, signal) = self.exit_status();
         let is_told = self.status == ToolCallStatus::Failed;
         let exit = exit_text(code.filter(|code| *code != 0), signal, words).filter(|_| !is_told);

@@ -4,8 +4,8 @@ use acp_types::schema::v1::{PermissionOption, RequestPermissionRequest, ToolCall
 use anstyle::Style;
 
 use super::{
-    Card, LineBudget, Page, PrintedTitle, TextOwner, block_text, diff, hash, raw_input, sanitise,
-    unfence,
+    Card, LineBudget, Page, PrintedTitle, TextOwner, block_text_or_placeholder, diff, hash,
+    raw_input, sanitise, split_off_code_fence,
 };
 
 impl Card {
@@ -18,7 +18,7 @@ impl Card {
         page: &mut Page,
     ) {
         self.apply_update(&request.tool_call, bytes, page);
-        let asks = page.words.text("asks");
+        let asks = page.words.text_for_key("asks");
         let fields = &request.tool_call.fields;
         let title = fields.title.as_deref().filter(|title| !title.trim().is_empty());
         let title = title.map_or_else(|| self.title.clone(), sanitise::escape_line);
@@ -28,16 +28,16 @@ impl Card {
                 .printed_title
                 .as_ref()
                 .is_some_and(|named| named.is_whole && named.title == title);
-        self.print_separator(page);
+        self.separate_from_previous_text(page);
         if is_named {
-            page.write(page.palette.ask, &format!("▸ {asks}\n"));
+            page.write_styled_text(page.palette.ask, &format!("▸ {asks}\n"));
         } else {
-            page.write(page.palette.ask, &format!("▸ {title}"));
-            page.write(
+            page.write_styled_text(page.palette.ask, &format!("▸ {title}"));
+            page.write_styled_text(
                 page.palette.dim,
                 format!("  {}", page.words.kind_name(self.kind)).trim_end(),
             );
-            page.write(page.palette.ask, &format!("  {asks}\n"));
+            page.write_styled_text(page.palette.ask, &format!("  {asks}\n"));
             self.open.printed_title = Some(PrintedTitle { title: title.clone(), is_whole: true });
         }
         page.owner = TextOwner::Call(self.id.clone());
@@ -46,7 +46,8 @@ impl Card {
         let content = fields.content.as_deref().unwrap_or_default();
         let has_diff = content.iter().any(|item| matches!(item, ToolCallContent::Diff(_)));
         // A diff contains everything that the input of an edit does.
-        let fields = if has_diff { Vec::new() } else { raw_input::field_lines(input) };
+        let fields =
+            if has_diff { Vec::new() } else { raw_input::format_fields_except_command(input) };
         // Titles of Callboard contain the whole command, so it is not repeated.
         let is_in_title =
             |command: &&String| title.contains(&format!("`{}`", sanitise::escape_line(command)));
@@ -56,13 +57,13 @@ impl Card {
                 .for_each(|line| page.write_line(&format!("  {line}")));
         }
         fields.iter().for_each(|line| page.write_line(&format!("  {line}")));
-        self.print_whole_content(content, command.as_deref(), page);
+        self.print_untruncated_content(content, command.as_deref(), page);
         if request.tool_call.fields.content.is_none() {
             self.print_held_back_texts(page);
         }
     }
 
-    fn print_whole_content(
+    fn print_untruncated_content(
         &mut self,
         content: &[ToolCallContent],
         command: Option<&str>,
@@ -72,17 +73,17 @@ impl Card {
             match item {
                 ToolCallContent::Diff(diff) => {
                     let hash = hash((&diff.path, &diff.old_text, &diff.new_text));
-                    if self.was_printed_whole(hash) != Some(true) {
+                    if self.printed_completeness(hash) != Some(true) {
                         diff::print_diff(diff, &mut LineBudget::Unlimited, page);
                         self.remember_printed(hash, true);
                     }
                 }
                 ToolCallContent::Content(item) => {
-                    let text = block_text(&item.content, &page.words);
-                    let (_, text) = unfence(&text);
+                    let text = block_text_or_placeholder(&item.content, &page.words);
+                    let (_, text) = split_off_code_fence(&text);
                     let is_command =
                         command.is_some_and(|it| raw_input::is_command_preview(text, it));
-                    if !is_command && self.was_printed_whole(hash(text)) != Some(true) {
+                    if !is_command && self.printed_completeness(hash(text)) != Some(true) {
                         raw_input::indented_lines("", text)
                             .iter()
                             .for_each(|line| page.write_line(&format!("  {line}")));
@@ -98,7 +99,10 @@ impl Card {
 /// Prints the options of a permission request.
 pub(crate) fn print_options(options: &[PermissionOption], page: &mut Page) {
     for (at, option) in options.iter().enumerate() {
-        page.write(page.palette.ask, &format!("  {}", at + 1));
-        page.write(Style::new(), &format!("  {}\n", sanitise::escape_line(&option.name)));
+        page.write_styled_text(page.palette.ask, &format!("  {}", at + 1));
+        page.write_styled_text(
+            Style::new(),
+            &format!("  {}\n", sanitise::escape_line(&option.name)),
+        );
     }
 }

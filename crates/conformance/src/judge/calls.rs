@@ -53,10 +53,10 @@ impl JudgedCalls {
     }
 
     /// Judges a `tool_call`.
-    pub(super) fn announce(&mut self, call: &Value, faults: &mut ViolationLog) {
+    pub(super) fn judge_announcement(&mut self, call: &Value, faults: &mut ViolationLog) {
         let Some(id) = call["toolCallId"].as_str() else { return };
         if call["title"].as_str().is_some_and(|title| title.trim().is_empty()) {
-            faults.add_to_call(ConformanceRule::NoTitle, id, "it has no title");
+            faults.report_call_violation(ConformanceRule::NoTitle, id, "it has no title");
         }
         let known = JudgedCall {
             status: call_phase(&call["status"]).unwrap_or(CallPhase::Pending),
@@ -66,37 +66,41 @@ impl JudgedCalls {
             is_open_call_reported: false,
         };
         if self.0.insert(id, known).is_some() {
-            faults.add_to_call(ConformanceRule::CallTwice, id, "it was announced before");
+            faults.report_call_violation(ConformanceRule::CallTwice, id, "it was announced before");
         }
-        check_locations(id, call, faults);
+        check_paths_and_lines(id, call, faults);
     }
 
     /// Judges a `tool_call_update`, or the `toolCall` of a permission request.
-    pub(super) fn apply_update(
+    pub(super) fn judge_update(
         &mut self,
         update: &Value,
         within: UpdateCarrier,
         faults: &mut ViolationLog,
     ) {
         let Some(id) = update["toolCallId"].as_str() else { return };
-        check_locations(id, update, faults);
+        check_paths_and_lines(id, update, faults);
         let Some(call) = self.0.get_mut(id) else {
             let rule = match within {
                 UpdateCarrier::Update => ConformanceRule::CallUnannounced,
                 UpdateCarrier::Permission => ConformanceRule::PermissionUnknownCall,
             };
-            faults.add_to_call(rule, id, "it was not announced");
+            faults.report_call_violation(rule, id, "it was not announced");
             // Reported once; the call is known from here on.
             return self.insert_unannounced(update);
         };
         if call.status == CallPhase::Final {
-            return faults.add_to_call(ConformanceRule::CallAfterEnd, id, "it has ended before");
+            return faults.report_call_violation(
+                ConformanceRule::CallAfterEnd,
+                id,
+                "it has ended before",
+            );
         }
         if within == UpdateCarrier::Update {
-            call.check_repeated_arrays(id, update, faults);
+            call.check_repeated_or_empty(id, update, faults);
         }
-        call.store_update(update);
-        call.check_transition(id, &update["status"], faults);
+        call.store_array_hashes(update);
+        call.check_and_apply_status(id, &update["status"], faults);
     }
 
     /// Records that permission is requested for a call.
@@ -115,13 +119,13 @@ impl JudgedCalls {
     }
 
     /// Judges the end of a turn, at which no call may be open.
-    pub(super) fn end_turn(&mut self, faults: &mut ViolationLog) {
+    pub(super) fn judge_turn_end(&mut self, faults: &mut ViolationLog) {
         let is_open =
             |call: &JudgedCall| call.status != CallPhase::Final && !call.is_open_call_reported;
         let open = self.0.iter().filter(|(_, call)| is_open(call));
         let open: Vec<String> = open.map(|(id, _)| id.to_owned()).collect();
         for id in open {
-            faults.add_to_call(
+            faults.report_call_violation(
                 ConformanceRule::CallOpenAtAnswer,
                 &id,
                 "it is open and its turn is answered",
@@ -135,24 +139,24 @@ impl JudgedCalls {
     fn insert_unannounced(&mut self, update: &Value) {
         let mut ignored =
             ViolationLog { line: 0, side: super::Side::Agent, violations: Vec::new() };
-        self.announce(update, &mut ignored);
+        self.judge_announcement(update, &mut ignored);
     }
 }
 
 impl JudgedCall {
     /// Reports fields that repeat known values, and empty updates.
-    fn check_repeated_arrays(&self, id: &str, update: &Value, faults: &mut ViolationLog) {
+    fn check_repeated_or_empty(&self, id: &str, update: &Value, faults: &mut ViolationLog) {
         let says = |(key, value): (&String, &Value)| match &**key {
             "toolCallId" | "sessionUpdate" => false,
             "_meta" => value.as_object().is_some_and(|meta| !meta.is_empty()),
             _ => !value.is_null(),
         };
         if !update.as_object().is_some_and(|fields| fields.iter().any(says)) {
-            faults.add_to_call(ConformanceRule::EmptyUpdate, id, "the update is empty");
+            faults.report_call_violation(ConformanceRule::EmptyUpdate, id, "the update is empty");
         }
         for (name, held) in [("content", self.content), ("locations", self.locations)] {
             if update[name].is_array() && array_hash(&update[name]) == held {
-                faults.add_to_call(
+                faults.report_call_violation(
                     ConformanceRule::ArrayResent,
                     id,
                     format!("its {name} did not change"),
@@ -161,7 +165,7 @@ impl JudgedCall {
         }
     }
 
-    fn store_update(&mut self, update: &Value) {
+    fn store_array_hashes(&mut self, update: &Value) {
         for (name, held) in [("content", &mut self.content), ("locations", &mut self.locations)] {
             if update[name].is_array() {
                 *held = array_hash(&update[name]);
@@ -169,11 +173,11 @@ impl JudgedCall {
         }
     }
 
-    fn check_transition(&mut self, id: &str, to: &Value, faults: &mut ViolationLog) {
+    fn check_and_apply_status(&mut self, id: &str, to: &Value, faults: &mut ViolationLog) {
         let Some(status) = call_phase(to) else { return };
         let is_completed = to == "completed";
         if status < self.status {
-            faults.add_to_call(
+            faults.report_call_violation(
                 ConformanceRule::StatusBack,
                 id,
                 format!("its status goes back to {}", value_excerpt(to)),
@@ -185,16 +189,16 @@ impl JudgedCall {
             PermissionState::NotAsked | PermissionState::Allowed => {}
             PermissionState::Asked => {
                 let text = "it runs before its permission is granted";
-                faults.add_to_call(ConformanceRule::RanUnpermitted, id, text);
+                faults.report_call_violation(ConformanceRule::RanUnpermitted, id, text);
             }
             PermissionState::Rejected => {
                 let text = "it runs without permission";
-                faults.add_to_call(ConformanceRule::RanUnpermitted, id, text);
+                faults.report_call_violation(ConformanceRule::RanUnpermitted, id, text);
             }
         }
         if is_completed && self.status == CallPhase::Pending {
             let text = "it is completed, but was never in progress";
-            faults.add_to_call(ConformanceRule::StatusSkipped, id, text);
+            faults.report_call_violation(ConformanceRule::StatusSkipped, id, text);
         }
         self.status = self.status.max(status);
     }
@@ -217,31 +221,31 @@ fn array_hash(value: &Value) -> u64 {
 }
 
 /// Checks the paths and lines of an update.
-fn check_locations(id: &str, update: &Value, faults: &mut ViolationLog) {
-    for location in array_items(&update["locations"]) {
-        check_location(id, "a location", location, faults);
+fn check_paths_and_lines(id: &str, update: &Value, faults: &mut ViolationLog) {
+    for location in array_objects(&update["locations"]) {
+        check_path_is_absolute(id, "a location", location, faults);
         if location.get("line").is_some_and(|line| *line == 0) {
-            faults.add_to_call(
+            faults.report_call_violation(
                 ConformanceRule::LineZero,
                 id,
                 "a location on line 0; lines count from 1",
             );
         }
     }
-    for content in array_items(&update["content"]).filter(|content| content["type"] == "diff") {
-        check_location(id, "a diff", content, faults);
+    for content in array_objects(&update["content"]).filter(|content| content["type"] == "diff") {
+        check_path_is_absolute(id, "a diff", content, faults);
     }
 }
 
-fn check_location(id: &str, what: &str, place: &Value, faults: &mut ViolationLog) {
+fn check_path_is_absolute(id: &str, what: &str, place: &Value, faults: &mut ViolationLog) {
     if let Some(path) = place["path"].as_str().filter(|path| !is_absolute(path)) {
         let text = format!("{what} with the path {}", value_excerpt(&path.into()));
-        faults.add_to_call(ConformanceRule::RelativePath, id, text);
+        faults.report_call_violation(ConformanceRule::RelativePath, id, text);
     }
 }
 
 /// Returns the objects of an array.
-pub(super) fn array_items(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn array_objects(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten().filter(|item| item.is_object())
 }
 

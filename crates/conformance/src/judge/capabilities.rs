@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::calls::array_items;
+use super::calls::array_objects;
 use super::{ConformanceRule, ViolationLog};
 
 /// Returns whether a capability at a JSON pointer is declared; null and false do not count.
@@ -22,13 +22,13 @@ pub(super) fn check_update(client_can: &Value, update: &Value, faults: &mut Viol
         _ => return,
     };
     if !has_capability(client_can, gate) {
-        faults.add(ConformanceRule::Capability, format!("an update without {gate}"));
+        faults.report_violation(ConformanceRule::Capability, format!("an update without {gate}"));
     }
 }
 
 /// Judges the blocks of a prompt.
 pub(super) fn check_prompt(agent_can: &Value, params: &Value, faults: &mut ViolationLog) {
-    for block in array_items(&params["prompt"]) {
+    for block in array_objects(&params["prompt"]) {
         let gate = match block["type"].as_str() {
             Some("image") => "/promptCapabilities/image",
             Some("audio") => "/promptCapabilities/audio",
@@ -36,7 +36,8 @@ pub(super) fn check_prompt(agent_can: &Value, params: &Value, faults: &mut Viola
             _ => continue,
         };
         if !has_capability(agent_can, gate) {
-            faults.add(ConformanceRule::Capability, format!("a prompt without {gate}"));
+            faults
+                .report_violation(ConformanceRule::Capability, format!("a prompt without {gate}"));
         }
     }
 }
@@ -47,10 +48,10 @@ pub(super) fn check_result(client_can: &Value, result: &Value, faults: &mut Viol
         ("authMethods", "terminal", "/auth/terminal"),
         ("configOptions", "boolean", "/session/configOptions/boolean"),
     ] {
-        if array_items(&result[list]).any(|item| item["type"] == kind)
+        if array_objects(&result[list]).any(|item| item["type"] == kind)
             && !has_capability(client_can, gate)
         {
-            faults.add(ConformanceRule::Capability, format!("{list} without {gate}"));
+            faults.report_violation(ConformanceRule::Capability, format!("{list} without {gate}"));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::bounded_map::truncate_key;
-use super::calls::array_items;
+use super::calls::array_objects;
 use super::{ConformanceRule, ViolationLog, value_excerpt};
 use crate::limits::MAX_JUDGED_CHOICES;
 
@@ -24,18 +24,18 @@ impl SessionChoices {
     /// Updates the modes and options from a result or an update, which contain complete lists.
     pub(super) fn update_offered(&mut self, told: &Value, faults: &mut ViolationLog) {
         if let Some(modes) = told.get("modes").filter(|modes| modes.is_object()) {
-            self.modes = collect_offered_ids(array_items(&modes["availableModes"]), "id");
+            self.modes = collect_offered_ids(array_objects(&modes["availableModes"]), "id");
             self.check_mode(&modes["currentModeId"], faults);
         }
         let Some(options) = told.get("configOptions").filter(|options| options.is_array()) else {
             return;
         };
-        let lists = || array_items(options).filter(|option| option["type"] == "select");
+        let lists = || array_objects(options).filter(|option| option["type"] == "select");
         let mut all = HashMap::new();
         for option in lists().take(MAX_JUDGED_CHOICES) {
             let id = truncate_key(option["id"].as_str().unwrap_or_default()).to_owned();
             if all.insert(id, collect_offered_ids(option_values(option), "value")).is_some() {
-                faults.add(
+                faults.report_violation(
                     ConformanceRule::NotOffered,
                     format!("two options {}", value_excerpt(&option["id"])),
                 );
@@ -50,7 +50,10 @@ impl SessionChoices {
     /// Judges a mode that either side sets.
     pub(super) fn check_mode(&self, mode: &Value, faults: &mut ViolationLog) {
         if !is_offered(&self.modes, mode) {
-            faults.add(ConformanceRule::NotOffered, format!("the mode {}", value_excerpt(mode)));
+            faults.report_violation(
+                ConformanceRule::NotOffered,
+                format!("the mode {}", value_excerpt(mode)),
+            );
         }
     }
 
@@ -64,13 +67,15 @@ impl SessionChoices {
     fn check_option_value(&self, option: &Value, value: &Value, faults: &mut ViolationLog) {
         let Some(options) = &self.options else { return };
         match options.get(truncate_key(option.as_str().unwrap_or_default())) {
-            None => faults
-                .add(ConformanceRule::NotOffered, format!("the option {}", value_excerpt(option))),
+            None => faults.report_violation(
+                ConformanceRule::NotOffered,
+                format!("the option {}", value_excerpt(option)),
+            ),
             Some(values) if is_offered(values, value) => {}
             Some(_) => {
                 let text =
                     format!("the value {} of {}", value_excerpt(value), value_excerpt(option));
-                faults.add(ConformanceRule::NotOffered, text);
+                faults.report_violation(ConformanceRule::NotOffered, text);
             }
         }
     }
@@ -78,8 +83,8 @@ impl SessionChoices {
 
 /// Returns the values of an option, which may be in groups.
 fn option_values(option: &Value) -> impl Iterator<Item = &Value> {
-    array_items(&option["options"]).flat_map(|item| match item.get("options") {
-        Some(group) => array_items(group).collect::<Vec<_>>(),
+    array_objects(&option["options"]).flat_map(|item| match item.get("options") {
+        Some(group) => array_objects(group).collect::<Vec<_>>(),
         None => vec![item],
     })
 }

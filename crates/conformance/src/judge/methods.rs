@@ -26,7 +26,7 @@ pub(super) fn find_method(name: &str) -> Option<&'static ProtocolMethod> {
 
 /// Returns whether a method outside of the stable protocol is legal: an extension, or a draft
 /// method behind a capability.
-pub(super) fn is_foreign(name: &str) -> bool {
+pub(super) fn is_extension_or_draft(name: &str) -> bool {
     name.starts_with('_') || DRAFT_METHODS.contains(&name)
 }
 
@@ -50,146 +50,161 @@ pub(super) const DRAFT_UPDATES: &[&str] =
     &["plan_removed", "plan_update", "session_message", "session_message_chunk", "subagent_update"];
 
 const STABLE_METHODS: &[ProtocolMethod] = &[
-    client_request(
+    client_request_method(
         "initialize",
         None,
         check_schema::<v1::InitializeRequest>,
         check_schema::<v1::InitializeResponse>,
     ),
-    client_request(
+    client_request_method(
         "authenticate",
         None,
         check_schema::<v1::AuthenticateRequest>,
         check_schema::<v1::AuthenticateResponse>,
     ),
-    client_request(
+    client_request_method(
         "logout",
         Some("/auth/logout"),
         check_schema::<v1::LogoutRequest>,
         check_schema::<v1::LogoutResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/new",
         None,
         check_schema::<v1::NewSessionRequest>,
         check_schema::<v1::NewSessionResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/load",
         Some("/loadSession"),
         check_schema::<v1::LoadSessionRequest>,
         check_schema::<v1::LoadSessionResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/resume",
         Some("/sessionCapabilities/resume"),
         check_schema::<v1::ResumeSessionRequest>,
         check_schema::<v1::ResumeSessionResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/list",
         Some("/sessionCapabilities/list"),
         check_schema::<v1::ListSessionsRequest>,
         check_schema::<v1::ListSessionsResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/close",
         Some("/sessionCapabilities/close"),
         check_schema::<v1::CloseSessionRequest>,
         check_schema::<v1::CloseSessionResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/delete",
         Some("/sessionCapabilities/delete"),
         check_schema::<v1::DeleteSessionRequest>,
         check_schema::<v1::DeleteSessionResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/set_mode",
         None,
         check_schema::<v1::SetSessionModeRequest>,
         check_schema::<v1::SetSessionModeResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/set_config_option",
         None,
         check_schema::<v1::SetSessionConfigOptionRequest>,
         check_schema::<v1::SetSessionConfigOptionResponse>,
     ),
-    client_request(
+    client_request_method(
         "session/prompt",
         None,
         check_schema::<v1::PromptRequest>,
         check_schema::<v1::PromptResponse>,
     ),
-    notification(Side::Client, "session/cancel", None, check_schema::<v1::CancelNotification>),
-    notification(Side::Client, CANCEL_REQUEST, None, check_schema::<v1::CancelRequestNotification>),
-    agent_request(
+    notification_method(
+        Side::Client,
+        "session/cancel",
+        None,
+        check_schema::<v1::CancelNotification>,
+    ),
+    notification_method(
+        Side::Client,
+        CANCEL_REQUEST,
+        None,
+        check_schema::<v1::CancelRequestNotification>,
+    ),
+    agent_request_method(
         "session/request_permission",
         None,
         check_schema::<v1::RequestPermissionRequest>,
         check_schema::<v1::RequestPermissionResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "fs/read_text_file",
         Some("/fs/readTextFile"),
         check_schema::<v1::ReadTextFileRequest>,
         check_schema::<v1::ReadTextFileResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "fs/write_text_file",
         Some("/fs/writeTextFile"),
         check_schema::<v1::WriteTextFileRequest>,
         check_schema::<v1::WriteTextFileResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "terminal/create",
         TERMINAL_CAPABILITY,
         check_schema::<v1::CreateTerminalRequest>,
         check_schema::<v1::CreateTerminalResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "terminal/output",
         TERMINAL_CAPABILITY,
         check_schema::<v1::TerminalOutputRequest>,
         check_schema::<v1::TerminalOutputResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "terminal/wait_for_exit",
         TERMINAL_CAPABILITY,
         check_schema::<v1::WaitForTerminalExitRequest>,
         check_schema::<v1::WaitForTerminalExitResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "terminal/kill",
         TERMINAL_CAPABILITY,
         check_schema::<v1::KillTerminalRequest>,
         check_schema::<v1::KillTerminalResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "terminal/release",
         TERMINAL_CAPABILITY,
         check_schema::<v1::ReleaseTerminalRequest>,
         check_schema::<v1::ReleaseTerminalResponse>,
     ),
-    agent_request(
+    agent_request_method(
         "elicitation/create",
         Some("/elicitation"),
         check_schema::<v1::CreateElicitationRequest>,
         check_schema::<v1::CreateElicitationResponse>,
     ),
-    notification(
+    notification_method(
         Side::Agent,
         "elicitation/complete",
         Some("/elicitation/url"),
         check_schema::<v1::CompleteElicitationNotification>,
     ),
-    notification(Side::Agent, "session/update", None, check_schema::<v1::SessionNotification>),
+    notification_method(
+        Side::Agent,
+        "session/update",
+        None,
+        check_schema::<v1::SessionNotification>,
+    ),
 ];
 
 const TERMINAL_CAPABILITY: Option<&str> = Some("/terminal");
 
-const fn client_request(
+const fn client_request_method(
     name: &'static str,
     gate: Option<&'static str>,
     params: SchemaCheck,
@@ -204,7 +219,7 @@ const fn client_request(
     }
 }
 
-const fn agent_request(
+const fn agent_request_method(
     name: &'static str,
     gate: Option<&'static str>,
     params: SchemaCheck,
@@ -219,7 +234,7 @@ const fn agent_request(
     }
 }
 
-const fn notification(
+const fn notification_method(
     side: Side,
     name: &'static str,
     gate: Option<&'static str>,

@@ -45,7 +45,7 @@ impl RequestLog {
     }
 
     /// Removes the oldest request with an id, because its response arrived.
-    pub(super) fn take_answered(&mut self, id: &Value) -> Option<OpenJsonRpcRequest> {
+    pub(super) fn take_oldest_as_answered(&mut self, id: &Value) -> Option<OpenJsonRpcRequest> {
         let id = id_text(id);
         let asked = self.open.get_mut(&id)?;
         let oldest = asked.pop_front();

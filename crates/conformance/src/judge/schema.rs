@@ -27,19 +27,21 @@ pub(super) fn check_schema<T: Serialize + DeserializeOwned>(
     let again = match T::deserialize(value).and_then(serde_json::to_value) {
         Ok(again) => again,
         Err(error) => {
-            return faults
-                .add(ConformanceRule::Schema, escaped_excerpt(&format!("{what}: {error}")));
+            return faults.report_violation(
+                ConformanceRule::Schema,
+                escaped_excerpt(&format!("{what}: {error}")),
+            );
         }
     };
     let mut lost = Vec::new();
-    find_lost_fields(value, &again, &mut String::new(), &mut lost);
+    collect_lost_fields(value, &again, &mut String::new(), &mut lost);
     for lost in lost {
-        faults.add(ConformanceRule::LostField, format!("{what}: {lost}"));
+        faults.report_violation(ConformanceRule::LostField, format!("{what}: {lost}"));
     }
 }
 
 /// Lists the fields of a value that are missing after a parse.
-fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
+fn collect_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut Vec<String>) {
     if lost.len() >= MAX_REPORTED_LOST_FIELDS || value == again {
         return;
     }
@@ -50,9 +52,9 @@ fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut 
                 path.push('/');
                 path.push_str(key);
                 match again.get(key) {
-                    Some(again) => find_lost_fields(value, again, path, lost),
-                    None if is_default(key, value) => {}
-                    None => find_lost_fields(value, &Value::Null, path, lost),
+                    Some(again) => collect_lost_fields(value, again, path, lost),
+                    None if is_omitted_default(key, value) => {}
+                    None => collect_lost_fields(value, &Value::Null, path, lost),
                 }
                 path.truncate(length);
             }
@@ -61,7 +63,7 @@ fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut 
             for (at, (value, again)) in value.iter().zip(again).enumerate() {
                 path.push('/');
                 path.push_str(&at.to_string());
-                find_lost_fields(value, again, path, lost);
+                collect_lost_fields(value, again, path, lost);
                 path.truncate(length);
             }
         }
@@ -71,7 +73,7 @@ fn find_lost_fields(value: &Value, again: &Value, path: &mut String, lost: &mut 
 }
 
 /// Returns whether a serialiser omits this value because it is the default.
-fn is_default(key: &str, value: &Value) -> bool {
+fn is_omitted_default(key: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(items) => items.is_empty(),

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::bounded_map::{BoundedMap, truncate_key};
-use super::calls::{JudgedCalls, UpdateCarrier, array_items, is_absolute};
+use super::calls::{JudgedCalls, UpdateCarrier, array_objects, is_absolute};
 use super::choices::SessionChoices;
 use super::methods::DRAFT_UPDATES;
 use super::{ConformanceRule, ViolationLog, escaped_excerpt, value_excerpt};
@@ -78,15 +78,18 @@ impl JudgedSession {
     }
 
     /// Judges the response to `session/close`.
-    pub(super) fn close(&mut self, faults: &mut ViolationLog) {
+    pub(super) fn judge_close(&mut self, faults: &mut ViolationLog) {
         self.phase = SessionPhase::Closed;
         if !self.prompts.is_empty() {
-            faults.add(ConformanceRule::PromptOrder, "its session is closed, but a prompt is open");
+            faults.report_violation(
+                ConformanceRule::PromptOrder,
+                "its session is closed, but a prompt is open",
+            );
         }
         for (id, _) in
             self.terminals.iter().filter(|(_, state)| **state == TerminalPhase::RunByClient)
         {
-            faults.add(
+            faults.report_violation(
                 ConformanceRule::TerminalLeft,
                 format!("{} is not released", escaped_excerpt(id)),
             );
@@ -94,21 +97,21 @@ impl JudgedSession {
     }
 
     /// Records a prompt.
-    pub(super) fn begin_prompt(&mut self, id: &Value) {
+    pub(super) fn record_prompt(&mut self, id: &Value) {
         if self.prompts.len() < MAX_OPEN_REQUESTS {
             self.prompts.push_back(OpenPromptState { id: id.clone(), is_cancelled: false });
         }
     }
 
     /// Records a `session/cancel`, which affects every unanswered prompt.
-    pub(super) fn cancel_prompts(&mut self) {
+    pub(super) fn record_cancel(&mut self) {
         for prompt in &mut self.prompts {
             prompt.is_cancelled = true;
         }
     }
 
     /// Judges the response to a prompt. The error of a refused prompt may overtake others.
-    pub(super) fn finish_prompt(
+    pub(super) fn judge_prompt_response(
         &mut self,
         id: &Value,
         result: Option<&Value>,
@@ -120,16 +123,19 @@ impl JudgedSession {
         };
         if at > 0 {
             if result.is_some() {
-                faults.add(ConformanceRule::PromptOrder, "an earlier prompt is not answered");
+                faults.report_violation(
+                    ConformanceRule::PromptOrder,
+                    "an earlier prompt is not answered",
+                );
             }
             return;
         }
         let reason = result.map_or(&Value::Null, |result| &result["stopReason"]);
         if prompt.is_cancelled && reason != "cancelled" {
             let text = format!("a cancelled turn is answered {}", value_excerpt(reason));
-            faults.add(ConformanceRule::NotCancelled, text);
+            faults.report_violation(ConformanceRule::NotCancelled, text);
         }
-        self.calls.end_turn(faults);
+        self.calls.judge_turn_end(faults);
     }
 
     /// Judges a `session/update`.
@@ -137,10 +143,11 @@ impl JudgedSession {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         match self.phase {
             SessionPhase::Closed => {
-                return faults.add(ConformanceRule::AfterClose, "its session is closed");
+                return faults
+                    .report_violation(ConformanceRule::AfterClose, "its session is closed");
             }
             SessionPhase::Open if self.prompts.is_empty() && belongs_to_turn(kind) => {
-                faults.add(
+                faults.report_violation(
                     ConformanceRule::OutsideTurn,
                     format!("{} outside of a turn", escaped_excerpt(kind)),
                 );
@@ -150,12 +157,12 @@ impl JudgedSession {
         match kind {
             "tool_call" => {
                 self.judge_terminal_events(update, faults);
-                self.calls.announce(update, faults);
+                self.calls.judge_announcement(update, faults);
                 self.check_shown_terminals(update, faults);
             }
             "tool_call_update" => {
                 self.judge_terminal_events(update, faults);
-                self.calls.apply_update(update, UpdateCarrier::Update, faults);
+                self.calls.judge_update(update, UpdateCarrier::Update, faults);
                 self.check_shown_terminals(update, faults);
             }
             "current_mode_update" => self.choices.check_mode(&update["currentModeId"], faults),
@@ -164,7 +171,8 @@ impl JudgedSession {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk"
                 if update["content"]["text"] == "" =>
             {
-                faults.add(ConformanceRule::EmptyUpdate, format!("{kind} with no text"));
+                faults
+                    .report_violation(ConformanceRule::EmptyUpdate, format!("{kind} with no text"));
             }
             _ => {}
         }
@@ -173,24 +181,33 @@ impl JudgedSession {
     /// Judges a permission request.
     pub(super) fn judge_permission_request(&mut self, params: &Value, faults: &mut ViolationLog) {
         if self.phase == SessionPhase::Closed {
-            return faults.add(ConformanceRule::AfterClose, "its session is closed");
+            return faults.report_violation(ConformanceRule::AfterClose, "its session is closed");
         }
         if self.prompts.is_empty() {
-            faults.add(ConformanceRule::OutsideTurn, "a permission request outside of a turn");
+            faults.report_violation(
+                ConformanceRule::OutsideTurn,
+                "a permission request outside of a turn",
+            );
         }
         let call = &params["toolCall"];
-        self.calls.apply_update(call, UpdateCarrier::Permission, faults);
+        self.calls.judge_update(call, UpdateCarrier::Permission, faults);
         self.check_shown_terminals(call, faults);
         self.calls.note_permission_request(call["toolCallId"].as_str().unwrap_or_default());
         let mut ids = HashSet::new();
-        if !array_items(&params["options"]).all(|option| ids.insert(&option["optionId"])) {
-            faults.add(ConformanceRule::PermissionOptions, "two options have the same id");
+        if !array_objects(&params["options"]).all(|option| ids.insert(&option["optionId"])) {
+            faults.report_violation(
+                ConformanceRule::PermissionOptions,
+                "two options have the same id",
+            );
         } else if ids.is_empty() {
-            faults.add(ConformanceRule::PermissionOptions, "there is no option");
+            faults.report_violation(ConformanceRule::PermissionOptions, "there is no option");
         }
         let mut kinds = HashSet::new();
-        if !array_items(&params["options"]).all(|option| kinds.insert(&option["kind"])) {
-            faults.add(ConformanceRule::PermissionKinds, "two options are of the same kind");
+        if !array_objects(&params["options"]).all(|option| kinds.insert(&option["kind"])) {
+            faults.report_violation(
+                ConformanceRule::PermissionKinds,
+                "two options are of the same kind",
+            );
         }
     }
 
@@ -203,7 +220,7 @@ impl JudgedSession {
     pub(super) fn add_client_terminal(&mut self, id: &str, faults: &mut ViolationLog) {
         if self.terminals.insert(id, TerminalPhase::RunByClient).is_some() {
             let text = format!("the terminal {} was opened before", escaped_excerpt(id));
-            faults.add(ConformanceRule::TerminalTwice, text);
+            faults.report_violation(ConformanceRule::TerminalTwice, text);
         }
     }
 
@@ -220,13 +237,13 @@ impl JudgedSession {
             }
             Some(TerminalPhase::RunByClient) => {}
             Some(TerminalPhase::Released) => {
-                faults.add(
+                faults.report_violation(
                     ConformanceRule::TerminalUnknown,
                     format!("{} is released", escaped_excerpt(id)),
                 );
             }
             Some(TerminalPhase::Open | TerminalPhase::Written | TerminalPhase::Exited) | None => {
-                faults.add(
+                faults.report_violation(
                     ConformanceRule::TerminalUnknown,
                     format!("{} was not opened", escaped_excerpt(id)),
                 );
@@ -244,7 +261,7 @@ impl JudgedSession {
             let is_update = update["sessionUpdate"] == "tool_call_update";
             let before = self.terminals.insert(id, TerminalPhase::Open);
             if before.is_some_and(|before| !is_update || before != TerminalPhase::Open) {
-                faults.add_to_call(
+                faults.report_call_violation(
                     ConformanceRule::TerminalTwice,
                     call,
                     "its terminal was opened before",
@@ -260,11 +277,11 @@ impl JudgedSession {
                 }
                 Some(TerminalPhase::Exited) => {
                     let text = format!("{event} after the exit");
-                    faults.add_to_call(ConformanceRule::TerminalAfterExit, call, text);
+                    faults.report_call_violation(ConformanceRule::TerminalAfterExit, call, text);
                 }
                 Some(TerminalPhase::RunByClient | TerminalPhase::Released) | None => {
                     let text = format!("{event} of a terminal that was not opened");
-                    faults.add_to_call(ConformanceRule::TerminalUnknown, call, text);
+                    faults.report_call_violation(ConformanceRule::TerminalUnknown, call, text);
                 }
             }
         }
@@ -272,7 +289,8 @@ impl JudgedSession {
 
     /// Checks the terminals that an update shows.
     fn check_shown_terminals(&self, update: &Value, faults: &mut ViolationLog) {
-        let shown = array_items(&update["content"]).filter_map(|item| item["terminalId"].as_str());
+        let shown =
+            array_objects(&update["content"]).filter_map(|item| item["terminalId"].as_str());
         for id in shown {
             let why = match self.terminals.get(id) {
                 None => "was not opened",
@@ -281,33 +299,36 @@ impl JudgedSession {
             };
             let call = update["toolCallId"].as_str().unwrap_or_default();
             let text = format!("it shows the terminal {}, which {why}", escaped_excerpt(id));
-            faults.add_to_call(ConformanceRule::TerminalUnknown, call, text);
+            faults.report_call_violation(ConformanceRule::TerminalUnknown, call, text);
         }
     }
 
     /// Judges a plan, which is always complete.
     fn judge_plan(&mut self, entries: &Value, faults: &mut ViolationLog) {
         let text = |entry: &Value| entry["content"].as_str().unwrap_or_default().to_owned();
-        if array_items(entries).any(|entry| text(entry).trim().is_empty()) {
-            faults.add(ConformanceRule::PlanEntry, "an entry of the plan is empty");
+        if array_objects(entries).any(|entry| text(entry).trim().is_empty()) {
+            faults.report_violation(ConformanceRule::PlanEntry, "an entry of the plan is empty");
         }
-        let entries = || array_items(entries).take(MAX_OPEN_REQUESTS);
+        let entries = || array_objects(entries).take(MAX_OPEN_REQUESTS);
         let all: HashSet<_> =
             entries().map(|entry| truncate_key(&text(entry)).to_owned()).collect();
         let open = entries().filter(|entry| entry["status"] != "completed");
         let open = open.map(|entry| truncate_key(&text(entry)).to_owned()).collect();
         let (was_open, were_all) = &self.plan;
         if !all.is_empty() && all.is_subset(were_all) && !was_open.is_subset(&all) {
-            faults.add(ConformanceRule::PlanPartial, "entries that were not completed are missing");
+            faults.report_violation(
+                ConformanceRule::PlanPartial,
+                "entries that were not completed are missing",
+            );
         }
         self.plan = (open, all);
     }
 }
 
 /// Checks a path in the parameters of a request.
-pub(super) fn check_path(params: &Value, name: &str, faults: &mut ViolationLog) {
+pub(super) fn check_path_param(params: &Value, name: &str, faults: &mut ViolationLog) {
     if let Some(path) = params[name].as_str().filter(|path| !is_absolute(path)) {
-        faults.add(
+        faults.report_violation(
             ConformanceRule::RelativePath,
             format!("{name} is {}", value_excerpt(&path.into())),
         );

@@ -107,7 +107,7 @@ fn without_directions(lines: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn judge(lines: &[Vec<u8>]) -> Vec<RuleViolation> {
     let mut transcript = TranscriptJudge::new();
     let mut faults: Vec<_> = lines.iter().flat_map(|line| transcript.judge_line(line)).collect();
-    faults.extend(transcript.finish());
+    faults.extend(transcript.finish_and_report_unanswered());
     faults
 }
 

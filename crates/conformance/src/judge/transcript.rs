@@ -3,17 +3,17 @@
 use std::fmt;
 use std::io::{self, BufRead, Read as _};
 
-use acp_transport::{MAX_LINE_BYTES, is_within_bounds};
+use acp_transport::{MAX_LINE_BYTES, is_within_json_bounds};
 use acp_types::schema::v1;
 use serde_json::{Map, Value};
 
 use super::bounded_map::{BoundedMap, truncate_key};
-use super::calls::array_items;
+use super::calls::array_objects;
 use super::capabilities;
 use super::methods::{self, CANCEL_REQUEST, DRAFT_UPDATES, ProtocolMethod};
 use super::requests::{AskedPermission, OpenJsonRpcRequest, RequestLog};
 use super::schema::check_schema;
-use super::session::{JudgedSession, check_path};
+use super::session::{JudgedSession, check_path_param};
 use super::{ConformanceRule, RuleViolation, Side, ViolationLog, escaped_excerpt, value_excerpt};
 use crate::limits::{
     MAX_AGENT_LINE_BYTES, MAX_JUDGED_OPTIONS, MAX_JUDGED_SESSIONS, MAX_STREAMED_UPDATE_BYTES,
@@ -62,7 +62,7 @@ impl TranscriptJudge {
     }
 
     /// Judges the next line of a side, as it was sent; returns its violations.
-    pub fn judge_wire_line(&mut self, side: Side, line: &[u8]) -> Vec<RuleViolation> {
+    pub fn judge_line_of_side(&mut self, side: Side, line: &[u8]) -> Vec<RuleViolation> {
         self.judge_bytes(Some(side), line)
     }
 
@@ -88,7 +88,7 @@ impl TranscriptJudge {
             faults.iter().for_each(&mut found);
             line.clear();
         }
-        self.finish().iter().for_each(found);
+        self.finish_and_report_unanswered().iter().for_each(found);
         Ok(self.faults.line)
     }
 
@@ -96,12 +96,15 @@ impl TranscriptJudge {
     fn report_long_line(&mut self) -> Vec<RuleViolation> {
         self.faults.line += 1;
         self.faults.side = Side::Agent;
-        self.faults.add(ConformanceRule::NotJudged, format!("longer than {MAX_LINE_BYTES} bytes"));
+        self.faults.report_violation(
+            ConformanceRule::NotJudged,
+            format!("longer than {MAX_LINE_BYTES} bytes"),
+        );
         std::mem::take(&mut self.faults.violations)
     }
 
     /// Ends the transcript; returns a violation for each unanswered request.
-    pub fn finish(&mut self) -> Vec<RuleViolation> {
+    pub fn finish_and_report_unanswered(&mut self) -> Vec<RuleViolation> {
         for asker in [Side::Client, Side::Agent] {
             self.faults.side = asker.opposite();
             for (id, asked) in self.requests(asker).take_all() {
@@ -111,7 +114,7 @@ impl TranscriptJudge {
                         escaped_excerpt(&asked.name),
                         escaped_excerpt(&id)
                     );
-                    self.faults.add(ConformanceRule::NeverAnswered, text);
+                    self.faults.report_violation(ConformanceRule::NeverAnswered, text);
                 }
             }
         }
@@ -123,39 +126,45 @@ impl TranscriptJudge {
         self.faults.side = side.unwrap_or(Side::Agent);
         let line = line.trim_ascii();
         if !line.is_empty()
-            && let Some(value) = self.parse(line)
+            && let Some(value) = self.parse_line_or_report(line)
         {
             match side_of_direction(&value).filter(|_| side.is_none()) {
-                Some(side) => self.judge_wrapped(side, value, line.len()),
+                Some(side) => self.judge_message_with_direction(side, value, line.len()),
                 None => self.judge_message(side, value, line.len()),
             }
         }
         std::mem::take(&mut self.faults.violations)
     }
 
-    fn parse(&mut self, line: &[u8]) -> Option<Value> {
-        if line.len() > MAX_LINE_BYTES || !is_within_bounds(line) {
-            self.faults.add(ConformanceRule::NotJudged, "too long, too deep or too many values");
+    fn parse_line_or_report(&mut self, line: &[u8]) -> Option<Value> {
+        if line.len() > MAX_LINE_BYTES || !is_within_json_bounds(line) {
+            self.faults.report_violation(
+                ConformanceRule::NotJudged,
+                "too long, too deep or too many values",
+            );
             return None;
         }
         let Ok(text) = str::from_utf8(line) else {
-            self.faults.add(ConformanceRule::NotUtf8, "the line is not UTF-8");
+            self.faults.report_violation(ConformanceRule::NotUtf8, "the line is not UTF-8");
             return None;
         };
         serde_json::from_str(text)
             .map_err(|error| {
-                self.faults.add(ConformanceRule::NotJson, escaped_excerpt(&error.to_string()));
+                self.faults.report_violation(
+                    ConformanceRule::NotJson,
+                    escaped_excerpt(&error.to_string()),
+                );
             })
             .ok()
     }
 
     /// Judges a message with its direction. A message that is a string is the raw line.
-    fn judge_wrapped(&mut self, side: Side, mut wrapped: Value, bytes: usize) {
+    fn judge_message_with_direction(&mut self, side: Side, mut wrapped: Value, bytes: usize) {
         self.faults.side = side;
         match wrapped["msg"].take() {
             Value::String(line) => {
                 let line = line.trim_ascii();
-                if let Some(value) = self.parse(line.as_bytes()) {
+                if let Some(value) = self.parse_line_or_report(line.as_bytes()) {
                     self.judge_message(Some(side), value, line.len());
                 }
             }
@@ -165,22 +174,29 @@ impl TranscriptJudge {
 
     fn judge_message(&mut self, side: Option<Side>, message: Value, bytes: usize) {
         let Value::Object(mut message) = message else {
-            return self.faults.add(ConformanceRule::NotAMessage, "the line is not a JSON object");
+            return self
+                .faults
+                .report_violation(ConformanceRule::NotAMessage, "the line is not a JSON object");
         };
         let found = self.faults.violations.len();
         if message.remove("jsonrpc").is_none_or(|version| version != "2.0") {
-            self.faults.add(ConformanceRule::JsonrpcVersion, "jsonrpc is not \"2.0\"");
+            self.faults.report_violation(ConformanceRule::JsonrpcVersion, "jsonrpc is not \"2.0\"");
         }
         let stray = |key: &String| !["id", "method", "params", "result", "error"].contains(&&**key);
         if let Some(key) = message.keys().find(|key| stray(key)) {
-            self.faults.add(ConformanceRule::StrayKey, format!("the key {}", escaped_excerpt(key)));
+            self.faults.report_violation(
+                ConformanceRule::StrayKey,
+                format!("the key {}", escaped_excerpt(key)),
+            );
         }
         let is_sound = self.faults.violations.len() == found;
         let is_streamed = is_streamed(&message);
         match message.remove("method") {
-            Some(Value::String(name)) => self.judge_call(side, &name, &message, is_sound),
+            Some(Value::String(name)) => {
+                self.judge_request_or_notification(side, &name, &message, is_sound);
+            }
             Some(other) => {
-                self.faults.add(
+                self.faults.report_violation(
                     ConformanceRule::BadMethod,
                     format!("{} is not a method name", value_excerpt(&other)),
                 );
@@ -195,26 +211,40 @@ impl TranscriptJudge {
 
     fn check_length(&mut self, bytes: usize, is_streamed: bool) {
         if bytes > MAX_AGENT_LINE_BYTES {
-            self.faults.add(ConformanceRule::LongLine, format!("a line of {bytes} bytes"));
+            self.faults
+                .report_violation(ConformanceRule::LongLine, format!("a line of {bytes} bytes"));
         } else if is_streamed && bytes > MAX_STREAMED_UPDATE_BYTES {
-            self.faults.add(ConformanceRule::LongUpdate, format!("an update of {bytes} bytes"));
+            self.faults.report_violation(
+                ConformanceRule::LongUpdate,
+                format!("an update of {bytes} bytes"),
+            );
         }
     }
 
     /// Judges a request or a notification.
-    fn judge_call(&mut self, side: Option<Side>, name: &str, message: &JsonObject, is_sound: bool) {
+    fn judge_request_or_notification(
+        &mut self,
+        side: Option<Side>,
+        name: &str,
+        message: &JsonObject,
+        is_sound: bool,
+    ) {
         let params = message.get("params").unwrap_or(&Value::Null);
         let id = message.get("id");
         let method = methods::find_method(name);
         let sender =
             side.or_else(|| self.infer_sender(name, method, params)).unwrap_or(Side::Client);
         self.faults.side = sender;
-        if id.is_some_and(|id| !is_id(id)) {
-            return self.faults.add(ConformanceRule::BadId, "an id must be a string or an integer");
+        if id.is_some_and(|id| !is_valid_request_id(id)) {
+            return self
+                .faults
+                .report_violation(ConformanceRule::BadId, "an id must be a string or an integer");
         }
         match method {
-            _ if methods::is_foreign(name) => {}
-            None => self.faults.add(ConformanceRule::UnknownMethod, escaped_excerpt(name)),
+            _ if methods::is_extension_or_draft(name) => {}
+            None => {
+                self.faults.report_violation(ConformanceRule::UnknownMethod, escaped_excerpt(name));
+            }
             Some(method) => self.judge_known_method(sender, method, id, params),
         }
         let mut asked = OpenJsonRpcRequest {
@@ -225,7 +255,7 @@ impl TranscriptJudge {
             is_valid: is_sound,
         };
         if sender == Side::Agent || method.is_some_and(|method| method.side == sender) {
-            self.apply_call(name, id, params);
+            self.apply_request_or_notification(name, id, params);
             asked.permission = asked_permission(name, params);
         }
         if let Some(id) = id {
@@ -235,13 +265,14 @@ impl TranscriptJudge {
 
     fn record_request(&mut self, sender: Side, id: &Value, asked: OpenJsonRpcRequest) {
         if self.requests(sender).find_oldest(id).is_some() {
-            self.faults.add(
+            self.faults.report_violation(
                 ConformanceRule::IdReused,
                 format!("{} is not answered yet", value_excerpt(id)),
             );
         }
         if !self.requests(sender).insert(id, asked) {
-            self.faults.add(ConformanceRule::NotJudged, "too many unanswered requests");
+            self.faults
+                .report_violation(ConformanceRule::NotJudged, "too many unanswered requests");
         }
     }
 
@@ -271,12 +302,14 @@ impl TranscriptJudge {
     ) {
         let name = method.name;
         if sender != method.side && name != CANCEL_REQUEST {
-            self.faults
-                .add(ConformanceRule::WrongSide, format!("{name} belongs to the {}", method.side));
+            self.faults.report_violation(
+                ConformanceRule::WrongSide,
+                format!("{name} belongs to the {}", method.side),
+            );
         }
         if method.result.is_some() != id.is_some() {
             let text = if id.is_some() { "is a notification" } else { "is a request" };
-            self.faults.add(ConformanceRule::WrongForm, format!("{name} {text}"));
+            self.faults.report_violation(ConformanceRule::WrongForm, format!("{name} {text}"));
         }
         let due = if sender == Side::Agent {
             HandshakePhase::Initialized
@@ -284,7 +317,10 @@ impl TranscriptJudge {
             HandshakePhase::InitializeSent
         };
         if self.handshake < due && name != "initialize" && name != CANCEL_REQUEST {
-            self.faults.add(ConformanceRule::BeforeInitialize, format!("{name} before initialize"));
+            self.faults.report_violation(
+                ConformanceRule::BeforeInitialize,
+                format!("{name} before initialize"),
+            );
         }
         let update = params["update"]["sessionUpdate"].as_str().unwrap_or_default();
         if !DRAFT_UPDATES.contains(&update) {
@@ -296,12 +332,15 @@ impl TranscriptJudge {
             &self.agent_capabilities
         };
         if method.required_capability.is_some_and(|gate| !capabilities::has_capability(can, gate)) {
-            self.faults.add(ConformanceRule::Capability, format!("{name} without its capability"));
+            self.faults.report_violation(
+                ConformanceRule::Capability,
+                format!("{name} without its capability"),
+            );
         }
     }
 
     /// Updates the state from a request or notification.
-    fn apply_call(&mut self, name: &str, id: Option<&Value>, params: &Value) {
+    fn apply_request_or_notification(&mut self, name: &str, id: Option<&Value>, params: &Value) {
         let faults = &mut self.faults;
         match name {
             "initialize" => {
@@ -309,7 +348,7 @@ impl TranscriptJudge {
                 self.client_capabilities = params["clientCapabilities"].clone();
             }
             "session/new" | "session/load" | "session/resume" => {
-                check_path(params, "cwd", faults);
+                check_path_param(params, "cwd", faults);
                 if name != "session/new"
                     && let Some(id) = session_id(params)
                 {
@@ -317,12 +356,13 @@ impl TranscriptJudge {
                 }
             }
             "fs/read_text_file" | "fs/write_text_file" => {
-                check_path(params, "path", faults);
+                check_path_param(params, "path", faults);
                 if params["line"] == 0 {
-                    faults.add(ConformanceRule::LineZero, "line 0; lines count from 1");
+                    faults
+                        .report_violation(ConformanceRule::LineZero, "line 0; lines count from 1");
                 }
             }
-            "terminal/create" => check_path(params, "cwd", faults),
+            "terminal/create" => check_path_param(params, "cwd", faults),
             _ => {}
         }
         match name {
@@ -334,15 +374,15 @@ impl TranscriptJudge {
             }
             _ => {}
         }
-        self.apply_call_in_session(name, id, params);
+        self.apply_to_session(name, id, params);
     }
 
-    fn apply_call_in_session(&mut self, name: &str, id: Option<&Value>, params: &Value) {
+    fn apply_to_session(&mut self, name: &str, id: Option<&Value>, params: &Value) {
         let Some(session_id) = session_id(params) else { return };
         let faults = &mut self.faults;
         let Some(session) = self.sessions.get_mut(session_id) else {
             if faults.side == Side::Agent {
-                faults.add(
+                faults.report_violation(
                     ConformanceRule::UnknownSession,
                     format!("{} was not opened", escaped_excerpt(session_id)),
                 );
@@ -351,8 +391,8 @@ impl TranscriptJudge {
         };
         let terminal = params["terminalId"].as_str();
         match (name, id, terminal) {
-            ("session/prompt", Some(id), _) => session.begin_prompt(id),
-            ("session/cancel", ..) => session.cancel_prompts(),
+            ("session/prompt", Some(id), _) => session.record_prompt(id),
+            ("session/cancel", ..) => session.record_cancel(),
             ("session/set_mode" | "session/set_config_option", ..) => {
                 session.check_choice(name, params, faults);
             }
@@ -366,7 +406,7 @@ impl TranscriptJudge {
     /// Records a message that may be a malformed request. It may be answered, because its id is
     /// valid.
     fn record_malformed_request(&mut self, side: Option<Side>, id: Option<&Value>) {
-        let Some(id) = id.filter(|id| is_id(id)) else { return };
+        let Some(id) = id.filter(|id| is_valid_request_id(id)) else { return };
         let (name, is_sound) = (String::new(), false);
         let asked = OpenJsonRpcRequest {
             name,
@@ -385,8 +425,10 @@ impl TranscriptJudge {
         let asker = side.map_or_else(|| self.infer_requester(&id, result.as_ref()), Side::opposite);
         self.faults.side = asker.opposite();
         if result.is_some() == error.is_some() {
-            self.faults
-                .add(ConformanceRule::ResultOrError, "a response has either a result or an error");
+            self.faults.report_violation(
+                ConformanceRule::ResultOrError,
+                "a response has either a result or an error",
+            );
             if result.is_none() && self.requests(asker).find_oldest(&id).is_none() {
                 return self.record_malformed_request(side, Some(&id));
             }
@@ -394,7 +436,7 @@ impl TranscriptJudge {
         if let Some(error) = &error {
             self.judge_error_object(error);
         }
-        let Some(asked) = self.requests(asker).take_answered(&id) else {
+        let Some(asked) = self.requests(asker).take_oldest_as_answered(&id) else {
             return self.report_unasked_response(asker, &id, error.is_some());
         };
         if let (Some(result), Some(check)) =
@@ -412,7 +454,10 @@ impl TranscriptJudge {
         check_schema::<v1::Error>(error, "an error", &mut self.faults);
         let message = error["message"].as_str().unwrap_or_default();
         if message.trim().is_empty() || message.contains(['\n', '\r']) {
-            self.faults.add(ConformanceRule::ErrorMessage, "an error message must be one line");
+            self.faults.report_violation(
+                ConformanceRule::ErrorMessage,
+                "an error message must be one line",
+            );
         }
     }
 
@@ -426,7 +471,7 @@ impl TranscriptJudge {
             true => ConformanceRule::AnsweredTwice,
             false => ConformanceRule::UnaskedAnswer,
         };
-        self.faults.add(rule, format!("a response to {}", value_excerpt(id)));
+        self.faults.report_violation(rule, format!("a response to {}", value_excerpt(id)));
     }
 
     /// Infers the requester of a response in a transcript without directions. If both sides match,
@@ -458,11 +503,11 @@ impl TranscriptJudge {
                 self.agent_capabilities = result["agentCapabilities"].clone();
                 if result["protocolVersion"] != 1 {
                     let text = format!("version {}", value_excerpt(&result["protocolVersion"]));
-                    faults.add(ConformanceRule::ProtocolVersion, text);
+                    faults.report_violation(ConformanceRule::ProtocolVersion, text);
                 }
                 return;
             }
-            ("session/new", Some(result)) => return self.open_session(result),
+            ("session/new", Some(result)) => return self.record_new_session(result),
             _ => {}
         }
         let session = asked.session.as_ref().and_then(|id| self.sessions.get_mut(id));
@@ -475,8 +520,8 @@ impl TranscriptJudge {
             ("session/set_config_option", Some(result), _) => {
                 session.update_choices(result, faults);
             }
-            ("session/prompt", result, _) => session.finish_prompt(id, result, faults),
-            ("session/close", Some(_), _) => session.close(faults),
+            ("session/prompt", result, _) => session.judge_prompt_response(id, result, faults),
+            ("session/close", Some(_), _) => session.judge_close(faults),
             ("terminal/create", Some(result), _) => {
                 session
                     .add_client_terminal(result["terminalId"].as_str().unwrap_or_default(), faults);
@@ -486,7 +531,10 @@ impl TranscriptJudge {
                 let option =
                     options.iter().find(|(id, _)| Some(&**id) == selected.map(truncate_key));
                 if selected.is_some() && option.is_none() {
-                    faults.add(ConformanceRule::UnknownOption, "an option that was not offered");
+                    faults.report_violation(
+                        ConformanceRule::UnknownOption,
+                        "an option that was not offered",
+                    );
                 }
                 session.note_permission_reply(call, option.is_some_and(|(_, allows)| *allows));
             }
@@ -494,15 +542,15 @@ impl TranscriptJudge {
         }
     }
 
-    fn open_session(&mut self, result: &Value) {
+    fn record_new_session(&mut self, result: &Value) {
         let id = result["sessionId"].as_str().unwrap_or_default();
         if id.is_empty() {
-            self.faults.add(ConformanceRule::Schema, "the id of a session is empty");
+            self.faults.report_violation(ConformanceRule::Schema, "the id of a session is empty");
         }
         let mut session = JudgedSession::new(false);
         session.update_choices(result, &mut self.faults);
         if self.sessions.insert(id, session).is_some() {
-            self.faults.add(
+            self.faults.report_violation(
                 ConformanceRule::SessionTwice,
                 format!("{} was used before", escaped_excerpt(id)),
             );
@@ -553,7 +601,7 @@ fn is_streamed(message: &JsonObject) -> bool {
     update["sessionUpdate"].is_string() && update["sessionUpdate"] != "tool_call" && !is_final
 }
 
-fn is_id(id: &Value) -> bool {
+fn is_valid_request_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
@@ -570,7 +618,7 @@ fn asked_permission(name: &str, params: &Value) -> Option<AskedPermission> {
     let call = params["toolCall"]["toolCallId"].as_str().unwrap_or_default();
     (name == "session/request_permission").then(|| AskedPermission {
         call: truncate_key(call).to_owned(),
-        options: array_items(&params["options"])
+        options: array_objects(&params["options"])
             .take(MAX_JUDGED_OPTIONS)
             .filter_map(option)
             .collect(),

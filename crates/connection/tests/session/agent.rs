@@ -8,10 +8,10 @@ use std::mem::take;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_connection::{ClientRequests, ClientSession, ClientSessionBuilder, OpenRequest, Turn};
+use acp_connection::{ClientRequestSender, ClientSession, ClientSessionBuilder, OpenRequest, Turn};
 use acp_lifecycle::{CallEnd, Effect, Effects, Session, ToolMiddleware};
 use acp_types::{
-    CallEndReason, Content, MessageChunk, Plan, Role, SessionState, TerminalExit, TerminalId,
+    CallEndReason, Content, MessageChunk, Plan, Role, SessionStatePart, TerminalExit, TerminalId,
     TerminalPatch, ToolCallId, ToolCallPatch, ToolKind,
 };
 use agent_client_protocol::v1::Responder;
@@ -144,7 +144,7 @@ impl State {
             "keep" => self.kept.push(open),
             "forget" => {}
             mode => {
-                session.handle().send_state(SessionState::Mode(mode.to_owned()));
+                session.handle().send_state(SessionStatePart::Mode(mode.to_owned()));
                 open.respond(Ok(SetSessionModeResponse::new()));
             }
         }
@@ -157,8 +157,8 @@ fn prompt(
     text: String,
     responder: Responder<PromptResponse>,
 ) -> Result<()> {
-    let requests = session.requests().clone();
-    session.prompt(responder, async move |turn: Turn| match &*text {
+    let requests = session.request_sender().clone();
+    session.queue_prompt_turn(responder, async move |turn: Turn| match &*text {
         "read" => Ok(read(&turn, &requests).await),
         "hold" => Ok(hold(&turn, requests).await),
         text => run(text, turn).await,
@@ -166,21 +166,21 @@ fn prompt(
 }
 
 /// Reports the client's text of a file, or the error.
-async fn read(turn: &Turn, requests: &ClientRequests) -> StopReason {
+async fn read(turn: &Turn, requests: &ClientRequestSender) -> StopReason {
     say(turn, "before ");
-    let read = requests.send(ReadTextFileRequest::new("s", "/file"), DEADLINE).await;
+    let read = requests.send_and_wait(ReadTextFileRequest::new("s", "/file"), DEADLINE).await;
     say(turn, &read.map_or_else(|error| error.to_string(), |answer| answer.content));
     StopReason::EndTurn
 }
 
 /// Holds a client terminal until the turn is cancelled.
-async fn hold(turn: &Turn, requests: ClientRequests) -> StopReason {
+async fn hold(turn: &Turn, requests: ClientRequestSender) -> StopReason {
     let create = CreateTerminalRequest::new("s", "true");
     let held = requests.clone();
-    let acquired = requests.acquire(create, DEADLINE, DEADLINE, move |made| {
+    let acquired = requests.acquire_resource(create, DEADLINE, DEADLINE, move |made| {
         OnDrop(move || {
             let release = ReleaseTerminalRequest::new("s", made.terminal_id.clone());
-            held.release(release, DEADLINE);
+            held.release_resource(release, DEADLINE);
         })
     });
     let _held = turn.cancel.run_until_cancelled(acquired).await;
@@ -199,12 +199,12 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// Announces a call that shows a terminal from its first report on.
 fn terminal(turn: &Turn) -> Option<()> {
     let (id, terminal) = (ToolCallId::new("call"), TerminalId::new("call"));
-    let shown = ToolCallPatch::announce("terminal", "Run it", ToolKind::Execute);
-    let shown = shown.append(Content::Terminal(terminal.clone()));
-    let opened = TerminalPatch::open("run it", "/");
+    let shown = ToolCallPatch::for_new_call("terminal", "Run it", ToolKind::Execute);
+    let shown = shown.with_appended_content(Content::Terminal(terminal.clone()));
+    let opened = TerminalPatch::for_new_terminal("run it", "/");
     turn.session.update(|session, now| session.open_terminal(&terminal, opened, now));
-    let call = turn.session.announce(&id, &turn.id, shown, &turn.cancel)?;
-    turn.session.update(|session, now| session.start(&id, now));
+    let call = turn.session.announce_call(&id, &turn.id, shown, &turn.cancel)?;
+    turn.session.update(|session, now| session.start_call(&id, now));
     call.handle().append_terminal_output(&terminal, b"hello\n");
     call.handle().exit_terminal(&terminal, TerminalExit { code: Some(0), signal: None });
     call.finish(CallEnd::completed());
@@ -218,7 +218,7 @@ async fn run(text: &str, turn: Turn) -> Result<StopReason> {
         "tool" | "ask" => Effects::from(Effect::Unknown),
         _ => Effects::empty(),
     };
-    let tools = ToolMiddleware::new(turn.session.clone()).effects(effects);
+    let tools = ToolMiddleware::new(turn.session.clone()).with_effects(effects);
     match text {
         "end" => Ok(StopReason::EndTurn),
         "refuse" => Ok(StopReason::Refusal),

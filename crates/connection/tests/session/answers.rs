@@ -1,6 +1,6 @@
 //! How requests are answered: by their own turn, however it ends, and in any order.
 
-use acp_conformance::{AgentUnderTest, ConformanceRule, Error, PermissionReply, Side};
+use acp_conformance::{AgentTestError, AgentUnderTest, ConformanceRule, PermissionReply, Side};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -9,13 +9,13 @@ use crate::agent::{BLOCKING_TURN_TIME, BuilderChange};
 use crate::{outcome, send_mode, start, start_with};
 
 /// Sends a request to the agent as a barrier, and waits for its answer.
-async fn wait_until_processed(agent: &mut AgentUnderTest) -> Result<(), Error> {
+async fn wait_until_processed(agent: &mut AgentUnderTest) -> Result<(), AgentTestError> {
     let mode = send_mode(agent, "settled").await?;
     agent.wait_for_result(&mode).await.map(drop)
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), Error> {
+async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), AgentTestError> {
     for (prompt, expected) in [
         ("end", "end_turn"),
         ("refuse", "refusal"),
@@ -24,7 +24,7 @@ async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), Error>
         ("panic", "The agent failed: something panicked"),
     ] {
         let mut agent = start(PermissionReply::NoReply).await?;
-        let id = agent.prompt("s", prompt).await?;
+        let id = agent.send_prompt("s", prompt).await?;
         agent.wait_until(|client| client.response(&id).is_some()).await?;
         assert_eq!(outcome(&agent, &id), expected, "{prompt}");
     }
@@ -32,7 +32,8 @@ async fn a_prompt_is_answered_with_what_its_turn_comes_to() -> Result<(), Error>
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result<(), Error> {
+async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result<(), AgentTestError>
+{
     for (prompt, how) in [
         ("wait", "session/cancel"),
         ("wait", "$/cancel_request"),
@@ -42,40 +43,40 @@ async fn a_turn_that_is_cancelled_is_answered_so_whatever_it_returns() -> Result
         ("ignore", "session/close"),
     ] {
         let mut agent = start(PermissionReply::NoReply).await?;
-        let id = agent.prompt("s", prompt).await?;
+        let id = agent.send_prompt("s", prompt).await?;
         wait_until_processed(&mut agent).await?;
         match how {
             "session/close" => drop(agent.send_request(how, json!({ "sessionId": "s" })).await?),
             "$/cancel_request" => agent.notify(how, json!({ "requestId": id })).await?,
-            _ => agent.cancel("s").await?,
+            _ => agent.cancel_and_send_deferred_replies("s").await?,
         }
         assert_eq!(agent.wait_for_stop_reason(&id).await?, "cancelled", "{prompt} {how}");
-        agent.close_and_wait().await?;
+        agent.close_input_and_wait_for_exit().await?;
         assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_turn_that_blocks_its_thread_is_answered_without_it() -> Result<(), Error> {
+async fn a_turn_that_blocks_its_thread_is_answered_without_it() -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
     let begun = std::time::Instant::now();
-    let prompt = agent.prompt("s", "block").await?;
+    let prompt = agent.send_prompt("s", "block").await?;
     wait_until_processed(&mut agent).await?;
-    agent.request("session/close", json!({ "sessionId": "s" })).await?;
+    agent.send_request_and_wait("session/close", json!({ "sessionId": "s" })).await?;
     assert_eq!(outcome(&agent, &prompt), "cancelled");
     assert!(begun.elapsed() < BLOCKING_TURN_TIME);
     Ok(())
 }
 
 #[tokio::test]
-async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Error> {
+async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
-    let mut prompts = vec![agent.prompt("s", "wait").await?];
+    let mut prompts = vec![agent.send_prompt("s", "wait").await?];
     for _ in 0..8 {
-        prompts.push(agent.prompt("s", "say").await?);
+        prompts.push(agent.send_prompt("s", "say").await?);
     }
-    let busy = agent.prompt("s", "say").await?;
+    let busy = agent.send_prompt("s", "say").await?;
     agent.wait_until(|client| client.response(&busy).is_some()).await?;
     assert!(outcome(&agent, &busy).starts_with("8 prompts wait already"));
     agent.notify("$/cancel_request", json!({ "requestId": prompts[8] })).await?;
@@ -88,13 +89,13 @@ async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Erro
         assert_eq!(agent.wait_for_stop_reason(prompt).await?, "end_turn");
     }
     assert_eq!(agent.client.session("s").message_text(), "Agent ".repeat(7));
-    agent.close_and_wait().await?;
+    agent.close_input_and_wait_for_exit().await?;
     assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
 }
 
 #[tokio::test]
-async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), Error> {
+async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), AgentTestError> {
     let changes: [(BuilderChange, usize); 3] = [
         (|builder| builder.with_waiting_prompts(0), 0),
         (|builder| builder.with_waiting_prompts(2), 2),
@@ -103,18 +104,18 @@ async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), Error> {
     for (change, waiting) in changes {
         let mut agent = start_with(PermissionReply::NoReply, change).await?;
         for _ in 0..=waiting {
-            agent.prompt("s", "wait").await?;
+            agent.send_prompt("s", "wait").await?;
         }
-        let busy = agent.prompt("s", "wait").await?;
+        let busy = agent.send_prompt("s", "wait").await?;
         agent.wait_until(|client| client.response(&busy).is_some()).await?;
         assert!(outcome(&agent, &busy).starts_with(&format!("{waiting} prompts wait already")));
-        agent.close_and_wait().await?;
+        agent.close_input_and_wait_for_exit().await?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
+async fn a_request_is_answered_behind_what_it_changed() -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
     let [kept, forgotten] =
         [send_mode(&mut agent, "keep").await?, send_mode(&mut agent, "forget").await?];
@@ -125,9 +126,9 @@ async fn a_request_is_answered_behind_what_it_changed() -> Result<(), Error> {
     let update = lines.find("current_mode_update");
     assert!(update < lines.find(&answer) && update.is_some(), "{lines}");
     assert_eq!(outcome(&agent, &kept), "nothing");
-    agent.request("session/close", json!({ "sessionId": "s" })).await?;
+    agent.send_request_and_wait("session/close", json!({ "sessionId": "s" })).await?;
     assert_eq!(outcome(&agent, &kept), "The session is closing; open another one");
-    for late in [send_mode(&mut agent, "fast").await?, agent.prompt("s", "end").await?] {
+    for late in [send_mode(&mut agent, "fast").await?, agent.send_prompt("s", "end").await?] {
         agent.wait_until(|client| client.response(&late).is_some()).await?;
         assert_eq!(outcome(&agent, &late), "The session is closing; open another one");
     }
@@ -154,13 +155,13 @@ async fn every_request_is_answered_once_in_whatever_order_they_come() {
 }
 
 /// Performs these steps as fast as the agent reads them, and closes its input.
-async fn run_steps(steps: [&str; 3]) -> Result<(), Error> {
+async fn run_steps(steps: [&str; 3]) -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
     let mut requests = Vec::new();
     for step in steps {
         match (step, step.strip_prefix("mode ")) {
             (_, Some(mode)) => requests.push(send_mode(&mut agent, mode).await?),
-            ("cancel", _) => agent.cancel("s").await?,
+            ("cancel", _) => agent.cancel_and_send_deferred_replies("s").await?,
             ("withdraw", _) => {
                 let params = json!({ "requestId": requests.last() });
                 agent.notify("$/cancel_request", params).await?;
@@ -169,14 +170,14 @@ async fn run_steps(steps: [&str; 3]) -> Result<(), Error> {
                 requests
                     .push(agent.send_request("session/close", json!({ "sessionId": "s" })).await?);
             }
-            (prompt, _) => requests.push(agent.prompt("s", prompt).await?),
+            (prompt, _) => requests.push(agent.send_prompt("s", prompt).await?),
         }
     }
     // A dropped session answers its requests itself; it is not closed when the connection ends.
     if steps.contains(&"mode drop") {
         agent.wait_until(|client| requests.iter().all(|it| client.response(it).is_some())).await?;
     }
-    agent.close_and_wait().await?;
+    agent.close_input_and_wait_for_exit().await?;
     for request in &requests {
         assert_ne!(outcome(&agent, request), "nothing", "{steps:?}: {request}");
     }

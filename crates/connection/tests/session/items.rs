@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use acp_conformance::{
-    ClientBehaviour, Error, FileService, FormReply, PermissionReply, ScriptedCommand,
+    AgentTestError, ClientBehaviour, FileService, FormReply, PermissionReply, ScriptedCommand,
     ServiceBehaviour, Side, TerminalService,
 };
 use acp_transport::TransportCounters;
@@ -17,9 +17,9 @@ use serde_json::json;
 use crate::{start, start_with};
 
 #[tokio::test]
-async fn messages_thoughts_and_plans_are_sent_before_the_answer() -> Result<(), Error> {
+async fn messages_thoughts_and_plans_are_sent_before_the_answer() -> Result<(), AgentTestError> {
     let mut agent = start(PermissionReply::NoReply).await?;
-    assert_eq!(agent.run_turn("s", "say").await?, "end_turn");
+    assert_eq!(agent.prompt_and_wait_for_stop("s", "say").await?, "end_turn");
     let session = agent.client.session("s");
     assert_eq!(
         (session.message_text(), session.thought_text()),
@@ -30,13 +30,13 @@ async fn messages_thoughts_and_plans_are_sent_before_the_answer() -> Result<(), 
     for kind in ["user_message_chunk", "plan"] {
         assert!(kinds.contains(&json!(kind)), "{kinds:?}");
     }
-    agent.close_and_wait().await?;
+    agent.close_input_and_wait_for_exit().await?;
     assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_permission_is_asked_answered_and_withdrawn() -> Result<(), Error> {
+async fn a_permission_is_asked_answered_and_withdrawn() -> Result<(), AgentTestError> {
     let rejected = "Rejected by the user. It did not run.";
     for (permission, said) in [
         (PermissionReply::Select(PermissionOptionKind::AllowOnce), "tool"),
@@ -44,33 +44,33 @@ async fn a_permission_is_asked_answered_and_withdrawn() -> Result<(), Error> {
         (PermissionReply::Cancelled, "Cancelled by the user before it ran."),
     ] {
         let mut agent = start(permission).await?;
-        agent.run_turn("s", "tool").await?;
+        agent.prompt_and_wait_for_stop("s", "tool").await?;
         assert_eq!(agent.client.session("s").message_text(), said);
-        agent.close_and_wait().await?;
+        agent.close_input_and_wait_for_exit().await?;
         assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     let mut agent = start(PermissionReply::NoReply).await?;
-    let prompt = agent.prompt("s", "tool").await?;
+    let prompt = agent.send_prompt("s", "tool").await?;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
-    agent.cancel("s").await?;
+    agent.cancel_and_send_deferred_replies("s").await?;
     agent.wait_for_stop_reason(&prompt).await?;
     let asked = agent.client.permission_requests[0].id.clone();
     agent.wait_until(|client| client.cancelled_requests == [asked.clone()]).await
 }
 
 #[tokio::test]
-async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(), Error> {
+async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(), AgentTestError> {
     static ANSWERS: AtomicUsize = AtomicUsize::new(0);
     let rejects = PermissionReply::Select(PermissionOptionKind::RejectOnce);
     let behaviour = ClientBehaviour { form: Some(FormReply::Fill("use make")), ..rejects.into() };
     let mut agent = start_with(behaviour, |builder| {
-        builder.handle().update(|session, _| session.ask_rejection_reasons());
-        builder.on_permission_answer(async || {
+        builder.handle().update(|session, _| session.enable_rejection_reason_requests());
+        builder.with_permission_answer_hook(async || {
             ANSWERS.fetch_add(1, Relaxed);
         })
     })
     .await?;
-    agent.run_turn("s", "tool").await?;
+    agent.prompt_and_wait_for_stop("s", "tool").await?;
     let said = "Rejected by the user. It did not run. They said: use make";
     assert_eq!(agent.client.session("s").message_text(), said);
     assert_eq!(ANSWERS.load(Relaxed), 1);
@@ -78,26 +78,26 @@ async fn something_is_done_after_each_answer_and_a_form_asks_why() -> Result<(),
 }
 
 #[tokio::test]
-async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(), Error> {
+async fn terminals_and_calls_are_sent_under_the_key_of_the_agent() -> Result<(), AgentTestError> {
     for shows_terminals in [false, true] {
         let capabilities = json!({ "_meta": { "terminal_output": shows_terminals } });
         let behaviour = ClientBehaviour { capabilities, ..ClientBehaviour::default() };
         let mut agent = start_with(behaviour, |builder| builder.with_meta_key("mine")).await?;
-        agent.run_turn("s", "terminal").await?;
+        agent.prompt_and_wait_for_stop("s", "terminal").await?;
         let session = agent.client.session("s");
         let call = session.calls()[0];
         assert_eq!(call.status, ToolCallStatus::Completed);
         assert!(call.meta.as_ref().is_some_and(|meta| meta.contains_key("mine")), "{call:?}");
         assert!(session.shows_line("hello"), "{call:?}");
         assert_eq!(acp_conformance::shown_terminal_id(call).is_some(), shows_terminals);
-        agent.close_and_wait().await?;
+        agent.close_input_and_wait_for_exit().await?;
         assert_eq!(agent.client.violations_by(Side::Agent), []);
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Error> {
+async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), AgentTestError> {
     let unsaved = BTreeMap::from([("/file".into(), "text".to_owned())]);
     for (files, said) in [
         (Some(FileService { unsaved, ..FileService::default() }), "before text"),
@@ -108,7 +108,7 @@ async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Error
         ),
     ] {
         let mut agent = start(ClientBehaviour { files, ..ClientBehaviour::default() }).await?;
-        agent.run_turn("s", "read").await?;
+        agent.prompt_and_wait_for_stop("s", "read").await?;
         assert_eq!(agent.client.session("s").message_text(), said);
         let lines = agent.client.transcript();
         assert!(lines.find("before ") < lines.find("fs/read_text_file"), "{lines}");
@@ -117,7 +117,7 @@ async fn a_request_goes_out_behind_what_was_sent_before_it() -> Result<(), Error
 }
 
 #[tokio::test]
-async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(), Error> {
+async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(), AgentTestError> {
     for (service, ending) in [
         (ServiceBehaviour::Works, "session/cancel"),
         (ServiceBehaviour::Works, "session/close"),
@@ -130,10 +130,10 @@ async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(
             ..TerminalService::default()
         });
         let mut agent = start(ClientBehaviour { terminals, ..ClientBehaviour::default() }).await?;
-        let prompt = agent.prompt("s", "hold").await?;
+        let prompt = agent.send_prompt("s", "hold").await?;
         agent.wait_until(|client| client.transcript().contains("terminal/create")).await?;
         match ending {
-            "session/cancel" => agent.cancel("s").await?,
+            "session/cancel" => agent.cancel_and_send_deferred_replies("s").await?,
             ending => drop(agent.send_request(ending, json!({ "sessionId": "s" })).await?),
         }
         assert_eq!(agent.wait_for_stop_reason(&prompt).await?, "cancelled");
@@ -144,14 +144,14 @@ async fn what_the_client_holds_is_given_back_however_late_it_comes() -> Result<(
 }
 
 #[tokio::test]
-async fn a_session_sends_no_faster_than_its_counters_let_it() -> Result<(), Error> {
+async fn a_session_sends_no_faster_than_its_counters_let_it() -> Result<(), AgentTestError> {
     // These counters are never flushed anywhere.
     let paced = |builder: acp_connection::ClientSessionBuilder| {
         builder.with_counters(Arc::<TransportCounters>::default())
     };
     for (change, most) in [(paced as crate::agent::BuilderChange, 8), (|builder| builder, 24)] {
         let mut agent = start_with(PermissionReply::NoReply, change).await?;
-        agent.prompt("s", "many").await?;
+        agent.send_prompt("s", "many").await?;
         let has = |count: usize| {
             move |client: &acp_conformance::TestClient| client.session("s").updates.len() > count
         };

@@ -5,11 +5,11 @@ mod answers;
 mod items;
 mod middleware_agent;
 
-use acp_conformance::{AgentUnderTest, ClientBehaviour, Error};
+use acp_conformance::{AgentTestError, AgentUnderTest, ClientBehaviour};
 use serde_json::{Value, json};
 
 /// Starts the agent of these tests, initializes it and opens the session `s`.
-async fn start(behaviour: impl Into<ClientBehaviour>) -> Result<AgentUnderTest, Error> {
+async fn start(behaviour: impl Into<ClientBehaviour>) -> Result<AgentUnderTest, AgentTestError> {
     start_with(behaviour, |builder| builder).await
 }
 
@@ -17,7 +17,7 @@ async fn start(behaviour: impl Into<ClientBehaviour>) -> Result<AgentUnderTest, 
 async fn start_with(
     behaviour: impl Into<ClientBehaviour>,
     change: agent::BuilderChange,
-) -> Result<AgentUnderTest, Error> {
+) -> Result<AgentUnderTest, AgentTestError> {
     let mut agent = AgentUnderTest::in_process(agent::agent(change), behaviour);
     agent.initialize().await?;
     agent.new_session(&std::env::temp_dir()).await?;
@@ -25,7 +25,7 @@ async fn start_with(
 }
 
 /// Makes the agent do something immediately, outside a turn; returns the request's id.
-async fn send_mode(agent: &mut AgentUnderTest, mode: &str) -> Result<Value, Error> {
+async fn send_mode(agent: &mut AgentUnderTest, mode: &str) -> Result<Value, AgentTestError> {
     agent.send_request("session/set_mode", json!({ "sessionId": "s", "modeId": mode })).await
 }
 

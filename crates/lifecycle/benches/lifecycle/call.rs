@@ -47,36 +47,42 @@ impl CallBench {
     fn run_call(&mut self, send: &mut impl FnMut(WireUpdate)) {
         self.calls += 1;
         let id = ToolCallId::new(format!("turn-1/toolu_{:012}", self.calls));
-        let open = self.session.announce(&id, &"turn-1".into(), announcement_patch(), &self.cancel);
+        let open =
+            self.session.announce_call(&id, &"turn-1".into(), announcement_patch(), &self.cancel);
         let open = open.expect("the id is new");
-        self.send_all(send);
-        self.session.update(|session, now| session.start(&id, now));
-        self.send_all(send);
+        self.send_waiting_items(send);
+        self.session.update(|session, now| session.start_call(&id, now));
+        self.send_waiting_items(send);
         for step in 0..3_u8 {
             let call = open.handle();
             match step {
-                0 => call.update(ToolCallPatch::new().append(Content::text(self.text.clone()))),
+                0 => call.update(
+                    ToolCallPatch::new()
+                        .with_appended_content(Content::from_text(self.text.clone())),
+                ),
                 1 => call.report_progress(Progress::new(2.0).with_total(3.0)),
-                _ => call.update(ToolCallPatch::new().title("Read src/main.rs, lines 1 to 40")),
+                _ => {
+                    call.update(ToolCallPatch::new().with_title("Read src/main.rs, lines 1 to 40"));
+                }
             }
-            self.send_all(send);
+            self.send_waiting_items(send);
         }
         open.finish(CallEnd::completed().with_patch(completion_patch(&self.text)));
-        self.send_all(send);
+        self.send_waiting_items(send);
     }
 
     /// Sends every item like the driver does, but without the minimum interval between updates.
-    fn send_all(&mut self, send: &mut impl FnMut(WireUpdate)) {
+    fn send_waiting_items(&mut self, send: &mut impl FnMut(WireUpdate)) {
         let mut is_over = false;
         while !is_over {
             let item = self.session.update(|session, now| {
-                session.flush(now.monotonic);
+                session.make_all_items_due(now.monotonic);
                 let item = session.poll(now.monotonic);
                 is_over = session.outbox().is_empty();
                 item
             });
             if let Some(OutboxItem::ToolCall(id, patch)) = item {
-                self.sent.tool_call(&id, patch).into_iter().for_each(&mut *send);
+                self.sent.updates_for_call_patch(&id, patch).into_iter().for_each(&mut *send);
             }
         }
     }
@@ -84,13 +90,13 @@ impl CallBench {
 
 fn announcement_patch() -> ToolCallPatch {
     let location = Location::try_new("/project/src/main.rs").expect("an absolute path");
-    ToolCallPatch::announce("read_file", "Read src/main.rs", ToolKind::Read)
-        .raw_input(json!({"path": "src/main.rs", "offset": 1, "limit": 40}))
-        .locations(vec![location.at_line(1)])
+    ToolCallPatch::for_new_call("read_file", "Read src/main.rs", ToolKind::Read)
+        .with_raw_input(json!({"path": "src/main.rs", "offset": 1, "limit": 40}))
+        .with_locations(vec![location.with_line(1)])
 }
 
 fn completion_patch(text: &str) -> ToolCallPatch {
-    ToolCallPatch::new().raw_output(json!({"lines": 40, "bytes": text.len(), "text": text}))
+    ToolCallPatch::new().with_raw_output(json!({"lines": 40, "bytes": text.len(), "text": text}))
 }
 
 /// Lines of the file that is read, repeated.

@@ -15,8 +15,8 @@ fn timestamp_at(start: Instant, millis: u64) -> Timestamp {
 
 fn board_with_call(start: Instant) -> (CallBoard, ToolCallId) {
     let (mut board, id) = (CallBoard::default(), ToolCallId::from("c"));
-    let patch = ToolCallPatch::announce("read_file", "Read x", ToolKind::Read);
-    board.announce(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
+    let patch = ToolCallPatch::for_new_call("read_file", "Read x", ToolKind::Read);
+    board.announce_call(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
     (board, id)
 }
 
@@ -24,8 +24,8 @@ fn board_with_call(start: Instant) -> (CallBoard, ToolCallId) {
 fn a_call_is_timed_from_its_start() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start(&id, timestamp_at(start, 30)).unwrap();
-    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 75)).unwrap();
+    board.start_call(&id, timestamp_at(start, 30)).unwrap();
+    let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 75)).unwrap();
     let meta = last.meta.unwrap();
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(30), Some(45)));
     assert_eq!(meta.started_at, Some(timestamp_at(start, 30).wall));
@@ -38,46 +38,52 @@ fn changes_after_the_end_are_dropped_and_counted() {
     let (mut board, id) = board_with_call(start);
     assert!(
         board
-            .finish(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))
+            .finish_call(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))
             .is_some()
     );
-    assert_eq!(board.finish(&id, CallEnd::completed(), timestamp_at(start, 2)), None);
-    assert_eq!(board.update_call(&id, ToolCallPatch::new().title("later")), None);
-    assert_eq!(board.start(&id, timestamp_at(start, 3)), None);
-    let again = ToolCallPatch::announce("a", "b", ToolKind::Other);
-    assert_eq!(board.announce(&id, &"t".into(), again, timestamp_at(start, 4)), None);
-    assert_eq!((board.counters().late_changes, board.counters().illegal_steps), (3, 1));
+    assert_eq!(board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 2)), None);
+    assert_eq!(board.update_call(&id, ToolCallPatch::new().with_title("later")), None);
+    assert_eq!(board.start_call(&id, timestamp_at(start, 3)), None);
+    let again = ToolCallPatch::for_new_call("a", "b", ToolKind::Other);
+    assert_eq!(board.announce_call(&id, &"t".into(), again, timestamp_at(start, 4)), None);
+    assert_eq!(
+        (
+            board.rejected_change_counters().late_changes,
+            board.rejected_change_counters().illegal_steps
+        ),
+        (3, 1)
+    );
 }
 
 #[test]
 fn a_call_that_never_ran_cannot_complete() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 1)).unwrap();
+    let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 1)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
 }
 
 #[test]
 fn a_change_cannot_set_the_status_or_clear_the_title() {
     let (mut board, id) = board_with_call(Instant::now());
-    let patch = ToolCallPatch::new().status(Status::Completed).title(" ");
+    let patch = ToolCallPatch::new().with_status(Status::Completed).with_title(" ");
     assert_eq!(board.update_call(&id, patch), None);
-    assert_eq!(board.tool_call(&id).unwrap().status, Status::Pending);
+    assert_eq!(board.open_call_report(&id).unwrap().status, Status::Pending);
 }
 
 #[test]
 fn a_paused_call_can_resume_but_not_complete() {
     let (mut board, id) = board_with_call(Instant::now());
     let start = Instant::now();
-    assert_eq!(board.pause(&id), None);
-    board.start(&id, timestamp_at(start, 1)).unwrap();
-    assert_eq!(board.pause(&id).unwrap().status, Some(Status::Paused));
-    assert_eq!(board.pause(&id), None);
+    assert_eq!(board.pause_call(&id), None);
+    board.start_call(&id, timestamp_at(start, 1)).unwrap();
+    assert_eq!(board.pause_call(&id).unwrap().status, Some(Status::Paused));
+    assert_eq!(board.pause_call(&id), None);
     // Resuming is not starting: the start time is unchanged.
-    let on = board.start(&id, timestamp_at(start, 9)).unwrap();
+    let on = board.start_call(&id, timestamp_at(start, 9)).unwrap();
     assert_eq!((on.status, on.meta), (Some(Status::InProgress), None));
-    board.pause(&id).unwrap();
-    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 10)).unwrap();
+    board.pause_call(&id).unwrap();
+    let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 10)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
 }
 
@@ -86,16 +92,16 @@ fn an_end_states_whether_the_call_may_have_acted() {
     let start = Instant::now();
     let ends = |kind, ran: bool, end: CallEnd| {
         let (mut board, id) = (CallBoard::default(), ToolCallId::from("c"));
-        board.announce(
+        board.announce_call(
             &id,
             &"t".into(),
-            ToolCallPatch::announce("x", "X", kind),
+            ToolCallPatch::for_new_call("x", "X", kind),
             timestamp_at(start, 0),
         );
         if ran {
-            board.start(&id, timestamp_at(start, 1));
+            board.start_call(&id, timestamp_at(start, 1));
         }
-        let last = board.finish(&id, end, timestamp_at(start, 2)).unwrap();
+        let last = board.finish_call(&id, end, timestamp_at(start, 2)).unwrap();
         last.meta.and_then(|meta| meta.may_have_acted)
     };
     let cancelled = || CallEnd::cancelled(CallEndReason::User);
@@ -111,12 +117,12 @@ fn repeating_a_failed_call_sets_retry_of() {
     let mut board = CallBoard::default();
     let mut live = |id: &str, path: &str, end: CallEnd| {
         let id = ToolCallId::new(id);
-        let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-        board.announce(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
-        let input = ToolCallPatch::new().raw_input(json!({ "path": path }));
+        let patch = ToolCallPatch::for_new_call("read_file", "Read", ToolKind::Read);
+        board.announce_call(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
+        let input = ToolCallPatch::new().with_raw_input(json!({ "path": path }));
         board.update_call(&id, input).unwrap();
-        board.start(&id, timestamp_at(start, 1)).unwrap();
-        board.finish(&id, end, timestamp_at(start, 2)).unwrap();
+        board.start_call(&id, timestamp_at(start, 1)).unwrap();
+        board.finish_call(&id, end, timestamp_at(start, 2)).unwrap();
         board.history().get(&id).unwrap().meta.retry_of.clone()
     };
     let failed = || CallEnd::failed(CallEndReason::Error);
@@ -131,16 +137,18 @@ fn repeating_a_failed_call_sets_retry_of() {
 fn partial_arguments_equal_to_a_failed_call_clear_retry_of() {
     let start = Instant::now();
     let (mut board, first) = board_with_call(start);
-    let input = |value| ToolCallPatch::new().raw_input(value);
+    let input = |value| ToolCallPatch::new().with_raw_input(value);
     board.update_call(&first, input(json!({ "path": "x" }))).unwrap();
-    board.finish(&first, CallEnd::failed(CallEndReason::Error), timestamp_at(start, 1)).unwrap();
+    board
+        .finish_call(&first, CallEnd::failed(CallEndReason::Error), timestamp_at(start, 1))
+        .unwrap();
     let id = ToolCallId::from("d");
-    let patch = ToolCallPatch::announce("read_file", "Read", ToolKind::Read);
-    board.announce(&id, &"t".into(), patch, timestamp_at(start, 2)).unwrap();
+    let patch = ToolCallPatch::for_new_call("read_file", "Read", ToolKind::Read);
+    board.announce_call(&id, &"t".into(), patch, timestamp_at(start, 2)).unwrap();
     board.update_call(&id, input(json!({ "path": "x" }))).unwrap();
-    assert_eq!(board.tool_call(&id).unwrap().meta.retry_of.as_deref(), Some("c"));
+    assert_eq!(board.open_call_report(&id).unwrap().meta.retry_of.as_deref(), Some("c"));
     board.update_call(&id, input(json!({ "path": "x", "offset": 9 }))).unwrap();
-    assert_eq!(board.tool_call(&id).unwrap().meta.retry_of, None);
+    assert_eq!(board.open_call_report(&id).unwrap().meta.retry_of, None);
 }
 
 #[test]
@@ -148,7 +156,7 @@ fn a_truncated_title_is_not_shown_in_full() {
     let (mut board, id) = board_with_call(Instant::now());
     assert!(board.is_shown_in_full(&id));
     let long = "x".repeat(crate::limits::MAX_TITLE_BYTES);
-    board.update_call(&id, ToolCallPatch::new().title(format!("{long}…"))).unwrap();
+    board.update_call(&id, ToolCallPatch::new().with_title(format!("{long}…"))).unwrap();
     assert!(!board.is_shown_in_full(&id));
 }
 
@@ -163,25 +171,28 @@ fn an_invalid_field_is_dropped_and_counted() {
         ..CallMeta::default()
     };
     let patch = ToolCallPatch { name: Some(String::new()), ..ToolCallPatch::new() };
-    board.update_call(&id, patch.title(" ").meta(meta)).unwrap();
-    let report = board.tool_call(&id).unwrap();
+    board.update_call(&id, patch.with_title(" ").with_meta(meta)).unwrap();
+    let report = board.open_call_report(&id).unwrap();
     let kept = CallMeta { batch: Some("b".to_owned()), ..CallMeta::default() };
     assert_eq!((report.title.as_str(), &report.meta), ("Read x", &kept));
-    assert_eq!(board.counters().fields_dropped, 5);
+    assert_eq!(board.rejected_change_counters().fields_dropped, 5);
 }
 
 #[test]
 fn content_over_its_bound_is_counted() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start(&id, timestamp_at(start, 1));
+    board.start_call(&id, timestamp_at(start, 1));
     for _ in 0..200 {
-        board.update_call(&id, ToolCallPatch::new().append(Content::text("x")));
+        board.update_call(&id, ToolCallPatch::new().with_appended_content(Content::from_text("x")));
     }
-    let large = Content::text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
-    assert_eq!(board.tool_call(&id).unwrap().content.len(), crate::limits::MAX_CONTENT_ITEMS);
-    let end = CallEnd::completed().with_patch(ToolCallPatch::new().append(large));
-    let last = board.finish(&id, end, timestamp_at(start, 2)).unwrap();
+    let large = Content::from_text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
+    assert_eq!(
+        board.open_call_report(&id).unwrap().content.len(),
+        crate::limits::MAX_CONTENT_ITEMS
+    );
+    let end = CallEnd::completed().with_patch(ToolCallPatch::new().with_appended_content(large));
+    let last = board.finish_call(&id, end, timestamp_at(start, 2)).unwrap();
     assert_eq!(last.meta.unwrap().dropped.unwrap().items, 73);
 }
 
@@ -190,15 +201,15 @@ fn parents_must_be_known_and_acyclic() {
     let start = Instant::now();
     let (mut board, parent) = board_with_call(start);
     let child = ToolCallId::from("d");
-    let patch = ToolCallPatch::announce("read_file", "Read y", ToolKind::Read);
-    board.announce(&child, &"t".into(), patch, timestamp_at(start, 1)).unwrap();
+    let patch = ToolCallPatch::for_new_call("read_file", "Read y", ToolKind::Read);
+    board.announce_call(&child, &"t".into(), patch, timestamp_at(start, 1)).unwrap();
     let mut told = |id: &ToolCallId, parent: &str, retry_of: &str| {
         let (parent, retry_of) = (Some(parent.to_owned()), Some(retry_of.to_owned()));
-        let dropped = board.counters().fields_dropped;
+        let dropped = board.rejected_change_counters().fields_dropped;
         let meta = CallMeta { parent, retry_of, ..CallMeta::default() };
-        board.update_call(id, ToolCallPatch::new().meta(meta));
-        let meta = &board.tool_call(id).unwrap().meta;
-        let dropped = board.counters().fields_dropped - dropped;
+        board.update_call(id, ToolCallPatch::new().with_meta(meta));
+        let meta = &board.open_call_report(id).unwrap().meta;
+        let dropped = board.rejected_change_counters().fields_dropped - dropped;
         (meta.parent.clone(), meta.retry_of.clone(), dropped)
     };
     let known = |id: &str| Some(id.to_owned());
@@ -215,11 +226,11 @@ fn parents_must_be_known_and_acyclic() {
 fn a_call_starts_once_and_a_non_final_end_fails() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start(&id, timestamp_at(start, 1)).unwrap();
-    assert_eq!(board.start(&id, timestamp_at(start, 2)), None);
-    assert_eq!(board.counters().illegal_steps, 1);
+    board.start_call(&id, timestamp_at(start, 1)).unwrap();
+    assert_eq!(board.start_call(&id, timestamp_at(start, 2)), None);
+    assert_eq!(board.rejected_change_counters().illegal_steps, 1);
     let paused = CallEnd { status: Status::Paused, ..CallEnd::completed() };
-    let last = board.finish(&id, paused, timestamp_at(start, 3)).unwrap();
+    let last = board.finish_call(&id, paused, timestamp_at(start, 3)).unwrap();
     assert_eq!(last.status, Some(Status::Failed));
     assert_eq!(last.meta.unwrap().reason, Some(CallEndReason::Error));
 }
@@ -228,8 +239,8 @@ fn a_call_starts_once_and_a_non_final_end_fails() {
 fn a_complete_call_reports_no_losses() {
     let start = Instant::now();
     let (mut board, id) = board_with_call(start);
-    board.start(&id, timestamp_at(start, 1)).unwrap();
-    let last = board.finish(&id, CallEnd::completed(), timestamp_at(start, 2)).unwrap();
+    board.start_call(&id, timestamp_at(start, 1)).unwrap();
+    let last = board.finish_call(&id, CallEnd::completed(), timestamp_at(start, 2)).unwrap();
     assert_eq!(last.meta.unwrap().dropped, None);
     assert_eq!((last.raw_output, last.capabilities), (None, None));
 }
@@ -237,45 +248,50 @@ fn a_complete_call_reports_no_losses() {
 #[test]
 fn a_call_with_dropped_content_is_not_shown_in_full() {
     let (mut board, id) = board_with_call(Instant::now());
-    let large = Content::text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
-    board.update_call(&id, ToolCallPatch::new().append(large));
+    let large = Content::from_text("x".repeat(crate::limits::MAX_CONTENT_BYTES));
+    board.update_call(&id, ToolCallPatch::new().with_appended_content(large));
     assert!(!board.is_shown_in_full(&id));
     // Replaced content is counted from zero.
-    board.update_call(&id, ToolCallPatch::new().content(vec![Content::text("x")])).unwrap();
+    board
+        .update_call(&id, ToolCallPatch::new().with_content(vec![Content::from_text("x")]))
+        .unwrap();
     assert!(board.is_shown_in_full(&id));
     assert!(!board.is_shown_in_full(&"unknown".into()));
 }
 
 #[test]
 fn content_fills_its_bounds_exactly() {
-    let text = |bytes: usize| Content::text("x".repeat(bytes));
-    let frame = text(0).byte_len();
+    let text = |bytes: usize| Content::from_text("x".repeat(bytes));
+    let frame = text(0).approximate_json_len();
     for (over, kept) in [(0, 2), (1, 1)] {
         let (mut board, id) = board_with_call(Instant::now());
         let rest = crate::limits::MAX_CONTENT_BYTES - 2 * frame - 10 + over;
-        board.update_call(&id, ToolCallPatch::new().append(text(10))).unwrap();
-        board.update_call(&id, ToolCallPatch::new().append(text(rest)));
-        assert_eq!(board.tool_call(&id).unwrap().content.len(), kept);
-        assert_eq!(board.counters().content_dropped, over as u64);
+        board.update_call(&id, ToolCallPatch::new().with_appended_content(text(10))).unwrap();
+        board.update_call(&id, ToolCallPatch::new().with_appended_content(text(rest)));
+        assert_eq!(board.open_call_report(&id).unwrap().content.len(), kept);
+        assert_eq!(board.rejected_change_counters().content_dropped, over as u64);
     }
 }
 
 #[test]
 fn a_terminal_opens_and_ends_once() {
     let (mut board, id) = (CallBoard::default(), acp_types::TerminalId::from("c"));
-    let open = || TerminalPatch::open("ls", "/");
+    let open = || TerminalPatch::for_new_terminal("ls", "/");
     assert!(board.open_terminal(&id, open()).is_some());
-    assert_eq!((board.open_terminal(&id, open()), board.counters().illegal_steps), (None, 1));
+    assert_eq!(
+        (board.open_terminal(&id, open()), board.rejected_change_counters().illegal_steps),
+        (None, 1)
+    );
     assert_eq!(board.append_terminal_output(&id, b""), None);
     assert!(board.append_terminal_output(&id, b"x").is_some());
     assert!(board.update_terminal(&id, open()).is_some());
     assert!(board.exit_terminal(&id, acp_types::TerminalExit::default()).is_some());
-    assert_eq!(board.counters().late_changes, 0);
+    assert_eq!(board.rejected_change_counters().late_changes, 0);
     assert_eq!(board.exit_terminal(&id, acp_types::TerminalExit::default()), None);
     assert_eq!(board.append_terminal_output(&id, b"y"), None);
     assert_eq!(board.update_terminal(&id, open()), None);
-    assert_eq!(board.counters().late_changes, 3);
-    assert_eq!(board.terminal(&id).unwrap().output.to_bytes(), b"x");
+    assert_eq!(board.rejected_change_counters().late_changes, 3);
+    assert_eq!(board.terminal(&id).unwrap().output.to_bytes_with_omission_line(), b"x");
     board.forget_terminal(&id);
     assert!(board.terminal(&id).is_none());
 }
@@ -284,7 +300,9 @@ fn a_terminal_opens_and_ends_once() {
 fn a_call_with_an_unlisted_change_is_not_shown_in_full() {
     let (mut board, id) = board_with_call(Instant::now());
     let change = FileChange { unlisted: (1, 1), ..FileChange::new(Operation::Modify, "/p/a") };
-    board.update_call(&id, ToolCallPatch::new().append(Content::Change(change))).unwrap();
+    board
+        .update_call(&id, ToolCallPatch::new().with_appended_content(Content::Change(change)))
+        .unwrap();
     assert!(!board.is_shown_in_full(&id));
 }
 
@@ -294,15 +312,18 @@ fn a_secret_in_terminal_output_is_counted_as_redacted() {
     let (mut board, id) = board_with_call(start);
     board.set_secrets(Secrets::new(["hunter2-hunter2"]));
     let terminal = acp_types::TerminalId::from("c");
-    let patch = TerminalPatch::open("login hunter2-hunter2", "/");
+    let patch = TerminalPatch::for_new_terminal("login hunter2-hunter2", "/");
     board.open_terminal(&terminal, patch).unwrap();
     assert!(board.is_shown_in_full(&id));
     board
-        .update_call(&id, ToolCallPatch::new().append(Content::Terminal(terminal.clone())))
+        .update_call(
+            &id,
+            ToolCallPatch::new().with_appended_content(Content::Terminal(terminal.clone())),
+        )
         .unwrap();
     assert!(!board.is_shown_in_full(&id));
-    board.update_call(&id, ToolCallPatch::new().title("Log in")).unwrap();
-    assert_eq!(board.tool_call(&id).unwrap().meta.dropped.as_ref().unwrap().redacted, 1);
+    board.update_call(&id, ToolCallPatch::new().with_title("Log in")).unwrap();
+    assert_eq!(board.open_call_report(&id).unwrap().meta.dropped.as_ref().unwrap().redacted, 1);
 }
 
 #[test]
@@ -310,15 +331,17 @@ fn a_note_is_added_once() {
     let (mut board, id) = board_with_call(Instant::now());
     assert!(board.add_note(&id, "Look.").is_some());
     assert_eq!(board.add_note(&id, "Look."), None);
-    assert_eq!(board.tool_call(&id).unwrap().content, [Content::text("Look.")]);
+    assert_eq!(board.open_call_report(&id).unwrap().content, [Content::from_text("Look.")]);
 }
 
 #[test]
 fn calls_are_found_by_their_turn_in_the_order_of_their_announcement() {
     let (start, mut board) = (Instant::now(), CallBoard::default());
     for (index, (id, turn)) in [("z", "t"), ("y", "u"), ("x", "t")].into_iter().enumerate() {
-        let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
-        board.announce(&id.into(), &turn.into(), patch, timestamp_at(start, index as u64)).unwrap();
+        let patch = ToolCallPatch::for_new_call("x", "X", ToolKind::Other);
+        board
+            .announce_call(&id.into(), &turn.into(), patch, timestamp_at(start, index as u64))
+            .unwrap();
     }
     let ids = |turn: Option<&str>| {
         let turn = turn.map(TurnId::from);
@@ -343,14 +366,14 @@ fn an_end_reports_the_output_bytes_of_its_terminals() {
         let start = Instant::now();
         let (mut board, id) = board_with_call(start);
         for terminal in terminals {
-            let patch = TerminalPatch::open("ls", "/");
+            let patch = TerminalPatch::for_new_terminal("ls", "/");
             board.open_terminal(&terminal.into(), patch).unwrap();
             let shown = Content::Terminal(terminal.into());
-            board.update_call(&id, ToolCallPatch::new().append(shown)).unwrap();
+            board.update_call(&id, ToolCallPatch::new().with_appended_content(shown)).unwrap();
             board.append_terminal_output(&terminal.into(), b"abc").unwrap();
         }
         let last = board
-            .finish(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))
+            .finish_call(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))
             .unwrap();
         assert_eq!(last.meta.unwrap().output_bytes, written);
     }

@@ -2,14 +2,14 @@
 
 use acp_types::limits::MAX_FILE_CHANGE_BYTES;
 use acp_types::{CallMeta, Content, ContentPatch, OmittedCounts, ToolCallId, ToolCallPatch, diff};
-use callboard_text::visible_truncated;
+use callboard_text::escape_invisible_truncated;
 
 use super::{BoardCall, CallBoard};
 use crate::{limits, sanitize, title};
 
 impl CallBoard {
     /// Removes the fields of a patch that are invalid, read-only or too large.
-    pub(super) fn validate_patch(
+    pub(super) fn drop_invalid_fields(
         &mut self,
         id: &ToolCallId,
         mut patch: ToolCallPatch,
@@ -25,16 +25,19 @@ impl CallBoard {
             &mut call.losses,
         );
         patch.status = None;
-        let mut meaningless = drop_if(&mut patch.title, |title| title.trim().is_empty());
-        meaningless += drop_if(&mut patch.name, String::is_empty);
+        let mut meaningless =
+            clear_field_if_invalid(&mut patch.title, |title| title.trim().is_empty());
+        meaningless += clear_field_if_invalid(&mut patch.name, String::is_empty);
         // No title hides characters, regardless of its source.
         if let Some(base) = patch.title.take() {
-            let (base, is_cut) = visible_truncated(&base, limits::MAX_TITLE_BYTES);
+            let (base, is_cut) = escape_invisible_truncated(&base, limits::MAX_TITLE_BYTES);
             call.losses.is_title_truncated |= is_cut;
             call.base_title = base;
-            patch.title = Some(title::with_subtitle(&call.base_title, call.subtitle.as_deref()));
+            patch.title =
+                Some(title::join_title_and_subtitle(&call.base_title, call.subtitle.as_deref()));
         }
-        patch.name = patch.name.map(|name| visible_truncated(&name, limits::MAX_TOOL_NAME_BYTES).0);
+        patch.name =
+            patch.name.map(|name| escape_invisible_truncated(&name, limits::MAX_TOOL_NAME_BYTES).0);
         if let Some(locations) = &mut patch.locations {
             let cut = locations.len().saturating_sub(limits::MAX_LOCATIONS);
             locations.truncate(limits::MAX_LOCATIONS);
@@ -50,7 +53,7 @@ impl CallBoard {
         }
         self.counters.fields_dropped += meaningless;
         self.mark_retry(id, &mut patch);
-        self.report_losses(id, &mut patch);
+        self.report_omissions_in_meta(id, &mut patch);
         Some(patch)
     }
 
@@ -79,19 +82,21 @@ impl CallBoard {
         let parent = told.and_then(|told| told.parent.clone());
         let retry_of = told.and_then(|told| told.retry_of.clone());
         let stays = |told: &Option<String>, other: &String| told.as_ref() == Some(other);
-        drop_if(&mut meta.progress, |progress| !progress.is_finite())
-            + drop_if(&mut meta.parent, |other| {
+        clear_field_if_invalid(&mut meta.progress, |progress| !progress.is_finite())
+            + clear_field_if_invalid(&mut meta.parent, |other| {
                 !stays(&parent, other) && (!is_known(other) || self.is_descendant(other, id))
             })
-            + drop_if(&mut meta.retry_of, |other| !stays(&retry_of, other) && !is_known(other))
+            + clear_field_if_invalid(&mut meta.retry_of, |other| {
+                !stays(&retry_of, other) && !is_known(other)
+            })
     }
 
     /// Reports in the metadata which parts of the call are not shown, if the metadata does not
     /// report it already.
-    fn report_losses(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
+    fn report_omissions_in_meta(&self, id: &ToolCallId, patch: &mut ToolCallPatch) {
         let Some(call) = self.calls.get(id) else { return };
         let losses = &call.losses;
-        let redacted = losses.redacted_secrets() + self.redacted_in_terminals(id);
+        let redacted = losses.redacted_secrets() + self.redacted_secrets_in_terminals(id);
         let meta = patch.meta.as_deref().unwrap_or(&call.report.meta);
         let told = meta.dropped.clone().unwrap_or_default();
         let (raw_bytes, locations) = (losses.omitted_raw_bytes(), losses.omitted_locations);
@@ -147,7 +152,7 @@ impl BoardCall {
                 }
                 self.losses.is_change_truncated |= change.unlisted != (0, 0);
             }
-            let bytes = item.byte_len();
+            let bytes = item.approximate_json_len();
             let fits = kept < limits::MAX_CONTENT_ITEMS && self.content_bytes + bytes <= max;
             if fits {
                 kept += 1;
@@ -163,7 +168,7 @@ impl BoardCall {
 }
 
 /// Removes an invalid field, and returns how many were removed (0 or 1).
-fn drop_if<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
+fn clear_field_if_invalid<T>(field: &mut Option<T>, is_meaningless: impl Fn(&T) -> bool) -> u64 {
     let had = field.is_some();
     *field = field.take().filter(|value| !is_meaningless(value));
     u64::from(had && field.is_none())

@@ -16,7 +16,7 @@ use crate::board::CallEnd;
 use crate::call_span;
 use crate::ids::PermissionId;
 use crate::permission::{
-    DenialReason, PermissionAnswer, PermissionOutcome, PermitDecision, UnansweredReason,
+    PermissionAnswer, PermissionOutcome, PermitDecision, UnansweredReason, UnaskedDenialReason,
 };
 use crate::session::{AnsweredBy, Session};
 use crate::{Effects, PermissionSubject, Verdict};
@@ -88,8 +88,8 @@ impl Drop for OpenCall {
         if self.call.is_open() {
             self.call.finish(CallEnd::cancelled(CallEndReason::Dropped));
         }
-        call_span::finish_span(&self.span, &self.call.id, || {
-            self.call.session.tool_call(&self.call.id)
+        call_span::record_and_log_call_end(&self.span, &self.call.id, || {
+            self.call.session.call_report(&self.call.id)
         });
     }
 }
@@ -140,18 +140,18 @@ impl CallHandle {
 
     /// Reports that the running call waits for something, such as a login or a lock.
     pub fn pause(&self) {
-        self.session.update(|session, now| session.pause(&self.id, now));
+        self.session.update(|session, now| session.pause_call(&self.id, now));
     }
 
     /// Reports that a paused call continues.
     pub fn resume(&self) {
-        self.session.update(|session, now| session.start(&self.id, now));
+        self.session.update(|session, now| session.start_call(&self.id, now));
     }
 
     /// Returns whether the call has not ended.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.session.lock().board().tool_call(&self.id).is_some()
+        self.session.lock().board().open_call_report(&self.id).is_some()
     }
 
     /// Changes the call.
@@ -173,12 +173,12 @@ impl CallHandle {
 
     /// Appends one item to the call's content.
     pub fn append_content(&self, content: Content) {
-        self.update(ToolCallPatch::new().append(content));
+        self.update(ToolCallPatch::new().with_appended_content(content));
     }
 
     /// Sets the locations that the call works on.
     pub fn set_locations(&self, locations: Vec<Location>) {
-        self.update(ToolCallPatch::new().locations(locations));
+        self.update(ToolCallPatch::new().with_locations(locations));
     }
 
     /// Reports the call's progress, in its metadata and after its title.
@@ -200,13 +200,13 @@ impl CallHandle {
     pub fn open_terminal(&self, patch: TerminalPatch) -> TerminalId {
         let id = TerminalId::new(self.id.0.clone());
         self.session.update(|session, now| {
-            let call = session.board().tool_call(&self.id);
+            let call = session.board().open_call_report(&self.id);
             let is_open = call.is_some_and(|call| !call.status.is_final());
             if !is_open || session.board().terminal(&id).is_some() {
                 return;
             }
             session.open_terminal(&id, patch, now);
-            let shown = ToolCallPatch::new().append(Content::Terminal(id.clone()));
+            let shown = ToolCallPatch::new().with_appended_content(Content::Terminal(id.clone()));
             session.update_call(&self.id, shown, now);
         });
         id
@@ -223,8 +223,8 @@ impl CallHandle {
     }
 
     /// Records that `bytes` bytes of a terminal's output are missing at this position.
-    pub fn skip_terminal_output(&self, id: &TerminalId, bytes: u64) {
-        self.session.update(|session, now| session.skip_terminal_output(id, bytes, now));
+    pub fn record_terminal_output_gap(&self, id: &TerminalId, bytes: u64) {
+        self.session.update(|session, now| session.record_terminal_output_gap(id, bytes, now));
     }
 
     /// Ends a terminal.
@@ -242,36 +242,44 @@ impl CallHandle {
     }
 
     pub(crate) fn start(&self) -> bool {
-        let starts = self.session.update(|session, now| session.start(&self.id, now));
+        let starts = self.session.update(|session, now| session.start_call(&self.id, now));
         if starts {
-            let name = || Some(self.session.lock().board().tool_call(&self.id)?.name.clone());
+            let name =
+                || Some(self.session.lock().board().open_call_report(&self.id)?.name.clone());
             call_span::log_start(&self.id, name);
         }
         starts
     }
 
     pub(crate) fn undo_start(&self) {
-        self.session.update(|session, now| session.undo_start(&self.id, now));
+        self.session.update(|session, now| session.undo_call_start(&self.id, now));
     }
 
     pub(crate) fn finish(&self, end: CallEnd) {
-        self.session.update(|session, now| session.finish(&self.id, end, now));
+        self.session.update(|session, now| session.finish_call(&self.id, end, now));
     }
 
     /// Judges effects by the rules and the policy of the session, like a permission of the call.
     #[must_use]
-    pub fn judge(&self, effects: &Effects) -> Verdict {
-        self.try_judge(effects).unwrap_or(Verdict::Deny)
+    pub fn judge_effects(&self, effects: &Effects) -> Verdict {
+        self.try_judge_effects(effects).unwrap_or(Verdict::Deny)
     }
 
-    /// Judges effects like [`judge`](Self::judge), and returns the reason of a denial.
-    pub(crate) fn try_judge(&self, effects: &Effects) -> Result<Verdict, DenialReason> {
+    /// Judges effects like [`judge`](Self::judge_effects), and returns the reason of a denial.
+    pub(crate) fn try_judge_effects(
+        &self,
+        effects: &Effects,
+    ) -> Result<Verdict, UnaskedDenialReason> {
         let case = |session: &Session| session.policy_check(&self.id, effects);
-        self.session.judge_and_apply(case, |session, _, judgement| session.decide(&judgement?))
+        self.session
+            .judge_and_apply(case, |session, _, judgement| session.verdict_or_denial(&judgement?))
     }
 
     /// Returns whether effects that were permitted before need no further question.
-    pub(crate) fn is_still_permitted(&self, effects: &Effects) -> Result<bool, DenialReason> {
+    pub(crate) fn is_still_permitted(
+        &self,
+        effects: &Effects,
+    ) -> Result<bool, UnaskedDenialReason> {
         let case = |session: &Session| session.policy_check(&self.id, effects);
         self.session
             .judge_and_apply(case, |session, _, judgement| session.is_still_permitted(&judgement?))
@@ -294,12 +302,13 @@ impl CallHandle {
                 Ok(judgement) => judgement,
                 Err(denial) => return PermitDecision::Denied(denial),
             };
-            let permit = session.prepare_request(&self.id, &judgement, subject, is_whole, now);
+            let permit =
+                session.decide_or_prepare_request(&self.id, &judgement, subject, is_whole, now);
             if let PermitDecision::AwaitingAnswer(id) = permit {
                 // Registered before the driver can see the request.
                 lock(&shared.pending_permissions).insert(id, PendingPermission::new(outcome));
                 if approver.is_none() {
-                    session.ask_client(id, now);
+                    session.enqueue_permission_request(id, now);
                 }
             }
             permit
@@ -317,7 +326,7 @@ impl CallHandle {
                     Ok(Some(answer)) => {
                         self.session.answer_permission_as(AnsweredBy::Approver, id, answer);
                     }
-                    Ok(None) => self.session.update(|session, now| session.ask_client(id, now)),
+                    Ok(None) => self.session.update(|session, now| session.enqueue_permission_request(id, now)),
                     Err(denial) => return PermissionOutcome::Denied(denial),
                 },
                 outcome = &mut answered => return outcome.unwrap_or_else(is_withdrawn),
@@ -332,12 +341,12 @@ impl CallHandle {
         &self,
         approver: &Approver,
         id: PermissionId,
-    ) -> Result<Option<PermissionAnswer>, DenialReason> {
+    ) -> Result<Option<PermissionAnswer>, UnaskedDenialReason> {
         let request = self.session.lock().approver_request(id);
-        let call = self.session.tool_call(&self.id);
+        let call = self.session.call_report(&self.id);
         let (Some(request), Some(call)) = (request, call) else { return Ok(None) };
         let answer = AssertUnwindSafe(async { approver(request, call).await }).catch_unwind();
-        answer.await.map_err(|_panic| DenialReason::PolicyPanicked)
+        answer.await.map_err(|_panic| UnaskedDenialReason::PolicyPanicked)
     }
 }
 
@@ -349,6 +358,6 @@ struct WithdrawOnDrop<'a> {
 
 impl Drop for WithdrawOnDrop<'_> {
     fn drop(&mut self) {
-        self.session.update(|session, _| session.withdraw_permission(self.id));
+        self.session.update(|session, _| session.withdraw_permission_request(self.id));
     }
 }

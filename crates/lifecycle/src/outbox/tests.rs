@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 fn sent_patches(patches: &[(ToolCallPatch, FirstReportTiming)]) -> Vec<ToolCallPatch> {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     for (patch, is_first) in patches {
-        outbox.enqueue(OutboxItem::ToolCall("c".into(), patch.clone()), *is_first, now);
+        outbox.enqueue_or_merge(OutboxItem::ToolCall("c".into(), patch.clone()), *is_first, now);
     }
-    outbox.flush(now);
+    outbox.make_all_items_due(now);
     let items = std::iter::from_fn(|| outbox.poll(now));
     let patches = items.map(|item| match item {
         OutboxItem::ToolCall(_, patch) => patch,
@@ -23,11 +23,11 @@ fn sent_patches(patches: &[(ToolCallPatch, FirstReportTiming)]) -> Vec<ToolCallP
 }
 
 fn title_patch(title: &str) -> ToolCallPatch {
-    ToolCallPatch::new().title(title)
+    ToolCallPatch::new().with_title(title)
 }
 
 fn status_patch(status: Status) -> ToolCallPatch {
-    ToolCallPatch::new().status(status)
+    ToolCallPatch::new().with_status(status)
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn waiting_patches_join_only_within_a_segment() {
     assert_eq!(
         sent_patches(&[pending, change("a"), running.clone(), change("b"), done.clone()]),
         [
-            status_patch(Status::Pending).title("a"),
-            status_patch(Status::InProgress).title("b"),
+            status_patch(Status::Pending).with_title("a"),
+            status_patch(Status::InProgress).with_title("b"),
             status_patch(Status::Completed),
         ]
     );
@@ -50,7 +50,10 @@ fn waiting_patches_join_only_within_a_segment() {
         [title_patch("a"), status_patch(Status::InProgress), status_patch(Status::Completed)]
     );
     // The last change is merged into the end.
-    assert_eq!(sent_patches(&[change("a"), done]), [status_patch(Status::Completed).title("a")]);
+    assert_eq!(
+        sent_patches(&[change("a"), done]),
+        [status_patch(Status::Completed).with_title("a")]
+    );
 }
 
 #[test]
@@ -60,8 +63,8 @@ fn a_call_and_its_terminal_share_one_rate_and_take_turns() {
     for millisecond in 0..1000 {
         let now = start + Duration::from_millis(millisecond);
         let call = OutboxItem::ToolCall("c".into(), title_patch(&millisecond.to_string()));
-        outbox.enqueue(call, FirstReportTiming::NotFirst, now);
-        outbox.enqueue(
+        outbox.enqueue_or_merge(call, FirstReportTiming::NotFirst, now);
+        outbox.enqueue_or_merge(
             OutboxItem::Terminal("c".into(), TerminalPatch::default()),
             FirstReportTiming::NotFirst,
             now,
@@ -92,9 +95,9 @@ fn drain_due(outbox: &mut Outbox, now: Instant) -> Vec<OutboxItem> {
 /// Returns an outbox that has just sent an update of `c` and holds a later one that is not due.
 fn outbox_with_held_report() -> (Outbox, Instant) {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.enqueue(title_item("c", "sent"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("c", "sent"), FirstReportTiming::NotFirst, now);
     assert_eq!(drain_due(&mut outbox, now).len(), 1);
-    outbox.enqueue(title_item("c", "held"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("c", "held"), FirstReportTiming::NotFirst, now);
     assert_eq!(outbox.poll(now), None);
     (outbox, now)
 }
@@ -104,7 +107,7 @@ fn the_next_deadline_is_the_earliest_due_item() {
     let (mut outbox, now) = outbox_with_held_report();
     assert_eq!(outbox.next_deadline(), Some(now + DEFAULT_UPDATE_INTERVAL));
     // Later in the queue, but due earlier.
-    outbox.enqueue(title_item("d", "other"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("d", "other"), FirstReportTiming::NotFirst, now);
     assert_eq!(outbox.next_deadline(), Some(now));
     assert_eq!(drain_due(&mut outbox, now), [title_item("d", "other")]);
     let due = now + DEFAULT_UPDATE_INTERVAL;
@@ -115,9 +118,9 @@ fn the_next_deadline_is_the_earliest_due_item() {
 #[test]
 fn a_flush_lets_everything_go_at_once() {
     let (mut outbox, now) = outbox_with_held_report();
-    outbox.enqueue(title_item("d", "other"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("d", "other"), FirstReportTiming::NotFirst, now);
     assert_eq!((outbox.is_empty(), outbox.len()), (false, 2));
-    outbox.flush(now);
+    outbox.make_all_items_due(now);
     assert_eq!(drain_due(&mut outbox, now), [title_item("c", "held"), title_item("d", "other")]);
 }
 
@@ -137,43 +140,43 @@ fn a_fence_sends_earlier_items_first_and_no_others() {
         (OutboxItem::AgentResponse(AgentResponseId::new(1)), FirstReportTiming::NotFirst),
     ] {
         let (mut outbox, now) = outbox_with_held_report();
-        outbox.enqueue(fence.clone(), is_first, now);
+        outbox.enqueue_or_merge(fence.clone(), is_first, now);
         assert_eq!(drain_due(&mut outbox, now), [title_item("c", "held"), fence]);
         // The fence was sent, so the rate limit applies again.
-        outbox.enqueue(title_item("c", "later"), FirstReportTiming::NotFirst, now);
+        outbox.enqueue_or_merge(title_item("c", "later"), FirstReportTiming::NotFirst, now);
         assert_eq!(outbox.poll(now), None);
     }
     // Resuming is not a first start, so nothing is sent early.
     let (mut outbox, now) = outbox_with_held_report();
-    outbox.enqueue(start(), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(start(), FirstReportTiming::NotFirst, now);
     assert_eq!(drain_due(&mut outbox, now), [start()]);
 }
 
 #[test]
 fn a_withdrawn_request_is_no_fence_any_more() {
     let (mut outbox, now) = outbox_with_held_report();
-    outbox.enqueue(
+    outbox.enqueue_or_merge(
         OutboxItem::PermissionRequest(PermissionId(1)),
         FirstReportTiming::NotFirst,
         now,
     );
-    outbox.enqueue(
+    outbox.enqueue_or_merge(
         OutboxItem::RejectionReasonRequest(PermissionId(1)),
         FirstReportTiming::NotFirst,
         now,
     );
-    outbox.withdraw_permission(PermissionId(2));
+    outbox.remove_permission_items(PermissionId(2));
     assert_eq!(outbox.len(), 3);
-    outbox.withdraw_permission(PermissionId(1));
+    outbox.remove_permission_items(PermissionId(1));
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
-    outbox.enqueue(
+    outbox.enqueue_or_merge(
         OutboxItem::AgentRequest(AgentRequestId::new(1)),
         FirstReportTiming::NotFirst,
         now,
     );
-    outbox.withdraw_permission(PermissionId(1));
+    outbox.remove_permission_items(PermissionId(1));
     assert_eq!(outbox.len(), 2);
-    outbox.withdraw_request(AgentRequestId::new(1));
+    outbox.remove_agent_request(AgentRequestId::new(1));
     assert_eq!((outbox.len(), outbox.poll(now)), (1, None));
     assert_eq!(drain_due(&mut outbox, now + DEFAULT_UPDATE_INTERVAL), [title_item("c", "held")]);
 }
@@ -196,9 +199,9 @@ fn pieces_of_one_message_join_up_to_their_bound() {
         (chunk_item(Role::Agent, "m", 1), chunk_item(Role::Thought, "m", 1), 2),
     ] {
         let (mut outbox, now) = (Outbox::default(), Instant::now());
-        outbox.enqueue(first, FirstReportTiming::NotFirst, now);
-        outbox.enqueue(second, FirstReportTiming::NotFirst, now);
-        outbox.flush(now);
+        outbox.enqueue_or_merge(first, FirstReportTiming::NotFirst, now);
+        outbox.enqueue_or_merge(second, FirstReportTiming::NotFirst, now);
+        outbox.make_all_items_due(now);
         assert_eq!(drain_due(&mut outbox, now).len(), items);
     }
 }
@@ -209,9 +212,9 @@ fn text_chunks_do_not_join_across_another_message() {
     let said =
         [chunk_item(Role::Agent, "m", 1), title_item("c", "a"), chunk_item(Role::Agent, "m", 2)];
     for item in said.clone() {
-        outbox.enqueue(item, FirstReportTiming::NotFirst, now);
+        outbox.enqueue_or_merge(item, FirstReportTiming::NotFirst, now);
     }
-    outbox.flush(now);
+    outbox.make_all_items_due(now);
     assert_eq!(drain_due(&mut outbox, now), said);
 }
 
@@ -219,17 +222,17 @@ fn text_chunks_do_not_join_across_another_message() {
 fn a_patch_joins_its_own_call_past_others() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let pending =
-        |title| OutboxItem::ToolCall("c".into(), status_patch(Status::Pending).title(title));
+        |title| OutboxItem::ToolCall("c".into(), status_patch(Status::Pending).with_title(title));
     let ended = OutboxItem::ToolCall("d".into(), status_patch(Status::Completed));
-    outbox.enqueue(pending("a"), FirstReportTiming::Immediate, now);
-    outbox.enqueue(title_item("d", "its own"), FirstReportTiming::NotFirst, now);
-    outbox.enqueue(
+    outbox.enqueue_or_merge(pending("a"), FirstReportTiming::Immediate, now);
+    outbox.enqueue_or_merge(title_item("d", "its own"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(
         OutboxItem::PermissionRequest(PermissionId(1)),
         FirstReportTiming::NotFirst,
         now,
     );
-    outbox.enqueue(ended.clone(), FirstReportTiming::NotFirst, now);
-    outbox.enqueue(title_item("c", "b"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(ended.clone(), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("c", "b"), FirstReportTiming::NotFirst, now);
     // Items before a fence are not moved behind it with the end.
     let expected = [
         pending("b"),
@@ -243,14 +246,14 @@ fn a_patch_joins_its_own_call_past_others() {
 #[test]
 fn an_end_absorbs_only_the_last_patch_of_its_call() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.enqueue(title_item("c", "last"), FirstReportTiming::NotFirst, now);
-    outbox.enqueue(title_item("d", "other"), FirstReportTiming::NotFirst, now);
-    outbox.enqueue(
+    outbox.enqueue_or_merge(title_item("c", "last"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("d", "other"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(
         OutboxItem::ToolCall("c".into(), status_patch(Status::Failed)),
         FirstReportTiming::NotFirst,
         now,
     );
-    let ended = OutboxItem::ToolCall("c".into(), status_patch(Status::Failed).title("last"));
+    let ended = OutboxItem::ToolCall("c".into(), status_patch(Status::Failed).with_title("last"));
     assert_eq!(drain_due(&mut outbox, now), [title_item("d", "other"), ended]);
     outbox.count_undelivered();
     let counters = OutboxCounters { enqueued: 3, merged: 1, handed_over: 2, undelivered: 1 };
@@ -272,7 +275,7 @@ fn running_is_sent_before_paused() {
         (title_patch("a"), FirstReportTiming::NotFirst),
         (paused.clone(), FirstReportTiming::NotFirst),
     ];
-    assert_eq!(sent_patches(&joined), [paused.title("a")]);
+    assert_eq!(sent_patches(&joined), [paused.with_title("a")]);
 }
 
 #[test]
@@ -291,10 +294,14 @@ fn a_step_is_not_joined_to_the_segment_before_it() {
 fn a_terminal_keeps_its_rate_until_it_has_ended() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let terminal = |patch| OutboxItem::Terminal("c".into(), patch);
-    outbox.enqueue(terminal(TerminalPatch::output(b"a")), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(
+        terminal(TerminalPatch::from_output(b"a")),
+        FirstReportTiming::NotFirst,
+        now,
+    );
     assert_eq!(drain_due(&mut outbox, now).len(), 1);
-    outbox.enqueue(
-        terminal(TerminalPatch::exit(TerminalExit::default())),
+    outbox.enqueue_or_merge(
+        terminal(TerminalPatch::from_exit(TerminalExit::default())),
         FirstReportTiming::NotFirst,
         now,
     );
@@ -307,18 +314,18 @@ fn a_terminal_keeps_its_rate_until_it_has_ended() {
 }
 
 fn pending_item(id: &'static str, title: &str) -> OutboxItem {
-    OutboxItem::ToolCall(id.into(), status_patch(Status::Pending).title(title))
+    OutboxItem::ToolCall(id.into(), status_patch(Status::Pending).with_title(title))
 }
 
 #[test]
 fn a_report_without_its_title_is_held_for_a_while_and_takes_what_changes_meanwhile() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.enqueue(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
-    outbox.enqueue(chunk_item(Role::Agent, "m", 1), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
+    outbox.enqueue_or_merge(chunk_item(Role::Agent, "m", 1), FirstReportTiming::NotFirst, now);
     assert_eq!(drain_due(&mut outbox, now), [chunk_item(Role::Agent, "m", 1)]);
     let due = now + MAX_FIRST_REPORT_WAIT;
     assert_eq!(outbox.next_deadline(), Some(due));
-    outbox.enqueue(title_item("c", "Edit a.rs"), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(title_item("c", "Edit a.rs"), FirstReportTiming::NotFirst, now);
     assert_eq!(outbox.poll(due - Duration::from_nanos(1)), None);
     assert_eq!(drain_due(&mut outbox, due), [pending_item("c", "Edit a.rs")]);
     assert!(outbox.is_empty());
@@ -328,17 +335,17 @@ fn a_report_without_its_title_is_held_for_a_while_and_takes_what_changes_meanwhi
 fn a_report_that_got_its_title_goes_at_once_behind_what_was_said_before_it() {
     let (mut outbox, now) = outbox_with_held_report();
     let text = chunk_item(Role::Agent, "m", 1);
-    outbox.enqueue(text.clone(), FirstReportTiming::NotFirst, now);
-    outbox.enqueue(pending_item("a", "Edit a file"), FirstReportTiming::Held, now);
-    outbox.enqueue(pending_item("b", "Edit a file"), FirstReportTiming::Held, now);
-    outbox.advance_held_report(&"x".into(), now, now);
-    outbox.advance_held_report(&"b".into(), now, now);
+    outbox.enqueue_or_merge(text.clone(), FirstReportTiming::NotFirst, now);
+    outbox.enqueue_or_merge(pending_item("a", "Edit a file"), FirstReportTiming::Held, now);
+    outbox.enqueue_or_merge(pending_item("b", "Edit a file"), FirstReportTiming::Held, now);
+    outbox.advance_held_report_deadline(&"x".into(), now, now);
+    outbox.advance_held_report_deadline(&"b".into(), now, now);
     // The report that still waits for its title stays held.
     let first = [title_item("c", "held"), text, pending_item("b", "Edit a file")];
     assert_eq!(drain_due(&mut outbox, now), first);
     let soon = now + Duration::from_millis(3);
-    outbox.advance_held_report(&"a".into(), soon, now);
-    outbox.advance_held_report(&"a".into(), now + MAX_FIRST_REPORT_WAIT * 2, now);
+    outbox.advance_held_report_deadline(&"a".into(), soon, now);
+    outbox.advance_held_report_deadline(&"a".into(), now + MAX_FIRST_REPORT_WAIT * 2, now);
     assert_eq!((outbox.poll(now), outbox.next_deadline()), (None, Some(soon)));
     assert_eq!(drain_due(&mut outbox, soon), [pending_item("a", "Edit a file")]);
 }
@@ -359,24 +366,24 @@ fn a_held_report_goes_before_whatever_has_to_stand_behind_it() {
     ] {
         for is_titled in [false, true] {
             let (mut outbox, now) = (Outbox::default(), Instant::now());
-            outbox.enqueue(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
-            outbox.enqueue(fence.clone(), is_first, now);
+            outbox.enqueue_or_merge(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
+            outbox.enqueue_or_merge(fence.clone(), is_first, now);
             if is_titled {
-                outbox.advance_held_report(&"c".into(), now, now);
+                outbox.advance_held_report_deadline(&"c".into(), now, now);
             }
             let expected = [pending_item("c", "Edit a file"), fence.clone()];
             assert_eq!(drain_due(&mut outbox, now), expected);
         }
     }
     let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.enqueue(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
-    outbox.flush(now);
+    outbox.enqueue_or_merge(pending_item("c", "Edit a file"), FirstReportTiming::Held, now);
+    outbox.make_all_items_due(now);
     assert_eq!(drain_due(&mut outbox, now), [pending_item("c", "Edit a file")]);
 }
 
 #[test]
 fn each_compaction_has_its_end() {
-    use acp_types::{Compaction, CompactionStatus, SessionState};
+    use acp_types::{Compaction, CompactionStatus, SessionStatePart};
     let (mut outbox, now) = (Outbox::default(), Instant::now());
     let updates = [
         ("a", CompactionStatus::InProgress),
@@ -384,13 +391,13 @@ fn each_compaction_has_its_end() {
         ("b", CompactionStatus::InProgress),
     ];
     for (id, status) in updates {
-        let state = SessionState::Compaction(Compaction::new(id, status, Vec::new()));
-        outbox.enqueue(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
+        let state = SessionStatePart::Compaction(Compaction::new(id, status, Vec::new()));
+        outbox.enqueue_or_merge(OutboxItem::State(state), FirstReportTiming::NotFirst, now);
     }
-    outbox.flush(now);
+    outbox.make_all_items_due(now);
     let items = std::iter::from_fn(|| outbox.poll(now));
     let sent = items.map(|item| match item {
-        OutboxItem::State(SessionState::Compaction(compaction)) => {
+        OutboxItem::State(SessionStatePart::Compaction(compaction)) => {
             (compaction.id, compaction.status)
         }
         item => panic!("{item:?}"),

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use acp_types::{PermissionOption, PermissionOptionKind};
-use callboard_text::{head, visible};
+use callboard_text::{escape_invisible, head};
 
 use super::{ClientDecision, PermissionAnswer};
 use crate::effects::Effect;
 use crate::limits::{MAX_OPTION_SCOPE_BYTES, MAX_REJECTION_REASON_BYTES};
-use crate::rules::{ArgvPrefix, Matcher, RuleScope, describe_matcher, offerable_prefix};
+use crate::rules::{
+    ArgvPrefix, Matcher, RuleScope, describe_matcher, prefix_for_permission_option,
+};
 use crate::title::Titles;
 
 /// An option: its effect, and how long it is remembered.
@@ -77,7 +79,7 @@ pub(crate) struct RememberedEffects {
 impl RememberedEffects {
     pub(crate) fn new(effects: Vec<Effect>) -> Self {
         let common_prefix = match &*effects {
-            [Effect::Run { command, .. }] => offerable_prefix(command),
+            [Effect::Run { command, .. }] => prefix_for_permission_option(command),
             _ => None,
         };
         Self { effects, common_prefix }
@@ -154,7 +156,7 @@ pub(crate) fn interpret_answer(
 /// Cleans the user's reason for a rejection: visible, at most 2 KiB. Returns `None` for an empty
 /// text.
 pub(crate) fn clean_rejection_reason(reason: impl AsRef<str>) -> Option<String> {
-    let shown = visible(head(reason.as_ref().trim(), MAX_REJECTION_REASON_BYTES));
+    let shown = escape_invisible(head(reason.as_ref().trim(), MAX_REJECTION_REASON_BYTES));
     let shown = head(&shown, MAX_REJECTION_REASON_BYTES);
     (!shown.is_empty()).then(|| shown.to_owned())
 }

@@ -64,8 +64,8 @@ impl ArgvPrefix {
         begins.then(|| analyze_command(command, self.0.len()).err()).flatten()
     }
 
-    pub(super) fn denies(&self, command: &ParsedCommandLine) -> MatchCertainty {
-        command.match_denied(&split_loosely(&self.0.join(" ")))
+    pub(super) fn deny_certainty(&self, command: &ParsedCommandLine) -> MatchCertainty {
+        command.match_denied_words(&split_loosely(&self.0.join(" ")))
     }
 }
 
@@ -94,21 +94,24 @@ pub(super) struct ParsedCommandLine {
 impl ParsedCommandLine {
     pub(super) fn new(line: &str) -> Self {
         let is_short = line.len() <= MAX_JUDGED_COMMAND_BYTES;
-        let portable_line =
-            if is_short && cfg!(not(windows)) { portable_line::parse(line) } else { None };
+        let portable_line = if is_short && cfg!(not(windows)) {
+            portable_line::parse_portable_line(line)
+        } else {
+            None
+        };
         Self { portable_line, lowercase_words: is_short.then(|| split_loosely(line)) }
     }
 
     /// Returns whether this command contains the words of a denied one in sequence, or is too long
     /// to be parsed.
-    pub(super) fn may_contain(&self, denied: &str) -> bool {
+    pub(super) fn may_contain_denied(&self, denied: &str) -> bool {
         self.lowercase_words.is_none()
-            || self.match_denied(&split_loosely(denied)) == MatchCertainty::Yes
+            || self.match_denied_words(&split_loosely(denied)) == MatchCertainty::Yes
     }
 
     /// Returns whether this line may run commands that are not written in it: it is not plain, or
     /// it joins commands of which one runs input that another may have written.
-    fn may_run_other_commands(&self) -> bool {
+    fn may_run_hidden_commands(&self) -> bool {
         let is_joint = |line: &PortableLine| line.commands.len() > 1;
         let runs = |line: &PortableLine| {
             line.commands.iter().any(|words| is_launcher_or_interpreter(&words[0]))
@@ -116,13 +119,13 @@ impl ParsedCommandLine {
         self.portable_line.as_ref().is_none_or(|line| is_joint(line) && runs(line))
     }
 
-    fn match_denied(&self, denied: &[String]) -> MatchCertainty {
+    fn match_denied_words(&self, denied: &[String]) -> MatchCertainty {
         let (Some(words), Some(program)) = (&self.lowercase_words, denied.first()) else {
             return MatchCertainty::Maybe;
         };
         if words.windows(denied.len()).any(|words| matches_denied_words(words, denied)) {
             MatchCertainty::Yes
-        } else if self.may_run_other_commands()
+        } else if self.may_run_hidden_commands()
             || words.iter().any(|word| names_program(word, program))
         {
             MatchCertainty::Maybe
@@ -134,7 +137,7 @@ impl ParsedCommandLine {
 
 /// Returns the first words of a line's only command, if one permission option may allow all known
 /// commands that begin with them.
-pub(crate) fn offerable_prefix(line: &str) -> Option<ArgvPrefix> {
+pub(crate) fn prefix_for_permission_option(line: &str) -> Option<ArgvPrefix> {
     let plain = ParsedCommandLine::new(line).portable_line?;
     let [command] = &*plain.commands else { return None };
     let held = allowable_prefix_len(command).filter(|_| plain.writes.is_empty())?;

@@ -75,7 +75,7 @@ impl<'a> ParsedEffect<'a> {
     }
 
     /// Returns the command line, if it is plain, and the folder that it runs in.
-    pub(super) fn portable_line(&self) -> Option<(&PortableLine, &'a Path)> {
+    pub(super) fn command_line_and_folder(&self) -> Option<(&PortableLine, &'a Path)> {
         match (self.effect, &self.command_line) {
             (Effect::Run { cwd, .. }, Some(command)) => {
                 Some((command.portable_line.as_ref()?, cwd))
@@ -85,7 +85,7 @@ impl<'a> ParsedEffect<'a> {
     }
 
     /// Returns the access, its path, and whether it covers everything beneath the path.
-    fn file_access(&self) -> Option<(FileAccess, &'a Path, bool)> {
+    fn file_access_and_path(&self) -> Option<(FileAccess, &'a Path, bool)> {
         match self.effect {
             Effect::Read(path) => Some((FileAccess::Read, path, false)),
             Effect::Search(path) => Some((FileAccess::Read, path, true)),
@@ -98,7 +98,7 @@ impl<'a> ParsedEffect<'a> {
 
 impl Matcher {
     /// Returns whether the rule matches the call as a whole, regardless of its effects.
-    pub(super) fn matches_call(&self, effects: &Effects) -> bool {
+    pub(super) fn matches_whole_call(&self, effects: &Effects) -> bool {
         match self {
             Self::Tool(name) => effects.tool() == Some(name),
             Self::Kind(kind) => effects.kind() == Some(*kind),
@@ -112,44 +112,50 @@ impl Matcher {
         match (self, seen.effect) {
             (Self::Tool(_) | Self::Kind(_), _) => {
                 // Allowing a tool inside the roots does not cover paths outside of them.
-                self.matches_call(effects) && !effects.is_outside(seen.effect)
+                self.matches_whole_call(effects) && !effects.is_outside_project(seen.effect)
             }
             (Self::Effect(effect), other) => effect == other && *other != Effect::Unknown,
             (Self::Path { access, glob }, _) => {
-                seen.file_access().is_some_and(|(other, path, is_tree)| {
+                seen.file_access_and_path().is_some_and(|(other, path, is_tree)| {
                     *access == other
                         && if is_tree { glob.allows_tree(path) } else { glob.allows(path) }
                 })
             }
             (Self::Host(pattern), Effect::Connect(host)) => pattern.allows(host),
-            (Self::Mcp { .. }, Effect::Mcp { .. }) => self.matches_mcp_server(seen.effect),
+            (Self::Mcp { .. }, Effect::Mcp { .. }) => self.matches_mcp_call(seen.effect),
             _ => false,
         }
     }
 
-    pub(super) fn denies(&self, effects: &Effects, seen: &ParsedEffect<'_>) -> MatchCertainty {
+    pub(super) fn deny_certainty(
+        &self,
+        effects: &Effects,
+        seen: &ParsedEffect<'_>,
+    ) -> MatchCertainty {
         let sure = |is_so| if is_so { MatchCertainty::Yes } else { MatchCertainty::No };
         match (self, seen.effect) {
-            (Self::Tool(_) | Self::Kind(_), _) => sure(self.matches_call(effects)),
+            (Self::Tool(_) | Self::Kind(_), _) => sure(self.matches_whole_call(effects)),
             (Self::Effect(effect), other) if effect == other => MatchCertainty::Yes,
             // An unknown effect may be any effect.
             (_, Effect::Unknown) => MatchCertainty::Maybe,
-            (Self::Effect(effect), _) => match_related_effect(effect, seen),
+            (Self::Effect(effect), _) => certainty_of_related_effect(effect, seen),
             (Self::Argv(prefix), _) => seen
                 .command_line
                 .as_ref()
-                .map_or(MatchCertainty::No, |command| prefix.denies(command)),
-            (Self::Path { access, glob }, _) => match seen.file_access() {
-                Some((other, path, is_tree)) if access.covers(other) => glob.denies(path, is_tree),
+                .map_or(MatchCertainty::No, |command| prefix.deny_certainty(command)),
+            (Self::Path { access, glob }, _) => match seen.file_access_and_path() {
+                Some((other, path, is_tree)) if access.denying_also_denies(other) => {
+                    glob.deny_certainty(path, is_tree)
+                }
                 _ => MatchCertainty::No,
             },
-            (Self::Host(pattern), Effect::Connect(host)) => pattern.denies(host),
-            (Self::Mcp { .. }, Effect::Mcp { .. }) => sure(self.matches_mcp_server(seen.effect)),
+            (Self::Host(pattern), Effect::Connect(host)) => pattern.deny_certainty(host),
+            (Self::Mcp { .. }, Effect::Mcp { .. }) => sure(self.matches_mcp_call(seen.effect)),
             _ => MatchCertainty::No,
         }
     }
 
-    fn matches_mcp_server(&self, effect: &Effect) -> bool {
+    fn matches_mcp_call(&self, effect: &Effect) -> bool {
         let (Self::Mcp { server, tool }, Effect::Mcp { server: other, tool: called }) =
             (self, effect)
         else {
@@ -162,26 +168,31 @@ impl Matcher {
 impl FileAccess {
     /// Returns whether denying this access also denies `other`. Denied writing implies denied
     /// deleting.
-    fn covers(self, other: Self) -> bool {
+    fn denying_also_denies(self, other: Self) -> bool {
         self == other || (self, other) == (Self::Write, Self::Delete)
     }
 }
 
 /// Matches an effect that may include the denied one: a command that contains the denied command,
 /// or a deleted or searched folder that contains the denied file. Such an effect is asked about.
-fn match_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
+fn certainty_of_related_effect(denied: &Effect, seen: &ParsedEffect<'_>) -> MatchCertainty {
     let denied_command = match denied {
         Effect::Run { command, .. } => Some(command),
         _ => None,
     };
     let denied = ParsedEffect { effect: denied, command_line: None };
-    let is_near =
-        match (denied_command, &seen.command_line, denied.file_access(), seen.file_access()) {
-            (Some(denied), Some(command), ..) => command.may_contain(denied),
-            (_, _, Some((denied, file, _)), Some((access, path, is_tree))) => {
-                denied.covers(access) && (file == path || is_tree && file.starts_with(path))
-            }
-            _ => false,
-        };
+    let is_near = match (
+        denied_command,
+        &seen.command_line,
+        denied.file_access_and_path(),
+        seen.file_access_and_path(),
+    ) {
+        (Some(denied), Some(command), ..) => command.may_contain_denied(denied),
+        (_, _, Some((denied, file, _)), Some((access, path, is_tree))) => {
+            denied.denying_also_denies(access)
+                && (file == path || is_tree && file.starts_with(path))
+        }
+        _ => false,
+    };
     if is_near { MatchCertainty::Maybe } else { MatchCertainty::No }
 }

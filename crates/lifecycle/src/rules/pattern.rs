@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use callboard_text::{head, visible};
+use callboard_text::{escape_invisible, head};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl PathGlob {
     /// Returns [`PatternError`] if the glob is not absolute, contains `.` or `..`, exceeds 1 KiB,
     /// or is malformed.
     pub fn parse(glob: &str) -> Result<Self, PatternError> {
-        let refuse = |why: &str| PatternError(format!("{}: {why}", visible(glob)));
+        let refuse = |why: &str| PatternError(format!("{}: {why}", escape_invisible(glob)));
         let path = Path::new(glob);
         let is_dotted = glob.split('/').any(|name| name == "." || name == "..");
         if glob.len() > MAX_RULE_PATTERN_BYTES || !path.is_absolute() || is_dotted {
@@ -56,7 +56,7 @@ impl PathGlob {
     }
 
     pub(super) fn allows(&self, path: &Path) -> bool {
-        is_resolved(path) && self.exact.is_match(path)
+        is_absolute_without_parent_dirs(path) && self.exact.is_match(path)
     }
 
     /// Returns whether a folder and everything beneath it match. Requires a glob that ends in
@@ -67,10 +67,10 @@ impl PathGlob {
     }
 
     /// Returns whether an access to a path, or to everything beneath it, is denied.
-    pub(super) fn denies(&self, path: &Path, is_tree: bool) -> MatchCertainty {
+    pub(super) fn deny_certainty(&self, path: &Path, is_tree: bool) -> MatchCertainty {
         if self.case_insensitive.is_match(path) {
             MatchCertainty::Yes
-        } else if !is_resolved(path) || is_tree && self.may_overlap(path) {
+        } else if !is_absolute_without_parent_dirs(path) || is_tree && self.may_overlap(path) {
             MatchCertainty::Maybe
         } else {
             MatchCertainty::No
@@ -89,7 +89,7 @@ fn lowercase_path(path: &Path) -> PathBuf {
     path.to_string_lossy().to_lowercase().into()
 }
 
-fn is_resolved(path: &Path) -> bool {
+fn is_absolute_without_parent_dirs(path: &Path) -> bool {
     path.is_absolute() && path.components().all(|part| part != Component::ParentDir)
 }
 
@@ -155,7 +155,7 @@ impl HostPattern {
         match name.filter(|name| beneath.is_none() || !is_number(name)) {
             Some(host) => Ok(Self { host, is_wildcard: beneath.is_some() }),
             None => {
-                let shown = visible(head(pattern, MAX_RULE_PATTERN_BYTES));
+                let shown = escape_invisible(head(pattern, MAX_RULE_PATTERN_BYTES));
                 Err(PatternError(format!("{shown}: neither a host name nor `*.` and one")))
             }
         }
@@ -168,7 +168,7 @@ impl HostPattern {
         })
     }
 
-    pub(super) fn denies(&self, name: &str) -> MatchCertainty {
+    pub(super) fn deny_certainty(&self, name: &str) -> MatchCertainty {
         match normalized_host(name) {
             Some(name) if name == self.host => MatchCertainty::Yes,
             Some(name) if self.is_wildcard && self.matches_subdomain(&name) => MatchCertainty::Yes,

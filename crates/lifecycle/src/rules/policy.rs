@@ -50,12 +50,12 @@ pub trait Policy: std::fmt::Debug + Send + Sync {
 
     /// Judges one effect that no rule matches, on a path outside of the session's roots. By
     /// default, such an effect is asked about, unless the policy denies it inside the roots too.
-    fn judge_outside(&self, effect: &Effect) -> Verdict {
+    fn judge_outside_project(&self, effect: &Effect) -> Verdict {
         self.judge(effect).max(Verdict::Ask)
     }
 
     /// Judges one effect that no rule matches, of a call that changes more than text (see
-    /// [`Effects::sensitive`](crate::Effects::sensitive)). By default, it is judged like any other
+    /// [`Effects::with_sensitive_mark`](crate::Effects::with_sensitive_mark)). By default, it is judged like any other
     /// effect.
     fn judge_sensitive(&self, effect: &Effect) -> Verdict {
         self.judge(effect)
@@ -70,10 +70,10 @@ pub(crate) struct PolicyVerdicts {
 }
 
 impl PolicyVerdicts {
-    pub(crate) fn new(effects: Effects, policy: &dyn Policy) -> Self {
+    pub(crate) fn from_policy(effects: Effects, policy: &dyn Policy) -> Self {
         let judge = |effect| {
-            if effects.is_outside(effect) {
-                policy.judge_outside(effect)
+            if effects.is_outside_project(effect) {
+                policy.judge_outside_project(effect)
             } else if effects.is_sensitive() {
                 policy.judge_sensitive(effect)
             } else {
@@ -89,16 +89,16 @@ impl PolicyVerdicts {
     }
 
     /// Returns each effect with the policy's verdict.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Effect, Verdict)> {
+    pub(crate) fn effects_with_verdicts(&self) -> impl Iterator<Item = (&Effect, Verdict)> {
         self.effects.iter().zip(self.verdicts.iter().copied())
     }
 }
 
 /// Allows reads inside the roots and asks about everything else. The policy of a new session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AskPolicy;
+pub struct AskExceptReadsPolicy;
 
-impl Policy for AskPolicy {
+impl Policy for AskExceptReadsPolicy {
     fn judge(&self, effect: &Effect) -> Verdict {
         if effect.is_read() { Verdict::Allow } else { Verdict::Ask }
     }
@@ -106,7 +106,7 @@ impl Policy for AskPolicy {
 
 /// Allows reads, and creating and changing files beneath the roots. Asks about files that other
 /// programs [execute or read as configuration](is_executed_or_config_beneath), about
-/// [sensitive](crate::Effects::sensitive) changes, and about everything else: commands, deletions,
+/// [sensitive](crate::Effects::with_sensitive_mark) changes, and about everything else: commands, deletions,
 /// other paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AcceptEditsPolicy {
@@ -163,7 +163,7 @@ impl Policy for ReadOnlyPolicy {
         if effect.is_read() { Verdict::Allow } else { Verdict::Deny }
     }
 
-    fn judge_outside(&self, _: &Effect) -> Verdict {
+    fn judge_outside_project(&self, _: &Effect) -> Verdict {
         Verdict::Deny
     }
 }
@@ -171,9 +171,9 @@ impl Policy for ReadOnlyPolicy {
 /// Allows everything inside the roots that no rule denies. For tests, and for users who chose this
 /// mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AllowPolicy;
+pub struct AllowInProjectPolicy;
 
-impl Policy for AllowPolicy {
+impl Policy for AllowInProjectPolicy {
     fn judge(&self, _: &Effect) -> Verdict {
         Verdict::Allow
     }

@@ -18,7 +18,7 @@ pub trait RuleStore: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Returns [`RuleStoreError`] if rules exist and cannot be read or must not be trusted. Then
-    /// every call must be asked about: see [`Session::load_rules`](crate::Session::load_rules).
+    /// every call must be asked about: see [`Session::add_loaded_rules`](crate::Session::add_loaded_rules).
     fn load(&self, root: &Path) -> Result<Vec<Rule>, RuleStoreError>;
 
     /// Applies changes to the rules of a project and of the user, in order.
@@ -27,11 +27,11 @@ pub trait RuleStore: fmt::Debug + Send + Sync {
     ///
     /// Returns [`RuleStoreError`] if a change could not be applied. The others may have been
     /// applied.
-    fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError>;
+    fn save_rule_changes(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError>;
 
     /// Returns the folder of the rule files, if the store uses one. If a session's tools can write
     /// to that folder, the session loads only rules that deny or ask.
-    fn folder(&self) -> Option<&Path> {
+    fn rule_files_folder(&self) -> Option<&Path> {
         None
     }
 }
@@ -99,7 +99,7 @@ impl RuleStore for MemoryRuleStore {
         Ok(of.flat_map(|(_, rules)| rules.clone()).collect())
     }
 
-    fn save(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
+    fn save_rule_changes(&self, root: &Path, changes: &[RuleChange]) -> Result<(), RuleStoreError> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for change in changes {
             let of = match change.rule().scope {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{
-    AcceptEditsPolicy, AllowPolicy, ArgvPrefix, AskAlwaysPolicy, AskPolicy, FileAccess,
-    HostPattern, Matcher, MemoryRuleStore, PathGlob, Policy, PolicyVerdicts, ReadOnlyPolicy, Rule,
-    RuleChange, RuleScope, RuleStore as _, Rules, Verdict,
+    AcceptEditsPolicy, AllowInProjectPolicy, ArgvPrefix, AskAlwaysPolicy, AskExceptReadsPolicy,
+    FileAccess, HostPattern, Matcher, MemoryRuleStore, PathGlob, Policy, PolicyVerdicts,
+    ReadOnlyPolicy, Rule, RuleChange, RuleScope, RuleStore as _, Rules, Verdict,
 };
 use crate::effects::{Effect, Effects};
 use acp_types::ToolKind;
@@ -20,7 +20,7 @@ fn rule(verdict: Verdict, matcher: Matcher) -> Rule {
 
 fn rules(list: impl IntoIterator<Item = Rule>) -> Rules {
     let mut rules = Rules::default();
-    list.into_iter().for_each(|rule| assert!(rules.add(rule)));
+    list.into_iter().for_each(|rule| assert!(rules.add_rule(rule)));
     rules
 }
 
@@ -42,16 +42,21 @@ fn mcp(tool: Option<&str>) -> Matcher {
 }
 
 fn policy_verdicts(effects: &Effects, policy: &dyn Policy) -> PolicyVerdicts {
-    PolicyVerdicts::new(effects.clone(), policy)
+    PolicyVerdicts::from_policy(effects.clone(), policy)
 }
 
 /// Checks the verdict on one effect. An allowing rule is checked under [`AskAlwaysPolicy`], any
-/// other rule under [`AllowPolicy`].
+/// other rule under [`AllowInProjectPolicy`].
 fn check(verdict: Verdict, matcher: &Matcher, effect: Effect, expected: Verdict) {
-    let policy: &dyn Policy = if verdict == Allow { &AskAlwaysPolicy } else { &AllowPolicy };
-    let effects = Effects::from(effect.clone()).for_tool("tool", ToolKind::Execute);
+    let policy: &dyn Policy =
+        if verdict == Allow { &AskAlwaysPolicy } else { &AllowInProjectPolicy };
+    let effects = Effects::from(effect.clone()).with_tool("tool", ToolKind::Execute);
     let rules = rules([rule(verdict, matcher.clone())]);
-    assert_eq!(rules.judge(&effects, policy), expected, "{verdict:?} {matcher:?} of {effect:?}");
+    assert_eq!(
+        rules.judge_call(&effects, policy),
+        expected,
+        "{verdict:?} {matcher:?} of {effect:?}"
+    );
 }
 
 #[test]
@@ -59,12 +64,15 @@ fn guarded_effects_are_asked_about_whatever_is_allowed_and_never_remembered() {
     let write = Effect::Write("/a/.git/config".into());
     let guarded = Effects::from(write.clone()).always_ask();
     let allowing = rules([rule(Allow, Matcher::Effect(write.clone()))]);
-    assert_eq!(allowing.judge(&guarded, &AllowPolicy), Ask);
-    assert_eq!(allowing.judge(&Effects::from(write.clone()), &AllowPolicy), Allow);
-    assert_eq!(Rules::default().effects_to_remember(&policy_verdicts(&guarded, &AskPolicy)), None);
-    assert_eq!(Rules::default().judge(&guarded, &ReadOnlyPolicy), Deny);
+    assert_eq!(allowing.judge_call(&guarded, &AllowInProjectPolicy), Ask);
+    assert_eq!(allowing.judge_call(&Effects::from(write.clone()), &AllowInProjectPolicy), Allow);
+    assert_eq!(
+        Rules::default().effects_to_remember(&policy_verdicts(&guarded, &AskExceptReadsPolicy)),
+        None
+    );
+    assert_eq!(Rules::default().judge_call(&guarded, &ReadOnlyPolicy), Deny);
     let denying = rules([rule(Deny, Matcher::Effect(write))]);
-    assert_eq!(denying.judge(&guarded, &AskPolicy), Deny);
+    assert_eq!(denying.judge_call(&guarded, &AskExceptReadsPolicy), Deny);
 }
 
 #[test]
@@ -72,33 +80,33 @@ fn outside_of_the_roots_all_is_asked_about_but_what_a_rule_names() {
     let (read, write) = (Effect::Read("/etc/a".into()), Effect::Write("/etc/a".into()));
     let edits = AcceptEditsPolicy::new(["/p"]);
     let policies: [(&dyn Policy, Verdict); 5] = [
-        (&AskPolicy, Ask),
+        (&AskExceptReadsPolicy, Ask),
         (&edits, Ask),
         (&AskAlwaysPolicy, Ask),
         (&ReadOnlyPolicy, Deny),
-        (&AllowPolicy, Ask),
+        (&AllowInProjectPolicy, Ask),
     ];
     let is_outside = |path: &Path| !path.starts_with("/p");
     for effect in [read, write] {
         let inside = Effect::Read("/p/a".into());
         let both =
             Effects::from_iter([inside.clone(), effect.clone()]).with_outside_paths(is_outside);
-        let effects = both.for_tool("tool", ToolKind::Execute);
-        assert!(effects.is_outside(&effect) && !effects.is_outside(&inside));
+        let effects = both.with_tool("tool", ToolKind::Execute);
+        assert!(effects.is_outside_project(&effect) && !effects.is_outside_project(&inside));
         let judge =
-            |matcher: Matcher, policy| rules([rule(Allow, matcher)]).judge(&effects, policy);
+            |matcher: Matcher, policy| rules([rule(Allow, matcher)]).judge_call(&effects, policy);
         for (policy, expected) in policies {
-            assert_eq!(Rules::default().judge(&effects, policy), expected, "{policy:?}");
+            assert_eq!(Rules::default().judge_call(&effects, policy), expected, "{policy:?}");
             let named = judge(Matcher::Effect(effect.clone()), policy);
             // The read inside the roots is asked about by the policy that asks about everything.
             let is_settled = expected == Ask && policy.judge(&inside) == Allow;
             assert_eq!(named, if is_settled { Allow } else { expected }, "{policy:?}");
         }
         for unnamed in [Matcher::Tool("tool".into()), Matcher::Kind(ToolKind::Execute)] {
-            assert_eq!(judge(unnamed, &AllowPolicy), Ask);
+            assert_eq!(judge(unnamed, &AllowInProjectPolicy), Ask);
         }
         let remembered =
-            Rules::default().effects_to_remember(&policy_verdicts(&effects, &AskPolicy));
+            Rules::default().effects_to_remember(&policy_verdicts(&effects, &AskExceptReadsPolicy));
         assert_eq!(remembered, Some(vec![effect]));
     }
 }
@@ -109,17 +117,18 @@ fn the_policies_judge_what_no_rule_speaks_of() {
     let search = Effect::Search("/a".into());
     let edits = AcceptEditsPolicy::new(["/a"]);
     let policies: [(&dyn Policy, [Verdict; 4]); 5] = [
-        (&AskPolicy, [Allow, Allow, Ask, Ask]),
+        (&AskExceptReadsPolicy, [Allow, Allow, Ask, Ask]),
         (&edits, [Allow, Allow, Allow, Ask]),
         (&AskAlwaysPolicy, [Ask; 4]),
         (&ReadOnlyPolicy, [Allow, Allow, Deny, Deny]),
-        (&AllowPolicy, [Allow; 4]),
+        (&AllowInProjectPolicy, [Allow; 4]),
     ];
     for (policy, expected) in policies {
         let effects = [&read, &search, &write, &Effect::Unknown];
-        let judged = effects.map(|it| Rules::default().judge(&Effects::from(it.clone()), policy));
+        let judged =
+            effects.map(|it| Rules::default().judge_call(&Effects::from(it.clone()), policy));
         assert_eq!(judged, expected, "{policy:?}");
-        assert_eq!(Rules::default().judge(&Effects::empty(), policy), Allow);
+        assert_eq!(Rules::default().judge_call(&Effects::empty(), policy), Allow);
     }
 }
 
@@ -142,7 +151,7 @@ fn accepted_are_edits_beneath_the_roots_and_no_deletions_commands_or_protected_f
         assert_eq!(policy.judge(&effect), expected, "{effect:?}");
     }
     let denied = rules([rule(Deny, Matcher::Effect(write("/p/a")))]);
-    assert_eq!(denied.judge(&Effects::from(write("/p/a")), &policy), Deny);
+    assert_eq!(denied.judge_call(&Effects::from(write("/p/a")), &policy), Deny);
 }
 
 #[test]
@@ -150,13 +159,13 @@ fn the_number_of_a_rule_is_never_that_of_another() {
     let mut rules = Rules::default();
     let of = |command: &str| rule(Allow, Matcher::Effect(run(command)));
     for command in ["a", "b", "a", "c"] {
-        assert!(rules.add(of(command)));
+        assert!(rules.add_rule(of(command)));
     }
     let numbers =
         |rules: &Rules| rules.iter_numbered().map(|(number, _)| number).collect::<Vec<_>>();
     assert_eq!(numbers(&rules), [1, 2, 3]);
     assert!(rules.revoke(&of("b")) && rules.revoke(&of("c")));
-    assert!(rules.add(of("b")));
+    assert!(rules.add_rule(of("b")));
     assert_eq!(numbers(&rules), [1, 4]);
 }
 
@@ -268,8 +277,8 @@ fn output_goes_only_to_files_that_the_call_says_it_writes_and_may() {
         ("cd /q; cargo test > a", "/p/a", Ask),
     ] {
         let effects = Effects::from_iter([run(line), Effect::Write(written.into())]);
-        assert_eq!(rules.judge(&effects, &policy), expected, "{line}");
-        assert_eq!(rules.judge(&effects, &AskPolicy), Ask, "{line}");
+        assert_eq!(rules.judge_call(&effects, &policy), expected, "{line}");
+        assert_eq!(rules.judge_call(&effects, &AskExceptReadsPolicy), Ask, "{line}");
     }
 }
 
@@ -368,9 +377,9 @@ fn a_tool_a_kind_and_a_server_are_compared_by_name() {
         check(Deny, &matcher, effect, denied);
     }
     // A denied tool is denied even if its call has no effects.
-    let silent = Effects::empty().for_tool("think", ToolKind::Think);
+    let silent = Effects::empty().with_tool("think", ToolKind::Think);
     let denied = rules([rule(Deny, Matcher::Tool("think".to_owned()))]);
-    assert_eq!(denied.judge(&silent, &AllowPolicy), Deny);
+    assert_eq!(denied.judge_call(&silent, &AllowInProjectPolicy), Deny);
 }
 
 #[test]
@@ -384,8 +393,8 @@ fn deny_wins_over_ask_and_ask_over_allow_and_the_policys_no_over_all() {
         (&[Deny, Allow], Deny),
     ] {
         let rules = rules(verdicts.iter().map(|verdict| rule(*verdict, all())));
-        assert_eq!(rules.judge(&write, &AskPolicy), expected);
-        assert_eq!(rules.judge(&write, &ReadOnlyPolicy), Deny);
+        assert_eq!(rules.judge_call(&write, &AskExceptReadsPolicy), expected);
+        assert_eq!(rules.judge_call(&write, &ReadOnlyPolicy), Deny);
     }
 }
 
@@ -395,8 +404,8 @@ fn every_effect_must_be_allowed() {
     let both = |other: &str| {
         Effects::from_iter([Effect::Write("/p/a".into()), Effect::Write(other.into())])
     };
-    assert_eq!(rules.judge(&both("/p/b"), &AskPolicy), Allow);
-    assert_eq!(rules.judge(&both("/q/b"), &AskPolicy), Ask);
+    assert_eq!(rules.judge_call(&both("/p/b"), &AskExceptReadsPolicy), Allow);
+    assert_eq!(rules.judge_call(&both("/q/b"), &AskExceptReadsPolicy), Ask);
 }
 
 #[test]
@@ -406,12 +415,12 @@ fn rules_that_cannot_be_read_leave_nothing_allowed() {
     rules.set_load_error("broken".to_owned());
     assert_eq!(rules.load_error(), Some("broken"));
     let write = Effects::from(Effect::Write("/p/a".into()));
-    for policy in [&AskPolicy as &dyn Policy, &AllowPolicy] {
-        assert_eq!(rules.judge(&write, policy), Ask);
-        assert_eq!(rules.judge(&Effects::from(Effect::Read("/p/a".into())), policy), Ask);
+    for policy in [&AskExceptReadsPolicy as &dyn Policy, &AllowInProjectPolicy] {
+        assert_eq!(rules.judge_call(&write, policy), Ask);
+        assert_eq!(rules.judge_call(&Effects::from(Effect::Read("/p/a".into())), policy), Ask);
         assert_eq!(rules.effects_to_remember(&policy_verdicts(&write, policy)), None);
     }
-    assert_eq!(rules.judge(&write, &ReadOnlyPolicy), Deny);
+    assert_eq!(rules.judge_call(&write, &ReadOnlyPolicy), Deny);
 }
 
 #[test]
@@ -420,7 +429,7 @@ fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
         (Effect::Read("/r".into()), Effect::Write("/a".into()), Effect::Write("/b".into()));
     let call = Effects::from_iter([read.clone(), a.clone(), b.clone(), a.clone()]);
     assert_eq!(
-        Rules::default().effects_to_remember(&policy_verdicts(&call, &AskPolicy)),
+        Rules::default().effects_to_remember(&policy_verdicts(&call, &AskExceptReadsPolicy)),
         Some(vec![a.clone(), b.clone()])
     );
     let all = Some(vec![read, a.clone(), b.clone()]);
@@ -429,25 +438,34 @@ fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
         all
     );
     let allowed = rules([rule(Allow, Matcher::Effect(a.clone()))]);
-    assert_eq!(allowed.effects_to_remember(&policy_verdicts(&call, &AskPolicy)), Some(vec![b]));
+    assert_eq!(
+        allowed.effects_to_remember(&policy_verdicts(&call, &AskExceptReadsPolicy)),
+        Some(vec![b])
+    );
     for asked in [rule(Ask, Matcher::Effect(a.clone())), rule(Deny, Matcher::Effect(a))] {
-        assert_eq!(rules([asked]).effects_to_remember(&policy_verdicts(&call, &AskPolicy)), None);
+        assert_eq!(
+            rules([asked]).effects_to_remember(&policy_verdicts(&call, &AskExceptReadsPolicy)),
+            None
+        );
     }
     let asked = rules([rule(Ask, Matcher::Tool("t".to_owned()))]);
     assert_eq!(
         asked.effects_to_remember(&policy_verdicts(
-            &call.clone().for_tool("t", ToolKind::Edit),
-            &AskPolicy
+            &call.clone().with_tool("t", ToolKind::Edit),
+            &AskExceptReadsPolicy
+        )),
+        None
+    );
+    assert_eq!(
+        Rules::default().effects_to_remember(&policy_verdicts(
+            &Effects::from(Effect::Unknown),
+            &AskExceptReadsPolicy
         )),
         None
     );
     assert_eq!(
         Rules::default()
-            .effects_to_remember(&policy_verdicts(&Effects::from(Effect::Unknown), &AskPolicy)),
-        None
-    );
-    assert_eq!(
-        Rules::default().effects_to_remember(&policy_verdicts(&Effects::empty(), &AskPolicy)),
+            .effects_to_remember(&policy_verdicts(&Effects::empty(), &AskExceptReadsPolicy)),
         None
     );
 }
@@ -456,10 +474,11 @@ fn what_may_be_remembered_is_what_only_the_policy_asks_about() {
 fn a_session_holds_a_bounded_number_of_rules() {
     let mut rules = Rules::default();
     let numbered = |n: usize| rule(Allow, Matcher::Tool(n.to_string()));
-    assert!((0..crate::limits::MAX_SESSION_RULES).all(|n| rules.add(numbered(n))));
-    assert!(rules.add(numbered(0)) && !rules.add(numbered(usize::MAX)));
+    assert!((0..crate::limits::MAX_SESSION_RULES).all(|n| rules.add_rule(numbered(n))));
+    assert!(rules.add_rule(numbered(0)) && !rules.add_rule(numbered(usize::MAX)));
     assert_eq!(
-        rules.effects_to_remember(&policy_verdicts(&Effects::from(run("a")), &AskPolicy)),
+        rules
+            .effects_to_remember(&policy_verdicts(&Effects::from(run("a")), &AskExceptReadsPolicy)),
         None
     );
 }
@@ -529,16 +548,17 @@ fn a_store_keeps_projects_apart_and_the_users_rules_for_all() {
         RuleChange::Add(users.clone()),
         RuleChange::Add(mine.clone()),
     ];
-    store.save(Path::new("/p"), &add).unwrap();
+    store.save_rule_changes(Path::new("/p"), &add).unwrap();
     assert_eq!(store.load(Path::new("/p")).unwrap(), [mine.clone(), users.clone()]);
     assert_eq!(store.load(Path::new("/q")).unwrap(), std::slice::from_ref(&users));
-    store.save(Path::new("/q"), &[RuleChange::Remove(mine.clone())]).unwrap();
-    store.save(Path::new("/q"), &[RuleChange::Remove(users)]).unwrap();
+    store.save_rule_changes(Path::new("/q"), &[RuleChange::Remove(mine.clone())]).unwrap();
+    store.save_rule_changes(Path::new("/q"), &[RuleChange::Remove(users)]).unwrap();
     assert_eq!(store.load(Path::new("/p")).unwrap(), [mine]);
     let many: Vec<_> =
         (0..1024).map(|n| RuleChange::Add(of(RuleScope::User, &n.to_string()))).collect();
-    store.save(Path::new("/p"), &many).unwrap();
-    let error =
-        store.save(Path::new("/p"), &[RuleChange::Add(of(RuleScope::User, "more"))]).unwrap_err();
+    store.save_rule_changes(Path::new("/p"), &many).unwrap();
+    let error = store
+        .save_rule_changes(Path::new("/p"), &[RuleChange::Add(of(RuleScope::User, "more"))])
+        .unwrap_err();
     assert_eq!(error.to_string(), "1024 rules are stored already");
 }

@@ -55,7 +55,7 @@ impl Automaton {
             if at != ROOT {
                 let ends = self.node(at).match_len as usize;
                 if ends > 0 {
-                    push_merged(&mut found, index + 1 - ends..index + 1);
+                    push_and_merge_overlaps(&mut found, index + 1 - ends..index + 1);
                 }
             }
         }
@@ -69,13 +69,13 @@ impl Automaton {
         let (mut at, mut found) = (ROOT, Vec::new());
         for (index, byte) in text.bytes().enumerate() {
             let depth = self.node(at).depth as usize;
-            if depth > shown && is_truncation_mark(&text.as_bytes()[index..]) {
-                push_merged(&mut found, index - depth..index);
+            if depth > shown && starts_with_truncation_mark(&text.as_bytes()[index..]) {
+                push_and_merge_overlaps(&mut found, index - depth..index);
             }
             at = self.next_node(at, byte);
             let ends = self.node(at).match_len as usize;
             if ends > 0 {
-                push_merged(&mut found, index + 1 - ends..index + 1);
+                push_and_merge_overlaps(&mut found, index + 1 - ends..index + 1);
             }
         }
         found
@@ -92,7 +92,7 @@ impl Automaton {
 
     fn next_node(&self, mut at: u32, byte: u8) -> u32 {
         while at != ROOT {
-            if let Some(child) = self.child(at, byte) {
+            if let Some(child) = self.find_child(at, byte) {
                 return child;
             }
             at = self.node(at).fallback;
@@ -100,7 +100,7 @@ impl Automaton {
         self.first_byte_nodes[usize::from(byte)]
     }
 
-    fn child(&self, at: u32, byte: u8) -> Option<u32> {
+    fn find_child(&self, at: u32, byte: u8) -> Option<u32> {
         let mut child = self.node(at).child;
         while child != ROOT && self.node(child).byte != byte {
             child = self.node(child).sibling;
@@ -115,7 +115,7 @@ impl Automaton {
                 ROOT if self.first_byte_nodes[usize::from(*byte)] != ROOT => {
                     self.first_byte_nodes[usize::from(*byte)]
                 }
-                _ => self.child(at, *byte).unwrap_or_else(|| self.add_child(at, *byte)),
+                _ => self.find_child(at, *byte).unwrap_or_else(|| self.add_child(at, *byte)),
             };
         }
         let node = &mut self.nodes[at as usize];
@@ -159,13 +159,13 @@ impl Automaton {
 }
 
 /// Returns whether a text begins with a mark for truncated text.
-fn is_truncation_mark(rest: &[u8]) -> bool {
+fn starts_with_truncation_mark(rest: &[u8]) -> bool {
     let text = rest.strip_prefix(b" ").unwrap_or(rest);
     [text, rest].iter().zip(["…", "\n[... "]).any(|(rest, cut)| rest.starts_with(cut.as_bytes()))
 }
 
 /// Adds a range that ends after all others, and merges the ranges that it overlaps.
-fn push_merged(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
+fn push_and_merge_overlaps(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     while let Some(last) = found.pop_if(|last| last.end > range.start) {
         range.start = range.start.min(last.start);
     }

@@ -34,7 +34,7 @@ pub(super) fn find_credentials(text: &str) -> Vec<Range<usize>> {
 
 /// Scans a part of a stream, which need not be valid UTF-8. Also returns how many bytes at the end
 /// may precede or belong to credentials: at most 4 KiB of the last line.
-pub(super) fn scan_credentials(text: &[u8]) -> ScanResult {
+pub(super) fn scan_stream_for_credentials(text: &[u8]) -> ScanResult {
     let none = ScanResult { found: Vec::new(), possible_match_bytes: 0 };
     if !may_hold_credentials(text) {
         return none;

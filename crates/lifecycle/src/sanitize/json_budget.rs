@@ -42,7 +42,7 @@ fn truncate_string(string: String, max: usize) -> String {
         return string;
     }
     let longest = omission_note(string.len(), "bytes").len();
-    let head = json::escaped_string_head(&string, room.saturating_sub(longest));
+    let head = json::prefix_within_escaped_len(&string, room.saturating_sub(longest));
     format!("{head}{}", omission_note(string.len() - head.len(), "bytes"))
 }
 

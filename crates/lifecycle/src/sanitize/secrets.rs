@@ -37,7 +37,7 @@ impl Secrets {
     ///
     /// Values under 8 bytes are ignored, because `1` or `true` might be one. Parts of the redaction
     /// marker are ignored too. At most 256 other values of 32 KiB in total are used, the shortest
-    /// first; [`omitted`](Self::omitted) counts the rest.
+    /// first; [`omitted`](Self::omitted_count) counts the rest.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let long = |value: &String| {
@@ -73,7 +73,7 @@ impl Secrets {
 
     /// Returns the number of values that exceed the limits and are not searched for.
     #[must_use]
-    pub fn omitted(&self) -> usize {
+    pub fn omitted_count(&self) -> usize {
         self.omitted
     }
 
@@ -139,11 +139,11 @@ mod tests {
         let many: Vec<_> = (0..300).map(|number| format!("secret-{number}")).collect();
         let secrets = Secrets::new(&many);
         assert_eq!(
-            (secrets.omitted(), secrets.redact("secret-9!").into_owned()),
+            (secrets.omitted_count(), secrets.redact("secret-9!").into_owned()),
             (44, "[redacted]!".to_owned())
         );
         let long = "x".repeat(40_000);
-        assert_eq!(Secrets::new(["12345678", &long]).omitted(), 1);
+        assert_eq!(Secrets::new(["12345678", &long]).omitted_count(), 1);
     }
 
     #[test]

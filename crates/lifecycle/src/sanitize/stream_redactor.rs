@@ -27,8 +27,11 @@ impl StreamRedactor {
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8]) -> Vec<u8> {
         let mut text = std::mem::take(&mut self.buffer);
         text.extend_from_slice(bytes);
-        let scan = strip_escapes::scan_without_escapes(&text, |text| secrets.scan(text));
-        let shaped = strip_escapes::scan_without_escapes(&text, credentials::scan_credentials);
+        let scan = strip_escapes::scan_with_and_without_escapes(&text, |text| secrets.scan(text));
+        let shaped = strip_escapes::scan_with_and_without_escapes(
+            &text,
+            credentials::scan_stream_for_credentials,
+        );
         // Bytes before `end` are decided.
         let end = text.len() - scan.possible_match_bytes.max(shaped.possible_match_bytes);
         let (mut out, mut at) = (Vec::with_capacity(bytes.len()), self.shown_bytes);

@@ -10,7 +10,10 @@ use crate::limits::MAX_ESCAPE_BYTES;
 const ESC: u8 = 0x1b;
 
 /// Scans a text with and without its escape sequences. Returns positions in the original text.
-pub(super) fn scan_without_escapes(text: &[u8], scan: impl Fn(&[u8]) -> ScanResult) -> ScanResult {
+pub(super) fn scan_with_and_without_escapes(
+    text: &[u8],
+    scan: impl Fn(&[u8]) -> ScanResult,
+) -> ScanResult {
     let whole = scan(text);
     let StrippedText { bytes, positions: Some(places), unfinished_escape_bytes: open } =
         strip_escapes(text)
@@ -29,7 +32,7 @@ pub(super) fn scan_without_escapes(text: &[u8], scan: impl Fn(&[u8]) -> ScanResu
 }
 
 /// Searches a text with and without its escape sequences. Returns ranges in the original text.
-pub(super) fn find_without_escapes(
+pub(super) fn find_with_and_without_escapes(
     text: &str,
     find: impl Fn(&str) -> Vec<Range<usize>>,
 ) -> Vec<Range<usize>> {

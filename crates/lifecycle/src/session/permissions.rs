@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use acp_types::{PermissionOption, ToolCallId};
 use callboard_shell::AnalysisError;
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 
 use super::Session;
 use crate::board::Timestamp;
@@ -18,12 +18,12 @@ use crate::ids::PermissionId;
 use crate::limits::{self, MAX_UNSAVED_RULE_CHANGES};
 use crate::outbox::{FirstReportTiming, OutboxItem};
 use crate::permission::{
-    self, ClientDecision, DenialReason, Grant, PermissionAnswer, PermissionOutcome,
-    PermissionSubject, PermitDecision, RememberedEffects, UnansweredReason,
+    self, ClientDecision, Grant, PermissionAnswer, PermissionOutcome, PermissionSubject,
+    PermitDecision, RememberedEffects, UnansweredReason, UnaskedDenialReason,
 };
 use crate::rules::{
-    AskPolicy, ENGLISH_TITLES, Policy, PolicyVerdicts, Rule, RuleChange, RuleScope, RuleStoreError,
-    Rules, Verdict, may_run_project_files,
+    AskExceptReadsPolicy, ENGLISH_TITLES, Policy, PolicyVerdicts, Rule, RuleChange, RuleScope,
+    RuleStoreError, Rules, Verdict, may_run_project_files,
 };
 use crate::title::Titles;
 
@@ -53,7 +53,7 @@ impl Default for SessionPermissions {
     fn default() -> Self {
         Self {
             rules: Rules::default(),
-            policy: Arc::new(AskPolicy),
+            policy: Arc::new(AskExceptReadsPolicy),
             scopes: vec![RuleScope::Session],
             unsaved_changes: VecDeque::new(),
             asks_rejection_reason: false,
@@ -137,9 +137,9 @@ impl PolicyCheck {
         self.policy.clone()
     }
 
-    pub(crate) fn judge(self) -> Result<PolicyVerdicts, DenialReason> {
-        catch_panic(|| PolicyVerdicts::new(self.effects, &*self.policy))
-            .ok_or(DenialReason::PolicyPanicked)
+    pub(crate) fn judge_effects(self) -> Result<PolicyVerdicts, UnaskedDenialReason> {
+        catch_panic(|| PolicyVerdicts::from_policy(self.effects, &*self.policy))
+            .ok_or(UnaskedDenialReason::PolicyPanicked)
     }
 }
 
@@ -156,8 +156,8 @@ impl SessionPermissions {
     }
 
     /// Formats a note in the language of the session.
-    fn sentence(&self, key: &str, texts: &[(&str, String)]) -> String {
-        self.titles.sentence(key, texts, &[])
+    fn localized_note(&self, key: &str, texts: &[(&str, String)]) -> String {
+        self.titles.render_sentence(key, texts, &[])
     }
 }
 
@@ -183,8 +183,8 @@ impl Session {
 
     /// Requests a reason from the client when it rejects a call without one. An
     /// [`OutboxItem::RejectionReasonRequest`] follows, and the call waits for
-    /// [`Session::explain_rejection`]. For clients that can show a form.
-    pub fn ask_rejection_reasons(&mut self) {
+    /// [`Session::apply_rejection_reason`]. For clients that can show a form.
+    pub fn enable_rejection_reason_requests(&mut self) {
         self.permissions.asks_rejection_reason = true;
     }
 
@@ -193,9 +193,9 @@ impl Session {
     ///
     /// Rules that could not be loaded may deny anything. In that case everything that is not denied
     /// is asked about, and no answer is remembered.
-    pub fn load_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
+    pub fn add_loaded_rules(&mut self, loaded: Result<Vec<Rule>, RuleStoreError>) {
         let all_hold = loaded.and_then(|rules| {
-            let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add(rule));
+            let all_hold = rules.into_iter().all(|rule| self.permissions.rules.add_rule(rule));
             all_hold.then_some(()).ok_or_else(|| RuleStoreError::new("too many rules"))
         });
         if let Err(error) = all_hold {
@@ -205,7 +205,7 @@ impl Session {
 
     /// Offers to remember answers for the project. For sessions whose [rule
     /// changes](Self::take_rule_changes) are saved.
-    pub fn offer_project_rules(&mut self) {
+    pub fn enable_project_rule_options(&mut self) {
         self.permissions.scopes = vec![RuleScope::Session, RuleScope::Project];
     }
 
@@ -218,7 +218,7 @@ impl Session {
     /// Adds a rule of any scope. Returns whether it applies now. Rules of a project or of the user
     /// must be saved: see [`Session::take_rule_changes`].
     pub fn add_rule(&mut self, rule: Rule) -> bool {
-        let holds = self.permissions.rules.add(rule.clone());
+        let holds = self.permissions.rules.add_rule(rule.clone());
         if holds {
             self.queue_rule_change(RuleChange::Add(rule));
         }
@@ -244,11 +244,11 @@ impl Session {
 
     /// Reverts the scope of a change that could not be saved: an added rule applies to this session
     /// only.
-    pub fn keep_unsaved_for_session(&mut self, change: RuleChange) {
+    pub fn limit_unsaved_rule_to_session(&mut self, change: RuleChange) {
         if let RuleChange::Add(rule) = change
             && self.permissions.rules.revoke(&rule)
         {
-            self.permissions.rules.add(Rule { scope: RuleScope::Session, ..rule });
+            self.permissions.rules.add_rule(Rule { scope: RuleScope::Session, ..rule });
         }
     }
 
@@ -256,7 +256,7 @@ impl Session {
     ///
     /// `is_whole` states that the request shows everything that will run. If it is false, the
     /// answer cannot be remembered.
-    pub fn permit(
+    pub fn decide_or_ask_permission(
         &mut self,
         id: &ToolCallId,
         effects: &Effects,
@@ -264,21 +264,25 @@ impl Session {
         is_whole: bool,
         now: Timestamp,
     ) -> PermitDecision {
-        let judgement = match self.policy_check(id, effects).and_then(PolicyCheck::judge) {
+        let judgement = match self.policy_check(id, effects).and_then(PolicyCheck::judge_effects) {
             Ok(judgement) => judgement,
             Err(denial) => return PermitDecision::Denied(denial),
         };
-        let permit = self.prepare_request(id, &judgement, subject, is_whole, now);
+        let permit = self.decide_or_prepare_request(id, &judgement, subject, is_whole, now);
         if let PermitDecision::AwaitingAnswer(request) = permit {
-            self.ask_client(request, now);
+            self.enqueue_permission_request(request, now);
         }
         permit
     }
 
     /// Enqueues a waiting request for the client.
-    pub(crate) fn ask_client(&mut self, id: PermissionId, now: Timestamp) {
+    pub(crate) fn enqueue_permission_request(&mut self, id: PermissionId, now: Timestamp) {
         if self.permissions.requests.contains_key(&id) {
-            self.enqueue(OutboxItem::PermissionRequest(id), FirstReportTiming::NotFirst, now);
+            self.enqueue_after_messages(
+                OutboxItem::PermissionRequest(id),
+                FirstReportTiming::NotFirst,
+                now,
+            );
         }
     }
 
@@ -287,9 +291,9 @@ impl Session {
         &self,
         id: &ToolCallId,
         effects: &Effects,
-    ) -> Result<PolicyCheck, DenialReason> {
-        let call = self.board.tool_call(id).ok_or(DenialReason::CallEnded)?;
-        let effects = effects.clone().for_tool(&*call.name, call.kind);
+    ) -> Result<PolicyCheck, UnaskedDenialReason> {
+        let call = self.board.open_call_report(id).ok_or(UnaskedDenialReason::CallEnded)?;
+        let effects = effects.clone().with_tool(&*call.name, call.kind);
         Ok(PolicyCheck { effects, policy: self.permissions.policy.clone() })
     }
 
@@ -303,17 +307,17 @@ impl Session {
     pub(crate) fn policy_check_of_request(
         &self,
         id: PermissionId,
-    ) -> Result<PolicyCheck, DenialReason> {
-        let request = self.permission_request(id).ok_or(DenialReason::CallEnded)?;
+    ) -> Result<PolicyCheck, UnaskedDenialReason> {
+        let request = self.pending_permission_request(id).ok_or(UnaskedDenialReason::CallEnded)?;
         Ok(PolicyCheck {
             effects: request.effects.clone(),
             policy: self.permissions.policy.clone(),
         })
     }
 
-    /// Decides as [`Session::permit`] does. If neither rules nor policy decide, creates the request
+    /// Decides as [`Session::decide_or_ask_permission`] does. If neither rules nor policy decide, creates the request
     /// but does not enqueue it.
-    pub(crate) fn prepare_request(
+    pub(crate) fn decide_or_prepare_request(
         &mut self,
         id: &ToolCallId,
         judgement: &PolicyVerdicts,
@@ -321,12 +325,12 @@ impl Session {
         is_whole: bool,
         now: Timestamp,
     ) -> PermitDecision {
-        if self.board.tool_call(id).is_none() {
-            return PermitDecision::Denied(DenialReason::CallEnded);
+        if self.board.open_call_report(id).is_none() {
+            return PermitDecision::Denied(UnaskedDenialReason::CallEnded);
         }
         self.set_subtitle(id, None, now);
         let effects = judgement.effects();
-        match self.decide(judgement) {
+        match self.verdict_or_denial(judgement) {
             Ok(Verdict::Allow) => {
                 self.record_unreviewed_files(effects);
                 return PermitDecision::Granted(Grant::new(subject));
@@ -337,27 +341,28 @@ impl Session {
         let mut unseen = Vec::new();
         if self.may_run_unreviewed_files(judgement) {
             unseen.extend(self.permissions.unreviewed_files.iter().cloned());
-            self.append_notice(id, &visible(&self.unreviewed_files_note()), now);
+            self.append_notice(id, &escape_invisible(&self.unreviewed_files_note()), now);
         }
         if let Some((words, why)) =
             catch_panic(|| self.permissions.rules.prefix_mismatch(effects)).flatten()
         {
             let why = analysis_error_text(&why, &self.permissions.titles);
-            let note = self.permissions.sentence("not-covered", &[("words", words), ("why", why)]);
-            self.append_notice(id, &visible(&note), now);
+            let note =
+                self.permissions.localized_note("not-covered", &[("words", words), ("why", why)]);
+            self.append_notice(id, &escape_invisible(&note), now);
         }
         let is_shown = self.board.is_shown_in_full(id);
         if !is_shown {
-            self.append_notice(id, &self.permissions.sentence("not-whole", &[]), now);
+            self.append_notice(id, &self.permissions.localized_note("not-whole", &[]), now);
         }
         let memorable = self.permissions.rules.effects_to_remember(judgement);
         let memorable = memorable.filter(|_| is_whole && is_shown);
         let mut memory = memorable.map(RememberedEffects::new).unwrap_or_default();
-        let mut options = self.options(&memory);
+        let mut options = self.build_permission_options(&memory);
         let secrets = self.secrets();
         if options.iter().any(|option| matches!(secrets.redact(&option.name), Cow::Owned(_))) {
             memory = RememberedEffects::default();
-            options = self.options(&memory);
+            options = self.build_permission_options(&memory);
         }
         self.permissions.last_request += 1;
         let request_id = PermissionId(self.permissions.last_request);
@@ -384,7 +389,7 @@ impl Session {
 
     /// Returns a request that waits for its answer.
     #[must_use]
-    pub fn permission_request(&self, id: PermissionId) -> Option<&PermissionRequest> {
+    pub fn pending_permission_request(&self, id: PermissionId) -> Option<&PermissionRequest> {
         self.permissions.requests.get(&id)
     }
 
@@ -392,7 +397,7 @@ impl Session {
     /// out, because an approver's rules are not saved.
     #[cfg(feature = "tokio")]
     pub(crate) fn approver_request(&self, id: PermissionId) -> Option<PermissionRequest> {
-        let mut request = self.permission_request(id)?.clone();
+        let mut request = self.pending_permission_request(id)?.clone();
         permission::drop_stored_options(&mut request.options);
         Some(request)
     }
@@ -404,28 +409,28 @@ impl Session {
         id: PermissionId,
         answer: PermissionAnswer,
     ) -> Option<PermissionOutcome> {
-        let judgement = self.policy_check_of_request(id).and_then(PolicyCheck::judge);
-        self.resolve_request(id, answer, AnsweredBy::Client, judgement)
+        let judgement = self.policy_check_of_request(id).and_then(PolicyCheck::judge_effects);
+        self.apply_permission_answer(id, answer, AnsweredBy::Client, judgement)
     }
 
     /// Applies the answer of the client or the approver, with the policy's current verdicts.
-    pub(crate) fn resolve_request(
+    pub(crate) fn apply_permission_answer(
         &mut self,
         id: PermissionId,
         answer: PermissionAnswer,
         by: AnsweredBy,
-        judgement: Result<PolicyVerdicts, DenialReason>,
+        judgement: Result<PolicyVerdicts, UnaskedDenialReason>,
     ) -> Option<PermissionOutcome> {
         let mut request = self.take_request(id, RequestStage::Permission)?;
         // If the answer arrives before the request was sent, the request is not sent any more.
-        self.outbox.withdraw_permission(id);
+        self.outbox.remove_permission_items(id);
         let is_by_client = by == AnsweredBy::Client;
         if !is_by_client {
             permission::drop_stored_options(&mut request.options);
         }
         Some(match permission::interpret_answer(answer, &request.options) {
             ClientDecision::Allowed { remember } => {
-                self.resolve_allowed(request, remember, by, judgement)
+                self.apply_allowing_answer(request, remember, by, judgement)
             }
             ClientDecision::Rejected { remember: None, reason: None }
                 if is_by_client && self.permissions.asks_rejection_reason =>
@@ -433,7 +438,7 @@ impl Session {
                 let request = PermissionRequest { stage: RequestStage::RejectionReason, ..request };
                 let asked = request.asked_at;
                 self.permissions.requests.insert(id, request);
-                self.enqueue_at(
+                self.enqueue_after_messages_at(
                     OutboxItem::RejectionReasonRequest(id),
                     FirstReportTiming::NotFirst,
                     asked,
@@ -459,12 +464,12 @@ impl Session {
     }
 
     /// Applies an answer that allows a call, unless the call is denied or outdated meanwhile.
-    fn resolve_allowed(
+    fn apply_allowing_answer(
         &mut self,
         request: PermissionRequest,
         remember: Option<RuleScope>,
         by: AnsweredBy,
-        judgement: Result<PolicyVerdicts, DenialReason>,
+        judgement: Result<PolicyVerdicts, UnaskedDenialReason>,
     ) -> PermissionOutcome {
         let is_current = request.unreviewed_changes == self.permissions.unreviewed_changes;
         match judgement.and_then(|judgement| self.is_still_permitted(&judgement)) {
@@ -487,26 +492,26 @@ impl Session {
 
     /// Applies the client's reason for a rejection, if it gave one. Returns `None` if no reason was
     /// requested.
-    pub fn explain_rejection(
+    pub fn apply_rejection_reason(
         &mut self,
         id: PermissionId,
         reason: Option<&str>,
     ) -> Option<PermissionOutcome> {
         self.take_request(id, RequestStage::RejectionReason)?;
-        self.outbox.withdraw_permission(id);
+        self.outbox.remove_permission_items(id);
         Some(PermissionOutcome::Rejected {
             reason: reason.and_then(permission::clean_rejection_reason),
         })
     }
 
     /// Withdraws a request. A later answer has no effect.
-    pub fn withdraw_permission(&mut self, id: PermissionId) {
+    pub fn withdraw_permission_request(&mut self, id: PermissionId) {
         if self.permissions.requests.remove(&id).is_some() {
-            self.outbox.withdraw_permission(id);
+            self.outbox.remove_permission_items(id);
         }
     }
 
-    fn options(&self, memory: &RememberedEffects) -> Vec<PermissionOption> {
+    fn build_permission_options(&self, memory: &RememberedEffects) -> Vec<PermissionOption> {
         let SessionPermissions { scopes, titles, .. } = &self.permissions;
         permission::permission_options(memory, scopes, |path| self.display_path(path), titles)
     }
@@ -517,21 +522,26 @@ impl Session {
         let of_call = requests.filter(|(_, request)| request.call == *id);
         let mut ids: Vec<_> = of_call.map(|(id, _)| *id).collect();
         ids.sort_unstable();
-        ids.into_iter().for_each(|id| self.withdraw_permission(id));
+        ids.into_iter().for_each(|id| self.withdraw_permission_request(id));
     }
 
     /// Removes the rules that apply until the end of the turn.
-    pub(super) fn end_turn_rules(&mut self) {
-        self.permissions.rules.remove_scope(RuleScope::Turn);
+    pub(super) fn remove_turn_rules(&mut self) {
+        self.permissions.rules.remove_rules_of_scope(RuleScope::Turn);
     }
 
     /// Returns the verdict on a call, or the reason for a denial.
-    pub(crate) fn decide(&self, judgement: &PolicyVerdicts) -> Result<Verdict, DenialReason> {
-        match self.permissions.rules.verdict_for(judgement) {
-            Verdict::Deny if Rules::default().verdict_for(judgement) == Verdict::Deny => {
-                Err(DenialReason::Policy)
+    pub(crate) fn verdict_or_denial(
+        &self,
+        judgement: &PolicyVerdicts,
+    ) -> Result<Verdict, UnaskedDenialReason> {
+        match self.permissions.rules.combine_with_policy_verdicts(judgement) {
+            Verdict::Deny
+                if Rules::default().combine_with_policy_verdicts(judgement) == Verdict::Deny =>
+            {
+                Err(UnaskedDenialReason::Policy)
             }
-            Verdict::Deny => Err(DenialReason::Rule),
+            Verdict::Deny => Err(UnaskedDenialReason::Rule),
             Verdict::Allow if self.may_run_unreviewed_files(judgement) => Ok(Verdict::Ask),
             verdict => Ok(verdict),
         }
@@ -542,8 +552,8 @@ impl Session {
     pub(crate) fn is_still_permitted(
         &self,
         judgement: &PolicyVerdicts,
-    ) -> Result<bool, DenialReason> {
-        self.decide(judgement)?;
+    ) -> Result<bool, UnaskedDenialReason> {
+        self.verdict_or_denial(judgement)?;
         Ok(!self.may_run_unreviewed_files(judgement))
     }
 
@@ -552,7 +562,7 @@ impl Session {
     fn may_run_unreviewed_files(&self, judgement: &PolicyVerdicts) -> bool {
         !self.permissions.unreviewed_files.is_empty()
             && judgement.effects().iter().any(may_run_project_files)
-            && Rules::default().verdict_for(judgement) != Verdict::Allow
+            && Rules::default().combine_with_policy_verdicts(judgement) != Verdict::Allow
     }
 
     fn record_unreviewed_files(&mut self, effects: &Effects) {
@@ -582,7 +592,9 @@ impl Session {
             _ if unseen.len() == limits::MAX_UNREVIEWED_FILES => "unseen-at-least",
             _ => "unseen-more",
         };
-        visible(&self.permissions.sentence(key, &[named, ("more", more.to_string())]))
+        escape_invisible(
+            &self.permissions.localized_note(key, &[named, ("more", more.to_string())]),
+        )
     }
 
     fn take_request(
@@ -614,7 +626,7 @@ impl Session {
         if self.permissions.unsaved_changes.len() < MAX_UNSAVED_RULE_CHANGES {
             self.permissions.unsaved_changes.push_back(change);
         } else {
-            self.keep_unsaved_for_session(change);
+            self.limit_unsaved_rule_to_session(change);
         }
     }
 }
@@ -623,7 +635,7 @@ impl Session {
 fn analysis_error_text(why: &AnalysisError, titles: &Titles) -> String {
     let sentence = |key, texts: &[(&str, &String)]| {
         let texts: Vec<_> = texts.iter().map(|(name, text)| (*name, (*text).clone())).collect();
-        titles.sentence(key, &texts, &[])
+        titles.render_sentence(key, &texts, &[])
     };
     match why {
         AnalysisError::UnknownProgram(program) => sentence("not-known", &[("program", program)]),

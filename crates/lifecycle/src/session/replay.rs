@@ -18,7 +18,7 @@ impl Session {
     /// once, and updated once by its end; its id is in use from then on.
     ///
     /// A call that is not final was cut off by the end of its process: it fails, with the reason
-    /// [`CallEndReason::Shutdown`]. [`flush`](Self::flush) behind it, in the same step, keeps the order
+    /// [`CallEndReason::Shutdown`]. [`make_all_items_due`](Self::make_all_items_due) behind it, in the same step, keeps the order
     /// of messages and calls. A terminal that ran in the client shows its last output. Secrets
     /// that were not known when the document was recorded are redacted now.
     pub fn replay(&mut self, document: SessionDocument, now: Timestamp) {
@@ -26,13 +26,17 @@ impl Session {
             SessionDocument::Prompt(prompt) => {
                 for block in self.redacted_prompt(prompt.blocks) {
                     let block = PromptBlock { message: prompt.message.clone(), block };
-                    self.enqueue(OutboxItem::Prompt(block), FirstReportTiming::NotFirst, now);
+                    self.enqueue_after_messages(
+                        OutboxItem::Prompt(block),
+                        FirstReportTiming::NotFirst,
+                        now,
+                    );
                 }
             }
             SessionDocument::ToolCall(document) => self.replay_call(*document, now),
             SessionDocument::Message(chunk) => {
                 let text = self.secrets().redact(&chunk.text).into_owned();
-                self.enqueue_chunk(Some(MessageChunk { text, ..chunk }), now.monotonic);
+                self.enqueue_chunk_in_pieces(Some(MessageChunk { text, ..chunk }), now.monotonic);
             }
             SessionDocument::Plan(plan) => self.send_plan(plan, now),
             SessionDocument::State(state) => self.send_state(state, now),
@@ -57,14 +61,18 @@ impl Session {
             let (open, output) = terminal_patches(terminal.clone());
             let mut open = open;
             Redactor::new(self.secrets()).redact_terminal(&mut open);
-            self.enqueue(OutboxItem::Terminal(terminal.id.clone(), open), not_first, now);
+            self.enqueue_after_messages(
+                OutboxItem::Terminal(terminal.id.clone(), open),
+                not_first,
+                now,
+            );
             outputs.push(OutboxItem::Terminal(terminal.id, output));
         }
         let (report, end) = call_patches(report);
         let first = OutboxItem::ToolCall(id.clone(), report);
-        self.enqueue(first, FirstReportTiming::Immediate, now);
-        outputs.into_iter().for_each(|output| self.enqueue(output, not_first, now));
-        self.enqueue(OutboxItem::ToolCall(id, end), not_first, now);
+        self.enqueue_after_messages(first, FirstReportTiming::Immediate, now);
+        outputs.into_iter().for_each(|output| self.enqueue_after_messages(output, not_first, now));
+        self.enqueue_after_messages(OutboxItem::ToolCall(id, end), not_first, now);
     }
 
     fn redacted_report(&self, mut report: ToolCallReport) -> ToolCallReport {
@@ -121,9 +129,10 @@ fn call_patches(report: ToolCallReport) -> (ToolCallPatch, ToolCallPatch) {
     let first = ToolCallPatch {
         raw_input,
         locations: Some(locations),
-        ..ToolCallPatch::announce(name, title, kind).status(begun).content(content)
+        ..ToolCallPatch::for_new_call(name, title, kind).with_status(begun).with_content(content)
     };
-    let end = ToolCallPatch { raw_output, ..ToolCallPatch::new().status(status).meta(meta) };
+    let end =
+        ToolCallPatch { raw_output, ..ToolCallPatch::new().with_status(status).with_meta(meta) };
     (first, end)
 }
 

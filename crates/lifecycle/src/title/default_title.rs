@@ -1,6 +1,6 @@
 //! The default title of a call whose tool sets none: its name and arguments.
 
-use callboard_text::{visible, visible_truncated};
+use callboard_text::{escape_invisible, escape_invisible_truncated};
 use serde_json::Value;
 
 use super::markdown::code_span_if_needed;
@@ -12,15 +12,16 @@ use crate::limits::{MAX_DEFAULT_TITLE_BYTES, MAX_DEFAULT_TITLE_VALUE_BYTES};
 /// with Markdown characters is put in a code span.
 #[must_use]
 pub fn default_title(name: &str, args: &Value) -> String {
-    let mut title = code_span_if_needed(&visible(name));
+    let mut title = code_span_if_needed(&escape_invisible(name));
     let arguments = args.as_object().into_iter().flatten();
     for (at, (key, value)) in arguments.enumerate() {
         if title.len() > MAX_DEFAULT_TITLE_BYTES {
             title.push_str(" …");
             break;
         }
-        let (value, _) = visible_truncated(&value.to_string(), MAX_DEFAULT_TITLE_VALUE_BYTES);
-        let (key, _) = visible_truncated(key, MAX_DEFAULT_TITLE_VALUE_BYTES);
+        let (value, _) =
+            escape_invisible_truncated(&value.to_string(), MAX_DEFAULT_TITLE_VALUE_BYTES);
+        let (key, _) = escape_invisible_truncated(key, MAX_DEFAULT_TITLE_VALUE_BYTES);
         let separator = if at == 0 { " " } else { ", " };
         title.push_str(&format!(
             "{separator}{}: {}",

@@ -17,12 +17,12 @@ type Bundles = Vec<FluentBundle<FluentResource>>;
 
 impl Default for Messages {
     fn default() -> Self {
-        Self::parsed(Vec::new())
+        Self::from_bundles(Vec::new())
     }
 }
 
 impl Messages {
-    fn parsed(bundles: Bundles) -> Self {
+    fn from_bundles(bundles: Bundles) -> Self {
         Self(LazyLock::new(Box::new(|| bundles)))
     }
 
@@ -91,14 +91,14 @@ impl Titles {
     /// Returns [`TitlesError`] if the locale of any catalogue, or the messages of a matching one,
     /// are malformed.
     pub fn negotiate(catalogues: &[(&str, &str)], locale: &str) -> Result<Self, TitlesError> {
-        Ok(Self { messages: Messages::parsed(negotiate_bundles(catalogues, locale)?) })
+        Ok(Self { messages: Messages::from_bundles(negotiate_bundles(catalogues, locale)?) })
     }
 
     /// Selects catalogues like [`negotiate`](Self::negotiate), but parses them when the first title is
     /// rendered. For catalogues that are part of the program: if one is malformed, titles show the key
     /// and the arguments, so a test should check the catalogues with `negotiate`.
     #[must_use]
-    pub fn from_static(
+    pub fn from_static_lazily(
         catalogues: &'static [(&'static str, &'static str)],
         locale: impl Into<String>,
     ) -> Self {

@@ -43,7 +43,7 @@ mod tests {
     use pulldown_cmark::{Event, Options, Parser, Tag};
 
     use super::code_span_if_needed;
-    use callboard_text::visible;
+    use callboard_text::escape_invisible;
 
     use crate::title::Titles;
 
@@ -103,7 +103,7 @@ mod tests {
         fn no_text_becomes_a_link_an_image_or_markup(
             text in prop_oneof!["[a-c`*_\\[\\]()<>!&#|~@:/.\\\\ \"'-]{0,24}", any::<String>()],
         ) {
-            let text = visible(&text);
+            let text = escape_invisible(&text);
             let titles = Titles::parse("en", "read = Read { $x }\nrun = Run `{ $x }` here\n").unwrap();
             for (key, before, behind) in [("read", "Read ", ""), ("run", "Run ", " here")] {
                 let title = titles.render(key, &[("x", text.clone())]);

@@ -1,7 +1,7 @@
 //! The subtitle, which follows a title while its call runs and shows its progress.
 
 use acp_types::Progress;
-use callboard_text::{head, visible_truncated};
+use callboard_text::{escape_invisible_truncated, head};
 
 use crate::limits::MAX_SUBTITLE_BYTES;
 
@@ -9,7 +9,7 @@ use crate::limits::MAX_SUBTITLE_BYTES;
 pub const SUBTITLE_SEPARATOR: &str = " · ";
 
 /// Joins a title and its subtitle.
-pub(crate) fn with_subtitle(base: &str, subtitle: Option<&str>) -> String {
+pub(crate) fn join_title_and_subtitle(base: &str, subtitle: Option<&str>) -> String {
     match subtitle {
         Some(subtitle) => format!("{base}{SUBTITLE_SEPARATOR}{subtitle}"),
         None => base.to_owned(),
@@ -28,7 +28,7 @@ pub(crate) fn subtitle_line(words: &str) -> Option<String> {
             break;
         }
     }
-    (!line.is_empty()).then(|| visible_truncated(&line, MAX_SUBTITLE_BYTES).0)
+    (!line.is_empty()).then(|| escape_invisible_truncated(&line, MAX_SUBTITLE_BYTES).0)
 }
 
 /// Formats the progress of a call: `3/10` for a small number of steps, otherwise a percentage, or
@@ -53,7 +53,7 @@ const MAX_COUNTED_STEPS: f64 = 9_999.0;
 
 #[cfg(test)]
 mod tests {
-    use super::{progress_text, subtitle_line, with_subtitle};
+    use super::{join_title_and_subtitle, progress_text, subtitle_line};
     use crate::limits::MAX_SUBTITLE_BYTES;
     use acp_types::Progress;
     use pretty_assertions::assert_eq;
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_subtitle_stands_behind_its_title() {
-        assert_eq!(with_subtitle("Run `x`", Some("40 %")), "Run `x` · 40 %");
-        assert_eq!(with_subtitle("Run `x`", None), "Run `x`");
+        assert_eq!(join_title_and_subtitle("Run `x`", Some("40 %")), "Run `x` · 40 %");
+        assert_eq!(join_title_and_subtitle("Run `x`", None), "Run `x`");
     }
 }

@@ -43,7 +43,7 @@ impl Recorded {
     /// Delivers everything that waits, as a driver does.
     fn deliver(&mut self) {
         self.now.monotonic += Duration::from_millis(20);
-        self.session.flush(self.now.monotonic);
+        self.session.make_all_items_due(self.now.monotonic);
         while let Some(item) = self.session.poll(self.now.monotonic) {
             for changed in self.fold.apply(&item, self.now.monotonic) {
                 let known =
@@ -54,14 +54,18 @@ impl Recorded {
                 }
             }
             let updates = match item {
-                OutboxItem::ToolCall(id, patch) => self.projection.tool_call(&id, patch),
-                OutboxItem::Terminal(id, patch) => self.projection.terminal(&id, &patch),
-                OutboxItem::Chunk(chunk) => vec![self.projection.chunk(&chunk)],
+                OutboxItem::ToolCall(id, patch) => {
+                    self.projection.updates_for_call_patch(&id, patch)
+                }
+                OutboxItem::Terminal(id, patch) => {
+                    self.projection.updates_for_terminal_patch(&id, &patch)
+                }
+                OutboxItem::Chunk(chunk) => vec![self.projection.update_for_chunk(&chunk)],
                 OutboxItem::Prompt(block) => vec![self.projection.prompt_block(&block)],
-                OutboxItem::Plan(plan) => vec![self.projection.plan(&plan)],
-                OutboxItem::State(state) => vec![self.projection.state(&state)],
+                OutboxItem::Plan(plan) => vec![self.projection.update_for_plan(&plan)],
+                OutboxItem::State(state) => vec![self.projection.update_for_state(&state)],
                 OutboxItem::PromptResponse(_) => {
-                    self.observer.end_turn();
+                    self.observer.check_calls_ended();
                     Vec::new()
                 }
                 _ => Vec::new(),
@@ -72,7 +76,7 @@ impl Recorded {
                 if let SessionUpdate::AgentMessageChunk(chunk) = &update {
                     self.messages += &serde_json::to_string(&chunk.content).unwrap();
                 }
-                self.observer.update(&update);
+                self.observer.apply_session_update(&update);
             }
         }
     }
@@ -94,10 +98,10 @@ impl Recorded {
     }
 
     fn seen(&self) -> BTreeMap<String, serde_json::Value> {
-        let calls = self.observer.tool_calls().map(|call| {
+        let calls = self.observer.observed_calls().map(|call| {
             let terminals = call.content.iter().filter_map(|item| {
                 let item = serde_json::to_value(item).unwrap();
-                let terminal = self.observer.terminal(item["terminalId"].as_str()?)?;
+                let terminal = self.observer.observed_terminal(item["terminalId"].as_str()?)?;
                 Some(format!("{terminal:?}"))
             });
             let terminals: Vec<_> = terminals.collect();
@@ -108,9 +112,9 @@ impl Recorded {
 }
 
 fn announced(recorded: &mut Recorded, id: &'static str, kind: ToolKind) {
-    let patch =
-        ToolCallPatch::announce("tool", format!("Do {id}"), kind).raw_input(json!({"a": 1}));
-    assert!(recorded.session.announce(&id.into(), &"t1".into(), patch, recorded.now));
+    let patch = ToolCallPatch::for_new_call("tool", format!("Do {id}"), kind)
+        .with_raw_input(json!({"a": 1}));
+    assert!(recorded.session.announce_call(&id.into(), &"t1".into(), patch, recorded.now));
     recorded.deliver();
 }
 
@@ -123,17 +127,20 @@ fn record_all_kinds(recorded: &mut Recorded) {
     recorded.deliver();
     recorded.session.send_message_chunk(chunk(Role::Agent, "begin"), now);
     announced(recorded, "read", ToolKind::Read);
-    recorded.session.start(&"read".into(), recorded.now);
+    recorded.session.start_call(&"read".into(), recorded.now);
     recorded.deliver();
-    let end = CallEnd::completed()
-        .with_patch(ToolCallPatch::new().append(Content::text("done")).raw_output(json!("x")));
-    recorded.session.finish(&"read".into(), end, recorded.now);
-    let opened = TerminalPatch::open("make", "/p");
+    let end = CallEnd::completed().with_patch(
+        ToolCallPatch::new()
+            .with_appended_content(Content::from_text("done"))
+            .with_raw_output(json!("x")),
+    );
+    recorded.session.finish_call(&"read".into(), end, recorded.now);
+    let opened = TerminalPatch::for_new_terminal("make", "/p");
     recorded.session.open_terminal(&"term".into(), opened, recorded.now);
-    let patch = ToolCallPatch::announce("terminal", "Run make", ToolKind::Execute)
-        .content(vec![Content::Terminal("term".into())]);
-    recorded.session.announce(&"run".into(), &"t1".into(), patch, recorded.now);
-    recorded.session.start(&"run".into(), recorded.now);
+    let patch = ToolCallPatch::for_new_call("terminal", "Run make", ToolKind::Execute)
+        .with_content(vec![Content::Terminal("term".into())]);
+    recorded.session.announce_call(&"run".into(), &"t1".into(), patch, recorded.now);
+    recorded.session.start_call(&"run".into(), recorded.now);
     recorded.deliver();
     for line in ["one\n", "two\n", "three\n"] {
         recorded.session.append_terminal_output(&"term".into(), line.as_bytes(), recorded.now);
@@ -141,19 +148,23 @@ fn record_all_kinds(recorded: &mut Recorded) {
     }
     let exit = TerminalExit { code: Some(2), signal: None };
     recorded.session.exit_terminal(&"term".into(), exit, recorded.now);
-    recorded.session.finish(&"run".into(), CallEnd::failed(CallEndReason::Error), recorded.now);
+    recorded.session.finish_call(
+        &"run".into(),
+        CallEnd::failed(CallEndReason::Error),
+        recorded.now,
+    );
     announced(recorded, "never", ToolKind::Edit);
     let denied = CallEnd::failed(CallEndReason::User);
-    recorded.session.finish(&"never".into(), denied, recorded.now);
+    recorded.session.finish_call(&"never".into(), denied, recorded.now);
     announced(recorded, "stopped", ToolKind::Edit);
-    recorded.session.start(&"stopped".into(), recorded.now);
-    recorded.session.finish(
+    recorded.session.start_call(&"stopped".into(), recorded.now);
+    recorded.session.finish_call(
         &"stopped".into(),
         CallEnd::cancelled(CallEndReason::User),
         recorded.now,
     );
     recorded.session.send_plan(Plan::default(), recorded.now);
-    let usage = SessionState::Usage(ContextUsage::new(1, 2));
+    let usage = SessionStatePart::Usage(ContextUsage::new(1, 2));
     recorded.session.send_state(usage, recorded.now);
     recorded.session.send_message_chunk(chunk(Role::Agent, "end"), recorded.now);
     recorded.session.end_turn(&"t1".into(), CallEndReason::Turn, recorded.now);
@@ -167,7 +178,7 @@ fn a_replay_leaves_the_client_with_what_it_held() {
         record_all_kinds(&mut live);
         let loaded = live.reload(display);
         assert_eq!(loaded.seen(), live.seen(), "{display:?}");
-        assert_eq!(loaded.observer.plan(), live.observer.plan());
+        assert_eq!(loaded.observer.latest_plan(), live.observer.latest_plan());
         let texts = |messages: &str| messages.replace(r#""}{"type":"text","text":""#, "");
         assert_eq!(texts(&loaded.messages), texts(&live.messages));
         assert_eq!(loaded.observer.violations(), []);
@@ -184,18 +195,18 @@ fn a_replay_leaves_the_client_with_what_it_held() {
 fn a_call_that_was_cut_off_fails_once_and_shows_its_last_output() {
     for display in [TerminalDisplay::Text, TerminalDisplay::MetaEvents] {
         let mut live = Recorded::new(display);
-        let opened = TerminalPatch::open("sleep", "/p");
+        let opened = TerminalPatch::for_new_terminal("sleep", "/p");
         live.session.open_terminal(&"term".into(), opened, live.now);
-        let patch = ToolCallPatch::announce("terminal", "Run sleep", ToolKind::Execute)
-            .content(vec![Content::Terminal("term".into())]);
-        live.session.announce(&"run".into(), &"t1".into(), patch, live.now);
-        live.session.start(&"run".into(), live.now);
+        let patch = ToolCallPatch::for_new_call("terminal", "Run sleep", ToolKind::Execute)
+            .with_content(vec![Content::Terminal("term".into())]);
+        live.session.announce_call(&"run".into(), &"t1".into(), patch, live.now);
+        live.session.start_call(&"run".into(), live.now);
         live.deliver();
         live.now.monotonic += OPEN_DOCUMENT_INTERVAL;
         live.session.append_terminal_output(&"term".into(), b"begun\n", live.now);
         live.deliver();
         let loaded = live.reload(display);
-        let call = loaded.observer.tool_call("run").unwrap();
+        let call = loaded.observer.observed_call("run").unwrap();
         let call = serde_json::to_value(call).unwrap();
         assert_eq!(call["status"], "failed");
         assert_eq!(call["rawOutput"]["code"], "shutdown");

@@ -4,21 +4,21 @@
 use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{AgentResponseId, OutboxItem, Session, Timestamp};
-use acp_types::{SessionState, ToolCallPatch, ToolKind};
+use acp_types::{SessionStatePart, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
 
-fn mode(id: &'static str) -> SessionState {
-    SessionState::Mode(id.to_owned())
+fn mode(id: &'static str) -> SessionStatePart {
+    SessionStatePart::Mode(id.to_owned())
 }
 
 #[test]
 fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_no_turn() {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p");
-    session.announce(
+    session.announce_call(
         &"c".into(),
         &"t".into(),
-        ToolCallPatch::announce("x", "X", ToolKind::Other),
+        ToolCallPatch::for_new_call("x", "X", ToolKind::Other),
         now,
     );
     session.send_state(mode("a"), now);
@@ -26,11 +26,11 @@ fn an_answer_goes_out_at_once_behind_an_older_mode_and_before_a_newer_and_ends_n
     // Within the interval for which this mode update is delayed.
     session.send_state(mode("b"), now);
     assert_eq!(session.poll(now.monotonic), None);
-    session.respond(AgentResponseId::new(1), now);
+    session.enqueue_agent_response(AgentResponseId::new(1), now);
     session.send_state(mode("c"), now);
     let mut next = || session.poll(now.monotonic);
     assert_eq!(next(), Some(OutboxItem::State(mode("b"))));
     assert_eq!(next(), Some(OutboxItem::AgentResponse(AgentResponseId::new(1))));
     assert_eq!(next(), None, "a later mode waits for its time");
-    assert!(session.board().tool_call(&"c".into()).is_some(), "its turn goes on");
+    assert!(session.board().open_call_report(&"c".into()).is_some(), "its turn goes on");
 }

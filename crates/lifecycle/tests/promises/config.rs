@@ -15,13 +15,15 @@ use serde_json::json;
 fn sizes(config: SessionConfig) -> (usize, usize) {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     let mut session = Session::new("/p").with_config(config);
-    let (id, patch) = ("c".into(), ToolCallPatch::announce("x", "X", ToolKind::Other));
-    let patch = patch.raw_input(json!("r".repeat(100))).append(Content::text("t".repeat(100)));
-    session.announce(&id, &"t".into(), patch, now);
-    session.finish(&id, CallEnd::completed(), now);
+    let (id, patch) = ("c".into(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other));
+    let patch = patch
+        .with_raw_input(json!("r".repeat(100)))
+        .with_appended_content(Content::from_text("t".repeat(100)));
+    session.announce_call(&id, &"t".into(), patch, now);
+    session.finish_call(&id, CallEnd::completed(), now);
     let report = session.board().history().get(&id).unwrap();
     let raw = report.raw_input.as_ref().map_or(0, |raw| raw.to_string().len());
-    (raw, report.content.iter().map(Content::byte_len).sum())
+    (raw, report.content.iter().map(Content::approximate_json_len).sum())
 }
 
 #[test]
@@ -29,12 +31,12 @@ fn content_and_raw_values_are_cut_to_their_settings() {
     let (raw, content) = sizes(SessionConfig::default());
     assert!(raw == 102 && content >= 100, "{raw} and {content}");
     let config = SessionConfig::default();
-    assert_eq!(sizes(config.with_content_bytes(99)), (raw, 0));
+    assert_eq!(sizes(config.with_max_content_bytes(99)), (raw, 0));
     for (bytes, max) in [(80, 80), (1, 64)] {
-        let (raw, same) = sizes(config.with_raw_bytes(bytes));
+        let (raw, same) = sizes(config.with_max_raw_bytes(bytes));
         assert!((max - 10..=max).contains(&raw) && same == content, "{raw} of {bytes}");
     }
-    assert_eq!(sizes(config.with_content_bytes(0).with_raw_bytes(0)), (0, 0));
+    assert_eq!(sizes(config.with_max_content_bytes(0).with_max_raw_bytes(0)), (0, 0));
 }
 
 #[test]
@@ -48,12 +50,12 @@ fn updates_keep_the_interval_that_is_set() {
         let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
         let config = SessionConfig::default().with_update_interval(interval);
         let mut session = Session::new("/p").with_config(config);
-        let (id, patch) = ("c".into(), ToolCallPatch::announce("x", "X", ToolKind::Other));
-        session.announce(&id, &"t".into(), patch, now);
-        session.start(&id, now);
+        let (id, patch) = ("c".into(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other));
+        session.announce_call(&id, &"t".into(), patch, now);
+        session.start_call(&id, now);
         while session.poll(now.monotonic).is_some() {}
-        session.update_call(&id, ToolCallPatch::new().title("Y"), now);
-        assert_eq!(session.poll_timeout(), Some(now.monotonic + expected));
+        session.update_call(&id, ToolCallPatch::new().with_title("Y"), now);
+        assert_eq!(session.next_poll_deadline(), Some(now.monotonic + expected));
         assert!(matches!(session.poll(now.monotonic + expected), Some(OutboxItem::ToolCall(..))));
     }
 }
@@ -61,10 +63,10 @@ fn updates_keep_the_interval_that_is_set() {
 #[test]
 fn settings_are_clamped_to_their_bounds() {
     let config = SessionConfig::default();
-    let largest = config.with_content_bytes(usize::MAX).with_raw_bytes(usize::MAX);
+    let largest = config.with_max_content_bytes(usize::MAX).with_max_raw_bytes(usize::MAX);
     assert_eq!(largest, config);
-    let text = config.with_result_text_bytes(usize::MAX);
-    assert_eq!(text, config.with_result_text_bytes(256 * 1024));
+    let text = config.with_max_result_text_bytes(usize::MAX);
+    assert_eq!(text, config.with_max_result_text_bytes(256 * 1024));
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,13 +74,13 @@ async fn the_text_of_a_result_is_cut_to_its_setting_and_its_room() {
     let base = SessionConfig::default();
     for (config, expected) in [
         (base, "x".repeat(4000)),
-        (base.with_result_text_bytes(10), format!("{}… and 3990 more bytes", "x".repeat(10))),
-        (base.with_result_text_bytes(0), "… and 4000 more bytes".to_owned()),
-        (base.with_content_bytes(2000), format!("{}… and 3000 more bytes", "x".repeat(1000))),
+        (base.with_max_result_text_bytes(10), format!("{}… and 3990 more bytes", "x".repeat(10))),
+        (base.with_max_result_text_bytes(0), "… and 4000 more bytes".to_owned()),
+        (base.with_max_content_bytes(2000), format!("{}… and 3000 more bytes", "x".repeat(1000))),
     ] {
         let session = Session::new("/p").with_config(config);
         let session = SessionHandle::new(session, SystemTime::now);
-        let tools = ToolMiddleware::new(session.clone()).effects(|_, _| Effects::empty());
+        let tools = ToolMiddleware::new(session.clone()).with_effects(|_, _| Effects::empty());
         let cancel = CancellationToken::new();
         let tool = async |_: &str, _| Ok::<_, String>("x".repeat(4000));
         let result = tools
@@ -87,7 +89,7 @@ async fn the_text_of_a_result_is_cut_to_its_setting_and_its_room() {
             })
             .await;
         assert_eq!(result.map(|text| text.len()), Ok(4000), "the caller has it whole");
-        let call = session.tool_call(&"t/a".into()).unwrap();
-        assert_eq!(call.content, [Content::text(expected)]);
+        let call = session.call_report(&"t/a".into()).unwrap();
+        assert_eq!(call.content, [Content::from_text(expected)]);
     }
 }

@@ -72,7 +72,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     // A call without a waiting task does not wait for the end of its turn.
     for (number, fate) in fates.iter().enumerate() {
         let seen = stage.seen.lock().unwrap();
-        let status = seen.tool_call(&format!("c{number}")).map(|call| call.status);
+        let status = seen.observed_call(&format!("c{number}")).map(|call| call.status);
         if fate.is_dropped || fate.aborted_after.is_some() {
             let is_over = [ToolCallStatus::Completed, ToolCallStatus::Failed].map(Some);
             assert!(is_over.contains(&status), "{fate:?}: {status:?}");
@@ -83,7 +83,7 @@ async fn live(fates: &[Fate], client: Client, cancelled_after: Option<u64>) {
     assert!(tasks.iter().all(|(_, task)| task.is_finished()), "a task outlives its turn");
     let seen = stage.seen.lock().unwrap();
     for number in 0..fates.len() {
-        let call = seen.tool_call(&format!("c{number}")).expect("every call is told");
+        let call = seen.observed_call(&format!("c{number}")).expect("every call is told");
         let is_done = call.status == ToolCallStatus::Completed;
         let meta = call.meta.as_ref().map(|meta| meta["callboard"].clone()).unwrap_or_default();
         assert_eq!(meta["reason"].is_null(), is_done, "{call:?}");

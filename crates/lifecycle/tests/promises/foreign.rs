@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use acp_lifecycle::{
-    AskPolicy, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects,
-    Grant, PermissionSubject, Pinned, Policy, ToolMiddleware, Verdict, execute_call,
+    AskExceptReadsPolicy, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect,
+    Effects, Grant, PermissionSubject, PinnedPlan, Policy, ToolMiddleware, Verdict, execute_call,
 };
 use acp_types::{CallEndReason, Status};
 use pretty_assertions::assert_eq;
@@ -55,14 +55,14 @@ impl CallExecutor for Breaks {
             self.at(At::Preview);
             let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
             let effects = Effects::from(Effect::Write("/p/f".into()));
-            let pinned = Pinned::new(Plan(self.0 == At::DropOfPlan), subject);
+            let pinned = PinnedPlan::new(Plan(self.0 == At::DropOfPlan), subject);
             Ok(CallPreview::new(pinned, effects))
         }
     }
 
     fn run(
         &mut self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         _: &CallHandle,
     ) -> impl Future<Output = Result<CallSuccess, CallFailure>> + Send {
@@ -87,7 +87,7 @@ async fn a_panic_of_a_tool_fails_its_call_wherever_it_happens() {
             "{at:?}"
         );
         assert!(ended.text.starts_with("The tool failed by a fault of its own."), "{at:?}");
-        let shown = stage.session.tool_call(&"c".into()).unwrap();
+        let shown = stage.session.call_report(&"c".into()).unwrap();
         assert_eq!(shown.raw_output.unwrap()["code"], "internal_error", "{at:?}");
     }
 }
@@ -102,7 +102,7 @@ impl Policy for Fickle {
     fn judge(&self, effect: &Effect) -> Verdict {
         let is_over = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err();
         assert!(!is_over, "a planted panic");
-        AskPolicy.judge(effect)
+        AskExceptReadsPolicy.judge(effect)
     }
 }
 
@@ -154,16 +154,16 @@ impl Serialize for Unshown {
 async fn what_describes_the_calls_of_a_middleware_may_panic() {
     let stage = Stage::new(Client::Answers("allow"));
     let broken = ToolMiddleware::new(stage.session.clone())
-        .titles(|_, _| panic!("a planted panic"))
-        .kinds(|_| panic!("a planted panic"))
-        .annotations(|_| panic!("a planted panic"));
+        .with_titles(|_, _| panic!("a planted panic"))
+        .with_kinds(|_| panic!("a planted panic"))
+        .with_annotations(|_| panic!("a planted panic"));
     let echo = async |_: &str, args: Value| Ok::<_, String>(args);
     let done = broken.call(&"t".into(), "a", "work", json!(1), &stage.cancel, echo).await;
     assert_eq!(done.unwrap(), json!(1));
-    assert_eq!(stage.session.tool_call(&"t/a".into()).unwrap().title, "work");
+    assert_eq!(stage.session.call_report(&"t/a".into()).unwrap().title, "work");
 
     let broken =
-        ToolMiddleware::new(stage.session.clone()).effects(|_, _| panic!("a planted panic"));
+        ToolMiddleware::new(stage.session.clone()).with_effects(|_, _| panic!("a planted panic"));
     let ended = broken.call(&"t".into(), "b", "work", json!(1), &stage.cancel, echo).await;
     assert_eq!(ended.unwrap_err().reason, Some(CallEndReason::Error));
     let whole = ToolMiddleware::new(stage.session.clone());

@@ -27,14 +27,14 @@ async fn a_call_cancelled_alone_ends_by_the_user_and_its_turn_goes_on() {
         let task = tokio::spawn(execute_call(stage.announce(), stage.tool(act)));
         let neighbour = stage.announce_as("d").unwrap();
         pass(1).await;
-        let offered = stage.session.tool_call(&"c".into()).unwrap().capabilities;
+        let offered = stage.session.call_report(&"c".into()).unwrap().capabilities;
         assert_eq!(offered, CallCapabilities { cancel: true });
         assert!(stage.session.cancel_call(&"c".into()));
         let ended = task.await.unwrap();
         assert_eq!((ended.status, ended.reason), (Status::Cancelled, Some(CallEndReason::User)));
         assert!(!ended.ends_turn && !stage.cancel.is_cancelled());
         assert!(neighbour.handle().is_open() && !neighbour.handle().cancel_token().is_cancelled());
-        let report = stage.session.tool_call(&"c".into()).unwrap();
+        let report = stage.session.call_report(&"c".into()).unwrap();
         assert_eq!(report.meta.may_have_acted, may_have_acted);
         assert_eq!(report.capabilities, CallCapabilities::default());
         assert!(!stage.session.cancel_call(&"c".into()));
@@ -82,25 +82,25 @@ proptest! {
             let mut patch = ToolCallPatch::new();
             patch.status = status;
             if let Some(text) = text {
-                patch = patch.append(Content::text(text.to_string()));
+                patch = patch.with_appended_content(Content::from_text(text.to_string()));
             }
             let id = format!("c{call}").into();
-            session.upsert(&id, &"t".into(), patch, now);
+            session.upsert_foreign_call(&id, &"t".into(), patch, now);
             let board: &CallBoard = session.board();
-            let report = board.tool_call(&id).or_else(|| board.history().get(&id));
+            let report = board.open_call_report(&id).or_else(|| board.history().get(&id));
             assert!(report.is_some(), "what is told of exists");
             now.monotonic += std::time::Duration::from_millis(50);
         }
         session.end_turn(&"t".into(), CallEndReason::Turn, now);
-        session.upsert(&"late".into(), &"t".into(), ToolCallPatch::announce("x", "X", ToolKind::Other), now);
+        session.upsert_foreign_call(&"late".into(), &"t".into(), ToolCallPatch::for_new_call("x", "X", ToolKind::Other), now);
         assert!(!session.board().is_id_used(&"late".into()));
         let (mut sent, mut seen) = (V1Projection::new(TerminalDisplay::Text), V1Observer::new());
         while let Some(item) = session.poll(now.monotonic) {
             match item {
                 OutboxItem::ToolCall(id, patch) => {
-                    sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
+                    sent.updates_for_call_patch(&id, &patch).iter().for_each(|update| seen.apply_session_update(update));
                 }
-                OutboxItem::PromptResponse(_) => seen.end_turn(),
+                OutboxItem::PromptResponse(_) => seen.check_calls_ended(),
                 item => panic!("{item:?}"),
             }
         }
@@ -124,8 +124,10 @@ fn a_call_told_as_completed_at_once_has_run() {
             (Status::Cancelled, Some(CallEndReason::User)),
         ),
     ] {
-        let patch = ToolCallPatch::announce("x", "X", ToolKind::Other).status(status).meta(meta);
-        session.upsert(&id.into(), &"t".into(), patch, now);
+        let patch = ToolCallPatch::for_new_call("x", "X", ToolKind::Other)
+            .with_status(status)
+            .with_meta(meta);
+        session.upsert_foreign_call(&id.into(), &"t".into(), patch, now);
         let report = session.board().history().get(&id.into()).unwrap();
         assert_eq!((report.status, report.meta.reason), expected, "{id}");
     }
@@ -145,20 +147,20 @@ fn calls_of_one_instant_end_in_the_order_of_their_announcement() {
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
     for made_by_one in [false, true] {
         let mut session = Session::new("/p");
-        session.announce(&"root".into(), &"t".into(), ToolCallPatch::new(), now);
+        session.announce_call(&"root".into(), &"t".into(), ToolCallPatch::new(), now);
         // The order depends neither on the instant nor on the name.
         let ids: Vec<_> = (0..99).map(|number| format!("c{}", number * 37 % 99)).collect();
         for id in &ids {
             let mut patch = ToolCallPatch::new();
             let parent = made_by_one.then(|| "root".to_owned());
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
-            session.announce(&ToolCallId::new(id.as_str()), &"t".into(), patch, now);
+            session.announce_call(&ToolCallId::new(id.as_str()), &"t".into(), patch, now);
         }
         session.end_turn(&"t".into(), CallEndReason::Turn, now);
         let mut expected = ids.clone();
         expected.insert(if made_by_one { ids.len() } else { 0 }, "root".to_owned());
         assert_eq!(ends(&mut session, now), expected);
-        assert_eq!(session.board().counters().late_changes, 0, "each ends once");
+        assert_eq!(session.board().rejected_change_counters().late_changes, 0, "each ends once");
     }
 }
 
@@ -173,12 +175,12 @@ fn a_long_line_of_calls_ends_the_last_first() {
             let mut patch = ToolCallPatch::new();
             let parent = number.checked_sub(1).map(|parent| format!("c{parent}"));
             patch.meta = Some(Box::new(CallMeta { parent, ..CallMeta::default() }));
-            session.announce(&format!("c{number}").into(), &"t".into(), patch, now);
+            session.announce_call(&format!("c{number}").into(), &"t".into(), patch, now);
         }
         // This would create a cycle, which only a walk through all ancestors detects.
         let last = Some(format!("c{}", DEPTH - 1));
         session.update_call_meta(&"c0".into(), |meta| meta.parent = last, now);
-        session.finish(&"c0".into(), CallEnd::completed(), now);
+        session.finish_call(&"c0".into(), CallEnd::completed(), now);
         (ends(&mut session, now), session.board().open_calls(None).len())
     });
     let (ended, open) = session.unwrap().join().unwrap();
@@ -195,14 +197,17 @@ fn no_call_that_has_ended_says_how_far_it_is() {
         CallEnd::cancelled(CallEndReason::User),
     ] {
         let (mut session, id) = (Session::new("/p"), "c".into());
-        session.announce(&id, &"t".into(), ToolCallPatch::new(), now);
-        session.start(&id, now);
+        session.announce_call(&id, &"t".into(), ToolCallPatch::new(), now);
+        session.start_call(&id, now);
         let far = Progress::new(77.0).with_total(100.0).with_message("x".to_owned());
         session.report_progress(&id, far.clone(), now);
-        assert_eq!(session.board().tool_call(&id).unwrap().meta.progress.as_ref(), Some(&far));
+        assert_eq!(
+            session.board().open_call_report(&id).unwrap().meta.progress.as_ref(),
+            Some(&far)
+        );
         // The final patch of the tool does not restore it.
         let meta = CallMeta { progress: Some(far), ..CallMeta::default() };
-        session.finish(&id, end.with_patch(ToolCallPatch::new().meta(meta)), now);
+        session.finish_call(&id, end.with_patch(ToolCallPatch::new().with_meta(meta)), now);
         let ended = session.board().history().get(&id).unwrap();
         assert_eq!((&ended.meta.progress, ended.title.contains('%')), (&None, false));
     }

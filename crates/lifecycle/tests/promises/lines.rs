@@ -28,33 +28,37 @@ fn a_request_and_an_end_fit_a_line_whatever_the_call_holds() {
         let id = "c".into();
         let long = |bytes: usize| letter.repeat(bytes / letter.len());
         let title = long(MAX_TITLE_BYTES);
-        session.announce(
+        session.announce_call(
             &id,
             &"t".into(),
-            ToolCallPatch::announce("x", title, ToolKind::Other),
+            ToolCallPatch::for_new_call("x", title, ToolKind::Other),
             now,
         );
         for part in [2, 3, 6, 12, 24] {
-            let item = Content::text(long(MAX_CONTENT_BYTES / part));
-            session.update_call(&id, ToolCallPatch::new().append(item), now);
+            let item = Content::from_text(long(MAX_CONTENT_BYTES / part));
+            session.update_call(&id, ToolCallPatch::new().with_appended_content(item), now);
         }
         let raw = || json!({ "value": long(MAX_RAW_BYTES) });
-        session.update_call(&id, ToolCallPatch::new().raw_input(raw()).raw_output(raw()), now);
-        session.start(&id, now);
+        session.update_call(
+            &id,
+            ToolCallPatch::new().with_raw_input(raw()).with_raw_output(raw()),
+            now,
+        );
+        session.start_call(&id, now);
         let mut sent = V1Projection::new(TerminalDisplay::Text);
         let mut items = std::iter::from_fn(|| session.poll(now.monotonic));
         for item in items.by_ref() {
             if let OutboxItem::ToolCall(id, patch) = item {
-                drop(sent.tool_call(&id, &patch));
+                drop(sent.updates_for_call_patch(&id, &patch));
             }
         }
-        let request = sent.permission_request("s".into(), &id, Vec::new()).unwrap();
+        let request = sent.permission_request_for_call("s".into(), &id, Vec::new()).unwrap();
         let bytes = serde_json::to_vec(&request).unwrap().len();
         assert!((LINE / 2..LINE).contains(&bytes), "a request of {bytes} bytes");
-        session.finish(&id, CallEnd::completed(), now);
+        session.finish_call(&id, CallEnd::completed(), now);
         while let Some(item) = session.poll(now.monotonic) {
             let OutboxItem::ToolCall(id, patch) = item else { panic!("{item:?}") };
-            for update in sent.tool_call(&id, &patch) {
+            for update in sent.updates_for_call_patch(&id, &patch) {
                 assert!(serde_json::to_vec(&update).unwrap().len() < LINE);
             }
         }

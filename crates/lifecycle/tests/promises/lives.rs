@@ -52,7 +52,7 @@ proptest! {
         let (start, mut sent) = (world.now.monotonic, 0);
         let id = world.call_id(1);
         for gap in gaps {
-            let patch = ToolCallPatch::new().append(Content::text("x"));
+            let patch = ToolCallPatch::new().with_appended_content(Content::from_text("x"));
             world.session.update_call(&id, patch, world.now);
             while world.session.poll(world.now.monotonic).is_some() {
                 sent += 1;

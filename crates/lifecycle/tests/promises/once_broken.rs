@@ -5,7 +5,7 @@ use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::{
     CallEnd, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects,
-    Grant, OutboxItem, PermissionSubject, PermitDecision, Pinned, Session, SessionHandle,
+    Grant, OutboxItem, PermissionSubject, PermitDecision, PinnedPlan, Session, SessionHandle,
     Timestamp, execute_call,
 };
 use acp_types::{
@@ -22,7 +22,7 @@ fn now() -> Timestamp {
 }
 
 fn announcement() -> ToolCallPatch {
-    ToolCallPatch::announce("tool", "Tool", ToolKind::Other)
+    ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Other)
 }
 
 fn handle() -> SessionHandle {
@@ -35,13 +35,13 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
     for number in 0..100 {
         let id = ToolCallId::from(format!("t/{number}"));
         let terminal = acp_types::TerminalId::new(id.0.clone());
-        session.open_terminal(&terminal, TerminalPatch::open("ls", "/"), now);
-        let patch = announcement().append(Content::Terminal(terminal.clone()));
-        session.announce(&id, &"t".into(), patch, now);
-        session.start(&id, now);
+        session.open_terminal(&terminal, TerminalPatch::for_new_terminal("ls", "/"), now);
+        let patch = announcement().with_appended_content(Content::Terminal(terminal.clone()));
+        session.announce_call(&id, &"t".into(), patch, now);
+        session.start_call(&id, now);
         session.append_terminal_output(&terminal, b"x", now);
         session.exit_terminal(&terminal, TerminalExit::default(), now);
-        session.finish(&id, CallEnd::completed(), now);
+        session.finish_call(&id, CallEnd::completed(), now);
         while session.poll(now.monotonic).is_some() {}
     }
     let kept = format!("{:?}", session.outbox());
@@ -52,17 +52,17 @@ fn the_outbox_keeps_nothing_of_what_has_ended() {
 fn nothing_is_posted_in_a_turn_that_was_answered() {
     let (mut session, now) = (Session::new("/p"), now());
     session.end_turn(&"t".into(), CallEndReason::Turn, now);
-    assert!(!session.announce(&"c".into(), &"t".into(), announcement(), now));
+    assert!(!session.announce_call(&"c".into(), &"t".into(), announcement(), now));
     assert_eq!(session.poll(now.monotonic), Some(OutboxItem::PromptResponse("t".into())));
     assert_eq!(session.poll(now.monotonic), None);
-    assert!(session.announce(&"c".into(), &"u".into(), announcement(), now));
+    assert!(session.announce_call(&"c".into(), &"u".into(), announcement(), now));
 }
 
 #[test]
 fn a_call_that_cannot_complete_fails_with_a_reason() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    session.announce(&id, &"t".into(), announcement(), now);
-    session.finish(&id, CallEnd::completed(), now);
+    session.announce_call(&id, &"t".into(), announcement(), now);
+    session.finish_call(&id, CallEnd::completed(), now);
     let ends = std::iter::from_fn(|| session.poll(now.monotonic)).filter_map(|item| match item {
         OutboxItem::ToolCall(_, patch) => patch.status.map(|status| (status, patch)),
         _ => None,
@@ -76,26 +76,29 @@ fn a_call_that_cannot_complete_fails_with_a_reason() {
 #[test]
 fn a_call_that_has_ended_gets_no_permission() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    session.announce(&id, &"t".into(), announcement(), now);
-    session.finish(&id, CallEnd::cancelled(CallEndReason::User), now);
+    session.announce_call(&id, &"t".into(), announcement(), now);
+    session.finish_call(&id, CallEnd::cancelled(CallEndReason::User), now);
     let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
     let reads = Effects::from(Effect::Read("/p/x".into()));
-    assert!(matches!(session.permit(&id, &reads, subject, true, now), PermitDecision::Denied(_)));
+    assert!(matches!(
+        session.decide_or_ask_permission(&id, &reads, subject, true, now),
+        PermitDecision::Denied(_)
+    ));
 }
 
 #[tokio::test]
 async fn a_second_announcement_of_an_id_does_not_end_the_first() {
     let (session, cancel) = (handle(), CancellationToken::new());
-    let first = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
-    assert!(session.announce(&"c".into(), &"t".into(), announcement(), &cancel).is_none());
+    let first = session.announce_call(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
+    assert!(session.announce_call(&"c".into(), &"t".into(), announcement(), &cancel).is_none());
     assert!(first.handle().is_open());
 }
 
 #[tokio::test]
 async fn the_end_of_a_call_stops_what_works_for_it() {
     let (session, cancel) = (handle(), CancellationToken::new());
-    let dropped = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
-    let kept = session.announce(&"d".into(), &"t".into(), announcement(), &cancel).unwrap();
+    let dropped = session.announce_call(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
+    let kept = session.announce_call(&"d".into(), &"t".into(), announcement(), &cancel).unwrap();
     let [first, second] = [&dropped, &kept].map(|open| open.handle().cancel_token().clone());
     drop(dropped);
     assert!(first.is_cancelled() && !second.is_cancelled());
@@ -116,13 +119,13 @@ impl CallExecutor for Late {
         self.go.notified().await;
         let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
         let effects = Effects::from(Effect::Read("/p/x".into()));
-        let (patch, pinned) = (ToolCallPatch::new(), Pinned::new((), subject));
+        let (patch, pinned) = (ToolCallPatch::new(), PinnedPlan::new((), subject));
         Ok(CallPreview::new(pinned, effects).with_patch(patch))
     }
 
     async fn run(
         &mut self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         _: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -135,7 +138,7 @@ impl CallExecutor for Late {
 #[tokio::test]
 async fn a_call_whose_turn_ended_during_its_preview_does_not_run() {
     let (session, cancel) = (handle(), CancellationToken::new());
-    let open = session.announce(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
+    let open = session.announce_call(&"c".into(), &"t".into(), announcement(), &cancel).unwrap();
     let (go, ran) = (Arc::<Notify>::default(), Arc::<Mutex<bool>>::default());
     let late = Late { go: go.clone(), ran: ran.clone() };
     let performed = tokio::spawn(execute_call(open, late));

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use acp_lifecycle::{
     CallExecutor, CallFailure, CallHandle, CallOutcome, CallPreview, CallSuccess,
     ClientUnreachable, Effect, Effects, Grant, OutboxItem, OutboxSink, PermissionAnswer,
-    PermissionSubject, Pinned, Policy, Session, SessionHandle, Verdict, drive_session,
+    PermissionSubject, PinnedPlan, Policy, Session, SessionHandle, Verdict, drive_session,
     execute_call,
 };
 use acp_types::observe::v1::V1Observer;
@@ -40,13 +40,13 @@ impl CallExecutor for Chases {
         let (found, path) = self.finds[0].ok_or_else(gone)?;
         let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), found);
         let effects = Effects::from(Effect::Write(path.into()));
-        let patch = ToolCallPatch::new().title("Do it");
-        Ok(CallPreview::new(Pinned::new((), subject), effects).with_patch(patch))
+        let patch = ToolCallPatch::new().with_title("Do it");
+        Ok(CallPreview::new(PinnedPlan::new((), subject), effects).with_patch(patch))
     }
 
     async fn run(
         &mut self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         call: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -85,14 +85,20 @@ impl OutboxSink for Client {
         let (asked, observer) = &mut *self.seen.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
-                self.sent.tool_call(&id, &patch).iter().for_each(|update| observer.update(update));
+                self.sent
+                    .updates_for_call_patch(&id, &patch)
+                    .iter()
+                    .for_each(|update| observer.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(number) => {
                 *asked += 1;
-                let request = self.session.permission_request(number).unwrap();
-                let request =
-                    self.sent.permission_request("s".into(), &request.call, request.options);
-                observer.permission_request(&request.unwrap());
+                let request = self.session.pending_permission_request(number).unwrap();
+                let request = self.sent.permission_request_for_call(
+                    "s".into(),
+                    &request.call,
+                    request.options,
+                );
+                observer.apply_permission_request(&request.unwrap());
                 let option_id = self.answers.pop_front().unwrap().to_owned();
                 self.session.answer_permission(
                     number,
@@ -131,19 +137,19 @@ async fn live_if(
     };
     let stop = CancellationToken::new();
     let driver = tokio::spawn(drive_session(session.clone(), client, stop.clone()));
-    let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
+    let patch = ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Edit);
     let open =
-        session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap();
+        session.announce_call(&"c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap();
     let tool = Chases { finds: finds.iter().copied().collect(), runs: Arc::clone(&runs), denies };
     let ended = execute_call(open, tool).await;
     session.end_turn(&"t".into(), CallEndReason::Turn);
     stop.cancel();
     driver.await.unwrap();
     let (asked, observer) = &mut *seen.lock().unwrap();
-    observer.end_turn();
+    observer.check_calls_ended();
     assert_eq!(observer.violations(), []);
     let runs = *runs.lock().unwrap();
-    let may_have_acted = session.tool_call(&"c".into()).unwrap().meta.may_have_acted;
+    let may_have_acted = session.call_report(&"c".into()).unwrap().meta.may_have_acted;
     Lived { ended, asked: *asked, runs, may_have_acted }
 }
 

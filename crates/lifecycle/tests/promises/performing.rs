@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use acp_lifecycle::{
     CallExecutor, CallFailure, CallHandle, CallOutcome, CallPreview, CallSuccess,
     ClientUnreachable, Effect, Effects, Grant, OpenCall, OutboxItem, OutboxSink, PermissionAnswer,
-    PermissionId, PermissionSubject, Pinned, Session, SessionHandle, drive_session, execute_call,
+    PermissionId, PermissionSubject, PinnedPlan, Session, SessionHandle, drive_session,
+    execute_call,
 };
 use acp_types::observe::v1::V1Observer;
 use acp_types::schema::v1::ToolCallStatus;
@@ -50,14 +51,14 @@ impl CallExecutor for Tool {
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
         assert!(self.act != Act::PanicInPreview, "a planted panic");
         let subject = PermissionSubject::for_call("tool", &json!({}), "/".as_ref(), b"");
-        let patch = ToolCallPatch::new().title("Do it");
+        let patch = ToolCallPatch::new().with_title("Do it");
         let effects = Effects::from(Effect::Write("/p/f".into()));
-        Ok(CallPreview::new(Pinned::new((), subject), effects).with_patch(patch))
+        Ok(CallPreview::new(PinnedPlan::new((), subject), effects).with_patch(patch))
     }
 
     async fn run(
         &mut self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         call: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -97,14 +98,20 @@ impl OutboxSink for Wire {
         let mut seen = self.seen.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
-                self.sent.tool_call(&id, &patch).iter().for_each(|update| seen.update(update));
+                self.sent
+                    .updates_for_call_patch(&id, &patch)
+                    .iter()
+                    .for_each(|update| seen.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(id) => {
                 self.asked.lock().unwrap().push(id);
-                let request = self.session.permission_request(id).unwrap();
-                let request =
-                    self.sent.permission_request("s".into(), &request.call, request.options);
-                seen.permission_request(&request.unwrap());
+                let request = self.session.pending_permission_request(id).unwrap();
+                let request = self.sent.permission_request_for_call(
+                    "s".into(),
+                    &request.call,
+                    request.options,
+                );
+                seen.apply_permission_request(&request.unwrap());
                 let answer = match self.client {
                     Client::Answers(option) => {
                         PermissionAnswer::Selected { option_id: option.to_owned(), reason: None }
@@ -151,8 +158,8 @@ impl Stage {
     }
 
     pub(crate) fn announce_as(&self, id: &str) -> Option<OpenCall> {
-        let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Edit);
-        self.session.announce(&id.to_owned().into(), &"t".into(), patch, &self.cancel)
+        let patch = ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Edit);
+        self.session.announce_call(&id.to_owned().into(), &"t".into(), patch, &self.cancel)
     }
 
     pub(crate) fn tool(&self, act: Act) -> Tool {
@@ -168,9 +175,9 @@ impl Stage {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9).await;
         let mut seen = self.seen.lock().unwrap();
-        seen.end_turn();
+        seen.check_calls_ended();
         assert_eq!(seen.violations(), []);
-        seen.tool_call("c").map(|call| call.status)
+        seen.observed_call("c").map(|call| call.status)
     }
 
     /// Returns the first permission request that the client received.
@@ -203,7 +210,7 @@ async fn requests_are_withdrawn_in_the_order_in_which_they_were_made() {
     for id in asked.clone() {
         let (session, withdrawn) = (stage.session.clone(), withdrawn.clone());
         tokio::spawn(async move {
-            session.wait_withdrawn(id).await;
+            session.wait_until_permission_withdrawn(id).await;
             withdrawn.lock().unwrap().push(id);
         });
     }
@@ -253,7 +260,9 @@ async fn every_way_to_end_ends_once_and_says_why() {
 async fn an_answer_that_is_remembered_is_not_asked_for_again() {
     let stage = Stage::new(Client::Answers("allow_always"));
     assert_eq!(stage.perform(Act::Succeed).await.status, Status::Completed);
-    stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskPolicy)));
+    stage
+        .session
+        .update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskExceptReadsPolicy)));
     let again = stage.announce_as("d").unwrap();
     assert_eq!(execute_call(again, stage.tool(Act::Succeed)).await.status, Status::Completed);
 }
@@ -301,7 +310,10 @@ async fn a_call_that_nobody_waits_for_ends() {
     assert!(stage.has_run());
     task.abort();
     pass(1).await;
-    assert_eq!(stage.seen.lock().unwrap().tool_call("c").unwrap().status, ToolCallStatus::Failed);
+    assert_eq!(
+        stage.seen.lock().unwrap().observed_call("c").unwrap().status,
+        ToolCallStatus::Failed
+    );
     assert_eq!(stage.status().await, Some(ToolCallStatus::Failed));
 }
 

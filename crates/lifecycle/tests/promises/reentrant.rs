@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    AskPolicy, CallEnd, ClientUnreachable, Effect, OutboxItem, OutboxSink, PermissionAnswer,
-    PermissionId, Policy, Session, SessionHandle, Verdict, drive_session, execute_call,
+    AskExceptReadsPolicy, CallEnd, ClientUnreachable, Effect, OutboxItem, OutboxSink,
+    PermissionAnswer, PermissionId, Policy, Session, SessionHandle, Verdict, drive_session,
+    execute_call,
 };
 use acp_types::{CallEndReason, Status, ToolCallPatch};
 use pretty_assertions::assert_eq;
@@ -35,11 +36,11 @@ fn session() -> SessionHandle {
 #[tokio::test]
 async fn a_step_that_panics_still_stops_the_calls_that_it_ended() {
     let (session, cancel) = (session(), CancellationToken::new());
-    let patch = ToolCallPatch::new().title("X");
-    let open = session.announce(&"c".into(), &"t".into(), patch, &cancel).unwrap();
+    let patch = ToolCallPatch::new().with_title("X");
+    let open = session.announce_call(&"c".into(), &"t".into(), patch, &cancel).unwrap();
     let step = AssertUnwindSafe(|| {
         session.update(|session, now| {
-            session.finish(&"c".into(), CallEnd::completed(), now);
+            session.finish_call(&"c".into(), CallEnd::completed(), now);
             panic!("a planted panic");
         });
     });
@@ -51,7 +52,7 @@ async fn a_step_that_panics_still_stops_the_calls_that_it_ended() {
 fn uses(session: &SessionHandle) {
     session.update(|_, _| ());
     assert!(!session.cancel_call(&"none".into()));
-    let mut withdrawn = pin!(session.wait_withdrawn(first_request()));
+    let mut withdrawn = pin!(session.wait_until_permission_withdrawn(first_request()));
     let _is_withdrawn = withdrawn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     session.set_approver(|_, _| std::future::ready(None));
 }
@@ -65,9 +66,20 @@ fn first_request() -> PermissionId {
 fn asked(session: &mut Session) -> PermissionId {
     let now =
         acp_lifecycle::Timestamp { monotonic: std::time::Instant::now(), wall: SystemTime::now() };
-    session.announce(&"asked".into(), &"t".into(), ToolCallPatch::new().title("Ask"), now);
+    session.announce_call(
+        &"asked".into(),
+        &"t".into(),
+        ToolCallPatch::new().with_title("Ask"),
+        now,
+    );
     let subject = acp_lifecycle::PermissionSubject::for_call("x", &1.into(), "/p".as_ref(), b"");
-    match session.permit(&"asked".into(), &Effect::Unknown.into(), subject, true, now) {
+    match session.decide_or_ask_permission(
+        &"asked".into(),
+        &Effect::Unknown.into(),
+        subject,
+        true,
+        now,
+    ) {
         acp_lifecycle::PermitDecision::AwaitingAnswer(id) => id,
         permit => panic!("{permit:?}"),
     }
@@ -80,7 +92,7 @@ struct Uses(SessionHandle);
 impl Policy for Uses {
     fn judge(&self, effect: &Effect) -> Verdict {
         uses(&self.0);
-        AskPolicy.judge(effect)
+        AskExceptReadsPolicy.judge(effect)
     }
 }
 
@@ -108,7 +120,7 @@ fn what_is_replaced_may_use_the_session_when_it_is_dropped() {
         session.set_approver(|_, _| std::future::ready(None));
         let policy = Arc::new(Uses(session.clone()));
         session.update(|session, _| session.set_policy(policy));
-        session.update(|session, _| session.set_policy(Arc::new(AskPolicy)));
+        session.update(|session, _| session.set_policy(Arc::new(AskExceptReadsPolicy)));
     });
 }
 
@@ -150,18 +162,19 @@ fn who_waits_for_an_answer_may_use_the_session_when_it_is_woken() {
         for is_answered in [true, false] {
             // Only the tool's future runs, without a driver.
             let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
-            let patch = ToolCallPatch::new().title("Do it");
-            let open = session.announce(&"c".into(), &"t".into(), patch, &CancellationToken::new());
+            let patch = ToolCallPatch::new().with_title("Do it");
+            let open =
+                session.announce_call(&"c".into(), &"t".into(), patch, &CancellationToken::new());
             let waker = Waker::from(Arc::new(Uses(session.clone())));
             let mut context = Context::from_waker(&waker);
             let mut call = pin!(execute_call(open.unwrap(), tool));
             assert!(call.as_mut().poll(&mut context).is_pending());
             let request = taken(&session);
-            let mut withdrawn = pin!(session.wait_withdrawn(request));
+            let mut withdrawn = pin!(session.wait_until_permission_withdrawn(request));
             assert!(withdrawn.as_mut().poll(&mut context).is_pending());
             match is_answered {
                 true => session.answer_permission(request, PermissionAnswer::allow_once()),
-                false => session.update(|session, _| session.withdraw_permission(request)),
+                false => session.update(|session, _| session.withdraw_permission_request(request)),
             }
             assert!(withdrawn.as_mut().poll(&mut context).is_ready());
             let Poll::Ready(ended) = call.as_mut().poll(&mut context) else { panic!("it waits") };
@@ -185,8 +198,13 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
     in_time(async || {
         let (tool, session) = (Stage::new(Client::IsSilent).tool(Act::Succeed), session());
         let announce = |id: &str| {
-            let patch = ToolCallPatch::new().title("Do it");
-            session.announce(&id.to_owned().into(), &"t".into(), patch, &CancellationToken::new())
+            let patch = ToolCallPatch::new().with_title("Do it");
+            session.announce_call(
+                &id.to_owned().into(),
+                &"t".into(),
+                patch,
+                &CancellationToken::new(),
+            )
         };
         // The driver's waker ends another call.
         let other = Mutex::new(None);
@@ -211,9 +229,9 @@ fn a_call_that_ends_beside_an_answer_takes_nothing_from_it() {
 async fn whichever_step_ends_a_request_lets_nobody_wait_for_it() {
     type Step = fn(&mut Session, acp_lifecycle::Timestamp, PermissionId);
     let steps: [Step; 4] = [
-        |session, _, request| session.withdraw_permission(request),
+        |session, _, request| session.withdraw_permission_request(request),
         |session, now, _| session.end_turn(&"t".into(), CallEndReason::Turn, now),
-        |session, now, _| session.finish(&"c".into(), CallEnd::completed(), now),
+        |session, now, _| session.finish_call(&"c".into(), CallEnd::completed(), now),
         |session, _, request| {
             drop(session.answer_permission(request, PermissionAnswer::allow_once()));
         },

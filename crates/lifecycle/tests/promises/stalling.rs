@@ -22,7 +22,7 @@ struct Gated {
 }
 
 impl OutboxSink for Gated {
-    async fn ready(&mut self) {
+    async fn wait_until_ready(&mut self) {
         self.is_open.wait_for(|is_open| *is_open).await.unwrap();
     }
 
@@ -45,8 +45,9 @@ async fn nothing_is_sent_without_room_and_producers_wait_until_there_is_some() {
     let stop = CancellationToken::new();
     let sink = Gated { is_open, taken: taken.clone() };
     let driver = tokio::spawn(drive_session(session.clone(), sink, stop.clone()));
-    let may_produce =
-        async || timeout(Duration::from_millis(1), session.wait_writable()).await.is_ok();
+    let may_produce = async || {
+        timeout(Duration::from_millis(1), session.wait_while_client_stalled()).await.is_ok()
+    };
 
     ["a", "b"].iter().for_each(|text| say(&session, text));
     assert!(may_produce().await);

@@ -20,7 +20,7 @@ fn now() -> Timestamp {
 }
 
 fn announcement() -> ToolCallPatch {
-    ToolCallPatch::announce("tool", "Tool", ToolKind::Other)
+    ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Other)
 }
 
 fn trace(number: usize) -> TraceContext {
@@ -39,8 +39,8 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     }
     let told = |session: &mut Session, id: &'static str, turn: usize| {
         let id = ToolCallId::from(id);
-        assert!(session.announce(&id, &turn.to_string().into(), announcement(), now));
-        session.board().tool_call(&id).unwrap().meta.trace.clone()
+        assert!(session.announce_call(&id, &turn.to_string().into(), announcement(), now));
+        session.board().open_call_report(&id).unwrap().meta.trace.clone()
     };
     let last = MAX_TRACED_TURNS - 1;
     assert_eq!(told(&mut session, "a", 0), trace(0));
@@ -49,8 +49,8 @@ fn as_many_open_turns_as_are_promised_have_a_trace() {
     // An ended turn frees its slot.
     session.end_turn(&"0".into(), CallEndReason::Turn, now);
     session.set_turn_trace(&"again".into(), trace(7));
-    assert!(session.announce(&"d".into(), &"again".into(), announcement(), now));
-    assert_eq!(session.board().tool_call(&"d".into()).unwrap().meta.trace, trace(7));
+    assert!(session.announce_call(&"d".into(), &"again".into(), announcement(), now));
+    assert_eq!(session.board().open_call_report(&"d".into()).unwrap().meta.trace, trace(7));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
         (0..MAX_ENDED_TURNS).map(|number| TurnId::from(number.to_string())).collect();
     turns.iter().for_each(|turn| session.end_turn(turn, CallEndReason::Turn, now));
     for turn in &turns {
-        assert!(!session.announce(&"c".into(), turn, announcement(), now), "{turn}");
+        assert!(!session.announce_call(&"c".into(), turn, announcement(), now), "{turn}");
     }
 }
 
@@ -68,7 +68,7 @@ fn nothing_is_posted_in_any_of_the_newest_turns_that_were_answered() {
 fn the_end_of_a_turn_ends_its_own_calls() {
     let (mut session, now) = (Session::new("/p"), now());
     for (id, turn) in [("a", "t"), ("b", "u")] {
-        session.announce(&id.into(), &turn.into(), announcement(), now);
+        session.announce_call(&id.into(), &turn.into(), announcement(), now);
     }
     session.end_turn(&"t".into(), CallEndReason::Turn, now);
     let open = |session: &Session| session.board().open_calls(None);
@@ -82,13 +82,13 @@ fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
     let (mut session, now) = (Session::new("/p"), now());
     let ends = |session: &mut Session, id: &'static str, reason| {
         let id = ToolCallId::from(id);
-        session.announce(&id, &"t".into(), announcement(), now);
-        session.finish(&id, CallEnd::cancelled(reason), now);
+        session.announce_call(&id, &"t".into(), announcement(), now);
+        session.finish_call(&id, CallEnd::cancelled(reason), now);
         session.board().history().get(&id).unwrap().meta.reason
     };
     assert!(!session.is_closing());
     assert_eq!(ends(&mut session, "a", CallEndReason::Turn), Some(CallEndReason::Turn));
-    session.close();
+    session.mark_closing();
     assert!(session.is_closing());
     assert_eq!(ends(&mut session, "b", CallEndReason::Turn), Some(CallEndReason::Shutdown));
     assert_eq!(ends(&mut session, "c", CallEndReason::User), Some(CallEndReason::User));
@@ -97,30 +97,33 @@ fn what_ends_with_its_turn_while_the_session_closes_ends_for_that() {
 #[test]
 fn a_start_says_whether_the_call_runs() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    assert!(!session.start(&id, now));
-    assert!(session.announce(&id, &"t".into(), announcement(), now));
-    assert!(!session.announce(&id, &"t".into(), announcement(), now));
-    assert!(session.start(&id, now));
-    session.finish(&id, CallEnd::completed(), now);
-    assert!(!session.start(&id, now));
+    assert!(!session.start_call(&id, now));
+    assert!(session.announce_call(&id, &"t".into(), announcement(), now));
+    assert!(!session.announce_call(&id, &"t".into(), announcement(), now));
+    assert!(session.start_call(&id, now));
+    session.finish_call(&id, CallEnd::completed(), now);
+    assert!(!session.start_call(&id, now));
 }
 
 #[test]
 fn what_somebody_else_says_again_is_no_fault() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    let told = |status| announcement().status(status);
-    let status = |session: &Session| session.board().tool_call(&id).unwrap().status;
-    session.upsert(&id, &"t".into(), told(Status::Pending), now);
+    let told = |status| announcement().with_status(status);
+    let status = |session: &Session| session.board().open_call_report(&id).unwrap().status;
+    session.upsert_foreign_call(&id, &"t".into(), told(Status::Pending), now);
     assert_eq!(status(&session), Status::Pending);
     for expected in [Status::InProgress, Status::InProgress, Status::Paused, Status::InProgress] {
-        session.upsert(&id, &"t".into(), told(expected), now);
+        session.upsert_foreign_call(&id, &"t".into(), told(expected), now);
         assert_eq!(status(&session), expected);
     }
-    session.upsert(&id, &"t".into(), told(Status::Completed), now);
+    session.upsert_foreign_call(&id, &"t".into(), told(Status::Completed), now);
     let report = session.board().history().get(&id).unwrap();
     assert_eq!((report.status, report.title.as_str()), (Status::Completed, "Tool"));
     assert_eq!(
-        (session.board().counters().illegal_steps, session.board().counters().late_changes),
+        (
+            session.board().rejected_change_counters().illegal_steps,
+            session.board().rejected_change_counters().late_changes
+        ),
         (0, 0)
     );
 }
@@ -139,7 +142,7 @@ fn whatever_a_session_sends_goes_through_its_outbox() {
         items.collect::<Vec<_>>(),
         [OutboxItem::Chunk(chunk), OutboxItem::Plan(Plan::default())]
     );
-    assert_eq!(session.usage().updates.offered, 2);
+    assert_eq!(session.call_usage().updates.offered, 2);
 }
 
 #[test]
@@ -162,16 +165,16 @@ fn credentials_in_a_message_are_hidden_also_where_no_secret_is_known() {
 #[test]
 fn progress_is_told_in_the_metadata_and_behind_the_title() {
     let (mut session, now, id) = (Session::new("/p"), now(), ToolCallId::from("c"));
-    session.announce(&id, &"t".into(), announcement(), now);
+    session.announce_call(&id, &"t".into(), announcement(), now);
     let progress = Progress::new(1.0).with_total(2.0).with_message("copying".to_owned());
     session.report_progress(&id, progress.clone(), now);
-    let report = session.board().tool_call(&id).unwrap();
+    let report = session.board().open_call_report(&id).unwrap();
     assert_eq!(report.meta.progress, Some(progress));
     assert!(report.title.starts_with("Tool") && report.title.contains("copying"), "{report:?}");
     session.set_subtitle(&id, Some("resting"), now);
-    assert!(session.board().tool_call(&id).unwrap().title.ends_with("resting"));
+    assert!(session.board().open_call_report(&id).unwrap().title.ends_with("resting"));
     session.set_subtitle(&id, None, now);
-    assert_eq!(session.board().tool_call(&id).unwrap().title, "Tool");
+    assert_eq!(session.board().open_call_report(&id).unwrap().title, "Tool");
 }
 
 #[test]

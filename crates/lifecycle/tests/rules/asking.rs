@@ -7,10 +7,10 @@ use std::time::{Instant, SystemTime};
 
 use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{
-    AcceptEditsPolicy, AllowPolicy, AskAlwaysPolicy, AskPolicy, CallEnd, DenialReason, Effect,
-    Effects, Matcher, OutboxItem, PermissionAnswer, PermissionId, PermissionOutcome,
+    AcceptEditsPolicy, AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, CallEnd,
+    Effect, Effects, Matcher, OutboxItem, PermissionAnswer, PermissionId, PermissionOutcome,
     PermissionSubject, PermitDecision, Policy, ReadOnlyPolicy, Rule, RuleScope, Secrets, Session,
-    Timestamp, Verdict, limits,
+    Timestamp, UnaskedDenialReason, Verdict, limits,
 };
 use acp_types::{CallEndReason, Content, ContentBlock, ToolCallId, ToolCallPatch, ToolKind};
 use pretty_assertions::assert_eq;
@@ -33,23 +33,23 @@ impl Stage {
 
     fn with_store(rules: Result<Vec<Rule>, RuleStoreError>) -> Self {
         let mut stage = Self::new();
-        stage.session.load_rules(rules);
-        stage.session.offer_project_rules();
+        stage.session.add_loaded_rules(rules);
+        stage.session.enable_project_rule_options();
         stage
     }
 
     fn announce(&mut self) -> ToolCallId {
         self.calls += 1;
         let id = ToolCallId::new(format!("c{}", self.calls));
-        let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Execute);
-        assert!(self.session.announce(&id, &"t1".into(), patch, self.now));
+        let patch = ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Execute);
+        assert!(self.session.announce_call(&id, &"t1".into(), patch, self.now));
         id
     }
 
     fn permit_whole(&mut self, effects: &Effects, is_whole: bool) -> PermitDecision {
         let id = self.announce();
         let subject = PermissionSubject::for_call("tool", &"args".into(), "/p".as_ref(), b"");
-        self.session.permit(&id, effects, subject, is_whole, self.now)
+        self.session.decide_or_ask_permission(&id, effects, subject, is_whole, self.now)
     }
 
     fn permit(&mut self, effects: &Effects) -> PermitDecision {
@@ -64,7 +64,7 @@ impl Stage {
     }
 
     fn options(&self, number: PermissionId) -> Vec<String> {
-        let request = self.session.permission_request(number).expect("it waits");
+        let request = self.session.pending_permission_request(number).expect("it waits");
         request.options.iter().map(|option| option.name.clone()).collect()
     }
 
@@ -238,7 +238,7 @@ fn rules_of_a_project_are_handed_to_the_store_and_those_of_the_session_are_not()
     assert!(matches!(stage.permit(&run("b")), PermitDecision::AwaitingAnswer(_)));
     // Rules that could not be saved are listed as session rules.
     assert!(stage.session.add_rule(added.clone()));
-    stage.session.keep_unsaved_for_session(RuleChange::Add(added));
+    stage.session.limit_unsaved_rule_to_session(RuleChange::Add(added));
     assert_eq!(stage.rules(), ["allow `a` in this session", "allow `b` in this session"]);
 }
 
@@ -263,7 +263,7 @@ fn stored_rules_hold_and_deny_wins() {
     let mut stage = Stage::with_store(Ok(vec![allowed.clone()]));
     assert!(matches!(stage.permit(&run("a")), PermitDecision::Granted(_)));
     let mut stage = Stage::with_store(Ok(vec![allowed, of(RuleScope::User, Verdict::Deny)]));
-    assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(DenialReason::Rule)));
+    assert!(matches!(stage.permit(&run("a")), PermitDecision::Denied(UnaskedDenialReason::Rule)));
     // Beyond the maximum number of rules, an omitted one could deny anything.
     let many = (0..5000).map(|n| Rule {
         scope: RuleScope::User,
@@ -283,12 +283,12 @@ fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
     stage.select(first, "reject_always");
     assert!(matches!(
         stage.select(second, "allow"),
-        Some(PermissionOutcome::Denied(DenialReason::Rule))
+        Some(PermissionOutcome::Denied(UnaskedDenialReason::Rule))
     ));
     stage.session.set_policy(Arc::new(ReadOnlyPolicy));
     assert!(matches!(
         stage.select(third, "allow_always"),
-        Some(PermissionOutcome::Denied(DenialReason::Policy))
+        Some(PermissionOutcome::Denied(UnaskedDenialReason::Policy))
     ));
     assert_eq!(stage.rules(), ["reject `a` in this session"]);
 }
@@ -296,7 +296,7 @@ fn what_is_denied_after_it_was_asked_about_is_not_allowed_any_more() {
 #[test]
 fn a_rejection_without_a_reason_is_asked_about_once() {
     let mut stage = Stage::new();
-    stage.session.ask_rejection_reasons();
+    stage.session.enable_rejection_reason_requests();
     let number = stage.asked(&run("a"));
     stage.sent();
     assert!(stage.select(number, "reject").is_none());
@@ -304,9 +304,9 @@ fn a_rejection_without_a_reason_is_asked_about_once() {
     // A second answer to the first request has no effect.
     assert!(stage.select(number, "allow").is_none());
     assert_eq!(stage.sent(), []);
-    let said = stage.session.explain_rejection(number, Some(" Not\nnow\u{202e}. "));
+    let said = stage.session.apply_rejection_reason(number, Some(" Not\nnow\u{202e}. "));
     assert_eq!(reason(said).as_deref(), Some("Not\\nnow\\u{202e}."));
-    assert!(stage.session.explain_rejection(number, Some("again")).is_none());
+    assert!(stage.session.apply_rejection_reason(number, Some("again")).is_none());
     assert!(stage.select(number, "allow").is_none());
 }
 
@@ -315,7 +315,7 @@ fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
     let mut stage = Stage::new();
     let number = stage.asked(&run("a"));
     assert_eq!(reason(stage.select(number, "reject")), None);
-    stage.session.ask_rejection_reasons();
+    stage.session.enable_rejection_reason_requests();
     let number = stage.asked(&run("a"));
     let said = stage.session.answer_permission(number, selected("reject", Some("because")));
     assert_eq!(reason(said).as_deref(), Some("because"));
@@ -329,14 +329,14 @@ fn a_reason_is_not_asked_for_where_it_is_known_or_of_no_use() {
 #[test]
 fn the_question_for_a_reason_is_withdrawn_with_its_call() {
     let mut stage = Stage::new();
-    stage.session.ask_rejection_reasons();
+    stage.session.enable_rejection_reason_requests();
     let number = stage.asked(&run("a"));
     stage.sent();
     assert!(stage.select(number, "reject").is_none());
-    stage.session.finish(&"c1".into(), CallEnd::cancelled(CallEndReason::Turn), stage.now);
+    stage.session.finish_call(&"c1".into(), CallEnd::cancelled(CallEndReason::Turn), stage.now);
     assert!(!stage.sent().contains(&OutboxItem::RejectionReasonRequest(number)));
-    assert!(stage.session.permission_request(number).is_none());
-    assert!(stage.session.explain_rejection(number, Some("late")).is_none());
+    assert!(stage.session.pending_permission_request(number).is_none());
+    assert!(stage.session.apply_rejection_reason(number, Some("late")).is_none());
 }
 
 #[test]
@@ -359,17 +359,17 @@ fn a_reason_is_bounded_and_an_empty_one_is_none() {
 fn a_call_whose_content_is_full_says_too_that_not_everything_is_shown() {
     let mut stage = Stage::new();
     let id = stage.announce();
-    let items = vec![Content::text("x"); limits::MAX_CONTENT_ITEMS + 1];
-    stage.session.update_call(&id, ToolCallPatch::new().content(items), stage.now);
+    let items = vec![Content::from_text("x"); limits::MAX_CONTENT_ITEMS + 1];
+    stage.session.update_call(&id, ToolCallPatch::new().with_content(items), stage.now);
     let subject = PermissionSubject::for_call("tool", &"args".into(), "/p".as_ref(), b"");
     let effects = Effects::from(Effect::Write("/p/a".into()));
     let PermitDecision::AwaitingAnswer(number) =
-        stage.session.permit(&id, &effects, subject, true, stage.now)
+        stage.session.decide_or_ask_permission(&id, &effects, subject, true, stage.now)
     else {
         panic!("it is asked about")
     };
     assert_eq!(stage.options(number), ["Allow once", "Reject once"]);
-    let shown = &stage.session.board().tool_call(&id).unwrap().content;
+    let shown = &stage.session.board().open_call_report(&id).unwrap().content;
     let Some(Content::Block(ContentBlock::Text(last))) = shown.last() else { panic!("{shown:?}") };
     assert!(last.text.starts_with("Not everything"), "{last:?}");
 }
@@ -395,7 +395,7 @@ fn changes_that_nobody_saves_are_bounded_and_what_is_over_holds_in_the_session()
 /// Returns the content that a call shows besides its title.
 fn notes(stage: &Stage) -> String {
     let id = ToolCallId::new(format!("c{}", stage.calls));
-    let report = stage.session.board().tool_call(&id).expect("it is open");
+    let report = stage.session.board().open_call_report(&id).expect("it is open");
     let texts = report.content.iter().filter_map(|item| match item {
         Content::Block(ContentBlock::Text(text)) => Some(text.text.clone()),
         _ => None,
@@ -432,7 +432,7 @@ fn a_remembered_command_asks_again_once_files_were_changed_without_a_question() 
     // The change was known when that was permitted.
     assert!(matches!(stage.permit(&run("sh scripts/check.sh")), PermitDecision::Granted(_)));
     // A change that the user was shown is not an unseen one.
-    stage.session.set_policy(Arc::new(AskPolicy));
+    stage.session.set_policy(Arc::new(AskExceptReadsPolicy));
     let number = stage.asked(&edit);
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     assert!(matches!(stage.permit(&run("cargo test")), PermitDecision::Granted(_)));
@@ -454,7 +454,7 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
         number = stage.asked(&run("make"));
         assert!(notes(&stage).contains("Changed without a question before: a.rs."));
         assert_eq!(
-            stage.session.permission_request(number).unwrap().unreviewed_files(),
+            stage.session.pending_permission_request(number).unwrap().unreviewed_files(),
             [Path::new("/p/a.rs")]
         );
     }
@@ -463,11 +463,14 @@ fn an_answer_does_not_hold_for_files_that_were_changed_after_its_question() {
     assert!(matches!(stage.permit(&Effects::from(write("/p/b.rs"))), PermitDecision::Granted(_)));
     assert!(matches!(stage.select(reads, "allow"), Some(PermissionOutcome::Granted(_))));
     // A file that no request named is not cleared together with those that were named.
-    stage.session.set_policy(Arc::new(AllowPolicy));
+    stage.session.set_policy(Arc::new(AllowInProjectPolicy));
     assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
     stage.session.set_policy(Arc::new(AcceptEditsPolicy::new(["/p"])));
     let number = stage.asked(&run("make"));
-    assert_eq!(stage.session.permission_request(number).unwrap().unreviewed_files().len(), 2);
+    assert_eq!(
+        stage.session.pending_permission_request(number).unwrap().unreviewed_files().len(),
+        2
+    );
     let other = stage.asked(&run("make"));
     for number in [number, other] {
         assert!(matches!(stage.select(number, "allow"), Some(PermissionOutcome::Granted(_))));
@@ -513,7 +516,7 @@ fn a_policy_is_called_once_for_each_effect_when_a_call_is_judged() {
     stage.session.revoke_rule(&rule);
     let number = stage.asked(&call);
     stage.select(number, "reject_always");
-    assert!(matches!(stage.permit(&call), PermitDecision::Denied(DenialReason::Rule)));
+    assert!(matches!(stage.permit(&call), PermitDecision::Denied(UnaskedDenialReason::Rule)));
     assert_eq!(count(), 6);
 }
 

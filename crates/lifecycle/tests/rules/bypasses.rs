@@ -2,7 +2,9 @@
 //! them.
 
 use acp_lifecycle::rules::{ArgvPrefix, FileAccess, HostPattern, PathGlob};
-use acp_lifecycle::{AskPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict};
+use acp_lifecycle::{
+    AskExceptReadsPolicy, Effect, Effects, Matcher, Rule, RuleScope, Rules, Verdict,
+};
 use proptest::prelude::any;
 use proptest::proptest;
 
@@ -141,10 +143,10 @@ pub(crate) fn allows(prefixes: &str, command: &str) -> bool {
     for prefix in prefixes.split(", ") {
         let words = prefix.split(' ').map(str::to_owned).collect();
         let matcher = Matcher::Argv(ArgvPrefix::try_new(words).unwrap());
-        rules.add(Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow });
+        rules.add_rule(Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow });
     }
     let run = Effect::Run { command: command.to_owned(), cwd: "/p".into() };
-    rules.judge(&Effects::from(run), &AskPolicy) != Verdict::Ask
+    rules.judge_call(&Effects::from(run), &AskExceptReadsPolicy) != Verdict::Ask
 }
 
 #[test]
@@ -183,11 +185,11 @@ fn no_glob_is_too_much() {
 fn judge_both(matcher: &Matcher, effect: &Effect) {
     for verdict in [Verdict::Allow, Verdict::Deny] {
         let mut rules = Rules::default();
-        rules.add(Rule { scope: RuleScope::Session, matcher: matcher.clone(), verdict });
+        rules.add_rule(Rule { scope: RuleScope::Session, matcher: matcher.clone(), verdict });
         assert!(
             !rules.iter().next().unwrap().describe(|path| path.display().to_string()).is_empty()
         );
-        let _ = rules.judge(&Effects::from(effect.clone()), &AskPolicy);
+        let _ = rules.judge_call(&Effects::from(effect.clone()), &AskExceptReadsPolicy);
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use acp_lifecycle::rules::{ArgvPrefix, FileAccess, HostPattern, PathGlob};
 use acp_lifecycle::{
-    AllowPolicy, AskAlwaysPolicy, AskPolicy, Effect, Effects, Matcher, Policy, ReadOnlyPolicy,
-    Rule, RuleScope, Rules, Verdict,
+    AllowInProjectPolicy, AskAlwaysPolicy, AskExceptReadsPolicy, Effect, Effects, Matcher, Policy,
+    ReadOnlyPolicy, Rule, RuleScope, Rules, Verdict,
 };
 use acp_types::ToolKind;
 use proptest::collection::vec;
@@ -83,17 +83,22 @@ fn call() -> impl Strategy<Value = Effects> {
     let kinds = select(&[ToolKind::Edit, ToolKind::Read]);
     (vec(any::<Index>(), 0..4), tools, kinds).prop_map(|(effects, tool, kind)| {
         let effects = effects.iter().map(|index| index.get(&EFFECTS).clone());
-        Effects::from_iter(effects).for_tool(tool, kind)
+        Effects::from_iter(effects).with_tool(tool, kind)
     })
 }
 
 fn policy() -> impl Strategy<Value = &'static dyn Policy> {
-    select(&[&AskPolicy as &dyn Policy, &AskAlwaysPolicy, &AllowPolicy, &ReadOnlyPolicy])
+    select(&[
+        &AskExceptReadsPolicy as &dyn Policy,
+        &AskAlwaysPolicy,
+        &AllowInProjectPolicy,
+        &ReadOnlyPolicy,
+    ])
 }
 
 fn rules<'a>(list: impl IntoIterator<Item = &'a Rule>) -> Rules {
     let mut rules = Rules::default();
-    list.into_iter().for_each(|rule| assert!(rules.add(rule.clone())));
+    list.into_iter().for_each(|rule| assert!(rules.add_rule(rule.clone())));
     rules
 }
 
@@ -108,15 +113,15 @@ proptest! {
         let mut drawn: Vec<_> =
             drawn.iter().map(|(index, key)| (*key, index.get(&RULES))).collect();
         let in_order = rules(drawn.iter().map(|(_, rule)| *rule));
-        let verdict = in_order.judge(&call, policy);
+        let verdict = in_order.judge_call(&call, policy);
 
         drawn.sort_by_key(|(key, _)| *key);
         let shuffled = rules(drawn.iter().map(|(_, rule)| *rule));
-        assert_eq!(shuffled.judge(&call, policy), verdict, "{in_order:?} of {call:?}");
+        assert_eq!(shuffled.judge_call(&call, policy), verdict, "{in_order:?} of {call:?}");
 
         let mut stricter = in_order.clone();
         let denied = denied.get(&RULES);
-        stricter.add(Rule { verdict: Verdict::Deny, ..denied.clone() });
-        assert!(stricter.judge(&call, policy) >= verdict, "{denied:?} of {call:?}");
+        stricter.add_rule(Rule { verdict: Verdict::Deny, ..denied.clone() });
+        assert!(stricter.judge_call(&call, policy) >= verdict, "{denied:?} of {call:?}");
     }
 }

@@ -7,7 +7,7 @@ use acp_lifecycle::{
 };
 use acp_types::{
     CallEndReason, Content, Location, MessageChunk, Plan, PlanEntry, Role, SessionInfo,
-    SessionState, TerminalPatch, ToolCallPatch, ToolKind,
+    SessionStatePart, TerminalPatch, ToolCallPatch, ToolKind,
 };
 use proptest::collection::vec;
 use proptest::prelude::{Strategy, any, proptest};
@@ -85,12 +85,13 @@ impl Stage {
     fn tell(&mut self, told: &Told) {
         let text = planted::write(&told.text, &told.secrets);
         let now = self.now;
-        let open = TerminalPatch::open(&text, format!("/p/{text}"));
+        let open = TerminalPatch::for_new_terminal(&text, format!("/p/{text}"));
         self.session.open_terminal(&"c".into(), open, now);
-        let patch = ToolCallPatch::announce(&text, &text, ToolKind::Execute)
-            .content(vec![Content::Terminal("c".into()), Content::text(&text)]);
-        assert!(self.session.announce(&"c".into(), &"t".into(), patch, now));
-        let mut patch = ToolCallPatch::new().append(Content::code("", &text));
+        let patch = ToolCallPatch::for_new_call(&text, &text, ToolKind::Execute)
+            .with_content(vec![Content::Terminal("c".into()), Content::from_text(&text)]);
+        assert!(self.session.announce_call(&"c".into(), &"t".into(), patch, now));
+        let mut patch =
+            ToolCallPatch::new().with_appended_content(Content::fenced_code_block("", &text));
         patch.locations =
             Location::try_new(format!("/p/{text}")).ok().map(|location| vec![location]);
         patch.raw_input = Some(planted::json(&told.input, &told.secrets));
@@ -103,14 +104,14 @@ impl Stage {
         let effects = Effects::from(Effect::Run { command: text.clone(), cwd: "/p".into() });
         let subject = PermissionSubject::for_call("tool", &json!(text), "/p".as_ref(), b"");
         let PermitDecision::AwaitingAnswer(_) =
-            self.session.permit(&"c".into(), &effects, subject, true, now)
+            self.session.decide_or_ask_permission(&"c".into(), &effects, subject, true, now)
         else {
             return;
         };
         let info = SessionInfo::new().with_title(text);
-        self.session.send_state(SessionState::Info(info), now);
+        self.session.send_state(SessionStatePart::Info(info), now);
         self.send();
-        self.session.start(&"c".into(), now);
+        self.session.start_call(&"c".into(), now);
     }
 
     /// Streams a message and terminal output in chunks, with other events between them.
@@ -149,9 +150,9 @@ impl Stage {
     fn end(&mut self, told: &Told) {
         let text = planted::write(&told.text, &told.secrets);
         let patch = ToolCallPatch::new()
-            .raw_output(planted::json(&told.output, &told.secrets))
-            .append(Content::text(text));
-        self.session.finish(
+            .with_raw_output(planted::json(&told.output, &told.secrets))
+            .with_appended_content(Content::from_text(text));
+        self.session.finish_call(
             &"c".into(),
             CallEnd::failed(CallEndReason::Error).with_patch(patch),
             self.now,
@@ -161,7 +162,7 @@ impl Stage {
     }
 
     fn send(&mut self) {
-        self.session.flush(self.now.monotonic);
+        self.session.make_all_items_due(self.now.monotonic);
         while let Some(item) = self.session.poll(self.now.monotonic) {
             self.clients.deliver(&self.session, item);
         }

@@ -29,15 +29,15 @@ fn announced() -> (Session, Timestamp) {
     let mut session = Session::new("/p");
     session.set_secrets(Secrets::new([SECRET]));
     let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::UNIX_EPOCH };
-    let patch = ToolCallPatch::announce("tool", "Do it", ToolKind::Other);
-    assert!(session.announce(&"c".into(), &"t".into(), patch, now));
+    let patch = ToolCallPatch::for_new_call("tool", "Do it", ToolKind::Other);
+    assert!(session.announce_call(&"c".into(), &"t".into(), patch, now));
     (session, now)
 }
 
 fn shown_input(input: Value) -> (Option<Value>, CallMeta) {
     let (mut session, now) = announced();
-    session.update_call(&"c".into(), ToolCallPatch::new().raw_input(input), now);
-    let report = session.board().tool_call(&"c".into()).unwrap();
+    session.update_call(&"c".into(), ToolCallPatch::new().with_raw_input(input), now);
+    let report = session.board().open_call_report(&"c".into()).unwrap();
     (report.raw_input.clone(), report.meta.clone())
 }
 
@@ -88,9 +88,9 @@ fn locations_over_their_bound_are_left_out_and_counted_as_long_as_they_are() {
     for (told, shown, left_out) in
         [(MAX_LOCATIONS + 3, MAX_LOCATIONS, 3), (MAX_LOCATIONS, MAX_LOCATIONS, 0), (0, 0, 0)]
     {
-        session.update_call(&"c".into(), ToolCallPatch::new().locations(places(told)), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().with_locations(places(told)), now);
         session.update_call_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
-        let report = session.board().tool_call(&"c".into()).unwrap();
+        let report = session.board().open_call_report(&"c".into()).unwrap();
         let dropped = report.meta.dropped.clone().unwrap_or_default();
         assert_eq!((report.locations.len(), dropped.locations), (shown, left_out));
     }
@@ -104,11 +104,11 @@ fn asked(
     tell(&mut session, now);
     let effects = Effects::from(Effect::Write("/p/a".into()));
     let subject = PermissionSubject::for_call("tool", &json!(1), "/p".as_ref(), b"");
-    let permit = session.permit(&"c".into(), &effects, subject, true, now);
+    let permit = session.decide_or_ask_permission(&"c".into(), &effects, subject, true, now);
     let PermitDecision::AwaitingAnswer(id) = permit else { panic!("{permit:?}") };
-    let request = session.permission_request(id).expect("the client is asked");
+    let request = session.pending_permission_request(id).expect("the client is asked");
     let kinds = request.options.iter().map(|option| option.kind);
-    let content = &session.board().tool_call(&"c".into()).unwrap().content;
+    let content = &session.board().open_call_report(&"c".into()).unwrap().content;
     (kinds.collect(), content.last().cloned())
 }
 
@@ -118,25 +118,25 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
     let once = [PermissionOptionKind::AllowOnce, PermissionOptionKind::RejectOnce];
     let long = json!({ "content": "x".repeat(100_000) });
     for patch in [
-        ToolCallPatch::new().raw_input(json!({ "token": "x" })),
-        ToolCallPatch::new().raw_input(long),
-        ToolCallPatch::new().title("Send 12345678"),
-        ToolCallPatch::new().title("x".repeat(3 * MAX_TITLE_COMMAND_BYTES + 1)),
-        ToolCallPatch::new().append(Content::text("12345678")),
-        ToolCallPatch::new().locations(places(MAX_LOCATIONS + 1)),
+        ToolCallPatch::new().with_raw_input(json!({ "token": "x" })),
+        ToolCallPatch::new().with_raw_input(long),
+        ToolCallPatch::new().with_title("Send 12345678"),
+        ToolCallPatch::new().with_title("x".repeat(3 * MAX_TITLE_COMMAND_BYTES + 1)),
+        ToolCallPatch::new().with_appended_content(Content::from_text("12345678")),
+        ToolCallPatch::new().with_locations(places(MAX_LOCATIONS + 1)),
     ] {
         let asked = asked(|session, now| session.update_call(&"c".into(), patch, now));
-        assert_eq!(asked, (once.to_vec(), Some(Content::text(note))));
+        assert_eq!(asked, (once.to_vec(), Some(Content::from_text(note))));
     }
     let (kinds, content) = asked(|session, now| {
-        let open = TerminalPatch::open("echo 12345678", "/p");
+        let open = TerminalPatch::for_new_terminal("echo 12345678", "/p");
         session.open_terminal(&"c".into(), open, now);
-        let patch = ToolCallPatch::new().append(Content::Terminal("c".into()));
+        let patch = ToolCallPatch::new().with_appended_content(Content::Terminal("c".into()));
         session.update_call(&"c".into(), patch, now);
     });
-    assert_eq!((kinds, content), (once.to_vec(), Some(Content::text(note))));
+    assert_eq!((kinds, content), (once.to_vec(), Some(Content::from_text(note))));
     let (kinds, content) = asked(|session, now| {
-        let patch = ToolCallPatch::new().locations(places(MAX_LOCATIONS));
+        let patch = ToolCallPatch::new().with_locations(places(MAX_LOCATIONS));
         session.update_call(&"c".into(), patch, now);
     });
     assert_eq!((kinds.len(), content), (4, None));
@@ -145,8 +145,8 @@ fn what_is_not_shown_whole_says_so_and_is_allowed_only_once() {
 #[test]
 fn a_hidden_secret_stays_counted_when_the_metadata_changes() {
     let (kinds, _) = asked(|session, now| {
-        session.update_call(&"c".into(), ToolCallPatch::new().title("Send 12345678"), now);
-        session.update_call(&"c".into(), ToolCallPatch::new().title("Send"), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().with_title("Send 12345678"), now);
+        session.update_call(&"c".into(), ToolCallPatch::new().with_title("Send"), now);
         session.update_call_meta(&"c".into(), |meta| meta.exit_code = Some(1), now);
     });
     assert_eq!(kinds.len(), 2);
@@ -164,26 +164,26 @@ fn content_is_hidden_but_for_the_change_that_will_be_applied() {
         Content::Block(ContentBlock::Resource(EmbeddedResource::new(resource)))
     };
     let content = vec![
-        Content::text("a 12345678"),
+        Content::from_text("a 12345678"),
         Content::Change(change.clone()),
         Content::Block(ContentBlock::Image(image.clone())),
         resource("b 12345678"),
     ];
     let (mut session, now) = announced();
-    session.update_call(&"c".into(), ToolCallPatch::new().content(content), now);
+    session.update_call(&"c".into(), ToolCallPatch::new().with_content(content), now);
     let expected = vec![
-        Content::text("a [redacted]"),
+        Content::from_text("a [redacted]"),
         Content::Change(change),
         Content::Block(ContentBlock::Image(image)),
         resource("b [redacted]"),
     ];
-    assert_eq!(session.board().tool_call(&"c".into()).unwrap().content, expected);
+    assert_eq!(session.board().open_call_report(&"c".into()).unwrap().content, expected);
 }
 
 #[test]
 fn secrets_that_become_known_later_are_hidden_from_then_on() {
     let (mut session, now) = announced();
-    session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
+    session.open_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
     session.append_terminal_output(&"c".into(), b"later-secret 1234", now);
     session.set_secrets(Secrets::new([SECRET, "later-secret"]));
     session.append_terminal_output(&"c".into(), b"5678 later-", now);
@@ -193,7 +193,8 @@ fn secrets_that_become_known_later_are_hidden_from_then_on() {
     session.set_secrets(Secrets::default());
     session.append_terminal_output(&"c".into(), b"5678", now);
     session.exit_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
-    let output = session.board().terminal(&"c".into()).unwrap().output.to_bytes();
+    let output =
+        session.board().terminal(&"c".into()).unwrap().output.to_bytes_with_omission_line();
     let output = String::from_utf8_lossy(&output);
     assert_eq!(output, "later-secret [redacted] [redacted] 12345678");
 }
@@ -203,14 +204,14 @@ fn half_a_secret_before_a_gap_is_hidden() {
     for (before, shown) in [(3, &SECRET[..3]), (4, "[redacted]"), (SECRET.len() - 1, "[redacted]")]
     {
         let (mut session, now) = announced();
-        session.open_terminal(&"c".into(), TerminalPatch::open("x", "/p"), now);
+        session.open_terminal(&"c".into(), TerminalPatch::for_new_terminal("x", "/p"), now);
         session.append_terminal_output(&"c".into(), &SECRET.as_bytes()[..before], now);
-        session.skip_terminal_output(&"c".into(), 70, now);
+        session.record_terminal_output_gap(&"c".into(), 70, now);
         session.append_terminal_output(&"c".into(), SECRET.as_bytes(), now);
         session.exit_terminal(&"c".into(), acp_types::TerminalExit::default(), now);
         let output = &session.board().terminal(&"c".into()).unwrap().output;
         let expected = format!("{shown}\n[… 70 bytes left out …]\n[redacted]");
-        assert_eq!(String::from_utf8_lossy(&output.to_bytes()), expected);
+        assert_eq!(String::from_utf8_lossy(&output.to_bytes_with_omission_line()), expected);
         let text = format!("{}\n[... 70 bytes left out ...]\n", &SECRET[..before]);
         let told = Secrets::new([SECRET]).redact(&text).into_owned();
         assert!(told.starts_with(&format!("{shown}\n[...")), "{told}");
@@ -225,8 +226,8 @@ fn what_a_cut_leaves_of_a_secret_is_hidden() {
         let (mut session, now) = announced();
         let command = format!("{}{SECRET} more", "x".repeat(MAX_TITLE_COMMAND_BYTES - shown));
         let title = titles.render("run", &[("x", command)]);
-        session.update_call(&"c".into(), ToolCallPatch::new().title(title), now);
-        let title = &session.board().tool_call(&"c".into()).unwrap().title;
+        session.update_call(&"c".into(), ToolCallPatch::new().with_title(title), now);
+        let title = &session.board().open_call_report(&"c".into()).unwrap().title;
         let ends =
             format!("x{} … (1 lines)`", if shown > 3 { "[redacted]" } else { &SECRET[..shown] });
         assert!(title.ends_with(&ends), "{}", &title[MAX_TITLE_COMMAND_BYTES - 20..]);

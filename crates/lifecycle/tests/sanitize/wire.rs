@@ -31,37 +31,43 @@ impl Clients {
     pub(crate) fn deliver(&mut self, session: &Session, item: OutboxItem) {
         match item {
             OutboxItem::ToolCall(id, patch) => {
-                let (text, meta) =
-                    (self.text.tool_call(&id, &patch), self.meta.0.tool_call(&id, &patch));
-                let v2 = self.v2.0.tool_call(&id, &patch);
+                let (text, meta) = (
+                    self.text.updates_for_call_patch(&id, &patch),
+                    self.meta.0.updates_for_call_patch(&id, &patch),
+                );
+                let v2 = self.v2.0.updates_for_call_patch(&id, &patch);
                 self.updates(&text, &meta, &v2);
             }
             OutboxItem::Terminal(id, patch) => {
-                let (text, meta) =
-                    (self.text.terminal(&id, &patch), self.meta.0.terminal(&id, &patch));
-                let v2 = self.v2.0.terminal(&id, &patch);
+                let (text, meta) = (
+                    self.text.updates_for_terminal_patch(&id, &patch),
+                    self.meta.0.updates_for_terminal_patch(&id, &patch),
+                );
+                let v2 = self.v2.0.updates_for_terminal_patch(&id, &patch);
                 self.updates(&text, &meta, &v2);
             }
             OutboxItem::Chunk(chunk) => {
-                self.line(&self.text.chunk(&chunk));
-                self.line(&self.v2.0.chunk(&chunk));
+                self.line(&self.text.update_for_chunk(&chunk));
+                self.line(&self.v2.0.update_for_chunk(&chunk));
                 self.said.entry(chunk.message).or_default().push_str(&chunk.text);
             }
             OutboxItem::Plan(plan) => {
-                self.line(&self.text.plan(&plan));
-                self.line(&self.v2.0.plan("p", &plan));
+                self.line(&self.text.update_for_plan(&plan));
+                self.line(&self.v2.0.update_for_plan("p", &plan));
             }
             OutboxItem::State(state) => {
-                self.line(&self.text.state(&state));
-                self.line(&self.v2.0.state(&state));
+                self.line(&self.text.update_for_state(&state));
+                self.line(&self.v2.0.update_for_state(&state));
             }
             OutboxItem::PermissionRequest(number) => {
                 let request =
-                    session.permission_request(number).expect("a delivered request waits");
+                    session.pending_permission_request(number).expect("a delivered request waits");
                 let options = || request.options.clone();
-                let v1 = self.text.permission_request("s".into(), &request.call, options());
+                let v1 =
+                    self.text.permission_request_for_call("s".into(), &request.call, options());
                 self.line(&v1.expect("the call is told"));
-                let v2 = self.v2.0.permission_request("s".into(), &request.call, options());
+                let v2 =
+                    self.v2.0.permission_request_for_call("s".into(), &request.call, options());
                 self.line(&v2.expect("the call is told"));
             }
             _ => {}
@@ -76,8 +82,8 @@ impl Clients {
     ) {
         text.iter().chain(meta).for_each(|update| self.line(update));
         v2.iter().for_each(|update| self.line(update));
-        meta.iter().for_each(|update| self.meta.1.update(update));
-        v2.iter().for_each(|update| self.v2.1.update(update));
+        meta.iter().for_each(|update| self.meta.1.apply_session_update(update));
+        v2.iter().for_each(|update| self.v2.1.apply_session_update(update));
     }
 
     fn line(&mut self, message: &impl Serialize) {
@@ -86,8 +92,8 @@ impl Clients {
 
     /// Returns the streamed texts, each joined from its chunks.
     pub(crate) fn streams(&self, terminal: &str) -> Vec<String> {
-        let meta = self.meta.1.terminal(terminal).map(|terminal| terminal.output.clone());
-        let v2 = self.v2.1.terminal(terminal);
+        let meta = self.meta.1.observed_terminal(terminal).map(|terminal| terminal.output.clone());
+        let v2 = self.v2.1.observed_terminal(terminal);
         let v2 = v2.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
         self.said.values().cloned().chain(meta).chain(v2).collect()
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{
     AcceptEditsPolicy, CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect,
-    Effects, Grant, Matcher, PermissionAnswer, PermissionSubject, PermitDecision, Pinned, Rule,
+    Effects, Grant, Matcher, PermissionAnswer, PermissionSubject, PermitDecision, PinnedPlan, Rule,
     RuleScope, SessionHandle, ToolMiddleware, Verdict, execute_call,
 };
 use acp_types::{
@@ -23,8 +23,8 @@ async fn tool(_: &str, _: Value) -> Result<String, String> {
 
 fn tools(stage: &Stage) -> ToolMiddleware {
     ToolMiddleware::new(stage.session.clone())
-        .effects(|_, _| Effect::Connect("example.org".to_owned()).into())
-        .kinds(|_| Some(ToolKind::Fetch))
+        .with_effects(|_, _| Effect::Connect("example.org".to_owned()).into())
+        .with_kinds(|_| Some(ToolKind::Fetch))
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
     ] {
         let stage = Stage::new(None);
         // A rejection would be followed by a question for its reason.
-        stage.session.update(|session, _| session.ask_rejection_reasons());
+        stage.session.update(|session, _| session.enable_rejection_reason_requests());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sees, given) = (seen.clone(), answer.clone());
         stage.session.set_approver(move |request, call| {
@@ -78,7 +78,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
         if let Err((.., text)) = end {
             assert_eq!(
                 stage.ended("t/a").content,
-                [Content::text(text)],
+                [Content::from_text(text)],
                 "the client reads it too"
             );
         }
@@ -157,7 +157,7 @@ impl Scripts {
             Matcher::Effect(Effect::Run { command: "sh x.sh".to_owned(), cwd: "/p".into() });
         let rule = Rule { scope: RuleScope::Session, matcher, verdict: Verdict::Allow };
         assert!(stage.session.update(|session, _| session.add_rule(rule)));
-        let tools = ToolMiddleware::new(stage.session.clone()).effects(acts);
+        let tools = ToolMiddleware::new(stage.session.clone()).with_effects(acts);
         Self { stage, tools, calls: 0 }
     }
 
@@ -238,10 +238,10 @@ async fn what_an_approver_lets_change_was_seen_by_nobody() {
 fn edit(session: &SessionHandle) {
     session.update(|session, now| {
         let id = "edit".into();
-        session.announce(&id, &"t".into(), ToolCallPatch::new().title("Edit"), now);
+        session.announce_call(&id, &"t".into(), ToolCallPatch::new().with_title("Edit"), now);
         let subject = PermissionSubject::for_call("write", &json!({}), "/p".as_ref(), b"");
         let edit = Effect::Write("/p/a.rs".into()).into();
-        let permit = session.permit(&id, &edit, subject, true, now);
+        let permit = session.decide_or_ask_permission(&id, &edit, subject, true, now);
         assert!(matches!(permit, PermitDecision::Granted(_)));
     });
 }
@@ -271,12 +271,12 @@ impl CallExecutor for Makes {
 
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<()>, CallFailure> {
         let subject = PermissionSubject::for_call("make", &json!({}), "/p".as_ref(), b"");
-        Ok(CallPreview::new(Pinned::new((), subject), acts("run", &json!({ "of": "make" }))))
+        Ok(CallPreview::new(PinnedPlan::new((), subject), acts("run", &json!({ "of": "make" }))))
     }
 
     async fn run(
         &mut self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         call: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -298,8 +298,8 @@ async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since(
     let asked = scripts
         .approve([Some(PermissionAnswer::allow_once()), Some(PermissionAnswer::allow_once())]);
     let Stage { session, cancel, .. } = &scripts.stage;
-    let patch = ToolCallPatch::announce("make", "Make", ToolKind::Execute);
-    let open = session.announce(&"c".into(), &"t".into(), patch, cancel).unwrap();
+    let patch = ToolCallPatch::for_new_call("make", "Make", ToolKind::Execute);
+    let open = session.announce_call(&"c".into(), &"t".into(), patch, cancel).unwrap();
     assert_eq!(execute_call(open, Makes(true)).await.status, Status::Completed);
     let unseen = asked.lock().unwrap().iter().map(|(unseen, _)| unseen.clone()).collect::<Vec<_>>();
     assert_eq!(unseen, [vec![], vec![PathBuf::from("/p/a.rs")]]);
@@ -308,7 +308,7 @@ async fn what_was_permitted_once_is_asked_about_again_where_files_changed_since(
 #[tokio::test(start_paused = true)]
 async fn no_approver_has_a_rule_kept_that_nobody_would_save() {
     let mut scripts = Scripts::new();
-    scripts.stage.session.update(|session, _| session.offer_project_rules());
+    scripts.stage.session.update(|session, _| session.enable_project_rule_options());
     let project =
         PermissionAnswer::Selected { option_id: "allow_project".to_owned(), reason: None };
     let offered = Arc::<Mutex<Vec<String>>>::default();

@@ -44,7 +44,7 @@ fn effects(name: &str, args: &Value) -> Effects {
 }
 
 fn tools(stage: &Stage) -> ToolMiddleware {
-    ToolMiddleware::new(stage.session.clone()).effects(effects)
+    ToolMiddleware::new(stage.session.clone()).with_effects(effects)
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,13 +88,15 @@ async fn no_call_of_a_batch_begins_once_its_turn_is_over() {
 fn change(line: &str) -> ToolCallPatch {
     let (old_text, new_text) = (Some("old\n".to_owned()), Some(format!("{line}\n")));
     let change = FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/p/x") };
-    ToolCallPatch::new().title(format!("Write {line}")).append(Content::from(change))
+    ToolCallPatch::new()
+        .with_title(format!("Write {line}"))
+        .with_appended_content(Content::from(change))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_shown_before_anybody_is_asked_about_it() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools = tools(&stage).previews(|_, _| async { Ok(change("x")) });
+    let tools = tools(&stage).with_previews(|_, _| async { Ok(change("x")) });
     let args = json!({ "path": "/p/x" });
     tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
     let seen = stage.seen.lock().unwrap();
@@ -116,8 +118,10 @@ async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_o
     };
     for files in [1, 4] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
-        let tools = tools(&stage).previews(move |_, _| async move {
-            Ok((0..files).map(large).fold(ToolCallPatch::new(), ToolCallPatch::append))
+        let tools = tools(&stage).with_previews(move |_, _| async move {
+            Ok((0..files)
+                .map(large)
+                .fold(ToolCallPatch::new(), ToolCallPatch::with_appended_content))
         });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
@@ -145,7 +149,7 @@ async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_no
     for (changes, asked, runs) in [(1, 2, true), (u32::MAX, 3, false)] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let previews = Arc::new(Mutex::new(0));
-        let tools = tools(&stage).previews(move |_, _| {
+        let tools = tools(&stage).with_previews(move |_, _| {
             let mut count = previews.lock().unwrap();
             *count += 1;
             // Each attempt is previewed once before the permission request and once before it runs.
@@ -163,7 +167,7 @@ async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_no
 #[tokio::test(start_paused = true)]
 async fn a_preview_that_fails_ends_its_call_and_asks_nobody() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools = tools(&stage).previews(|_, _| async { Err("no such file".to_owned()) });
+    let tools = tools(&stage).with_previews(|_, _| async { Err("no such file".to_owned()) });
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     let ended = ended.unwrap_err();
@@ -177,7 +181,7 @@ async fn the_reads_of_a_preview_are_judged_before_it_looks() {
     stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
     let looked = Arc::new(Mutex::new(false));
     let looks = looked.clone();
-    let tools = tools(&stage).previews(move |_, _| {
+    let tools = tools(&stage).with_previews(move |_, _| {
         *looks.lock().unwrap() = true;
         async { Ok(ToolCallPatch::new()) }
     });
@@ -211,7 +215,7 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         (|effects| effects, (write(), 0)),
         (Effects::always_ask, (read(), 1)),
         (Effects::always_ask, (write(), 1)),
-        (Effects::sensitive, (write(), 1)),
+        (Effects::with_sensitive_mark, (write(), 1)),
         (|effects| effects.with_outside_paths(|_| true), (write(), 1)),
         (|effects| effects, (Effect::Unknown, 0)),
         (Effects::always_ask, (Effect::Connect("h".to_owned()), 0)),
@@ -223,8 +227,8 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         let looked = Arc::new(Mutex::new(false));
         let looks = looked.clone();
         let tools = ToolMiddleware::new(stage.session.clone())
-            .effects(move |_, _| mark(effect.clone().into()))
-            .previews(move |_, _| {
+            .with_effects(move |_, _| mark(effect.clone().into()))
+            .with_previews(move |_, _| {
                 *looks.lock().unwrap() = true;
                 async { Ok(ToolCallPatch::new()) }
             });
@@ -241,16 +245,16 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
 #[tokio::test(start_paused = true)]
 async fn the_note_of_the_first_question_is_gone_once_the_preview_was_permitted() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools = ToolMiddleware::new(stage.session.clone())
-        .previews(|_, _| async { Ok(ToolCallPatch::new().append(Content::text("the preview"))) });
+    let tools = ToolMiddleware::new(stage.session.clone()).with_previews(|_, _| async {
+        Ok(ToolCallPatch::new().with_appended_content(Content::from_text("the preview")))
+    });
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await.unwrap();
     let seen = stage.seen.lock().unwrap();
-    let asked: Vec<_> =
-        seen.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
+    let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
     let has = |text: &str| asked.iter().map(|it| it.contains(text)).collect::<Vec<_>>();
     assert_eq!(has("is shown once it may be read"), [true, false]);
     assert_eq!(has("the preview"), [false, true]);
-    let call = seen.observer.tool_call("t/a").unwrap();
+    let call = seen.observer.observed_call("t/a").unwrap();
     let content = format!("{:?}", call.content);
     assert!(!content.contains("once it may be read") && content.contains("the preview"));
 }
@@ -260,7 +264,7 @@ async fn where_nothing_is_known_of_a_call_it_is_asked_about_before_its_preview_l
     let (stage, log) = (Stage::new(Some("reject")), Log::default());
     let looked = Arc::new(Mutex::new(false));
     let looks = looked.clone();
-    let tools = ToolMiddleware::new(stage.session.clone()).previews(move |_, _| {
+    let tools = ToolMiddleware::new(stage.session.clone()).with_previews(move |_, _| {
         *looks.lock().unwrap() = true;
         async { Ok(ToolCallPatch::new()) }
     });
@@ -275,22 +279,22 @@ async fn what_is_nearly_the_same_is_permitted_anew() {
             old_text: Some("old".to_owned()),
             ..FileChange::new(Operation::Delete, path)
         };
-        ToolCallPatch::new().append(Content::from(change))
+        ToolCallPatch::new().with_appended_content(Content::from(change))
     };
     for (first, then, asked) in [
         (at("/p/x"), at("/p/x"), 1),
         (at("/p/x"), at("/p//x"), 2),
         (at("/p/x"), at("/p/x/"), 2),
         (
-            ToolCallPatch::new().raw_input(json!({ "n": 0.0 })),
-            ToolCallPatch::new().raw_input(json!({ "n": -0.0 })),
+            ToolCallPatch::new().with_raw_input(json!({ "n": 0.0 })),
+            ToolCallPatch::new().with_raw_input(json!({ "n": -0.0 })),
             2,
         ),
     ] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let case = format!("{then:?}");
         let shows = Mutex::new(VecDeque::from([first]));
-        let tools = tools(&stage).previews(move |_, _| {
+        let tools = tools(&stage).with_previews(move |_, _| {
             let shown = shows.lock().unwrap().pop_front();
             let shown = shown.unwrap_or_else(|| then.clone());
             async { Ok(shown) }
@@ -307,8 +311,9 @@ async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
     for (then, asked) in [(["/p/x", "/p/y"], 1), (["/p/y", "/p/x"], 1), (["/p/x", "/p/z"], 2)] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let says = Mutex::new(VecDeque::<Effects>::from([writes(["/p/x", "/p/y"])]));
-        let tools = ToolMiddleware::new(stage.session.clone())
-            .effects(move |_, _| says.lock().unwrap().pop_front().unwrap_or_else(|| writes(then)));
+        let tools = ToolMiddleware::new(stage.session.clone()).with_effects(move |_, _| {
+            says.lock().unwrap().pop_front().unwrap_or_else(|| writes(then))
+        });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "x", args, &stage.cancel, logged(&log)).await.unwrap();
         assert_eq!(stage.seen.lock().unwrap().asked.len(), asked, "{then:?}");
@@ -318,8 +323,9 @@ async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
 #[tokio::test(start_paused = true)]
 async fn a_preview_that_takes_too_long_ends_its_call() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools =
-        tools(&stage).previews(|_, _| std::future::pending()).timeout(Duration::from_secs(5));
+    let tools = tools(&stage)
+        .with_previews(|_, _| std::future::pending())
+        .with_timeout(Duration::from_secs(5));
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     assert_eq!(ended.unwrap_err().reason, Some(CallEndReason::Timeout));
@@ -329,7 +335,7 @@ async fn a_preview_that_takes_too_long_ends_its_call() {
 async fn calls_of_unknown_effect_run_alone() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let is_first = Mutex::new(true);
-    let tools = tools(&stage).effects(move |name, args| match name {
+    let tools = tools(&stage).with_effects(move |name, args| match name {
         "connect" => Effect::Connect("example.org".to_owned()).into(),
         // Panics when its effects are requested.
         "odd" => {
@@ -355,13 +361,13 @@ async fn calls_of_unknown_effect_run_alone() {
 async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
     let (stage, file) = (Stage::new(Some("allow")), Arc::new(Mutex::new(String::new())));
     let shows = file.clone();
-    let tools = tools(&stage).previews(move |_, args| {
+    let tools = tools(&stage).with_previews(move |_, args| {
         let old = shows.lock().unwrap().clone();
         let new = format!("{old}{}\n", args["line"].as_str().unwrap());
         let (old_text, new_text) = (Some(old), Some(new));
         let change =
             FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/p/x") };
-        async { Ok(ToolCallPatch::new().append(Content::from(change))) }
+        async { Ok(ToolCallPatch::new().with_appended_content(Content::from(change))) }
     });
     let call = |id, line| BatchCall::new(id, "write", json!({ "path": "/p/x", "line": line }));
     let writes = |_: &str, args: Value| {

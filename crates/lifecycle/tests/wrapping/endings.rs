@@ -22,7 +22,7 @@ async fn tool(name: &str, args: Value) -> Result<Value, String> {
 }
 
 fn tools(stage: &Stage) -> ToolMiddleware {
-    ToolMiddleware::new(stage.session.clone()).timeout(Duration::from_secs(5))
+    ToolMiddleware::new(stage.session.clone()).with_timeout(Duration::from_secs(5))
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +66,7 @@ async fn why_a_call_did_not_run_is_shown_in_the_locale_and_told_to_the_model_in_
 #[tokio::test(start_paused = true)]
 async fn a_result_comes_back_and_is_shown() {
     let stage = Stage::new(Some("allow"));
-    let tools = tools(&stage).titles(|name, args| format!("{name}\u{202e} {}", args["n"]));
+    let tools = tools(&stage).with_titles(|name, args| format!("{name}\u{202e} {}", args["n"]));
     let value =
         tools.call(&"t".into(), "a", "x", json!({"n": 1}), &stage.cancel, tool).await.unwrap();
     assert_eq!(value, json!({"got": {"n": 1}}));
@@ -119,7 +119,7 @@ async fn nothing_is_allowed_that_nothing_is_known_of() {
     let wrapped = tools(&stage);
     wrapped.call(&"t".into(), "a", "x", json!({}), &stage.cancel, tool).await.unwrap();
     wrapped.call(&"t".into(), "b", "x", json!({}), &stage.cancel, tool).await.unwrap();
-    let known = tools(&stage).effects(|name, _| match name {
+    let known = tools(&stage).with_effects(|name, _| match name {
         "add" => Effects::empty(),
         _ => Effects::from(Effect::Unknown),
     });
@@ -170,7 +170,7 @@ async fn nothing_runs_in_a_turn_that_was_answered() {
     let result =
         tools(&stage).call(&"t".into(), "a", "panic", json!({}), &stage.cancel, tool).await;
     assert!(result.unwrap_err().ends_turn);
-    assert!(stage.seen.lock().unwrap().observer.tool_call("t/a").is_none());
+    assert!(stage.seen.lock().unwrap().observer.observed_call("t/a").is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,8 +187,8 @@ async fn ids_that_a_model_repeats_are_made_unique() {
 async fn kinds_are_declared_or_hinted_or_read_from_the_name() {
     let stage = Stage::new(Some("allow"));
     let wrapped = tools(&stage)
-        .kinds(|name| (name == "declared_delete").then_some(ToolKind::Think))
-        .annotations(|name| ToolAnnotations {
+        .with_kinds(|name| (name == "declared_delete").then_some(ToolKind::Think))
+        .with_annotations(|name| ToolAnnotations {
             read_only: name.contains("hinted").then_some(true),
             ..ToolAnnotations::default()
         });
@@ -212,7 +212,7 @@ async fn a_tool_that_wants_to_can_tell_how_far_it_is() {
             .await
             .unwrap();
         let call = CallHandle::current().expect("it is in a call");
-        let shown = call.session().tool_call(call.id()).expect("it is open");
+        let shown = call.session().call_report(call.id()).expect("it is open");
         Ok(Value::Object(shown.meta.to_meta("callboard")))
     }
     let stage = Stage::new(Some("allow"));

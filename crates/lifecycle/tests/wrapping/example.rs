@@ -27,7 +27,7 @@ impl io::Write for Shared {
 #[tokio::test]
 async fn a_foreign_loop_sends_what_an_acp_agent_would() {
     let out = Shared::default();
-    foreign_loop::run_turn(out.clone()).await.unwrap();
+    foreign_loop::run_scripted_turn(out.clone()).await.unwrap();
     let bytes = out.0.lock().unwrap().clone();
     let mut observer = V1Observer::new();
     let mut asked = 0;
@@ -36,18 +36,20 @@ async fn a_foreign_loop_sends_what_an_acp_agent_would() {
         let params = message["params"].take();
         match message["method"].as_str() {
             Some("session/update") => {
-                observer.update(&serde_json::from_value(params["update"].clone()).unwrap());
+                observer.apply_session_update(
+                    &serde_json::from_value(params["update"].clone()).unwrap(),
+                );
             }
             Some("session/request_permission") => {
                 asked += 1;
-                observer.permission_request(&serde_json::from_value(params).unwrap());
+                observer.apply_permission_request(&serde_json::from_value(params).unwrap());
             }
-            _ => observer.end_turn(),
+            _ => observer.check_calls_ended(),
         }
     }
     assert_eq!(observer.violations(), []);
     let ended: Vec<_> = observer
-        .tool_calls()
+        .observed_calls()
         .map(|call| {
             let kind = serde_json::to_value(call.kind).unwrap();
             let call = serde_json::to_value(call).unwrap();

@@ -164,11 +164,11 @@ async fn a_field_that_means_nothing_is_left_out_and_logged() {
     let notes = Notes::default();
     let listening = tracing::subscriber::set_default(notes.clone());
     let stage = Stage::new(None);
-    let patch = ToolCallPatch::announce("work", "Work", ToolKind::Other);
-    let open = stage.session.announce(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
-    open.handle().update(ToolCallPatch::new().title(" "));
-    open.handle().update(ToolCallPatch::new().title("Work on"));
-    assert_eq!(stage.session.tool_call(&"a".into()).unwrap().title, "Work on");
+    let patch = ToolCallPatch::for_new_call("work", "Work", ToolKind::Other);
+    let open = stage.session.announce_call(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
+    open.handle().update(ToolCallPatch::new().with_title(" "));
+    open.handle().update(ToolCallPatch::new().with_title("Work on"));
+    assert_eq!(stage.session.call_report(&"a".into()).unwrap().title, "Work on");
     assert_eq!(*notes.1.lock().unwrap(), ["1"]);
     drop(listening);
 }

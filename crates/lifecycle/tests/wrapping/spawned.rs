@@ -21,7 +21,7 @@ impl Tools {
     /// A loop whose calls borrow their names from a model's reply.
     async fn turn(self: Arc<Self>, session: SessionHandle) -> Vec<Result<String, String>> {
         let (cancel, tools) = (CancellationToken::new(), ToolMiddleware::new(session));
-        let tools = tools.effects(|_, _| Effects::empty());
+        let tools = tools.with_effects(|_, _| Effects::empty());
         let reply: Vec<_> =
             ["one", "two"].map(|name| (format!("id-{name}"), name.to_owned())).into();
         let calls = reply.iter().map(|(id, name)| BatchCall::new(id, name, json!(1))).collect();

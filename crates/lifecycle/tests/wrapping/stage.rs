@@ -59,9 +59,10 @@ impl Stage {
         self.session.end_turn(&"t".into(), CallEndReason::Turn);
         pass(9_000).await;
         let mut seen = self.seen.lock().unwrap();
-        seen.observer.end_turn();
+        seen.observer.check_calls_ended();
         assert_eq!(seen.observer.violations(), []);
-        let call = serde_json::to_value(seen.observer.tool_call(id).expect("it was told")).unwrap();
+        let call =
+            serde_json::to_value(seen.observer.observed_call(id).expect("it was told")).unwrap();
         let meta = serde_json::from_value(call["_meta"]["callboard"].clone()).unwrap();
         (call, meta)
     }
@@ -85,20 +86,23 @@ impl OutboxSink for Client {
         let mut seen = self.seen.lock().unwrap();
         match item {
             OutboxItem::ToolCall(id, patch) => {
-                let updates = self.sent.tool_call(&id, patch);
-                updates.iter().for_each(|update| seen.observer.update(update));
+                let updates = self.sent.updates_for_call_patch(&id, patch);
+                updates.iter().for_each(|update| seen.observer.apply_session_update(update));
             }
             OutboxItem::Terminal(id, patch) => {
-                let updates = self.sent.terminal(&id, &patch);
-                updates.iter().for_each(|update| seen.observer.update(update));
+                let updates = self.sent.updates_for_terminal_patch(&id, &patch);
+                updates.iter().for_each(|update| seen.observer.apply_session_update(update));
             }
             OutboxItem::PermissionRequest(number) => {
                 seen.ids.push(number);
-                let request = self.session.permission_request(number).expect("it waits");
-                let request =
-                    self.sent.permission_request("s".into(), &request.call, request.options);
+                let request = self.session.pending_permission_request(number).expect("it waits");
+                let request = self.sent.permission_request_for_call(
+                    "s".into(),
+                    &request.call,
+                    request.options,
+                );
                 let request = request.expect("its call was told");
-                seen.observer.permission_request(&request);
+                seen.observer.apply_permission_request(&request);
                 seen.asked.push(request);
                 if let Some(option) = self.option {
                     let answer =

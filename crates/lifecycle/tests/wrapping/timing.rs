@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_lifecycle::{
-    CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Grant, Pinned, ToolMiddleware,
-    UpdateCounts, execute_call,
+    CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Grant, PinnedPlan,
+    ToolMiddleware, UpdateCounts, execute_call,
 };
 use acp_types::schema::v1::Meta;
 use acp_types::{
@@ -31,7 +31,7 @@ async fn tool(name: &str, _: Value) -> Result<(), String> {
 /// Runs one call; the client answers after 20 ms, and the turn is cancelled after 60 ms.
 async fn play(option: Option<&'static str>, name: &str) -> Stage {
     let stage = Stage::new(None);
-    let tools = ToolMiddleware::new(stage.session.clone()).timeout(Duration::from_millis(35));
+    let tools = ToolMiddleware::new(stage.session.clone()).with_timeout(Duration::from_millis(35));
     let client = async {
         pass(20).await;
         if let Some(option) = option {
@@ -85,7 +85,7 @@ impl CallExecutor for Unfit {
 
     async fn run(
         &mut self,
-        _: Pinned<()>,
+        _: PinnedPlan<()>,
         _: Grant,
         _: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -96,8 +96,8 @@ impl CallExecutor for Unfit {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_fails_in_its_preview_only_waited() {
     let stage = Stage::new(None);
-    let patch = ToolCallPatch::announce("x", "X", ToolKind::Other);
-    let open = stage.session.announce(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
+    let patch = ToolCallPatch::for_new_call("x", "X", ToolKind::Other);
+    let open = stage.session.announce_call(&"a".into(), &"t".into(), patch, &stage.cancel).unwrap();
     execute_call(open, Unfit).await;
     let meta = stage.ended("a").meta;
     assert_eq!((meta.queued_ms, meta.duration_ms), (Some(10), Some(0)));
@@ -134,7 +134,7 @@ async fn the_bytes_of_its_terminals_are_told_with_the_end() {
     let stage = Stage::new(Some("allow"));
     async fn print(_: &str, _: Value) -> Result<(), String> {
         let call = CallHandle::current().unwrap();
-        let id = call.open_terminal(TerminalPatch::open("yes", "/p"));
+        let id = call.open_terminal(TerminalPatch::for_new_terminal("yes", "/p"));
         call.append_terminal_output(&id, &[b'y'; 100_000]);
         call.exit_terminal(&id, TerminalExit { code: Some(0), signal: None });
         Ok(())
@@ -180,7 +180,7 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
         drop(tools.call(&"t".into(), name, name, json!({}), &stage.cancel, tool).await);
     }
     pass(100).await;
-    let usage = stage.session.usage();
+    let usage = stage.session.call_usage();
     let sums: Vec<_> = usage
         .tools
         .iter()
@@ -196,9 +196,9 @@ async fn a_session_sums_up_its_calls_and_its_updates() {
     assert_eq!(sent, 12);
     // Updates after the end of a call are dropped.
     stage.session.update(|session, now| {
-        session.update_call(&"t/work".into(), ToolCallPatch::new().title("late"), now);
+        session.update_call(&"t/work".into(), ToolCallPatch::new().with_title("late"), now);
     });
-    let late = stage.session.usage().updates;
+    let late = stage.session.call_usage().updates;
     assert_eq!((late.offered, late.dropped), (offered + 1, 1));
 }
 
@@ -213,18 +213,18 @@ async fn what_is_told_of_a_call_after_its_end_is_counted_and_sent_to_nobody() {
     let tools = ToolMiddleware::new(stage.session.clone());
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, keeps).await.unwrap();
     pass(1_000).await;
-    let before = stage.session.usage().updates;
+    let before = stage.session.call_usage().updates;
     let call = late.lock().unwrap().take().unwrap();
     // Outside of a call's task, there is no current call.
     acp_lifecycle::report_progress(2.0, None, "late");
     call.report_progress(Progress::new(2.0));
     call.set_subtitle(Some("late"));
-    call.update(ToolCallPatch::new().title("Late"));
-    call.append_content(Content::text("late"));
+    call.update(ToolCallPatch::new().with_title("Late"));
+    call.append_content(Content::from_text("late"));
     call.pause();
     call.resume();
     pass(1_000).await;
-    let after = stage.session.usage().updates;
+    let after = stage.session.call_usage().updates;
     assert_eq!((after.sent, after.dropped), (before.sent, before.dropped + 6));
     let (call, meta) = stage.shown("t/a").await;
     assert_eq!((&call["title"], &call["status"]), (&json!("x"), &json!("completed")));

@@ -71,7 +71,7 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
         description: "run a command in a terminal",
         example: "run cargo test",
         tool: Some("terminal"),
-        parse: Some(|rest, _| parse_text_argument("terminal", "command", rest)),
+        parse: Some(|rest, _| parse_single_text_argument("terminal", "command", rest)),
     },
     DirectCommand {
         name: "edit",
@@ -95,7 +95,7 @@ pub(super) const COMMANDS: &[DirectCommand] = &[
         description: "note a thought",
         example: "think the cache is stale",
         tool: Some("think"),
-        parse: Some(|rest, _| parse_text_argument("think", "thought", rest)),
+        parse: Some(|rest, _| parse_single_text_argument("think", "thought", rest)),
     },
     DirectCommand {
         name: "todo",
@@ -192,7 +192,7 @@ pub(super) enum PromptError {
 }
 
 impl PromptError {
-    pub(super) fn is_unknown(&self) -> bool {
+    pub(super) fn is_unknown_command(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
 }
@@ -205,7 +205,7 @@ impl PromptError {
 /// # Errors
 /// Returns the first line that is not a valid command. A prompt is accepted as a whole or not at
 /// all.
-pub(super) fn parse(prompt: &str) -> Result<ParsedPrompt, PromptError> {
+pub(super) fn parse_prompt(prompt: &str) -> Result<ParsedPrompt, PromptError> {
     let mut lines = prompt.lines().enumerate();
     let mut calls = Vec::new();
     while let Some((index, text)) = lines.next() {
@@ -243,7 +243,7 @@ fn parse_read(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String>
         Some((path, range)) if looks_like_range(range) => (path, Some(range)),
         _ => (rest, None),
     };
-    let mut arguments = json!({ "path": single_path(path)? });
+    let mut arguments = json!({ "path": parse_single_path(path)? });
     if let Some(range) = range {
         let (from, limit) =
             parse_range(range).ok_or_else(|| format!("`{range}` is not a range of lines"))?;
@@ -271,7 +271,7 @@ fn parse_range(text: &str) -> Option<(u64, Option<u64>)> {
 }
 
 fn parse_list(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
-    let path = if rest.is_empty() { "." } else { single_path(rest)? };
+    let path = if rest.is_empty() { "." } else { parse_single_path(rest)? };
     Ok(ToolUse::new("list_directory", &json!({ "path": path })))
 }
 
@@ -285,7 +285,7 @@ fn parse_search(tool: &str, rest: &str) -> Result<ToolUse, String> {
     Ok(ToolUse::new(tool, &arguments))
 }
 
-fn parse_text_argument(tool: &str, argument: &str, rest: &str) -> Result<ToolUse, String> {
+fn parse_single_text_argument(tool: &str, argument: &str, rest: &str) -> Result<ToolUse, String> {
     if rest.is_empty() {
         return Err(format!("the {argument} is missing"));
     }
@@ -296,7 +296,7 @@ fn parse_text_argument(tool: &str, argument: &str, rest: &str) -> Result<ToolUse
 /// the file. Without any new line, the old lines are removed with their line breaks. One empty new
 /// line leaves the line break in place.
 fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
-    let path = single_path(rest)?;
+    let path = parse_single_path(rest)?;
     expect_block_start(lines)?;
     let old = read_block_until(lines, "===")?;
     let new = read_block_until(lines, ">>>")?;
@@ -313,7 +313,7 @@ fn parse_edit(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, Str
 
 /// The content ends with a line break, unless it is empty.
 fn parse_write(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
-    let path = single_path(rest)?;
+    let path = parse_single_path(rest)?;
     expect_block_start(lines)?;
     let text = read_block_until(lines, ">>>")?;
     let content: String = text.iter().flat_map(|line| [line, "\n"]).collect();
@@ -324,12 +324,12 @@ fn parse_write(rest: &str, lines: &mut FollowingLines<'_>) -> Result<ToolUse, St
 fn parse_todo(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, String> {
     let entries = rest.split(';').map(str::trim).filter(|entry| !entry.is_empty());
     let todos: Vec<Value> = entries
-        .map(|entry| todo_entry(entry).ok_or_else(|| format!("`{entry}` is not an entry")))
+        .map(|entry| parse_todo_entry(entry).ok_or_else(|| format!("`{entry}` is not an entry")))
         .collect::<Result<_, _>>()?;
     Ok(ToolUse::new("todo_write", &json!({ "todos": todos })))
 }
 
-fn todo_entry(entry: &str) -> Option<Value> {
+fn parse_todo_entry(entry: &str) -> Option<Value> {
     let (mark, content) = entry.strip_prefix('[')?.split_once(']')?;
     let status = match mark {
         " " => "pending",
@@ -360,7 +360,7 @@ fn parse_tool_call(rest: &str, _: &mut FollowingLines<'_>) -> Result<ToolUse, St
     Ok(ToolUse { tool: tool.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
-fn single_path(text: &str) -> Result<&str, String> {
+fn parse_single_path(text: &str) -> Result<&str, String> {
     match split_words(text)?[..] {
         [] => Err("a path is missing".to_owned()),
         [path] => Ok(path),

@@ -153,8 +153,8 @@ fn undo() -> ToolSpec {
 
 #[test]
 fn the_help_shows_every_command() {
-    assert!(!help(&[]).contains("`undo`"));
-    let help = help(&[undo()]);
+    assert!(!commands_help(&[]).contains("`undo`"));
+    let help = commands_help(&[undo()]);
     for command in COMMANDS {
         assert!(help.contains(&format!("- `{}`: ", command.usage())), "{}", command.name);
         assert!(help.contains(command.example), "{}", command.name);

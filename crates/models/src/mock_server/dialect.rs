@@ -38,7 +38,7 @@ impl Dialect {
         [Self::OpenAiChat, Self::OpenAiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
     /// Returns the dialect of a request for a reply by its path, ignoring the query.
-    pub(super) fn from_path(path: &str) -> Option<Self> {
+    pub(super) fn from_request_path(path: &str) -> Option<Self> {
         let path = path.split('?').next().unwrap_or(path);
         let ends = |end: &str| path.ends_with(end);
         match () {
@@ -82,11 +82,15 @@ impl Dialect {
     pub(super) fn encode_reply(self, reply: &MockReply, nth: usize) -> Vec<BodyPiece> {
         let mut out = BodyWriter::default();
         match self {
-            Self::OpenAiChat => encode_steps(&mut ChatEncoder::new(reply, nth), reply, &mut out),
-            Self::OpenAiResponses => encode_steps(&mut ResponsesEncoder::new(nth), reply, &mut out),
-            Self::Anthropic => encode_steps(&mut AnthropicEncoder::new(nth), reply, &mut out),
-            Self::Gemini => encode_steps(&mut GeminiEncoder, reply, &mut out),
-            Self::Ollama => encode_steps(&mut OllamaEncoder, reply, &mut out),
+            Self::OpenAiChat => {
+                encode_whole_reply(&mut ChatEncoder::new(reply, nth), reply, &mut out);
+            }
+            Self::OpenAiResponses => {
+                encode_whole_reply(&mut ResponsesEncoder::new(nth), reply, &mut out);
+            }
+            Self::Anthropic => encode_whole_reply(&mut AnthropicEncoder::new(nth), reply, &mut out),
+            Self::Gemini => encode_whole_reply(&mut GeminiEncoder, reply, &mut out),
+            Self::Ollama => encode_whole_reply(&mut OllamaEncoder, reply, &mut out),
         }
         out.0
     }
@@ -130,36 +134,36 @@ impl BodyWriter {
 
 /// An encoder of a reply in one dialect.
 trait ReplyEncoder {
-    fn begin(&mut self, _: &mut BodyWriter) {}
-    fn text(&mut self, text: &str, out: &mut BodyWriter);
-    fn thought(&mut self, text: &str, out: &mut BodyWriter);
-    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter);
-    fn error(&mut self, message: &str, out: &mut BodyWriter);
-    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter);
+    fn encode_start(&mut self, _: &mut BodyWriter) {}
+    fn encode_text(&mut self, text: &str, out: &mut BodyWriter);
+    fn encode_thought(&mut self, text: &str, out: &mut BodyWriter);
+    fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter);
+    fn encode_error(&mut self, message: &str, out: &mut BodyWriter);
+    fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter);
 }
 
-fn encode_steps(voice: &mut impl ReplyEncoder, reply: &MockReply, out: &mut BodyWriter) {
-    voice.begin(out);
+fn encode_whole_reply(voice: &mut impl ReplyEncoder, reply: &MockReply, out: &mut BodyWriter) {
+    voice.encode_start(out);
     for step in &reply.steps {
         match step {
-            MockReplyStep::Text(text) => voice.text(text, out),
-            MockReplyStep::Thought(text) => voice.thought(text, out),
-            MockReplyStep::Call(call) => voice.call(call, out),
+            MockReplyStep::Text(text) => voice.encode_text(text, out),
+            MockReplyStep::Thought(text) => voice.encode_thought(text, out),
+            MockReplyStep::Call(call) => voice.encode_call(call, out),
             MockReplyStep::PauseMs(ms) => out.0.push(BodyPiece::Pause(Duration::from_millis(*ms))),
             MockReplyStep::Raw(bytes) => out.0.push(BodyPiece::Bytes(bytes.clone())),
-            MockReplyStep::Error(message) => return voice.error(message, out),
+            MockReplyStep::Error(message) => return voice.encode_error(message, out),
             MockReplyStep::Cut => return out.0.push(BodyPiece::Disconnect),
             MockReplyStep::Hang => return out.0.push(BodyPiece::Hang),
         }
     }
     match reply.stop_or_default() {
         MockStopReason::Nothing => {}
-        stop => voice.end(stop, reply, out),
+        stop => voice.encode_end(stop, reply, out),
     }
 }
 
 /// Splits the arguments of a call into fragments, between characters.
-fn argument_fragments(call: &MockToolCall) -> Vec<String> {
+fn split_call_arguments(call: &MockToolCall) -> Vec<String> {
     let text = call.arguments_text();
     let bytes = call.chunk.unwrap_or(usize::MAX).max(1);
     let mut rest = &*text;
@@ -174,7 +178,7 @@ fn argument_fragments(call: &MockToolCall) -> Vec<String> {
 }
 
 /// Returns the arguments as a JSON value, for dialects that do not send them as text.
-fn arguments_value(call: &MockToolCall) -> Value {
+fn arguments_as_json(call: &MockToolCall) -> Value {
     match &call.args {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| call.args.clone()),
         args => args.clone(),

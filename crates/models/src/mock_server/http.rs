@@ -42,18 +42,18 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
                 break at + 4;
             }
             if self.buffer.len() > MAX_HEAD_BYTES {
-                return Err(invalid_data("the headers are too long"));
+                return Err(invalid_data_error("the headers are too long"));
             }
             if self.fill_buffer().await? == 0 {
                 return Ok(None);
             }
         };
         let head: Vec<u8> = self.buffer.drain(..end).collect();
-        let mut request = parse_head(&String::from_utf8_lossy(&head))?;
+        let mut request = parse_request_head(&String::from_utf8_lossy(&head))?;
         let length = request.header("content-length").map(str::parse::<usize>);
         request.body = match length {
-            Some(Ok(length)) => self.take_bytes(length).await?,
-            Some(Err(_)) => return Err(invalid_data("content-length is not a number")),
+            Some(Ok(length)) => self.read_exact_bytes(length).await?,
+            Some(Err(_)) => return Err(invalid_data_error("content-length is not a number")),
             None if request.header("transfer-encoding").is_some() => {
                 self.read_chunked_body().await?
             }
@@ -63,7 +63,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
     }
 
     /// Waits until the client disconnects. Bytes received meanwhile stay in the buffer.
-    pub(super) async fn wait_closed(&mut self) {
+    pub(super) async fn wait_for_disconnect(&mut self) {
         while self.buffer.len() <= MAX_HEAD_BYTES {
             if matches!(self.fill_buffer().await, Ok(0) | Err(_)) {
                 return;
@@ -77,9 +77,9 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         self.stream.read_buf(&mut self.buffer).await
     }
 
-    async fn take_bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
+    async fn read_exact_bytes(&mut self, length: usize) -> io::Result<Vec<u8>> {
         if length > MAX_BODY_BYTES {
-            return Err(invalid_data("the body is too long"));
+            return Err(invalid_data_error("the body is too long"));
         }
         while self.buffer.len() < length {
             if self.fill_buffer().await? == 0 {
@@ -94,7 +94,7 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
         loop {
             let line = loop {
                 if let Some(at) = find_bytes(&self.buffer, b"\r\n") {
-                    break self.take_bytes(at + 2).await?;
+                    break self.read_exact_bytes(at + 2).await?;
                 }
                 if self.fill_buffer().await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
@@ -102,11 +102,12 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
             };
             let line = String::from_utf8_lossy(&line);
             let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16).map_err(|error| invalid_data(&error))?;
+            let size =
+                usize::from_str_radix(size, 16).map_err(|error| invalid_data_error(&error))?;
             if size > MAX_BODY_BYTES - body.len() {
-                return Err(invalid_data("the body is too long"));
+                return Err(invalid_data_error("the body is too long"));
             }
-            let chunk = self.take_bytes(size + 2).await?;
+            let chunk = self.read_exact_bytes(size + 2).await?;
             body.extend_from_slice(chunk.get(..size).unwrap_or_default());
             if size == 0 {
                 return Ok(body);
@@ -115,11 +116,11 @@ impl<R: AsyncRead + Unpin> RequestReader<R> {
     }
 }
 
-fn parse_head(head: &str) -> io::Result<HttpRequest> {
+fn parse_request_head(head: &str) -> io::Result<HttpRequest> {
     let mut lines = head.lines();
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else {
-        return Err(invalid_data("this is not a request"));
+        return Err(invalid_data_error("this is not a request"));
     };
     let headers = lines.filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
@@ -131,7 +132,7 @@ fn find_bytes(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-fn invalid_data(why: &(impl ToString + ?Sized)) -> io::Error {
+fn invalid_data_error(why: &(impl ToString + ?Sized)) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_string())
 }
 
@@ -150,7 +151,7 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
     }
 
     /// Writes a response with a known length.
-    pub(super) async fn write_whole(
+    pub(super) async fn write_response_with_length(
         &mut self,
         status: u16,
         headers: &[(String, String)],
@@ -162,7 +163,7 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
     }
 
     /// Writes a chunked body piece by piece. Returns whether the connection can be reused.
-    pub(super) async fn write_pieces(
+    pub(super) async fn write_chunked_response(
         &mut self,
         status: u16,
         headers: &[(String, String)],
@@ -172,7 +173,7 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         for piece in pieces {
             match piece {
                 BodyPiece::Bytes(bytes) => {
-                    self.push_chunk(&bytes);
+                    self.push_body_chunk(&bytes);
                     if self.buffer.len() > READ_BUFFER_BYTES {
                         self.flush().await?;
                     }
@@ -203,7 +204,7 @@ impl<W: AsyncWrite + Unpin> ResponseWriter<W> {
         self.buffer.extend_from_slice(head.as_bytes());
     }
 
-    fn push_chunk(&mut self, bytes: &[u8]) {
+    fn push_body_chunk(&mut self, bytes: &[u8]) {
         // An empty chunk would end the body.
         if !bytes.is_empty() {
             self.buffer.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());

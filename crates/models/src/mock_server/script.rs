@@ -50,14 +50,14 @@ impl MockResponse {
     #[must_use]
     pub fn raw(content_type: &str, bytes: impl Into<Vec<u8>>) -> Self {
         let body = MockBody::Raw(bytes.into());
-        Self { body, ..Self::default() }.header("content-type", content_type)
+        Self { body, ..Self::default() }.with_header("content-type", content_type)
     }
 
     /// Redirects the client to another address with status 307.
     #[must_use]
     pub fn redirect(location: &str) -> Self {
         let moved = Self { status: 307, body: MockBody::Raw(Vec::new()), ..Self::default() };
-        moved.header("location", location)
+        moved.with_header("location", location)
     }
 
     /// Closes the connection without a response.
@@ -68,14 +68,14 @@ impl MockResponse {
 
     /// Sets a header. The name must be in lower case.
     #[must_use]
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 
     /// Sets the delay before the first byte.
     #[must_use]
-    pub fn after_ms(mut self, milliseconds: u64) -> Self {
+    pub fn with_delay_ms(mut self, milliseconds: u64) -> Self {
         self.after_ms = milliseconds;
         self
     }
@@ -160,21 +160,21 @@ impl MockToolCall {
 
     /// Sets or removes the id.
     #[must_use]
-    pub fn id(mut self, id: Option<&str>) -> Self {
+    pub fn with_id(mut self, id: Option<&str>) -> Self {
         self.id = id.map(str::to_owned);
         self
     }
 
     /// Sends the arguments in fragments of this many bytes.
     #[must_use]
-    pub fn chunk(mut self, bytes: usize) -> Self {
+    pub fn with_fragment_bytes(mut self, bytes: usize) -> Self {
         self.chunk = Some(bytes);
         self
     }
 
     /// Sets the delay before each fragment.
     #[must_use]
-    pub fn pause_ms(mut self, milliseconds: u64) -> Self {
+    pub fn with_fragment_pause_ms(mut self, milliseconds: u64) -> Self {
         self.pause_ms = Some(milliseconds);
         self
     }
@@ -226,60 +226,60 @@ impl MockReply {
 
     /// Adds a step.
     #[must_use]
-    pub fn step(mut self, step: MockReplyStep) -> Self {
+    pub fn with_step(mut self, step: MockReplyStep) -> Self {
         self.steps.push(step);
         self
     }
 
     /// Adds a piece of text.
     #[must_use]
-    pub fn text(self, text: &str) -> Self {
-        self.step(MockReplyStep::Text(text.to_owned()))
+    pub fn with_text(self, text: &str) -> Self {
+        self.with_step(MockReplyStep::Text(text.to_owned()))
     }
 
     /// Adds a piece of thinking.
     #[must_use]
-    pub fn thought(self, text: &str) -> Self {
-        self.step(MockReplyStep::Thought(text.to_owned()))
+    pub fn with_thought(self, text: &str) -> Self {
+        self.with_step(MockReplyStep::Thought(text.to_owned()))
     }
 
     /// Adds a tool call.
     #[must_use]
-    pub fn call(self, call: MockToolCall) -> Self {
-        self.step(MockReplyStep::Call(call))
+    pub fn with_call(self, call: MockToolCall) -> Self {
+        self.with_step(MockReplyStep::Call(call))
     }
 
     /// Sets the stop reason.
     #[must_use]
-    pub fn stop(mut self, stop: MockStopReason) -> Self {
+    pub fn with_stop_reason(mut self, stop: MockStopReason) -> Self {
         self.stop = Some(stop);
         self
     }
 
     /// Sets the reported token counts.
     #[must_use]
-    pub fn usage(mut self, usage: MockUsage) -> Self {
+    pub fn with_usage(mut self, usage: MockUsage) -> Self {
         self.usage = Some(usage);
         self
     }
 
     /// Omits the marker that ends the stream.
     #[must_use]
-    pub fn without_marker(mut self) -> Self {
+    pub fn without_end_marker(mut self) -> Self {
         self.without_marker = true;
         self
     }
 
     /// Omits the positions of calls.
     #[must_use]
-    pub fn without_index(mut self) -> Self {
+    pub fn without_call_index(mut self) -> Self {
         self.without_index = true;
         self
     }
 
     /// Sets the size of each write in bytes.
     #[must_use]
-    pub fn write_bytes(mut self, bytes: usize) -> Self {
+    pub fn with_write_size(mut self, bytes: usize) -> Self {
         self.write_bytes = Some(bytes);
         self
     }

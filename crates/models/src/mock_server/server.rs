@@ -69,7 +69,7 @@ impl RecordedRequest {
 
     /// Returns the body as JSON, or `null` if it is not JSON.
     #[must_use]
-    pub fn json(&self) -> Value {
+    pub fn body_json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
@@ -79,7 +79,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
-type AcceptFn =
+type AcceptConnectionFn =
     Box<dyn Fn(TcpStream) -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> + Send + Sync>;
 
 impl ModelServer {
@@ -90,15 +90,15 @@ impl ModelServer {
     /// Returns an error if no port can be bound.
     pub async fn start(answers: impl IntoIterator<Item = MockResponse>) -> io::Result<Self> {
         let mut answers: VecDeque<_> = answers.into_iter().collect();
-        let used_up = || MockReply::new().text("The script is used up.").into();
-        Self::start_with(move |_| answers.pop_front().unwrap_or_else(used_up)).await
+        let used_up = || MockReply::new().with_text("The script is used up.").into();
+        Self::start_with_responder(move |_| answers.pop_front().unwrap_or_else(used_up)).await
     }
 
     /// Starts a server that computes each response from the request.
     ///
     /// # Errors
     /// Returns an error if no port can be bound.
-    pub async fn start_with(
+    pub async fn start_with_responder(
         answer: impl FnMut(&RecordedRequest) -> MockResponse + Send + 'static,
     ) -> io::Result<Self> {
         let plain = |stream: TcpStream| -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>> {
@@ -130,7 +130,7 @@ impl ModelServer {
 
     async fn start_listening(
         scheme: &'static str,
-        accept: AcceptFn,
+        accept: AcceptConnectionFn,
         script: RespondFn,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -161,7 +161,7 @@ impl ModelServer {
     }
 
     /// Passes all requests to `look`, without copying them.
-    pub fn with_requests<T>(&self, look: impl FnOnce(&[RecordedRequest]) -> T) -> T {
+    pub fn inspect_requests<T>(&self, look: impl FnOnce(&[RecordedRequest]) -> T) -> T {
         look(&self.shared.asked.borrow())
     }
 
@@ -174,7 +174,7 @@ impl ModelServer {
 
     /// Waits until `has` returns true for the requests and their outcomes. There is no timeout.
     /// Returns false if the server stops before that.
-    pub async fn wait_until(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
+    pub async fn wait_for_requests(&self, mut has: impl FnMut(&[RecordedRequest]) -> bool) -> bool {
         self.shared.asked.subscribe().wait_for(|asked| has(asked)).await.is_ok()
     }
 }
@@ -199,7 +199,7 @@ type RespondFn = Box<dyn FnMut(&RecordedRequest) -> MockResponse + Send>;
 struct ServerState {
     script: Mutex<RespondFn>,
     asked: watch::Sender<Vec<RecordedRequest>>,
-    accept: AcceptFn,
+    accept: AcceptConnectionFn,
 }
 
 /// Accepts connections until it is aborted, which also ends the open connections.
@@ -226,7 +226,7 @@ async fn serve_connection(
         let (nth, asked) = shared.record_request(request, connection);
         let told = tokio::select! {
             told = write_response(&mut output, &shared, nth, &asked) => told,
-            () = input.wait_closed() => Err(io::ErrorKind::BrokenPipe.into()),
+            () = input.wait_for_disconnect() => Err(io::ErrorKind::BrokenPipe.into()),
         };
         let now = Instant::now();
         shared.record_outcome(
@@ -254,10 +254,10 @@ async fn write_response<W: AsyncWrite + Unpin>(
     let Some(dialect) = asked.dialect else {
         let (status, body) = model_list_response(asked);
         let headers = [("content-type".to_owned(), "application/json".to_owned())];
-        output.write_whole(status, &headers, body.to_string().as_bytes()).await?;
+        output.write_response_with_length(status, &headers, body.to_string().as_bytes()).await?;
         return Ok(true);
     };
-    let MockResponse { status, mut headers, after_ms, body } = shared.respond(asked);
+    let MockResponse { status, mut headers, after_ms, body } = shared.response_for_request(asked);
     // A sleep of zero would still take a tick of the runtime's clock.
     if after_ms > 0 {
         sleep(Duration::from_millis(after_ms)).await;
@@ -271,13 +271,19 @@ async fn write_response<W: AsyncWrite + Unpin>(
         MockBody::Reply(reply) => {
             output.write_bytes = reply.write_bytes;
             let headers = default(dialect.content_type());
-            return output.write_pieces(status, &headers, dialect.encode_reply(&reply, nth)).await;
+            return output
+                .write_chunked_response(status, &headers, dialect.encode_reply(&reply, nth))
+                .await;
         }
         MockBody::Error(message) => {
             let body = dialect.error_body(status, &message).to_string();
-            output.write_whole(status, &default("application/json"), body.as_bytes()).await?;
+            output
+                .write_response_with_length(status, &default("application/json"), body.as_bytes())
+                .await?;
         }
-        MockBody::Raw(bytes) => output.write_whole(status, &default("text/plain"), &bytes).await?,
+        MockBody::Raw(bytes) => {
+            output.write_response_with_length(status, &default("text/plain"), &bytes).await?;
+        }
     }
     Ok(true)
 }
@@ -306,7 +312,7 @@ impl ServerState {
     /// Records a request. Returns its number among all requests, and the request.
     fn record_request(&self, request: HttpRequest, connection: usize) -> (usize, RecordedRequest) {
         let HttpRequest { method, path, headers, body } = request;
-        let dialect = Dialect::from_path(&path).filter(|_| method == "POST");
+        let dialect = Dialect::from_request_path(&path).filter(|_| method == "POST");
         let (asked_at, fate) = (Instant::now(), ResponseOutcome::Pending);
         let body = body.into();
         let asked = RecordedRequest {
@@ -334,7 +340,7 @@ impl ServerState {
         (nth, asked)
     }
 
-    fn respond(&self, asked: &RecordedRequest) -> MockResponse {
+    fn response_for_request(&self, asked: &RecordedRequest) -> MockResponse {
         (self.script.lock().unwrap_or_else(PoisonError::into_inner))(asked)
     }
 

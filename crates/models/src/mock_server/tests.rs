@@ -37,8 +37,13 @@ fn joined(events: &[Value], place: &str) -> String {
 
 fn reply() -> MockReply {
     let usage = MockUsage { input: 100, cached: 64, output: 7, thought: 3 };
-    let call = MockToolCall::new("read_file", &json!({"path": "ä.txt"})).chunk(3);
-    MockReply::new().thought("Hm.").text("It ").text("is.").call(call).usage(usage)
+    let call = MockToolCall::new("read_file", &json!({"path": "ä.txt"})).with_fragment_bytes(3);
+    MockReply::new()
+        .with_thought("Hm.")
+        .with_text("It ")
+        .with_text("is.")
+        .with_call(call)
+        .with_usage(usage)
 }
 
 #[tokio::test]
@@ -91,14 +96,17 @@ async fn a_reply_is_told_in_every_dialect() {
         assert!(joined(&events, arguments).contains("ä.txt"), "{dialect:?}: {events:#?}");
         assert_eq!(joined(&events, reason.0), reason.1, "{dialect:?}");
         let asked = &server.reply_requests()[0];
-        assert_eq!((asked.dialect, asked.json()), (Some(dialect), json!({"model": "scripted"})));
+        assert_eq!(
+            (asked.dialect, asked.body_json()),
+            (Some(dialect), json!({"model": "scripted"}))
+        );
     }
 }
 
 #[tokio::test]
 async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
     for dialect in Dialect::ALL {
-        let slow = MockResponse::error(429, "slow down").header("retry-after", "7");
+        let slow = MockResponse::error(429, "slow down").with_header("retry-after", "7");
         let server = ModelServer::start([slow]).await.unwrap();
         let answer = send_request(&server, dialect).await;
         assert_eq!(
@@ -113,15 +121,20 @@ async fn an_error_has_its_status_its_headers_and_its_place_in_the_dialect() {
 
 #[tokio::test]
 async fn a_stream_ends_as_its_script_says() {
-    let text = || MockReply::new().text("It ");
+    let text = || MockReply::new().with_text("It ");
     for (reply, is_whole, holds, lacks) in [
         (text(), true, "[DONE]", "error"),
-        (text().without_marker(), true, "\"stop\"", "[DONE]"),
-        (text().stop(MockStopReason::Nothing), true, "It ", "\"stop\""),
-        (text().step(MockReplyStep::Cut), false, "", ""),
-        (text().step(MockReplyStep::Error("broken".to_owned())), true, "broken", "[DONE]"),
-        (text().step(MockReplyStep::Raw(b"data: {\n\n".to_vec())), true, "data: {\n\n", "error"),
-        (text().write_bytes(1), true, "[DONE]", "error"),
+        (text().without_end_marker(), true, "\"stop\"", "[DONE]"),
+        (text().with_stop_reason(MockStopReason::Nothing), true, "It ", "\"stop\""),
+        (text().with_step(MockReplyStep::Cut), false, "", ""),
+        (text().with_step(MockReplyStep::Error("broken".to_owned())), true, "broken", "[DONE]"),
+        (
+            text().with_step(MockReplyStep::Raw(b"data: {\n\n".to_vec())),
+            true,
+            "data: {\n\n",
+            "error",
+        ),
+        (text().with_write_size(1), true, "[DONE]", "error"),
     ] {
         let server = ModelServer::start([reply.clone().into()]).await.unwrap();
         let body = send_request(&server, Dialect::OpenAiChat).await.text().await;
@@ -133,16 +146,18 @@ async fn a_stream_ends_as_its_script_says() {
 
 #[tokio::test]
 async fn whoever_leaves_a_reply_is_known() {
-    let server =
-        ModelServer::start([MockReply::new().text("It ").step(MockReplyStep::Hang).into()])
-            .await
-            .unwrap();
+    let server = ModelServer::start([MockReply::new()
+        .with_text("It ")
+        .with_step(MockReplyStep::Hang)
+        .into()])
+    .await
+    .unwrap();
     let answer = send_request(&server, Dialect::Anthropic).await;
     assert_eq!(server.reply_requests()[0].outcome, ResponseOutcome::Pending);
     drop(answer);
     assert!(
         server
-            .wait_until(|asked| matches!(asked[0].outcome, ResponseOutcome::Disconnected(_)))
+            .wait_for_requests(|asked| matches!(asked[0].outcome, ResponseOutcome::Disconnected(_)))
             .await
     );
 }

@@ -66,11 +66,12 @@ impl CachedPrefix {
     }
 
     /// Returns whether a request begins with the cached messages.
-    pub(super) fn matches(&self, request: &ModelRequest) -> bool {
+    pub(super) fn is_prefix_of_request(&self, request: &ModelRequest) -> bool {
         ptr::eq(self.system.as_ptr(), Arc::as_ptr(&request.system))
             && ptr::eq(self.tools.as_ptr(), Arc::as_ptr(&request.tools))
             && starts_with_messages(&request.messages, &self.messages[..self.encoded.messages])
-            && (self.encoded.messages == 0 || is_encoded_reply(request, self.encoded.messages))
+            && (self.encoded.messages == 0
+                || has_encodable_reply_at(request, self.encoded.messages))
     }
 
     /// Returns the key of the session: the address of its first message.
@@ -79,7 +80,7 @@ impl CachedPrefix {
     }
 
     /// Returns the addresses of the cached messages.
-    pub(super) fn cached_addresses(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn cached_message_addresses(&self) -> impl Iterator<Item = usize> {
         self.messages[..self.encoded.messages].iter().map(|message| message.as_ptr().addr())
     }
 
@@ -89,7 +90,7 @@ impl CachedPrefix {
         let next = self.messages.len();
         (next > self.encoded.messages && starts_with_messages(&request.messages, &self.messages))
             .then_some(next)
-            .filter(|next| is_encoded_reply(request, *next))
+            .filter(|next| has_encodable_reply_at(request, *next))
     }
 }
 
@@ -101,7 +102,7 @@ fn starts_with_messages(messages: &[Arc<ChatMessage>], with: &[Weak<ChatMessage>
 
 /// Returns whether the message at `place` is a reply that the library encodes. If it leaves a reply
 /// out, it merges the messages before and after it into one.
-fn is_encoded_reply(request: &ModelRequest, place: usize) -> bool {
+fn has_encodable_reply_at(request: &ModelRequest, place: usize) -> bool {
     match request.messages.get(place).map(|message| &**message) {
         Some(ChatMessage::Assistant { text, calls, .. }) => {
             !text.trim().is_empty() || calls.iter().any(|call| !call.name.is_empty())
@@ -131,23 +132,23 @@ impl PendingBody {
     }
 
     /// Returns the text that the library receives instead of the cached messages.
-    pub(super) fn placeholder(&self) -> Option<&str> {
+    pub(super) fn prefix_placeholder(&self) -> Option<&str> {
         self.placeholder.as_deref()
     }
 
     /// Returns the number of cached messages.
-    pub(super) fn cached_len(&self) -> usize {
+    pub(super) fn cached_message_count(&self) -> usize {
         self.prefix.encoded.messages
     }
 
     /// Returns whether a cached call has this id.
-    pub(super) fn is_id_taken(&self, id: &CallId) -> bool {
+    pub(super) fn has_cached_call_id(&self, id: &CallId) -> bool {
         self.prefix.encoded.ids.contains(id)
     }
 
     /// Records the ids of a reply's calls. An id that the library chose depends on the calls before
     /// it, so the messages must not be cached then.
-    pub(super) fn record_call_ids(&mut self, place: usize, ids: &[CallId]) {
+    pub(super) fn record_reply_call_ids(&mut self, place: usize, ids: &[CallId]) {
         let Some((next, learnt)) = &mut self.next_cached else { return };
         if place >= *next {
             return;
@@ -162,13 +163,13 @@ impl PendingBody {
     /// Inserts the cached messages into a request that the library encoded, and expands the
     /// placeholders of texts with `fill`. Returns the complete body and the updated cache, or
     /// `None` if the request has an unexpected form.
-    pub(super) fn encode_body(
+    pub(super) fn insert_cached_messages(
         self,
         body: &str,
         fill: impl Fn(&str, &mut Vec<u8>),
     ) -> Option<(Vec<u8>, CachedPrefix)> {
         let Self { prefix: mut beginning, messages, placeholder: mark, next_cached: next } = self;
-        let (array, elements) = find_messages(body)?;
+        let (array, elements) = find_message_array(body)?;
         let told = match mark {
             // The placeholder also replaces everything before it.
             Some(mark) => {
@@ -184,7 +185,9 @@ impl PendingBody {
             && let Some(more) = beginning.elements.checked_sub(kept.elements)
             && let Some((again, new)) = told.split_at_checked(more)
         {
-            again.iter().for_each(|element| push_element(element, &mut kept.json, &fill));
+            again
+                .iter()
+                .for_each(|element| append_expanded_element(element, &mut kept.json, &fill));
             (kept.messages, kept.elements) = (next, kept.elements + more);
             kept.ids.extend(ids);
             rest = new;
@@ -194,7 +197,7 @@ impl PendingBody {
         fill(&body[..start], &mut whole);
         let first = whole.len();
         whole.extend_from_slice(&kept.json);
-        rest.iter().for_each(|element| push_element(element, &mut whole, &fill));
+        rest.iter().for_each(|element| append_expanded_element(element, &mut whole, &fill));
         // Replaces the comma before the first element.
         *whole.get_mut(first)? = b'[';
         whole.push(b']');
@@ -204,13 +207,17 @@ impl PendingBody {
     }
 }
 
-fn push_element(element: &RawValue, to: &mut Vec<u8>, fill: impl Fn(&str, &mut Vec<u8>)) {
+fn append_expanded_element(
+    element: &RawValue,
+    to: &mut Vec<u8>,
+    fill: impl Fn(&str, &mut Vec<u8>),
+) {
     to.push(b',');
     fill(element.get(), to);
 }
 
 /// Finds the list of messages in a request, as a whole and as elements.
-fn find_messages(body: &str) -> Option<(&RawValue, Vec<&RawValue>)> {
+fn find_message_array(body: &str) -> Option<(&RawValue, Vec<&RawValue>)> {
     let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(body).ok()?;
     let array = MESSAGE_FIELDS.iter().find_map(|name| fields.get(*name))?;
     Some((array, serde_json::from_str(array.get()).ok()?))
@@ -247,9 +254,10 @@ mod tests {
 
     /// Returns the number of cached messages, and the complete body.
     fn written_request(memory: &EncodeCache, request: &ModelRequest) -> (usize, String) {
-        let telling = memory.begin_request(request);
-        let kept = telling.cached_len();
-        let mut elements: Vec<_> = telling.placeholder().map(str::to_owned).into_iter().collect();
+        let telling = memory.take_prefix_for_request(request);
+        let kept = telling.cached_message_count();
+        let mut elements: Vec<_> =
+            telling.prefix_placeholder().map(str::to_owned).into_iter().collect();
         for message in &request.messages[kept..] {
             elements.push(match &**message {
                 ChatMessage::User(parts) => match &parts[0] {
@@ -262,7 +270,7 @@ mod tests {
             });
         }
         let body = json!({ "model": "m", "messages": elements, "tools": [] }).to_string();
-        let whole = memory.encode_body(telling, &Bytes::from(body)).unwrap();
+        let whole = memory.complete_body(telling, &Bytes::from(body)).unwrap();
         (kept, String::from_utf8(whole.to_vec()).unwrap())
     }
 
@@ -316,15 +324,18 @@ mod tests {
         for count in [1, 3] {
             written_request(&memory, &first(&request, count));
         }
-        let telling = memory.begin_request(&request);
-        assert!(telling.placeholder().is_some());
+        let telling = memory.take_prefix_for_request(&request);
+        assert!(telling.prefix_placeholder().is_some());
         assert_eq!(
-            memory.encode_body(telling, &Bytes::from_static(b"{\"messages\":[\"a\"]}")),
+            memory.complete_body(telling, &Bytes::from_static(b"{\"messages\":[\"a\"]}")),
             None
         );
         for body in ["{}", "[]", "{\"messages\":1}", "nonsense"] {
             assert_eq!(
-                memory.encode_body(memory.begin_request(&request_with(&["a"])), &Bytes::from(body)),
+                memory.complete_body(
+                    memory.take_prefix_for_request(&request_with(&["a"])),
+                    &Bytes::from(body)
+                ),
                 None,
                 "{body}"
             );

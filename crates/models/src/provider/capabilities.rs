@@ -13,7 +13,10 @@ use crate::{Effort, ModelCapabilities};
 
 /// Finds a model in the catalogue of a vendor. For servers with models of several vendors, falls
 /// back to the vendor with which the name begins.
-pub(super) fn find_spec(settings: &ProviderSettings, vendor: &str) -> Option<&'static ModelSpec> {
+pub(super) fn find_catalogue_spec(
+    settings: &ProviderSettings,
+    vendor: &str,
+) -> Option<&'static ModelSpec> {
     let catalog = Catalog::builtin();
     let of = |vendor: &str, model: &str| catalog.find(ProviderId::catalog(vendor)?, model);
     of(vendor, &settings.model).or_else(|| {
@@ -34,7 +37,7 @@ pub(super) fn model_capabilities(
         efforts: match spec {
             Some(spec) => THINKING_EFFORTS
                 .iter()
-                .any(|effort| reasoning_option(settings, Some(spec), *effort).is_some()),
+                .any(|effort| find_supported_reasoning(settings, Some(spec), *effort).is_some()),
             None => is_thinking_family(settings),
         },
         context_tokens: settings.context_tokens.or(match settings.provider {
@@ -60,7 +63,7 @@ pub(super) fn supports_thinking(settings: &ProviderSettings, spec: Option<&Model
 
 /// Returns the thinking effort as a request option in OpenAI's terms, for servers that the library
 /// does not know.
-pub(super) fn effort_param(
+pub(super) fn openai_effort_param(
     provider: Provider,
     reasoning: &Reasoning,
 ) -> Option<(String, serde_json::Value)> {
@@ -90,7 +93,7 @@ fn is_thinking_family(settings: &ProviderSettings) -> bool {
 }
 
 /// Returns the first setting for a thinking effort that the model supports, if any.
-pub(super) fn reasoning_option(
+pub(super) fn find_supported_reasoning(
     settings: &ProviderSettings,
     spec: Option<&ModelSpec>,
     effort: Effort,
@@ -132,7 +135,7 @@ mod tests {
             (Provider::Ollama, "ollama", "my-own", true, false, Some(16_384)),
         ] {
             let settings = ProviderSettings::new(provider, model);
-            let traits = model_capabilities(&settings, find_spec(&settings, vendor));
+            let traits = model_capabilities(&settings, find_catalogue_spec(&settings, vendor));
             let got = (traits.images, traits.efforts, traits.context_tokens);
             assert_eq!(got, (images, efforts, context), "{model}");
         }
@@ -141,7 +144,7 @@ mod tests {
             ..ProviderSettings::new(Provider::OpenAi, "gpt-4o")
         };
         assert_eq!(
-            model_capabilities(&settings, find_spec(&settings, "openai")).context_tokens,
+            model_capabilities(&settings, find_catalogue_spec(&settings, "openai")).context_tokens,
             Some(5)
         );
     }
@@ -150,7 +153,7 @@ mod tests {
     fn an_effort_is_told_in_the_first_way_that_the_model_takes() {
         let of = |provider, vendor, model: &str, effort| {
             let settings = ProviderSettings::new(provider, model);
-            reasoning_option(&settings, find_spec(&settings, vendor), effort)
+            find_supported_reasoning(&settings, find_catalogue_spec(&settings, vendor), effort)
         };
         let anthropic = |model, effort| of(Provider::Anthropic, "anthropic", model, effort);
         let budget = Some(Reasoning::Budget { tokens: 8_192 });

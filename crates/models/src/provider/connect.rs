@@ -17,9 +17,10 @@ use crate::{Model, ModelCapabilities, ModelEvent, ModelRequest, ReplyStream, too
 /// Creates a model from its settings. This is cheap: files are read and connections are opened only
 /// for the first reply. All models share the HTTP clients of the process.
 #[must_use]
-pub fn connect(settings: ProviderSettings) -> Arc<dyn Model> {
+pub fn create_model(settings: ProviderSettings) -> Arc<dyn Model> {
     let name: Arc<str> = settings.provider.model_spec(&settings.model).into();
-    let (tools, origin) = (settings.tools, replay::origin(&name, settings.base_url.as_deref()));
+    let (tools, origin) =
+        (settings.tools, replay::replay_origin(&name, settings.base_url.as_deref()));
     let inner = RemoteModelState { name, origin, settings, resolved: OnceLock::new() };
     let model = Arc::new(RemoteModel(Arc::new(inner)));
     match tools {
@@ -53,7 +54,7 @@ impl Model for RemoteModel {
     }
 
     fn capabilities(&self) -> ModelCapabilities {
-        self.0.resolved().traits
+        self.0.resolve_once().traits
     }
 
     fn reply(&self, request: ModelRequest) -> ReplyStream {
@@ -63,24 +64,30 @@ impl Model for RemoteModel {
 }
 
 impl RemoteModelState {
-    fn resolved(&self) -> &ResolvedModel {
+    fn resolve_once(&self) -> &ResolvedModel {
         self.resolved.get_or_init(|| {
             let dialect = DialectClient::from_settings(&self.settings);
-            let spec = capabilities::find_spec(&self.settings, dialect.vendor);
+            let spec = capabilities::find_catalogue_spec(&self.settings, dialect.vendor);
             let traits = capabilities::model_capabilities(&self.settings, spec);
             ResolvedModel { dialect, traits }
         })
     }
 
     fn start_reply(self: Arc<Self>, request: ModelRequest) -> ReplyStream {
-        let built = self.resolved();
+        let built = self.resolve_once();
         let (mut told, telling) = encode::encode_request(
             &request,
             &self.origin,
             built.traits,
             built.dialect.http.cache(),
         );
-        options::set_options(&mut told, &request, &self.settings, &built.dialect, built.traits);
+        options::set_request_options(
+            &mut told,
+            &request,
+            &self.settings,
+            &built.dialect,
+            built.traits,
+        );
         match built.dialect.model_for_request(&self.settings.model, telling).stream(told) {
             Ok(reply) => {
                 let reading = ReplyReader {
@@ -135,7 +142,7 @@ impl ReplyReader {
                 None => {
                     let RemoteModelState { origin, settings, .. } = &*self.inner;
                     self.pending =
-                        self.decoder.finish(&reply.partial(), origin, settings.key.as_ref());
+                        self.decoder.final_events(&reply.partial(), origin, settings.key.as_ref());
                     self.reply = None;
                 }
             }

@@ -25,46 +25,46 @@ impl StreamDecoder {
             StreamEvent::Start { part, kind: PartKind::ToolCall, name } => {
                 self.calls.push(part.index());
                 let name = name.map(String::from).unwrap_or_default();
-                Some(ModelEvent::CallStart { id: replay::call_id(self.calls.len() - 1), name })
+                Some(ModelEvent::CallStart { id: replay::call_id_at(self.calls.len() - 1), name })
             }
             StreamEvent::Text { text, .. } => Some(ModelEvent::Text(text)),
             StreamEvent::Reasoning { text, .. } => Some(ModelEvent::Thought(text)),
             StreamEvent::Arguments { part, json } => self
-                .call_id(part.index())
+                .find_call_id(part.index())
                 .map(|id| ModelEvent::CallArguments { id, fragment: json }),
             StreamEvent::End { part, content: AssistantContent::ToolCall(_) } => {
-                self.call_id(part.index()).map(|id| ModelEvent::CallEnd { id })
+                self.find_call_id(part.index()).map(|id| ModelEvent::CallEnd { id })
             }
             StreamEvent::Start { .. } | StreamEvent::End { .. } => None,
         }
     }
 
-    fn call_id(&self, part: usize) -> Option<String> {
+    fn find_call_id(&self, part: usize) -> Option<String> {
         let place = self.calls.iter().position(|call| *call == part)?;
-        Some(replay::call_id(place))
+        Some(replay::call_id_at(place))
     }
 
     /// Returns the last events of a reply: replay data, token usage, and the stop reason or an
     /// error.
-    pub(super) fn finish(
+    pub(super) fn final_events(
         &self,
         reply: &CompletionResponse,
         origin: &Arc<str>,
         key: Option<&ApiKey>,
     ) -> VecDeque<ModelEvent> {
-        let stop = match stop_reason(reply) {
+        let stop = match stop_reason_or_error(reply) {
             Ok(stop) => stop,
             Err(error) => {
-                let error = errors::redacted(error, key);
-                return VecDeque::from([usage(reply), ModelEvent::Error(error)]);
+                let error = errors::redacted_single_line(error, key);
+                return VecDeque::from([usage_event(reply), ModelEvent::Error(error)]);
             }
         };
-        let replay = replay::replay_of(reply, origin).map(ModelEvent::Replay);
-        replay.into_iter().chain([usage(reply), ModelEvent::Stop(stop)]).collect()
+        let replay = replay::replay_from_reply(reply, origin).map(ModelEvent::Replay);
+        replay.into_iter().chain([usage_event(reply), ModelEvent::Stop(stop)]).collect()
     }
 }
 
-fn usage(reply: &CompletionResponse) -> ModelEvent {
+fn usage_event(reply: &CompletionResponse) -> ModelEvent {
     let usage = &reply.usage;
     ModelEvent::Usage(TokenUsage {
         input_tokens: usage.input_tokens,
@@ -91,13 +91,15 @@ const FILTER_REASONS: [&str; 8] =
 const FAILURE_REASONS: [&str; 6] =
     ["malformed", "unexpected_tool", "error", "insufficient_system", "failed", "cancelled"];
 
-fn stop_reason(reply: &CompletionResponse) -> Result<ModelStopReason, ModelError> {
+fn stop_reason_or_error(reply: &CompletionResponse) -> Result<ModelStopReason, ModelError> {
     let has_calls = reply.tool_calls().next().is_some();
     let told = reply.error.as_deref();
     match reply.finish_reason() {
         Some(FinishReason::ContentFilter) => Ok(ModelStopReason::Refusal),
         Some(FinishReason::Length) => Ok(ModelStopReason::MaxTokens),
-        Some(FinishReason::Other(reason)) => classify_other_reason(&reason, told, has_calls),
+        Some(FinishReason::Other(reason)) => {
+            classify_provider_stop_reason(&reason, told, has_calls)
+        }
         Some(_) if told.is_some() => Err(errors::transient_error(errors::CUT_OFF)),
         Some(_) if has_calls => Ok(ModelStopReason::ToolCalls),
         Some(_) => Ok(ModelStopReason::EndTurn),
@@ -106,7 +108,7 @@ fn stop_reason(reply: &CompletionResponse) -> Result<ModelStopReason, ModelError
 }
 
 /// Classifies a stop reason that is specific to a provider.
-fn classify_other_reason(
+fn classify_provider_stop_reason(
     reason: &str,
     told: Option<&str>,
     has_calls: bool,
@@ -118,12 +120,12 @@ fn classify_other_reason(
     }
     if is(&FAILURE_REASONS) {
         return Err(match told {
-            Some(told) => errors::from_text(told),
+            Some(told) => errors::classify_failure_text(told),
             None => errors::transient_error(format!("the provider ended the reply: {reason}")),
         });
     }
     match told {
-        Some(told) => Err(errors::from_text(told)),
+        Some(told) => Err(errors::classify_failure_text(told)),
         None if has_calls => Ok(ModelStopReason::ToolCalls),
         None => Ok(ModelStopReason::EndTurn),
     }
@@ -183,14 +185,14 @@ mod tests {
             (Some(Natural), true, Some("a call never finished"), Err(ModelErrorKind::Transient)),
         ] {
             let reply = reply(reason.clone(), has_call, error);
-            let got = stop_reason(&reply).map_err(|error| error.kind);
+            let got = stop_reason_or_error(&reply).map_err(|error| error.kind);
             assert_eq!(got, expected, "{reason:?} {error:?}");
         }
     }
 
     #[test]
     fn no_reason_holds_the_key() {
-        let key = ApiKey::new("sk-test-secret");
+        let key = ApiKey::from_nonempty_text("sk-test-secret");
         // Includes a key at the position where the text is truncated.
         let long = format!("{}sk-test-secret", "a".repeat(limits::MAX_ERROR_TEXT_BYTES - 5));
         for (reason, told) in [("failed", Some("bad sk-test-secret")), ("failed", Some(&*long))]
@@ -198,7 +200,7 @@ mod tests {
             .chain([("error: sk-test-secret", None)])
         {
             let reason = FinishReason::Other(reason.to_owned());
-            let heard = StreamDecoder::default().finish(
+            let heard = StreamDecoder::default().final_events(
                 &reply(Some(reason), false, told),
                 &"openai/m".into(),
                 key.as_ref(),

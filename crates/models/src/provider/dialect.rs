@@ -169,9 +169,9 @@ fn with_version_path(url: &str) -> String {
 /// The dialect of a server that the library does not know: llama.cpp, vLLM, LM Studio and many
 /// more.
 const COMPATIBLE_DIALECT: wire::Dialect =
-    wire::Dialect::gateway("compatible", "", "").with_quirks(compatible_quirks());
+    wire::Dialect::gateway("compatible", "", "").with_quirks(openai_compatible_quirks());
 
-const fn compatible_quirks() -> Quirks {
+const fn openai_compatible_quirks() -> Quirks {
     let mut quirks = Quirks::openai();
     quirks.auth = Auth::OptionalBearer;
     quirks.output_cap = OutputCap::OpenAiReasoningFamilies;

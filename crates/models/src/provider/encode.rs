@@ -28,7 +28,7 @@ pub(super) fn encode_request(
 ) -> (CompletionRequest, PendingBody) {
     memory.evict_dropped();
     let (told, ids, taken) = Default::default();
-    let telling = memory.begin_request(request);
+    let telling = memory.take_prefix_for_request(request);
     let mut history =
         RequestEncoder { origin, traits, memory, pending_body: telling, encoded: told, ids, taken };
     if !request.system.is_empty() {
@@ -36,17 +36,17 @@ pub(super) fn encode_request(
             .encoded
             .push(RigMessage::System { content: memory.system_or_placeholder(&request.system) });
     }
-    if let Some(mark) = history.pending_body.placeholder() {
+    if let Some(mark) = history.pending_body.prefix_placeholder() {
         let mark = UserContent::Text(Text::new(mark));
         history.encoded.push(RigMessage::User { content: vec![mark] });
     }
     for (index, message) in
-        request.messages.iter().enumerate().skip(history.pending_body.cached_len())
+        request.messages.iter().enumerate().skip(history.pending_body.cached_message_count())
     {
-        history.push_message(index, message);
+        history.encode_message(index, message);
     }
     let mut told = CompletionRequest::from(history.encoded)
-        .tools(memory.tools_or_encode(&request.tools))
+        .tools(memory.cached_or_encoded_tools(&request.tools))
         .max_tokens(request.max_tokens.map(|tokens| u64::from(tokens.get())))
         .accept_unknown_finish_reasons(true);
     told.options = GenerationOptions::new().on_unsupported(OnUnsupported::Ignore);
@@ -66,30 +66,32 @@ struct RequestEncoder<'a> {
 }
 
 impl<'a> RequestEncoder<'a> {
-    fn push_message(&mut self, index: usize, message: &'a Arc<ChatMessage>) {
+    fn encode_message(&mut self, index: usize, message: &'a Arc<ChatMessage>) {
         let mut long = 0;
         let mut marked = |text: &str| self.memory.text_or_placeholder(message, &mut long, text);
         let told = match &**message {
-            ChatMessage::User(parts) => {
-                user_message(parts.iter().map(|part| self.encode_part(part, &mut marked)).collect())
-            }
+            ChatMessage::User(parts) => encode_user_message(
+                parts.iter().map(|part| self.encode_part(part, &mut marked)).collect(),
+            ),
             ChatMessage::Context(text) => {
-                user_message(vec![UserContent::Text(Text::new(marked(text)))])
+                encode_user_message(vec![UserContent::Text(Text::new(marked(text)))])
             }
             ChatMessage::ToolResults(results) => {
                 let results = results.iter().filter_map(|it| self.encode_result(it, &mut marked));
                 RigMessage::User { content: results.collect() }
             }
             ChatMessage::Assistant { text, calls, replay, .. } => {
-                let (turn, ids) = self.memory.reply_or_encode(message, index, || {
+                let (turn, ids) = self.memory.cached_or_encoded_reply(message, index, || {
                     let kept = replay.as_ref();
-                    let kept = kept.and_then(|it| replay::restore(it, self.origin, calls));
-                    let is_taken =
-                        |id: &CallId| self.taken.contains(id) || self.pending_body.is_id_taken(id);
-                    let kept = kept.filter(|kept| !repeats_ids(kept, is_taken));
-                    assistant_message(index, kept, text, calls, &mut marked)
+                    let kept =
+                        kept.and_then(|it| replay::restore_stored_reply(it, self.origin, calls));
+                    let is_taken = |id: &CallId| {
+                        self.taken.contains(id) || self.pending_body.has_cached_call_id(id)
+                    };
+                    let kept = kept.filter(|kept| !has_repeated_ids(kept, is_taken));
+                    encode_assistant_message(index, kept, text, calls, &mut marked)
                 });
-                self.pending_body.record_call_ids(index, &ids);
+                self.pending_body.record_reply_call_ids(index, &ids);
                 self.taken.extend(ids.iter().cloned());
                 self.ids = calls.iter().map(|call| call.id.as_str()).zip(ids).collect();
                 RigMessage::Assistant(turn)
@@ -172,7 +174,7 @@ fn encode_audio(media_type: AudioMediaType, data: String) -> UserContent {
     UserContent::Audio(Audio { data, media_type })
 }
 
-fn user_message(mut content: Vec<UserContent>) -> RigMessage {
+fn encode_user_message(mut content: Vec<UserContent>) -> RigMessage {
     let is_blank =
         |part: &UserContent| matches!(part, UserContent::Text(text) if text.text.trim().is_empty());
     content.retain(|part| !is_blank(part));
@@ -184,7 +186,7 @@ fn user_message(mut content: Vec<UserContent>) -> RigMessage {
 
 /// Returns whether any stored id was used by an earlier call. The library could make ids unique,
 /// but its search starts over for each call, which takes quadratic time.
-fn repeats_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
+fn has_repeated_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
     match kept {
         StoredReply::Ids(ids) => ids.iter().any(is_taken),
         StoredReply::Turn(turn) => turn.tool_calls().any(|call| is_taken(&call.id)),
@@ -195,7 +197,7 @@ fn repeats_ids(kept: &StoredReply, is_taken: impl Fn(&CallId) -> bool) -> bool {
 /// second case thoughts are left out, because providers accept only thoughts that they signed.
 /// Calls whose ids are unknown or repeated get ids from their position in the session, because some
 /// models reuse ids and some providers reject that.
-fn assistant_message(
+fn encode_assistant_message(
     index: usize,
     kept: Option<StoredReply>,
     text: &str,

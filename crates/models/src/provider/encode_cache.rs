@@ -130,59 +130,64 @@ impl EncodeCache {
         index: &mut usize,
         text: &str,
     ) -> String {
-        self.placeholder_for(&CacheOwner::Message(Arc::downgrade(of)), index, text)
+        self.text_or_placeholder_for_owner(&CacheOwner::Message(Arc::downgrade(of)), index, text)
     }
 
     /// Returns the text of a system prompt, or a placeholder if it is long.
     pub(super) fn system_or_placeholder(&self, text: &Arc<str>) -> String {
-        self.placeholder_for(&CacheOwner::System(Arc::downgrade(text)), &mut 0, text)
+        self.text_or_placeholder_for_owner(&CacheOwner::System(Arc::downgrade(text)), &mut 0, text)
     }
 
-    fn placeholder_for(&self, of: &CacheOwner, index: &mut usize, text: &str) -> String {
+    fn text_or_placeholder_for_owner(
+        &self,
+        of: &CacheOwner,
+        index: &mut usize,
+        text: &str,
+    ) -> String {
         if text.len() < limits::MIN_CACHED_TEXT_BYTES {
             return text.to_owned();
         }
         let mut known = self.lock_state();
-        let mark = match known.entry(of).placeholders.get(*index) {
+        let mark = match known.entry_or_insert(of).placeholders.get(*index) {
             Some(mark) => *mark,
             None => {
                 let json = Value::from(text).to_string();
                 // Without the quotes, which the library writes around the placeholder.
-                known.add_text(of, CachedText::Text(json[1..json.len() - 1].into()))
+                known.add_cached_text(of, CachedText::Text(json[1..json.len() - 1].into()))
             }
         };
         *index += 1;
-        self.format_placeholder(mark)
+        self.cached_text_marker(mark)
     }
 
-    fn format_placeholder(&self, mark: u64) -> String {
+    fn cached_text_marker(&self, mark: u64) -> String {
         format!("{}{mark}{PLACEHOLDER_END}", self.prefix)
     }
 
     /// Returns a reply in the library's form, encoded with `make` the first time.
-    pub(super) fn reply_or_encode(
+    pub(super) fn cached_or_encoded_reply(
         &self,
         of: &Arc<ChatMessage>,
         index: usize,
         make: impl FnOnce() -> EncodedReply,
     ) -> EncodedReply {
         let of = CacheOwner::Message(Arc::downgrade(of));
-        if let EncodedForm::Reply(at, turn) = &self.lock_state().entry(&of).encoded
+        if let EncodedForm::Reply(at, turn) = &self.lock_state().entry_or_insert(&of).encoded
             && *at == index
         {
             return turn.clone();
         }
         let turn = make();
-        self.lock_state().entry(&of).encoded = EncodedForm::Reply(index, turn.clone());
+        self.lock_state().entry_or_insert(&of).encoded = EncodedForm::Reply(index, turn.clone());
         turn
     }
 
     /// Returns tools in the library's form, with placeholders for their schemas. They are encoded
     /// only once.
-    pub(super) fn tools_or_encode(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
+    pub(super) fn cached_or_encoded_tools(&self, tools: &Arc<[ToolSpec]>) -> Vec<ToolDefinition> {
         let of = CacheOwner::Tools(Arc::downgrade(tools));
         let mut known = self.lock_state();
-        if let EncodedForm::Tools(made) = &known.entry(&of).encoded {
+        if let EncodedForm::Tools(made) = &known.entry_or_insert(&of).encoded {
             return made.clone();
         }
         let made: Vec<_> = tools
@@ -190,36 +195,38 @@ impl EncodeCache {
             .filter_map(|tool| {
                 let name = ToolName::new(tool.name.clone()).ok()?;
                 let schema = CachedText::Json(tool.input_schema.to_string().into());
-                let schema = Value::String(self.format_placeholder(known.add_text(&of, schema)));
+                let schema =
+                    Value::String(self.cached_text_marker(known.add_cached_text(&of, schema)));
                 Some(ToolDefinition::new(name, tool.description.clone(), schema))
             })
             .collect();
-        known.entry(&of).encoded = EncodedForm::Tools(made.clone());
+        known.entry_or_insert(&of).encoded = EncodedForm::Tools(made.clone());
         made
     }
 
     /// Takes the cached prefix of a request's session until the request has been encoded.
-    pub(super) fn begin_request(&self, request: &ModelRequest) -> PendingBody {
+    pub(super) fn take_prefix_for_request(&self, request: &ModelRequest) -> PendingBody {
         let mut known = self.lock_state();
         let first = request.messages.first();
         let begun = first.and_then(|first| known.prefixes.remove(&Arc::as_ptr(first).addr()));
-        let begun = begun.filter(|begun| begun.matches(request));
-        let mark = self.format_placeholder(known.next);
+        let begun = begun.filter(|begun| begun.is_prefix_of_request(request));
+        let mark = self.cached_text_marker(known.next);
         known.next += 1;
         PendingBody::new(begun.unwrap_or_else(|| CachedPrefix::new(request)), request, mark)
     }
 
     /// Completes the body of a request that the library encoded: inserts the cached messages and
     /// expands the placeholders. Returns `None` if the body does not match the pending request.
-    pub(super) fn encode_body(&self, telling: PendingBody, body: &Bytes) -> Option<Bytes> {
+    pub(super) fn complete_body(&self, telling: PendingBody, body: &Bytes) -> Option<Bytes> {
         if !self.caches_prefixes {
             return Some(self.expand_placeholders(body.clone()));
         }
         let mut known = self.lock_state();
-        let fill = |text: &str, to: &mut Vec<u8>| self.expand_into(&known, text, to);
-        let (whole, beginning) = telling.encode_body(str::from_utf8(body).ok()?, fill)?;
+        let fill = |text: &str, to: &mut Vec<u8>| self.append_expanded(&known, text, to);
+        let (whole, beginning) =
+            telling.insert_cached_messages(str::from_utf8(body).ok()?, fill)?;
         // The prefix now includes the texts of these messages.
-        beginning.cached_addresses().for_each(|message| known.evict_message(message));
+        beginning.cached_message_addresses().for_each(|message| known.evict_message(message));
         known.prefixes.insert(beginning.session_address()?, beginning);
         Some(Bytes::from(whole))
     }
@@ -242,11 +249,11 @@ impl EncodeCache {
     pub(super) fn expand_placeholders(&self, body: Bytes) -> Bytes {
         let Ok(text) = str::from_utf8(&body) else { return body };
         let mut filled = Vec::with_capacity(text.len());
-        self.expand_into(&self.lock_state(), text, &mut filled);
+        self.append_expanded(&self.lock_state(), text, &mut filled);
         Bytes::from(filled)
     }
 
-    fn expand_into(&self, known: &CacheState, text: &str, filled: &mut Vec<u8>) {
+    fn append_expanded(&self, known: &CacheState, text: &str, filled: &mut Vec<u8>) {
         let mut pieces = text.split(&self.prefix);
         filled.extend_from_slice(pieces.next().unwrap_or_default().as_bytes());
         for piece in pieces {
@@ -275,7 +282,7 @@ impl EncodeCache {
 
 impl CacheState {
     /// Returns the entry of an owner, and creates it if needed.
-    fn entry(&mut self, of: &CacheOwner) -> &mut CacheEntry {
+    fn entry_or_insert(&mut self, of: &CacheOwner) -> &mut CacheEntry {
         let new = || CacheEntry {
             owner: of.clone(),
             placeholders: Vec::new(),
@@ -290,11 +297,11 @@ impl CacheState {
         entry.placeholders.iter().for_each(|mark| drop(self.texts.remove(mark)));
     }
 
-    fn add_text(&mut self, of: &CacheOwner, kept: CachedText) -> u64 {
+    fn add_cached_text(&mut self, of: &CacheOwner, kept: CachedText) -> u64 {
         let mark = self.next;
         self.next += 1;
         self.texts.insert(mark, kept);
-        self.entry(of).placeholders.push(mark);
+        self.entry_or_insert(of).placeholders.push(mark);
         mark
     }
 }
@@ -344,8 +351,9 @@ mod tests {
             input_schema: schema.clone(),
         };
         let (tools, system): (Arc<[_]>, Arc<str>) = ([tool].into(), long("\n").into());
-        let told =
-            || json!([memory.tools_or_encode(&tools), memory.system_or_placeholder(&system)]);
+        let told = || {
+            json!([memory.cached_or_encoded_tools(&tools), memory.system_or_placeholder(&system)])
+        };
         assert!(told().to_string().len() < 500, "{}", told());
         assert_eq!(told(), told());
 
@@ -375,7 +383,7 @@ mod tests {
             (EncodeCache::new(Provider::OpenAi), Arc::new(ChatMessage::user("")));
         let made = std::cell::Cell::new(0);
         let turn = |index| {
-            memory.reply_or_encode(&message, index, || {
+            memory.cached_or_encoded_reply(&message, index, || {
                 made.set(made.get() + 1);
                 (AssistantMessage::default(), Vec::new())
             })

@@ -6,13 +6,13 @@ use super::{ApiKey, Provider, ProviderSettings, ToolCalling};
 
 /// The provider needs a key, but none is set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` needs a key: set {}", provider.name(), variable_names(*provider))]
+#[error("`{}` needs a key: set {}", provider.name(), joined_key_variables(*provider))]
 pub struct MissingKey {
     /// Provider without a key.
     pub provider: Provider,
 }
 
-fn variable_names(provider: Provider) -> String {
+fn joined_key_variables(provider: Provider) -> String {
     provider.key_variables().join(" or ")
 }
 
@@ -78,10 +78,11 @@ impl ProviderSettings {
             names.iter().find_map(|name| Some((*name, env.get(*name)?.trim())))
         };
         let base_url = first(provider.url_variables()).map(|(name, value)| match name {
-            "OLLAMA_HOST" => ollama_url(value),
+            "OLLAMA_HOST" => parse_ollama_host(value),
             _ => value.to_owned(),
         });
-        let key = first(provider.key_variables()).and_then(|(_, value)| ApiKey::new(value));
+        let key = first(provider.key_variables())
+            .and_then(|(_, value)| ApiKey::from_nonempty_text(value));
         if key.is_none() && provider.needs_key(base_url.as_deref()) {
             return Err(MissingKey { provider });
         }
@@ -94,7 +95,7 @@ const OLLAMA_PORT: &str = "11434";
 
 /// Parses an address as Ollama parses `OLLAMA_HOST`: each part is optional, and a wildcard address
 /// is replaced by loopback.
-pub(super) fn ollama_url(host: &str) -> String {
+pub(super) fn parse_ollama_host(host: &str) -> String {
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (rest, path) = rest.split_once('/').map_or((rest, ""), |(rest, path)| (rest, path));
     let (name, port) = match rest.rsplit_once(':') {
@@ -185,7 +186,7 @@ mod tests {
             ("[::1]", "http://[::1]:11434"),
             ("[::]:80", "http://[::1]:80"),
         ] {
-            assert_eq!(ollama_url(host), url, "{host}");
+            assert_eq!(parse_ollama_host(host), url, "{host}");
         }
     }
 }

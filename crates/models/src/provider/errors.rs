@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use rig_core::{
     ProviderResponseError,
     error::ProviderError,
@@ -46,27 +46,27 @@ pub(super) fn from_provider_error(error: &ProviderError, key: Option<&ApiKey>) -
             other_error(format!("cannot create the request: {cause}"))
         }
         _ => match error.provider_response() {
-            Some(response) => from_response(response),
-            None => from_text(&error.to_string()),
+            Some(response) => from_error_response(response),
+            None => classify_failure_text(&error.to_string()),
         },
     };
-    redacted(error, key)
+    redacted_single_line(error, key)
 }
 
 /// Prepares an error for display. The key is redacted before the text is truncated, so that no part
 /// of it remains.
-pub(super) fn redacted(mut error: ModelError, key: Option<&ApiKey>) -> ModelError {
+pub(super) fn redacted_single_line(mut error: ModelError, key: Option<&ApiKey>) -> ModelError {
     if let Some(key) = key {
         error.message = error.message.replace(key.expose(), "[key]");
     }
-    error.message = single_line(&error.message);
+    error.message = visible_single_line(&error.message);
     error
 }
 
 /// Classifies a failure that a provider reports as text inside a reply. The result must still be
 /// redacted.
-pub(super) fn from_text(text: &str) -> ModelError {
-    ModelError::new(classify(None, text), text)
+pub(super) fn classify_failure_text(text: &str) -> ModelError {
+    ModelError::new(classify_error(None, text), text)
 }
 
 pub(super) fn transient_error(message: impl Into<String>) -> ModelError {
@@ -94,21 +94,21 @@ fn from_http_error(error: &http_client::Error) -> ModelError {
     }
 }
 
-fn from_response(response: &ProviderResponseError) -> ModelError {
+fn from_error_response(response: &ProviderResponseError) -> ModelError {
     let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
     let status = response.status.map(|status| status.as_u16()).filter(|status| *status >= 300);
     // Gateways put the status of the server behind them into the error.
-    let status = status.or_else(|| gateway_status(&body));
-    let message = match find_message(&body) {
+    let status = status.or_else(|| upstream_status_in_body(&body));
+    let message = match find_error_message(&body) {
         Some(text) => text,
         None if response.body.trim_start().starts_with('<') => {
             "the server responded with an HTML page: is the address right?".to_owned()
         }
-        None if response.body.trim().is_empty() => default_message(status),
+        None if response.body.trim().is_empty() => default_message_for_status(status),
         None => response.body.clone(),
     };
     let headers = response.headers.as_ref();
-    let fault = match classify(status, &response.body) {
+    let fault = match classify_error(status, &response.body) {
         ModelErrorKind::Other if status.is_none() && response.is_retryable() => {
             ModelErrorKind::Transient
         }
@@ -118,7 +118,7 @@ fn from_response(response: &ProviderResponseError) -> ModelError {
     ModelError { kind: fault, message, status, retry_after }
 }
 
-fn default_message(status: Option<u16>) -> String {
+fn default_message_for_status(status: Option<u16>) -> String {
     match status {
         Some(300..=399) => "the server sends elsewhere: is the address right?".to_owned(),
         Some(404) => "the server did not find this path: is the address right?".to_owned(),
@@ -126,14 +126,14 @@ fn default_message(status: Option<u16>) -> String {
     }
 }
 
-fn gateway_status(body: &Value) -> Option<u16> {
+fn upstream_status_in_body(body: &Value) -> Option<u16> {
     let error = body.get("error")?;
     let code = error.get("code").or_else(|| error.get("status_code"))?.as_u64()?;
     u16::try_from(code).ok().filter(|code| (300..600).contains(code))
 }
 
 /// Returns the error message from the JSON of any dialect.
-fn find_message(body: &Value) -> Option<String> {
+fn find_error_message(body: &Value) -> Option<String> {
     let body = if let Value::Array(items) = body { items.first()? } else { body };
     let paths = ["/error/message", "/message", "/error", "/detail", "/response/error/message"];
     let text = paths.iter().find_map(|path| body.pointer(path)?.as_str())?;
@@ -201,7 +201,7 @@ const TRANSIENT_PHRASES: [&str; 14] = [
     "try again",
 ];
 
-fn classify(status: Option<u16>, text: &str) -> ModelErrorKind {
+fn classify_error(status: Option<u16>, text: &str) -> ModelErrorKind {
     let text = text.to_lowercase();
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let by_status = status.map(ModelErrorKind::from_status);
@@ -246,10 +246,10 @@ fn gemini_retry_delay(body: &Value) -> Option<f64> {
 
 /// Prepares a server's text for display: one line, bounded, without control characters. Invisible
 /// characters are escaped.
-pub(super) fn single_line(text: &str) -> String {
+pub(super) fn visible_single_line(text: &str) -> String {
     let blank = |character: char| if character.is_control() { ' ' } else { character };
     let text: String = text.chars().map(blank).collect();
-    let text = visible(text.trim());
+    let text = escape_invisible(text.trim());
     if text.len() <= limits::MAX_ERROR_TEXT_BYTES {
         return text;
     }
@@ -265,7 +265,7 @@ mod tests {
         response.status = status.map(|status| status.try_into().unwrap());
         from_provider_error(
             &ProviderError::ProviderResponse(response),
-            ApiKey::new("sk-test-secret").as_ref(),
+            ApiKey::from_nonempty_text("sk-test-secret").as_ref(),
         )
     }
 
@@ -394,6 +394,6 @@ mod tests {
 
     #[test]
     fn what_a_server_says_hides_nothing() {
-        assert_eq!(single_line(" a\u{1b}[2J\nb\u{202e}c\n"), "a [2J b\\u{202e}c");
+        assert_eq!(visible_single_line(" a\u{1b}[2J\nb\u{202e}c\n"), "a [2J b\\u{202e}c");
     }
 }

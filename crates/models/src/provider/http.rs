@@ -72,8 +72,8 @@ impl HttpSender {
         request: Request<Bytes>,
     ) -> http_client::Result<reqwest::Response> {
         let (mut request, host) = self.build_request(request).map_err(Error::instance)?;
-        self.authorize(request.headers_mut()).map_err(Error::instance)?;
-        let client = client::client_for(request.url(), self.endpoint.ca_file.as_deref()).await;
+        self.add_key_header(request.headers_mut()).map_err(Error::instance)?;
+        let client = client::client_for_url(request.url(), self.endpoint.ca_file.as_deref()).await;
         let client = client.map_err(Error::instance)?;
         let url = request.url().clone();
         let answer = timeout(limits::RESPONSE_HEADERS_TIMEOUT, client.execute(request)).await;
@@ -84,10 +84,12 @@ impl HttpSender {
         })?;
         let response = answer.map_err(|error| {
             match is_connection_refused(&error) && client::is_loopback(&url) {
-                true => {
-                    Error::instance(server_not_running(&host, self.endpoint.provider, url.port()))
-                }
-                false => Error::instance(send_failure(&error, &host)),
+                true => Error::instance(server_not_running_error(
+                    &host,
+                    self.endpoint.provider,
+                    url.port(),
+                )),
+                false => Error::instance(unanswered_request_error(&error, &host)),
             }
         })?;
         if response.status().is_success() {
@@ -96,7 +98,11 @@ impl HttpSender {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = timeout(
             limits::ERROR_BODY_TIMEOUT,
-            read_body(response, limits::MAX_ERROR_BODY_BYTES, OverLimit::Truncate),
+            read_body_within_limit(
+                response,
+                limits::MAX_ERROR_BODY_BYTES,
+                OnBodyOverLimit::Truncate,
+            ),
         );
         let body = body.await.ok().and_then(Result::ok).unwrap_or_default();
         let body = String::from_utf8_lossy(&body).into_owned();
@@ -133,8 +139,8 @@ impl HttpSender {
         let memory = &self.endpoint.cache;
         let telling = self.pending_body.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(telling) = telling else { return Ok(memory.expand_placeholders(body)) };
-        let needs_it = telling.placeholder().is_some();
-        match memory.encode_body(telling, &body) {
+        let needs_it = telling.prefix_placeholder().is_some();
+        match memory.complete_body(telling, &body) {
             Some(whole) => Ok(whole),
             None if needs_it => {
                 // The retry encodes all messages again.
@@ -148,7 +154,7 @@ impl HttpSender {
     }
 
     /// Adds the key, marked as sensitive, to the header that this provider expects.
-    fn authorize(&self, headers: &mut HeaderMap) -> Result<(), RequestFailure> {
+    fn add_key_header(&self, headers: &mut HeaderMap) -> Result<(), RequestFailure> {
         headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_VALUE));
         let (name, prefix) = match self.endpoint.provider {
             Provider::Anthropic => (HeaderName::from_static("x-api-key"), ""),
@@ -186,8 +192,12 @@ impl HttpClientExt for HttpSender {
             let response = http.send_request(request).await?;
             let head = (response.status(), response.headers().clone());
             let body: LazyBody<U> = Box::pin(async move {
-                let body =
-                    read_body(response, limits::MAX_RESPONSE_BODY_BYTES, OverLimit::Fail).await?;
+                let body = read_body_within_limit(
+                    response,
+                    limits::MAX_RESPONSE_BODY_BYTES,
+                    OnBodyOverLimit::Fail,
+                )
+                .await?;
                 Ok(U::from(Bytes::from(body)))
             });
             Ok(build_response(head, body))
@@ -216,18 +226,23 @@ impl HttpClientExt for HttpSender {
     {
         let (http, request) = (self.clone(), request.map(Into::into));
         async move {
-            let wants_events = media_type(request.headers(), &ACCEPT) == "text/event-stream";
+            let wants_events =
+                media_type_of_header(request.headers(), &ACCEPT) == "text/event-stream";
             let response = http.send_request(request).await?;
             let (status, mut headers) = (response.status(), response.headers().clone());
             let events = HeaderValue::from_static("text/event-stream");
-            if media_type(&headers, &CONTENT_TYPE) == "text/html" {
+            if media_type_of_header(&headers, &CONTENT_TYPE) == "text/html" {
                 // For streams of JSON lines, the library does not check the content type.
                 return Err(Error::InvalidContentType(HeaderValue::from_static("text/html")));
             }
-            if wants_events && media_type(&headers, &CONTENT_TYPE) == "application/json" {
+            if wants_events && media_type_of_header(&headers, &CONTENT_TYPE) == "application/json" {
                 // The server does not stream, or reports an error.
-                let body =
-                    read_body(response, limits::MAX_RESPONSE_BODY_BYTES, OverLimit::Fail).await?;
+                let body = read_body_within_limit(
+                    response,
+                    limits::MAX_RESPONSE_BODY_BYTES,
+                    OnBodyOverLimit::Fail,
+                )
+                .await?;
                 headers.insert(CONTENT_TYPE, events);
                 let body: BoxedStream = Box::pin(stream::iter([Ok(json_as_sse_event(&body))]));
                 return Ok(build_response((status, headers), body));
@@ -238,10 +253,11 @@ impl HttpClientExt for HttpSender {
             let body = stream::try_unfold(
                 (DrainOnDrop::new(response), 0),
                 |(mut body, read)| async move {
-                    let chunk = body.chunk().await.map_err(|error| stream_broken(&error))?;
+                    let chunk =
+                        body.next_chunk().await.map_err(|error| stream_broken_error(&error))?;
                     let read = read + chunk.as_ref().map_or(0, Bytes::len);
                     if read > limits::MAX_STREAM_BYTES {
-                        return Err(stream_too_long());
+                        return Err(stream_too_long_error());
                     }
                     Ok(chunk.map(|chunk| (chunk, (body, read))))
                 },
@@ -260,7 +276,7 @@ fn build_response<B>((status, headers): (StatusCode, HeaderMap), body: B) -> Res
 }
 
 /// Returns the media type from a header, without its parameters.
-fn media_type<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+fn media_type_of_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
     let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
 }
@@ -275,22 +291,22 @@ fn json_as_sse_event(json: &[u8]) -> Bytes {
 
 /// The behaviour for a body over the size limit.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum OverLimit {
+pub(super) enum OnBodyOverLimit {
     Truncate,
     Fail,
 }
 
-pub(super) async fn read_body(
+pub(super) async fn read_body_within_limit(
     mut response: reqwest::Response,
     limit: usize,
-    at_limit: OverLimit,
+    at_limit: OnBodyOverLimit,
 ) -> http_client::Result<Vec<u8>> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| stream_broken(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| stream_broken_error(&error))? {
         let room = limit - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
-            if at_limit == OverLimit::Truncate {
+            if at_limit == OnBodyOverLimit::Truncate {
                 break;
             }
             let text = format!("the response exceeds {limit} bytes");
@@ -310,7 +326,9 @@ fn root_cause(error: &reqwest::Error) -> String {
     }
     causes.dedup();
     // The outer causes only state that an error occurred.
-    causes.pop().map_or_else(|| "unknown cause".to_owned(), |cause| errors::single_line(&cause))
+    causes
+        .pop()
+        .map_or_else(|| "unknown cause".to_owned(), |cause| errors::visible_single_line(&cause))
 }
 
 /// Returns whether the connection was refused, i.e. no server listens there.
@@ -327,14 +345,14 @@ fn is_connection_refused(error: &reqwest::Error) -> bool {
 }
 
 /// Returns the error for a local address without a server. It names the server expected there.
-fn server_not_running(host: &str, provider: Provider, port: Option<u16>) -> RequestFailure {
-    let server = expected_server(provider, port);
+fn server_not_running_error(host: &str, provider: Provider, port: Option<u16>) -> RequestFailure {
+    let server = expected_server_name(provider, port);
     let text = format!("nothing listens at {host}: is {server} running?");
     RequestFailure::new(ModelErrorKind::Unreachable, text)
 }
 
 /// Returns the name of the server that is expected at a local address.
-fn expected_server(provider: Provider, port: Option<u16>) -> &'static str {
+fn expected_server_name(provider: Provider, port: Option<u16>) -> &'static str {
     match (provider, port) {
         (Provider::Ollama, _) | (_, Some(11434)) => "Ollama",
         (_, Some(8080)) => "llama.cpp's server",
@@ -345,7 +363,7 @@ fn expected_server(provider: Provider, port: Option<u16>) -> &'static str {
 
 /// Returns the error for a request without a response. It is transient, except for errors of
 /// certificates.
-fn send_failure(error: &reqwest::Error, host: &str) -> RequestFailure {
+fn unanswered_request_error(error: &reqwest::Error, host: &str) -> RequestFailure {
     let cause = root_cause(error);
     if cause.contains("certificate") || cause.contains("UnknownIssuer") {
         let text = format!(
@@ -367,12 +385,12 @@ fn send_failure(error: &reqwest::Error, host: &str) -> RequestFailure {
     RequestFailure::new(ModelErrorKind::Transient, text)
 }
 
-fn stream_too_long() -> Error {
+fn stream_too_long_error() -> Error {
     let text = format!("the reply exceeds {} MiB", limits::MAX_STREAM_BYTES >> 20);
     Error::instance(RequestFailure::new(ModelErrorKind::Other, text))
 }
 
-fn stream_broken(error: &reqwest::Error) -> Error {
+fn stream_broken_error(error: &reqwest::Error) -> Error {
     let text = format!("the reply was cut off: {}", root_cause(error));
     Error::instance(RequestFailure::new(ModelErrorKind::Transient, text))
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{
     Provider, ProviderSettings,
-    http::{OverLimit, client, read_body},
+    http::{OnBodyOverLimit, client, read_body_within_limit},
     model_list::is_displayable_name,
 };
 use crate::limits;
@@ -94,10 +94,13 @@ async fn probe_lm_studio(base: &str) -> Option<ProviderSettings> {
 
 async fn get_json(base: &str, path: &str) -> Option<Value> {
     let url = Url::parse(&format!("{base}{path}")).ok()?;
-    let client = client::client_for(&url, None).await.ok()?;
+    let client = client::client_for_url(&url, None).await.ok()?;
     let answer = async {
         let response = client.get(url).send().await.ok()?.error_for_status().ok()?;
-        let body = read_body(response, limits::MAX_ERROR_BODY_BYTES, OverLimit::Fail).await.ok()?;
+        let body =
+            read_body_within_limit(response, limits::MAX_ERROR_BODY_BYTES, OnBodyOverLimit::Fail)
+                .await
+                .ok()?;
         serde_json::from_slice(&body).ok()
     };
     timeout(limits::LOCAL_PROBE_TIMEOUT, answer).await.ok()?
@@ -108,10 +111,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::provider::test_server::{response_text, serve_responses};
+    use crate::provider::test_server::{format_response, serve_responses};
 
     fn json_response(body: &Value) -> String {
-        response_text("200 OK", "content-type: application/json", &body.to_string())
+        format_response("200 OK", "content-type: application/json", &body.to_string())
     }
 
     /// Returns an address on which no server listens.

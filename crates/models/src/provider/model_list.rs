@@ -1,6 +1,6 @@
 //! The list of models that a provider offers.
 
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use tokio::time::timeout;
 
 use super::{ProviderSettings, dialect::DialectClient, errors};
@@ -42,7 +42,7 @@ pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>
         let title = model.name.as_ref().filter(|title| **title != model.id);
         ListedModel {
             name: name.to_owned(),
-            title: title.map(|title| visible(title)),
+            title: title.map(|title| escape_invisible(title)),
             context_tokens: model.context_length.map(u64::from),
         }
     });
@@ -52,7 +52,7 @@ pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<ListedModel>
 /// Returns whether a model's name is safe to display. It reaches terminals and the menus of
 /// clients, so names with control or invisible characters are rejected.
 pub(super) fn is_displayable_name(name: &str) -> bool {
-    visible(name) == name
+    escape_invisible(name) == name
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::provider::{
         ApiKey, Provider,
-        test_server::{response_text, serve_responses},
+        test_server::{format_response, serve_responses},
     };
 
     #[tokio::test]
@@ -75,11 +75,11 @@ mod tests {
             (Provider::Gemini, gemini, "GET /v1beta/models", vec!["gemini-x"]),
             (Provider::Ollama, ollama, "GET /api/tags ", vec!["qwen3:4b"]),
         ] {
-            let reply = response_text("200 OK", "content-type: application/json", body);
+            let reply = format_response("200 OK", "content-type: application/json", body);
             let (url, asked) = serve_responses(vec![reply]).await;
             let settings = ProviderSettings {
                 base_url: Some(url),
-                key: ApiKey::new("sk-test-secret"),
+                key: ApiKey::from_nonempty_text("sk-test-secret"),
                 ..ProviderSettings::new(provider, "")
             };
             let listed = list_models(&settings).await.unwrap();
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn a_list_that_is_refused_says_why() {
         let (url, _asked) =
-            serve_responses(vec![response_text("401 No", "", r#"{"error":"no key"}"#)]).await;
+            serve_responses(vec![format_response("401 No", "", r#"{"error":"no key"}"#)]).await;
         let settings =
             ProviderSettings { base_url: Some(url), ..ProviderSettings::new(Provider::OpenAi, "") };
         let error = list_models(&settings).await.unwrap_err();

@@ -10,20 +10,21 @@ use crate::{Effort, ModelCapabilities, ModelRequest};
 
 /// Sets the thinking effort, the format of the reply, and the parameters of the dialect on the
 /// library's request.
-pub(super) fn set_options(
+pub(super) fn set_request_options(
     told: &mut CompletionRequest,
     request: &ModelRequest,
     settings: &ProviderSettings,
     dialect: &DialectClient,
     traits: ModelCapabilities,
 ) {
-    let known = capabilities::find_spec(settings, dialect.vendor);
+    let known = capabilities::find_catalogue_spec(settings, dialect.vendor);
     let mut params = Map::new();
-    let reasoning =
-        request.effort.and_then(|effort| capabilities::reasoning_option(settings, known, effort));
+    let reasoning = request
+        .effort
+        .and_then(|effort| capabilities::find_supported_reasoning(settings, known, effort));
     match reasoning {
         Some(reasoning) if dialect.is_compatible => {
-            params.extend(capabilities::effort_param(settings.provider, &reasoning));
+            params.extend(capabilities::openai_effort_param(settings.provider, &reasoning));
         }
         reasoning => told.options.reasoning = reasoning,
     }
@@ -47,7 +48,7 @@ pub(super) fn set_options(
         Provider::Gemini | Provider::Anthropic | Provider::OpenAi => {}
     }
     if dialect.takes_cache_key {
-        params.insert("prompt_cache_key".to_owned(), json!(cache_key(&request.system)));
+        params.insert("prompt_cache_key".to_owned(), json!(prompt_cache_key(&request.system)));
     }
     if let Some(schema) = request.response_schema.as_deref() {
         match schema_param(settings.provider, schema) {
@@ -79,7 +80,7 @@ fn schema_param(provider: Provider, schema: &Value) -> Option<(&'static str, Val
 
 /// Returns a key for the common prefix of a session's requests, so that the provider routes them to
 /// a machine with a warm cache.
-fn cache_key(system: &str) -> String {
+fn prompt_cache_key(system: &str) -> String {
     let mut hasher = DefaultHasher::new();
     system.hash(&mut hasher);
     format!("callboard-{:016x}", hasher.finish())
@@ -93,7 +94,7 @@ mod tests {
         let mut told = CompletionRequest::new("hi");
         let (dialect, traits) =
             (DialectClient::from_settings(settings), ModelCapabilities::default());
-        set_options(&mut told, request, settings, &dialect, traits);
+        set_request_options(&mut told, request, settings, &dialect, traits);
         told.additional_params.unwrap_or_default()
     }
 

@@ -16,13 +16,13 @@ use sha2::{Digest as _, Sha256};
 use crate::{ModelToolCall, ProviderReplay};
 
 /// Returns the id of the call at a position of its reply.
-pub(super) fn call_id(place: usize) -> String {
+pub(super) fn call_id_at(place: usize) -> String {
     format!("call_{}", place + 1)
 }
 
 /// Returns a name for a model at a server; replay data is never sent to another one. The URL may
 /// contain secrets, so it is hashed.
-pub(super) fn origin(model: &str, base_url: Option<&str>) -> Arc<str> {
+pub(super) fn replay_origin(model: &str, base_url: Option<&str>) -> Arc<str> {
     let Some(url) = base_url else { return model.into() };
     let hash = Sha256::digest(url.trim_end_matches('/'));
     let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -40,20 +40,25 @@ pub(super) enum StoredReply {
 }
 
 /// Returns the data to store of a complete reply.
-pub(super) fn replay_of(reply: &CompletionResponse, origin: &Arc<str>) -> Option<ProviderReplay> {
+pub(super) fn replay_from_reply(
+    reply: &CompletionResponse,
+    origin: &Arc<str>,
+) -> Option<ProviderReplay> {
     let Message::Assistant(mut turn) = reply.message()? else { return None };
     if turn.stop.as_ref().is_some_and(StopReason::is_failure) {
         return None;
     }
     for block in &mut turn.content {
-        if native_item(block).is_some_and(has_only_streamed_keys) {
+        if native_form_of_block(block).is_some_and(has_only_streamed_keys) {
             *block = block.canonical();
         }
     }
     let is_heard = |block: &AssistantContent| match block {
-        AssistantContent::Text(_) | AssistantContent::ToolCall(_) => native_item(block).is_none(),
+        AssistantContent::Text(_) | AssistantContent::ToolCall(_) => {
+            native_form_of_block(block).is_none()
+        }
         // Thoughts without a signature are never sent back.
-        AssistantContent::Reasoning(_) => native_item(block).is_none(),
+        AssistantContent::Reasoning(_) => native_form_of_block(block).is_none(),
         _ => false,
     };
     let kept = if turn.content.iter().all(is_heard) {
@@ -69,7 +74,7 @@ pub(super) fn replay_of(reply: &CompletionResponse, origin: &Arc<str>) -> Option
 }
 
 /// Restores the data of a reply if it matches these calls.
-pub(super) fn restore(
+pub(super) fn restore_stored_reply(
     replay: &ProviderReplay,
     origin: &str,
     calls: &[ModelToolCall],
@@ -89,7 +94,7 @@ pub(super) fn restore(
 }
 
 /// Returns the provider's own form of a block.
-fn native_item(block: &AssistantContent) -> Option<&Value> {
+fn native_form_of_block(block: &AssistantContent) -> Option<&Value> {
     let native = match block {
         AssistantContent::Text(text) => &text.native,
         AssistantContent::ToolCall(call) => &call.native,
@@ -127,16 +132,16 @@ fn has_only_streamed_keys(item: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::origin;
+    use super::replay_origin;
 
     #[test]
     fn a_model_is_told_from_one_of_its_name_at_another_server() {
-        let of = |url: Option<&str>| origin("openai/m", url);
+        let of = |url: Option<&str>| replay_origin("openai/m", url);
         assert_eq!(&*of(None), "openai/m");
         assert_eq!(of(Some("https://a/v1")), of(Some("https://a/v1/")));
         assert_ne!(of(Some("https://a/v1")), of(Some("https://b/v1")));
         assert_ne!(of(Some("https://a/v1")), of(None));
-        assert_ne!(of(Some("https://a/v1")), origin("gemini/m", Some("https://a/v1")));
+        assert_ne!(of(Some("https://a/v1")), replay_origin("gemini/m", Some("https://a/v1")));
         assert!(!of(Some("https://name:word@a/v1")).contains("word"));
     }
 }

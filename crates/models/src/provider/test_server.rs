@@ -69,7 +69,7 @@ async fn serve_connection(
     answer: &str,
 ) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
-    while !is_complete(&bytes) {
+    while !is_request_complete(&bytes) {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
@@ -87,7 +87,7 @@ pub(super) struct ReceivedRequest {
     pub(super) body: Value,
 }
 
-fn is_complete(bytes: &[u8]) -> bool {
+fn is_request_complete(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| {
@@ -96,6 +96,6 @@ fn is_complete(bytes: &[u8]) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-pub(super) fn response_text(status: &str, headers: &str, body: &str) -> String {
+pub(super) fn format_response(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\n{headers}\r\n\r\n{body}")
 }

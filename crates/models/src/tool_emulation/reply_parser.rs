@@ -53,7 +53,7 @@ impl ReplyParser {
             ModelEvent::Stop(stop) => {
                 let is_whole =
                     matches!(stop, ModelStopReason::EndTurn | ModelStopReason::ToolCalls);
-                self.finish(is_whole, &mut events);
+                self.finish_reply(is_whole, &mut events);
                 let has_called = is_whole && self.has_called;
                 events.push(ModelEvent::Stop(if has_called {
                     ModelStopReason::ToolCalls
@@ -62,7 +62,7 @@ impl ReplyParser {
                 }));
             }
             ModelEvent::Error(error) => {
-                self.finish(false, &mut events);
+                self.finish_reply(false, &mut events);
                 events.push(ModelEvent::Error(error));
             }
             other => events.push(other),
@@ -74,11 +74,11 @@ impl ReplyParser {
         match &mut self.state {
             ReplyState::Undecided(seen) => {
                 seen.push_str(text);
-                self.detect_form(events);
+                self.detect_reply_form(events);
             }
             ReplyState::Buffered(seen) => {
                 seen.push_str(text);
-                self.flush_if_too_long(events);
+                self.pass_on_as_text_if_too_long(events);
             }
             ReplyState::PlainText => events.push(ModelEvent::Text(text.to_owned())),
             ReplyState::Text(rest) => {
@@ -86,7 +86,7 @@ impl ReplyParser {
                 self.flush_text(events);
             }
             ReplyState::Arguments(nesting) => {
-                let end = nesting.find_end(text);
+                let end = nesting.find_object_end(text);
                 let fragment = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
                 self.push_arguments(fragment, end.is_some(), events);
             }
@@ -95,18 +95,18 @@ impl ReplyParser {
     }
 
     /// Detects the form of the reply from the text received so far.
-    fn detect_form(&mut self, events: &mut Vec<ModelEvent>) {
+    fn detect_reply_form(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Undecided(seen) = &self.state else { return };
         let started = seen.trim_start();
         if !started.is_empty() && !started.starts_with('{') {
             events.push(ModelEvent::Text(seen.clone()));
             self.state = ReplyState::PlainText;
-        } else if let Some(rest) = strip_tokens(started, &["{", "\"text\"", ":", "\""]) {
+        } else if let Some(rest) = strip_token_sequence(started, &["{", "\"text\"", ":", "\""]) {
             self.state = ReplyState::Text(rest.to_owned());
             self.flush_text(events);
         } else if let Some((name, rest)) =
-            strip_tokens(started, &["{", "\"tool\"", ":"]).and_then(parse_string)
-            && let Some(rest) = strip_tokens(rest, &[",", "\"arguments\"", ":"])
+            strip_token_sequence(started, &["{", "\"tool\"", ":"]).and_then(parse_json_string)
+            && let Some(rest) = strip_token_sequence(rest, &[",", "\"arguments\"", ":"])
             && rest.trim_start().starts_with('{')
         {
             let rest = rest.trim_start().to_owned();
@@ -116,12 +116,12 @@ impl ReplyParser {
         } else if seen.len() > MAX_FORM_DETECTION_BYTES {
             // Searching again with each piece would take quadratic time.
             self.state = ReplyState::Buffered(seen.clone());
-            self.flush_if_too_long(events);
+            self.pass_on_as_text_if_too_long(events);
         }
     }
 
     /// Passes a reply that is too long for a call on as text, without losing any of it.
-    fn flush_if_too_long(&mut self, events: &mut Vec<ModelEvent>) {
+    fn pass_on_as_text_if_too_long(&mut self, events: &mut Vec<ModelEvent>) {
         if let ReplyState::Buffered(seen) = &mut self.state
             && seen.len() > MAX_ARGUMENT_BYTES
         {
@@ -147,7 +147,7 @@ impl ReplyParser {
     /// Emits the complete characters of the string of `text`.
     fn flush_text(&mut self, events: &mut Vec<ModelEvent>) {
         let ReplyState::Text(rest) = &mut self.state else { return };
-        let (whole, is_end) = complete_chars_len(rest);
+        let (whole, is_end) = complete_json_chars_len(rest);
         let read: String = rest.drain(..whole).collect();
         let text = serde_json::from_str(&format!("\"{read}\"")).unwrap_or(read);
         if !text.is_empty() {
@@ -159,7 +159,7 @@ impl ReplyParser {
     }
 
     /// Handles the buffered rest at the end of the reply.
-    fn finish(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
+    fn finish_reply(&mut self, is_whole: bool, events: &mut Vec<ModelEvent>) {
         match mem::replace(&mut self.state, ReplyState::Done) {
             ReplyState::Undecided(seen) | ReplyState::Buffered(seen) => {
                 self.parse_buffered(seen, is_whole, events);
@@ -181,7 +181,7 @@ impl ReplyParser {
             };
             self.has_called = true;
             let call = ModelToolCall { id: self.id.clone(), name: name.to_owned(), arguments };
-            events.extend(ModelEvent::from_call(call, usize::MAX));
+            events.extend(ModelEvent::call_events(call, usize::MAX));
         } else if let Some(text) = said["text"].as_str() {
             events.push(ModelEvent::Text(text.to_owned()));
         } else if !seen.is_empty() {
@@ -192,7 +192,7 @@ impl ReplyParser {
 
 impl ObjectNesting {
     /// Returns the position after the end of the object, if it is in this text.
-    fn find_end(&mut self, text: &str) -> Option<usize> {
+    fn find_object_end(&mut self, text: &str) -> Option<usize> {
         for (at, byte) in text.bytes().enumerate() {
             match byte {
                 _ if self.is_escaped => self.is_escaped = false,
@@ -214,21 +214,21 @@ impl ObjectNesting {
 }
 
 /// Returns the text after a sequence of tokens, which may be preceded by white space.
-fn strip_tokens<'a>(text: &'a str, tokens: &[&str]) -> Option<&'a str> {
+fn strip_token_sequence<'a>(text: &'a str, tokens: &[&str]) -> Option<&'a str> {
     tokens.iter().try_fold(text, |text, token| text.trim_start().strip_prefix(token))
 }
 
 /// Parses a complete string. Returns it and the text after it.
-fn parse_string(text: &str) -> Option<(String, &str)> {
+fn parse_json_string(text: &str) -> Option<(String, &str)> {
     let rest = text.trim_start().strip_prefix('"')?;
-    let (whole, is_end) = complete_chars_len(rest);
+    let (whole, is_end) = complete_json_chars_len(rest);
     let read = serde_json::from_str(&format!("\"{}\"", rest.get(..whole)?)).ok()?;
     is_end.then_some((read, rest.get(whole + 1..)?))
 }
 
 /// Returns the length in bytes of the complete characters inside a JSON string, and whether its
 /// closing quote follows them.
-fn complete_chars_len(text: &str) -> (usize, bool) {
+fn complete_json_chars_len(text: &str) -> (usize, bool) {
     let bytes = text.as_bytes();
     let mut at = 0;
     loop {

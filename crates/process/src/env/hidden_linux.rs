@@ -21,7 +21,7 @@ pub(crate) fn hide_variables(stays: impl Fn(&[u8]) -> bool) -> bool {
     let Some(EnvironBlock { threads: 1, addresses: block }) = EnvironBlock::parse(&stat) else {
         return false;
     };
-    relocate_variables(&block, stays);
+    move_and_zero_variables(&block, stays);
     // From now on only root can read the memory, and a crash leaves no core dump.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).is_ok()
 }
@@ -46,7 +46,7 @@ impl EnvironBlock {
 }
 
 #[expect(unsafe_code, reason = "no safe interface leads to what the system shows")]
-fn relocate_variables(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
+fn move_and_zero_variables(block: &Range<usize>, stays: impl Fn(&[u8]) -> bool) {
     unsafe extern "C" {
         static mut environ: *mut *mut c_char;
     }

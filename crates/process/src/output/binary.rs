@@ -13,7 +13,7 @@ pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
     let nul = start.iter().filter(|byte| **byte == 0).count();
     let odd: usize = start
         .utf8_chunks()
-        .map(|chunk| count_odd_chars(chunk.valid()) + chunk.invalid().len())
+        .map(|chunk| count_non_text_chars(chunk.valid()) + chunk.invalid().len())
         .sum();
     let is_text =
         if odd <= MAX_ODD_CHARS { nul * 2 <= start.len() } else { (odd + nul) * 10 <= start.len() };
@@ -25,7 +25,7 @@ pub(super) fn describe_binary(start: &[u8]) -> Option<String> {
 }
 
 /// Counts the characters that do not occur in text.
-fn count_odd_chars(text: &str) -> usize {
+fn count_non_text_chars(text: &str) -> usize {
     let is_odd =
         |letter: &char| letter.is_control() && !"\0\x07\x08\t\n\x0c\r\x1b".contains(*letter);
     text.chars().filter(is_odd).count()

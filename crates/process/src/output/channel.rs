@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::record::Recording;
-use super::text::{HeadTail, ragged_prefix_len};
+use super::text::{HeadTail, bytes_to_omit_after_gap};
 use super::{OutputPiece, complete_utf8_len};
 use crate::limits::{
     LIVE_OUTPUT_INTERVAL, MAX_BUFFERED_READS, MAX_LIVE_OUTPUT_BYTES, OUTPUT_READ_BYTES,
@@ -84,7 +84,7 @@ fn new_buffer(is_recorded: bool) -> HeadTail {
 impl Shared {
     /// Whether the command has to wait. It does not while the receiver still shows a chunk that it
     /// just received.
-    fn is_full(&self, state: &State) -> bool {
+    fn must_sender_wait(&self, state: &State) -> bool {
         let is_busy =
             || state.last_taken_at.is_some_and(|taken| taken.elapsed() < LIVE_OUTPUT_INTERVAL);
         let (room, may_lose) = match self.recording {
@@ -98,16 +98,16 @@ impl Shared {
 impl Sender {
     /// Records and sends bytes, and blocks while the buffer is full. Returns whether there is still
     /// a receiver.
-    pub(crate) fn send(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn record_and_send(&self, bytes: &[u8]) -> bool {
         let Self(shared) = self;
         if let Some(recording) = &shared.recording {
             recording.push(bytes);
         }
         let mut state = lock(&shared.state);
-        while shared.is_full(&state) {
+        while shared.must_sender_wait(&state) {
             state = shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let was_empty = state.buffered.total() == 0;
+        let was_empty = state.buffered.total_bytes() == 0;
         state.buffered.push(bytes);
         if was_empty {
             shared.filled.notify_one();
@@ -132,7 +132,7 @@ impl Receiver {
                 let mut state = lock(&self.shared.state);
                 state.is_receiver_waiting = true;
                 self.shared.room.notify_one();
-                let is_empty = state.buffered.total() == 0;
+                let is_empty = state.buffered.total_bytes() == 0;
                 let is_due =
                     state.is_sender_closed || self.due.is_none_or(|due| due <= Instant::now());
                 if is_due && !is_empty {
@@ -182,13 +182,13 @@ pub(crate) struct OutputChunk {
 impl OutputChunk {
     fn from_buffer(taken: &HeadTail) -> Self {
         let (mut head, mut tail) = (taken.head().to_vec(), <[_; 2]>::from(taken.tail()).concat());
-        if taken.total() == taken.kept_bytes() as u64 {
+        if taken.total_bytes() == taken.kept_bytes() as u64 {
             head.append(&mut tail);
         } else {
             head.truncate(complete_utf8_len(&head));
-            tail.drain(..ragged_prefix_len(&tail));
+            tail.drain(..bytes_to_omit_after_gap(&tail));
         }
-        let omitted_bytes = taken.total() - (head.len() + tail.len()) as u64;
+        let omitted_bytes = taken.total_bytes() - (head.len() + tail.len()) as u64;
         Self { head, omitted_bytes, tail }
     }
 

@@ -32,12 +32,12 @@ struct State {
     storage: OutputStorage,
 }
 
-type Open = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send>;
+type OpenFileFn = Box<dyn FnOnce() -> io::Result<Option<(File, PathBuf)>> + Send>;
 
 /// Location of the whole output.
 enum OutputStorage {
     /// In memory; the function opens the file.
-    Memory(Open),
+    Memory(OpenFileFn),
     /// In a file, up to the first error.
     File { file: File, path: PathBuf, trouble: Option<io::Error> },
     /// Not stored: there is no folder for files, or the file could not be created.
@@ -118,7 +118,7 @@ impl Recording {
     /// Appends the next bytes. Blocks on the disk.
     pub fn push(&self, bytes: &[u8]) {
         let mut state = lock(&self.state);
-        state.write(bytes);
+        state.write_to_file(bytes);
         state.head_tail.push(bytes);
     }
 
@@ -126,7 +126,7 @@ impl Recording {
     pub fn finish(&self) -> RecordedOutput {
         let mut state = lock(&self.state);
         let place = std::mem::replace(&mut state.storage, OutputStorage::Unavailable(None));
-        let (file, trouble) = place.finish(state.head_tail.total(), state.max_file_bytes);
+        let (file, trouble) = place.finish(state.head_tail.total_bytes(), state.max_file_bytes);
         RecordedOutput::from_head_tail(
             &state.head_tail,
             file,
@@ -147,13 +147,20 @@ impl Recording {
     pub fn take_new(&self, mark: &mut OutputPosition) -> NewOutput {
         let (part, binary, file, seen, lines) = {
             let State { head_tail: kept, storage: place, .. } = &mut *lock(&self.state);
-            let part = kept.since(mark.bytes, mark.lines);
-            (part, sniff_binary(kept), place.file_status().0, kept.total(), kept.lines())
+            let part = kept.part_after(mark.bytes, mark.lines);
+            (
+                part,
+                sniff_binary(kept),
+                place.file_status().0,
+                kept.total_bytes(),
+                kept.total_line_ends(),
+            )
         };
         // Writers do not wait while the text is rendered.
         let excerpt = part.excerpt(MAX_MODEL_OUTPUT_BYTES);
         let fresh = NewOutput { bytes: seen - mark.total_bytes, excerpt, binary, file };
-        let open = Some(part.open_line_bytes()).filter(|bytes| *bytes <= MAX_REPEATED_LINE_BYTES);
+        let open =
+            Some(part.unfinished_line_bytes()).filter(|bytes| *bytes <= MAX_REPEATED_LINE_BYTES);
         *mark = OutputPosition { bytes: seen - open.unwrap_or(0), lines, total_bytes: seen };
         fresh
     }
@@ -162,8 +169,8 @@ impl Recording {
 impl State {
     /// Writes bytes to the file, up to its limit. Must be called before they are added to
     /// `head_tail`.
-    fn write(&mut self, bytes: &[u8]) {
-        let total = self.head_tail.total();
+    fn write_to_file(&mut self, bytes: &[u8]) {
+        let total = self.head_tail.total_bytes();
         if total + bytes.len() as u64 <= MAX_MODEL_OUTPUT_BYTES as u64 {
             return;
         }
@@ -180,7 +187,7 @@ impl State {
 }
 
 impl OutputStorage {
-    fn open(open: Open) -> Self {
+    fn open(open: OpenFileFn) -> Self {
         match open() {
             Ok(Some((file, path))) => Self::File { file, path, trouble: None },
             Ok(None) => Self::Unavailable(None),
@@ -240,8 +247,8 @@ impl RecordedOutput {
         file_error: Option<String>,
     ) -> Self {
         Self {
-            bytes: kept.total(),
-            lines: kept.lines(),
+            bytes: kept.total_bytes(),
+            lines: kept.total_line_ends(),
             excerpt: kept.excerpt(MAX_MODEL_OUTPUT_BYTES),
             binary: sniff_binary(kept),
             file,

@@ -18,7 +18,7 @@ pub(super) struct ScreenText {
 }
 
 /// Returns the text that a terminal would show at the end.
-pub(super) fn render(raw: &[u8]) -> ScreenText {
+pub(super) fn render_final_text(raw: &[u8]) -> ScreenText {
     let (mut reader, mut screen) = (EscapeParser::default(), Screen::default());
     reader.parse_chunk(&mut screen, raw);
     reader.finish(&mut screen);
@@ -48,7 +48,7 @@ struct ScreenPage {
 
 impl ScreenPage {
     /// Returns the line of the cursor, which may be below the last written line.
-    fn line(&mut self) -> &mut Vec<char> {
+    fn cursor_line(&mut self) -> &mut Vec<char> {
         if self.lines.len() <= self.row {
             self.lines.resize_with(self.row + 1, Vec::new);
         }
@@ -57,10 +57,10 @@ impl ScreenPage {
 
     fn put(&mut self, letter: char) {
         if std::mem::take(&mut self.restarts_line) {
-            self.line().clear();
+            self.cursor_line().clear();
         }
         let col = self.col;
-        let line = self.line();
+        let line = self.cursor_line();
         if line.len() < col {
             line.resize(col, ' ');
         }
@@ -80,7 +80,7 @@ impl ScreenPage {
     /// the whole line.
     fn erase_line(&mut self, how: usize) {
         let col = self.col;
-        let line = self.line();
+        let line = self.cursor_line();
         match how {
             0 => line.truncate(col),
             1 => {
@@ -95,7 +95,7 @@ impl ScreenPage {
     /// width.
     fn delete(&mut self, count: usize) {
         let col = self.col;
-        let line = self.line();
+        let line = self.cursor_line();
         let len = line.len();
         let Some(behind) = line.get_mut(col..len.min(col + SCREEN_COLS)) else { return };
         let count = count.min(behind.len());
@@ -107,7 +107,7 @@ impl ScreenPage {
         }
     }
 
-    fn append_to(&self, text: &mut String) {
+    fn append_page_to(&self, text: &mut String) {
         for (at, line) in self.lines.iter().enumerate() {
             if at > 0 {
                 text.push('\n');
@@ -117,8 +117,8 @@ impl ScreenPage {
     }
 
     /// Appends the lines as final; the next text begins a new line.
-    fn append_lines_to(&self, text: &mut String) {
-        self.append_to(text);
+    fn append_final_lines_to(&self, text: &mut String) {
+        self.append_page_to(text);
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -129,14 +129,14 @@ impl Screen {
     fn finish(self) -> ScreenText {
         let mut text = self.scrolled_off;
         if let Some(page) = self.main_page {
-            page.append_lines_to(&mut text);
+            page.append_final_lines_to(&mut text);
         }
-        self.page.append_to(&mut text);
+        self.page.append_page_to(&mut text);
         ScreenText { text, hidden_chars: self.hidden_chars }
     }
 
     fn newline(&mut self) {
-        self.page.line();
+        self.page.cursor_line();
         if self.page.row + 1 == SCREEN_ROWS {
             if let Some(line) = self.page.lines.pop_front()
                 && self.main_page.is_none()
@@ -148,7 +148,7 @@ impl Screen {
             self.page.row += 1;
         }
         (self.page.col, self.page.restarts_line) = (0, false);
-        self.page.line();
+        self.page.cursor_line();
     }
 
     /// Starts an empty page and keeps the text of this one: a program that clears the screen does
@@ -156,7 +156,7 @@ impl Screen {
     fn start_new_page(&mut self) {
         let page = std::mem::take(&mut self.page);
         if self.main_page.is_none() && page.lines.iter().any(|line| !line.is_empty()) {
-            page.append_lines_to(&mut self.scrolled_off);
+            page.append_final_lines_to(&mut self.scrolled_off);
         }
     }
 
@@ -216,7 +216,7 @@ impl Perform for Screen {
             (b"", 'P') => page.delete(count),
             (b"", 'X') => {
                 let count = count.min(SCREEN_COLS);
-                page.line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' ');
+                page.cursor_line().iter_mut().skip(col).take(count).for_each(|cell| *cell = ' ');
             }
             (b"", 's') => self.saved_cursor = (row, col),
             (b"", 'u') => page.move_cursor(self.saved_cursor.0, self.saved_cursor.1),
@@ -237,7 +237,7 @@ impl Perform for Screen {
 
 #[cfg(test)]
 mod tests {
-    use super::render;
+    use super::render_final_text;
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -265,14 +265,14 @@ mod tests {
             // Within the screen only.
             ("a\x1b[99A\x1b[Gb", "b"),
         ] {
-            assert_eq!(render(raw.as_bytes()).text, expected, "{raw:?}");
+            assert_eq!(render_final_text(raw.as_bytes()).text, expected, "{raw:?}");
         }
     }
 
     #[test]
     fn lines_that_left_the_screen_stay_as_they_are() {
         let lines: String = (1..=100).map(|line| format!("{line}\n")).collect();
-        let drawn = render(format!("{lines}\x1b[200A\x1b[2Kx").as_bytes()).text;
+        let drawn = render_final_text(format!("{lines}\x1b[200A\x1b[2Kx").as_bytes()).text;
         assert_eq!(drawn.lines().nth(60), Some("61"));
         assert_eq!(drawn.lines().nth(61), Some("x"));
         assert_eq!(drawn.lines().count(), 100);
@@ -287,7 +287,7 @@ mod tests {
             ("✔\u{fe0f} 👩\u{200d}🔬\u{feff}", "✔ 👩🔬", 0),
             ("é\u{a0}\u{3000}ß", "é\u{a0}\u{3000}ß", 0),
         ] {
-            let read = render(raw.as_bytes());
+            let read = render_final_text(raw.as_bytes());
             assert_eq!((read.text.as_str(), read.hidden_chars), (text, hidden), "{raw:?}");
         }
     }
@@ -295,11 +295,11 @@ mod tests {
     #[test]
     fn movements_cost_no_more_than_a_screen() {
         let far = "\x1b[65535;65535Hx\r\n".repeat(1_000);
-        assert!(render(far.as_bytes()).text.len() < 1_000 * 300);
+        assert!(render_final_text(far.as_bytes()).text.len() < 1_000 * 300);
         // Nor in a very long line; each of these would take minutes.
         for again in ["\x1b[1K", "\x1b[65535X", "\x1b[G\x1b[P", "\x1b[G\x1b[65535X"] {
             let long = "x".repeat(500_000) + &again.repeat(50_000);
-            assert!(render(long.as_bytes()).text.len() > 400_000);
+            assert!(render_final_text(long.as_bytes()).text.len() > 400_000);
         }
     }
 }

@@ -24,7 +24,7 @@ use super::{complete_utf8_len, is_continuation};
 /// assert_eq!(plain_text(b"a: 1\nb: 1\n\x1b[2A\x1b[Ka: 2\n\x1b[Kb: 2\n"), "a: 2\nb: 2\n");
 /// ```
 pub fn plain_text(raw: &[u8]) -> String {
-    screen::render(raw).text
+    screen::render_final_text(raw).text
 }
 
 /// The beginning and the end of an output of any length, in bounded memory.
@@ -35,7 +35,7 @@ pub fn plain_text(raw: &[u8]) -> String {
 /// for chunk in ["first ", "and all ", "between, ", "last"] {
 ///     output.push(chunk.as_bytes());
 /// }
-/// assert_eq!(output.total(), 27);
+/// assert_eq!(output.total_bytes(), 27);
 /// assert_eq!(output.to_text(100), "firs\n[... 19 bytes left out ...]\nlast");
 /// ```
 #[derive(Debug, Clone)]
@@ -86,12 +86,12 @@ impl HeadTail {
     }
 
     /// Returns the number of bytes of the output, kept or not.
-    pub fn total(&self) -> u64 {
+    pub fn total_bytes(&self) -> u64 {
         self.total
     }
 
     /// Returns the number of line ends (`\n`), kept or not.
-    pub fn lines(&self) -> u64 {
+    pub fn total_line_ends(&self) -> u64 {
         self.lines
     }
 
@@ -107,7 +107,7 @@ impl HeadTail {
 
     /// Returns the kept part of the output after its first `bytes`, which contain `lines` line
     /// ends.
-    pub(super) fn since(&self, bytes: u64, lines: u64) -> Self {
+    pub(super) fn part_after(&self, bytes: u64, lines: u64) -> Self {
         let behind = |start: u64, len: usize| {
             usize::try_from(bytes.saturating_sub(start)).unwrap_or(usize::MAX).min(len)
         };
@@ -123,7 +123,7 @@ impl HeadTail {
     }
 
     /// Returns the length of an unfinished last line, as far as it is kept.
-    pub(super) fn open_line_bytes(&self) -> u64 {
+    pub(super) fn unfinished_line_bytes(&self) -> u64 {
         let is_whole = self.total == self.kept_bytes() as u64;
         let head = if is_whole { self.head.as_slice() } else { &[] };
         let kept = head.iter().chain(&self.tail).rev();
@@ -141,23 +141,28 @@ impl HeadTail {
     pub fn excerpt(&self, limit: usize) -> OutputExcerpt {
         let mut tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.total == self.kept_bytes() as u64 {
-            let all = screen::render(&[self.head.as_slice(), &tail].concat());
+            let all = screen::render_final_text(&[self.head.as_slice(), &tail].concat());
             return truncate_to_excerpt(all, limit);
         }
         // Incomplete characters, lines and sequences at the gap are omitted too, rather than shown
         // broken.
-        tail.drain(..ragged_prefix_len(&tail));
+        tail.drain(..bytes_to_omit_after_gap(&tail));
         let head = &self.head[..complete_utf8_len(&self.head)];
-        let gap = Gap {
+        let gap = OmittedSize {
             bytes: self.total - (head.len() + tail.len()) as u64,
             lines: self.lines - count_line_ends(head) - count_line_ends(&tail),
         };
-        join(&screen::render(head), gap, &screen::render(&tail), limit)
+        join_around_gap(
+            &screen::render_final_text(head),
+            gap,
+            &screen::render_final_text(&tail),
+            limit,
+        )
     }
 }
 
 /// Size of the omitted part.
-struct Gap {
+struct OmittedSize {
     bytes: u64,
     lines: u64,
 }
@@ -185,31 +190,37 @@ fn truncate_to_excerpt(all: ScreenText, limit: usize) -> OutputExcerpt {
     let (first, last) =
         (callboard_text::head(&all.text, limit / 2), tail_from_line_start(&all.text, limit / 2));
     let between = &all.text[first.len()..all.text.len() - last.len()];
-    let gap = Gap { bytes: between.len() as u64, lines: count_line_ends(between.as_bytes()) };
-    excerpt(first, &gap, last, all.hidden_chars)
+    let gap =
+        OmittedSize { bytes: between.len() as u64, lines: count_line_ends(between.as_bytes()) };
+    format_excerpt(first, &gap, last, all.hidden_chars)
 }
 
 /// Joins two texts to one of at most `limit` bytes, with the gap's size between them.
-fn join(head: &ScreenText, gap: Gap, tail: &ScreenText, limit: usize) -> OutputExcerpt {
+fn join_around_gap(
+    head: &ScreenText,
+    gap: OmittedSize,
+    tail: &ScreenText,
+    limit: usize,
+) -> OutputExcerpt {
     let (first, last) =
         (callboard_text::head(&head.text, limit / 2), tail_from_line_start(&tail.text, limit / 2));
     let (after, before) = (&head.text[first.len()..], &tail.text[..tail.text.len() - last.len()]);
-    let gap = Gap {
+    let gap = OmittedSize {
         bytes: gap.bytes + (after.len() + before.len()) as u64,
         lines: gap.lines + count_line_ends(after.as_bytes()) + count_line_ends(before.as_bytes()),
     };
-    excerpt(first, &gap, last, head.hidden_chars + tail.hidden_chars)
+    format_excerpt(first, &gap, last, head.hidden_chars + tail.hidden_chars)
 }
 
 /// Returns the last bytes of a text, from a line start if one is near: a truncated line may contain
 /// part of text that has to be hidden.
 fn tail_from_line_start(text: &str, limit: usize) -> &str {
     let last = callboard_text::tail(text, limit);
-    if last.len() == text.len() { last } else { &last[ragged_prefix_len(last.as_bytes())..] }
+    if last.len() == text.len() { last } else { &last[bytes_to_omit_after_gap(last.as_bytes())..] }
 }
 
-fn excerpt(first: &str, gap: &Gap, last: &str, hidden: u64) -> OutputExcerpt {
-    let Gap { bytes, lines } = *gap;
+fn format_excerpt(first: &str, gap: &OmittedSize, last: &str, hidden: u64) -> OutputExcerpt {
+    let OmittedSize { bytes, lines } = *gap;
     let mut what = count_with_noun(bytes, "byte", "bytes");
     if lines > 0 {
         what.push_str(&format!(", {}", count_with_noun(lines, "line", "lines")));
@@ -224,7 +235,7 @@ fn count_line_ends(bytes: &[u8]) -> u64 {
 
 /// Returns how many bytes after a gap to omit: to the end of the truncated line if it is near, else
 /// to the next character.
-pub(super) fn ragged_prefix_len(tail: &[u8]) -> usize {
+pub(super) fn bytes_to_omit_after_gap(tail: &[u8]) -> usize {
     let near = &tail[..tail.len() / 8];
     match near.iter().position(|byte| *byte == b'\n') {
         Some(end) => end + 1,
@@ -320,7 +331,7 @@ mod tests {
     fn what_is_kept_is_shortened_again_after_cleaning() {
         let mut output = HeadTail::new(100);
         output.push("\x1b[31mhead".repeat(20).as_bytes());
-        assert_eq!(output.total(), 180);
+        assert_eq!(output.total_bytes(), 180);
         assert!(output.to_text(8).starts_with("head\n[... "), "{}", output.to_text(8));
         let shortened = HeadTail { half: 500, ..output };
         assert!(!shortened.to_text(8).contains('\x1b'));
@@ -342,7 +353,7 @@ mod tests {
             let (mut pieces, mut whole) = (HeadTail::new(limit), HeadTail::new(limit));
             chunks.iter().for_each(|chunk| pieces.push(chunk.as_bytes()));
             whole.push(chunks.concat().as_bytes());
-            prop_assert_eq!(pieces.total(), chunks.concat().len() as u64);
+            prop_assert_eq!(pieces.total_bytes(), chunks.concat().len() as u64);
             prop_assert_eq!(pieces.to_text(20), whole.to_text(20));
             prop_assert!(pieces.head.len() + pieces.tail.len() <= limit);
         }

@@ -42,7 +42,7 @@ impl CommandInput {
     /// Returns whether a process of the command waits for terminal input; false where this cannot
     /// be detected. Blocks for some milliseconds.
     #[must_use]
-    pub fn is_awaited(&self) -> bool {
+    pub fn is_input_awaited(&self) -> bool {
         let line = self.0.borrow().clone();
         line.is_some_and(|line| line.silence.is_input_awaited())
     }
@@ -63,7 +63,11 @@ impl CommandInput {
     }
 
     /// Attaches the terminal of a command until the returned guard is dropped.
-    pub(super) fn connect(&self, keys: TerminalWriter, silence: Arc<SilenceTimer>) -> DetachOnDrop {
+    pub(super) fn attach_terminal(
+        &self,
+        keys: TerminalWriter,
+        silence: Arc<SilenceTimer>,
+    ) -> DetachOnDrop {
         self.0.send_replace(Some(Arc::new(AttachedTerminal { terminal_writer: keys, silence })));
         DetachOnDrop(self.clone())
     }

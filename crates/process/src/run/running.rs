@@ -59,7 +59,7 @@ pub(super) fn signal_tree(tree: &Arc<ProcessTree>, how: fn(&ProcessTree)) -> one
 
 /// Starts a command on a thread that lives until its end. The caller (a future, a runtime) may be
 /// dropped at any time, and the processes are still ended and reaped.
-pub(super) async fn start(
+pub(super) async fn start_on_thread(
     command: ShellCommand,
     supervision: Supervision,
     recording: Option<Arc<Recording>>,
@@ -100,7 +100,7 @@ fn spawn(
     supervision: Supervision,
     recording: Option<Arc<Recording>>,
 ) -> Result<SpawnedCommand, SpawnError> {
-    check(command)?;
+    check_cwd_and_lengths(command)?;
     let (source, reading, end) = tree::open_output(command.streams.into()).map_err(start_error)?;
     let is_typed = matches!(command.streams, Streams::Interactive(_));
     let keys = is_typed.then(|| tree::terminal_writer(&source, &reading)).transpose();
@@ -111,7 +111,7 @@ fn spawn(
         .name("output".into())
         .spawn(move || forward_output(source, &sender))
         .map_err(start_error)?;
-    let (argv, mark) = (argv(&command.line), new_command_id());
+    let (argv, mark) = (shell_argv(&command.line), new_command_id());
     let program = SpawnSpec { argv, cwd: &command.cwd, env: &command.env, command_id: &mark };
     let (tree, waiter) = tree::start(&program, end, supervision).map_err(start_error)?;
     let (sender, ended) = oneshot::channel();
@@ -141,7 +141,7 @@ impl From<Streams> for StdioKind {
 }
 
 /// Rejects commands that the system would reject, with a precise error.
-fn check(command: &ShellCommand) -> Result<(), SpawnError> {
+fn check_cwd_and_lengths(command: &ShellCommand) -> Result<(), SpawnError> {
     fs::metadata(command.cwd.join("."))
         .map_err(|source| SpawnError::Cwd { path: command.cwd.clone(), source })?;
     let variables =
@@ -159,7 +159,7 @@ fn check(command: &ShellCommand) -> Result<(), SpawnError> {
 
 /// Returns the arguments of the shell, which is never a login or interactive one: profiles take
 /// time and print text.
-fn argv(line: &str) -> Vec<&str> {
+fn shell_argv(line: &str) -> Vec<&str> {
     if cfg!(windows) {
         return vec!["cmd.exe", "/d", "/s", "/c", line];
     }
@@ -182,7 +182,7 @@ fn new_command_id() -> String {
 fn forward_output(mut source: OutputReader, chunks: &channel::Sender) {
     let mut buffer = vec![0; OUTPUT_READ_BYTES];
     while let Ok(bytes @ 1..) = source.read(&mut buffer) {
-        if !chunks.send(&buffer[..bytes]) {
+        if !chunks.record_and_send(&buffer[..bytes]) {
             return;
         }
     }

@@ -49,22 +49,24 @@ fn command(line: &str) -> ShellCommand {
     }
 }
 
-async fn run(
+async fn run_command(
     supervision: Supervision,
     command: ShellCommand,
     cancel: CancellationToken,
     output: impl FnMut(&[u8]) + Send,
 ) -> Result<CommandExit, SpawnError> {
     let ready = || Box::pin(std::future::ready(())) as _;
-    run_supervised(command, supervision, None, None, cancel, bytes_only(output), ready).await
+    run_supervised(command, supervision, None, None, cancel, ignore_omitted_pieces(output), ready)
+        .await
 }
 
 /// Runs a command to its end, and returns its output as text.
 async fn finish(supervision: Supervision, command: ShellCommand) -> (CommandExit, String) {
     let mut output = Vec::new();
     let cancel = CancellationToken::new();
-    let exit =
-        run(supervision, command, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+    let exit = run_command(supervision, command, cancel, |chunk| output.extend_from_slice(chunk))
+        .await
+        .unwrap();
     (exit, plain_text(&output))
 }
 
@@ -206,7 +208,7 @@ async fn output_comes_while_the_command_runs() {
         };
         let gate = dir.path().join("gate");
         let mut output = Vec::new();
-        let exit = run(supervision, waiting, CancellationToken::new(), |chunk| {
+        let exit = run_command(supervision, waiting, CancellationToken::new(), |chunk| {
             // Opening waits for the command, which waits for this.
             if plain_text(&output).is_empty() {
                 fs::write(&gate, "go\n").unwrap();
@@ -262,7 +264,9 @@ async fn a_command_has_the_streams_that_were_asked_for() {
         let pipe = ShellCommand { streams: Streams::Pipe, ..command("printf 'a\\nb\\n'") };
         let mut output = Vec::new();
         let cancel = CancellationToken::new();
-        run(supervision, pipe, cancel, |chunk| output.extend_from_slice(chunk)).await.unwrap();
+        run_command(supervision, pipe, cancel, |chunk| output.extend_from_slice(chunk))
+            .await
+            .unwrap();
         assert_eq!(output, b"a\nb\n");
     }
 }
@@ -361,7 +365,7 @@ async fn a_token_that_has_fired_starts_nothing() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let line = ShellCommand { cwd: dir.path().to_owned(), ..command("touch started") };
-    let exit = run(Supervision::Helper, line, cancel, |_| {}).await.unwrap();
+    let exit = run_command(Supervision::Helper, line, cancel, |_| {}).await.unwrap();
     assert_eq!((exit.cause, exit.code, exit.signal), (ExitCause::Cancelled, None, None));
     assert!(!dir.path().join("started").exists());
 }
@@ -371,7 +375,7 @@ async fn what_cannot_be_started_says_why() {
     for supervision in SUPERVISIONS {
         let file = tempfile::NamedTempFile::new().unwrap();
         for cwd in [Path::new("/no/such/directory"), file.path()] {
-            let error = run(
+            let error = run_command(
                 supervision,
                 ShellCommand { cwd: cwd.to_owned(), ..command("true") },
                 CancellationToken::new(),
@@ -382,10 +386,12 @@ async fn what_cannot_be_started_says_why() {
             assert!(error.to_string().contains(&cwd.display().to_string()), "{error}");
         }
         let long = command(&"x".repeat(MAX_COMMAND_STRING_BYTES + 1));
-        let error = run(supervision, long, CancellationToken::new(), |_| {}).await.unwrap_err();
-        assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
         let error =
-            run(supervision, command("a\0b"), CancellationToken::new(), |_| {}).await.unwrap_err();
+            run_command(supervision, long, CancellationToken::new(), |_| {}).await.unwrap_err();
+        assert!(error.to_string().starts_with("the command is 131071 bytes long"), "{error}");
+        let error = run_command(supervision, command("a\0b"), CancellationToken::new(), |_| {})
+            .await
+            .unwrap_err();
         assert!(matches!(error, SpawnError::Start(_)), "{error:?}");
     }
 }
@@ -405,7 +411,7 @@ async fn a_command_waits_for_a_slow_reader() {
         const BYTES: u64 = 10_000_000;
         let line = format!("echo $$; exec head -c {BYTES} /dev/zero");
         let (mut read, mut most, mut shell) = (0, 0, None);
-        let exit = run(supervision, command(&line), CancellationToken::new(), |chunk| {
+        let exit = run_command(supervision, command(&line), CancellationToken::new(), |chunk| {
             read += chunk.len() as u64;
             let shell =
                 shell.get_or_insert_with(|| plain_text(chunk).lines().next().unwrap().to_owned());

@@ -24,7 +24,7 @@ pub(super) struct CommandProcesses {
 
 impl CommandProcesses {
     pub(super) fn new(leader: Pid, environ_line: String) -> Self {
-        let born = Process::find(leader).map_or(0, |process| process.born);
+        let born = Process::find_live(leader).map_or(0, |process| process.born);
         Self { leader: leader.as_raw_pid(), born, environ_line, confirmed: Mutex::default() }
     }
 
@@ -35,7 +35,7 @@ impl CommandProcesses {
 
     /// Stops them all, and returns those that are not in the shell's process group.
     pub(super) fn freeze(&self) -> StrayProcesses {
-        let mut members = proc_table::freeze(|| {
+        let mut members = proc_table::repeat_until_all_stopped(|| {
             let members = self.members();
             let running = members.iter().filter(|process| !process.stopped);
             running.for_each(|process| process.signal(Signal::STOP));
@@ -50,15 +50,17 @@ impl CommandProcesses {
         let mut others = proc_table::list();
         others.retain(|process| process.born >= self.born);
         let found = others
-            .extract_if(.., |process| known.contains(&process.key()) || self.is_related(process))
+            .extract_if(.., |process| {
+                known.contains(&process.key()) || self.belongs_to_command(process)
+            })
             .collect();
         let members =
-            proc_table::collect_descendants(&mut others, HashSet::from([self.leader]), found);
+            proc_table::take_descendants(&mut others, HashSet::from([self.leader]), found);
         *known = members.iter().map(Process::key).collect();
         members
     }
 
-    fn is_related(&self, process: &Process) -> bool {
+    fn belongs_to_command(&self, process: &Process) -> bool {
         process.session == self.leader || process.environ_contains(&self.environ_line)
     }
 }

@@ -26,7 +26,7 @@ use crate::program::{COMMAND_ID_VARIABLE, ProgramExit};
 
 /// The processes of one command, as far as they can be found by the process that started it.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ShellProcessGroup {
     /// The shell, whose id is also that of its process group and session.
     leader: Pid,
     descendants: CommandProcesses,
@@ -42,7 +42,7 @@ enum Phase {
     Reaped,
 }
 
-impl Group {
+impl ShellProcessGroup {
     /// The processes of `leader`, which leads a session and was started with `mark` as the value of
     /// [`COMMAND_ID_VARIABLE`].
     pub(super) fn new(leader: &Child, mark: &str) -> Self {
@@ -53,29 +53,29 @@ impl Group {
 
     /// Sends SIGTERM to all processes, once.
     pub(super) fn terminate(&self) {
-        let mut phase = self.phase();
+        let mut phase = self.lock_phase();
         if *phase == Phase::Running {
             *phase = Phase::Stopping;
-            self.signal(Signal::TERM);
+            self.stop_and_signal_all(Signal::TERM);
         }
     }
 
     /// Kills all processes; [`wait_and_reap`](Self::wait_and_reap) waits for them.
     pub(super) fn kill(&self) {
-        let phase = self.phase();
+        let phase = self.lock_phase();
         if *phase != Phase::Reaped {
-            self.signal(Signal::KILL);
+            self.stop_and_signal_all(Signal::KILL);
         }
     }
 
     /// Returns the leader, unless it was reaped.
-    pub(super) fn leader(&self) -> Option<Pid> {
-        (*self.phase() != Phase::Reaped).then_some(self.leader)
+    pub(super) fn live_leader(&self) -> Option<Pid> {
+        (*self.lock_phase() != Phase::Reaped).then_some(self.leader)
     }
 
     /// Sends a signal to the leader alone, unless it was reaped.
     pub(super) fn signal_leader(&self, signal: Signal) {
-        let phase = self.phase();
+        let phase = self.lock_phase();
         if *phase != Phase::Reaped {
             // It may be dead already.
             let _ = kill_process(self.leader, signal);
@@ -83,11 +83,11 @@ impl Group {
     }
 
     /// Reaps the leader, which is about to exit or has exited.
-    pub(super) fn reap(&self, child: &mut Child) {
+    pub(super) fn reap_leader(&self, child: &mut Child) {
         // The wait needs no lock; only the reaping does.
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let _ = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting));
-        let mut phase = self.phase();
+        let mut phase = self.lock_phase();
         *phase = Phase::Reaped;
         drop(child.wait());
     }
@@ -100,9 +100,9 @@ impl Group {
         let waiting = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         // Fails where the system reaps by itself because SIGCHLD is ignored: no status then.
         let status = retry_on_intr(|| waitid(WaitId::Pid(self.leader), waiting)).ok().flatten();
-        let stopped = *self.phase() == Phase::Stopping;
+        let stopped = *self.lock_phase() == Phase::Stopping;
         let left_over = self.end_left_overs();
-        let mut phase = self.phase();
+        let mut phase = self.lock_phase();
         *phase = Phase::Reaped;
         drop(child.wait());
         ProgramExit {
@@ -145,7 +145,7 @@ impl Group {
     }
 
     /// Must be called with the phase locked. A process that has already exited is not an error.
-    fn signal(&self, signal: Signal) {
+    fn stop_and_signal_all(&self, signal: Signal) {
         // All are stopped first, the group as one, so that none escapes between being found and
         // being signalled: by forking, by leaving the group, or as the shell's next command.
         let _ = kill_process_group(self.leader, Signal::STOP);
@@ -156,7 +156,7 @@ impl Group {
         }
     }
 
-    fn phase(&self) -> MutexGuard<'_, Phase> {
+    fn lock_phase(&self) -> MutexGuard<'_, Phase> {
         lock(&self.phase)
     }
 }

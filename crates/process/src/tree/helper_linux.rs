@@ -1,6 +1,6 @@
 //! Starts a program beneath a helper, which is this program started again.
 //!
-//! The helper runs [`supervisor`](super::supervisor). The two are connected by one socket, the
+//! The helper runs [`supervisor`]. The two are connected by one socket, the
 //! helper's standard input. It carries one [`SpawnOrder`] and then single bytes to the helper, and
 //! one [`HelperReport`] back. When it closes, for whatever reason, the helper kills everything.
 //! Only the end waits for the helper: a command may have stopped it before it could report.
@@ -13,7 +13,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::supervisor::{self, HelperReport, SpawnOrder, close_range, write_json_line};
+use super::supervisor::{
+    self, HelperReport, SpawnOrder, close_all_but_standard_streams, write_json_line,
+};
 use super::{ChildOutput, OWN_PROGRAM, reset_signal};
 use crate::program::{COMMAND_ID_VARIABLE, SpawnSpec};
 
@@ -30,7 +32,7 @@ pub(super) fn is_available() -> bool {
 #[expect(clippy::exit, clippy::disallowed_methods, reason = "a helper is no program of its own")]
 pub(crate) fn init_command_helper() {
     if args_os().next().is_some_and(|name| name == HELPER_ARGV0) {
-        std::process::exit(i32::from(supervisor::run().is_err()));
+        std::process::exit(i32::from(supervisor::run_helper().is_err()));
     }
     // If our parent process ignores it, no program could be waited for.
     reset_signal(libc::SIGCHLD);
@@ -67,7 +69,7 @@ pub(super) fn start_helper(
 
 /// Ensures that a program inherits only its standard streams, whatever our client left open.
 pub(super) fn close_on_exec() {
-    close_range(libc::CLOSE_RANGE_CLOEXEC);
+    close_all_but_standard_streams(libc::CLOSE_RANGE_CLOEXEC);
 }
 
 /// The sending side of the socket to a helper.

@@ -24,7 +24,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Returns `None` if there is no such process, or if it is a zombie.
-    pub(super) fn find(pid: Pid) -> Option<Self> {
+    pub(super) fn find_live(pid: Pid) -> Option<Self> {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Self::parse(pid, &String::from_utf8_lossy(&stat))
     }
@@ -80,7 +80,7 @@ impl Process {
     /// Signals the process, but no other one that has reused its id.
     pub(super) fn signal(&self, signal: Signal) {
         let pinned = pidfd_open(self.pid, PidfdFlags::empty());
-        if Self::find(self.pid).is_none_or(|now| now.key() != self.key()) {
+        if Self::find_live(self.pid).is_none_or(|now| now.key() != self.key()) {
             return;
         }
         // A process that has exited in the meantime needs no signal.
@@ -97,7 +97,7 @@ impl Process {
 /// A process stops when its system call is done, which may be the one by which it escapes. The
 /// search is therefore repeated until all processes that are found have stopped, within
 /// [`FREEZE_DEADLINE`].
-pub(super) fn freeze(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
+pub(super) fn repeat_until_all_stopped(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
     let deadline = Instant::now() + FREEZE_DEADLINE;
     loop {
         let found = stop();
@@ -108,7 +108,7 @@ pub(super) fn freeze(stop: impl Fn() -> Vec<Process>) -> Vec<Process> {
 }
 
 /// Moves the descendants of `ids` and of `found` from `others` to the result.
-pub(super) fn collect_descendants(
+pub(super) fn take_descendants(
     others: &mut Vec<Process>,
     mut ids: HashSet<i32>,
     mut found: Vec<Process>,
@@ -128,7 +128,7 @@ pub(super) fn collect_descendants(
 pub(super) fn list() -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter_map(Pid::from_raw).filter_map(Process::find).collect()
+    ids.filter_map(Pid::from_raw).filter_map(Process::find_live).collect()
 }
 
 #[cfg(test)]

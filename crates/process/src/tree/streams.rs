@@ -83,13 +83,13 @@ pub(crate) fn open_output(
             let (source, output) = io::pipe()?;
             (OwnedFd::from(source), output.into(), None)
         }
-        StdioKind::Terminal { cols, rows, .. } => terminal(cols, rows)?,
+        StdioKind::Terminal { cols, rows, .. } => open_terminal(cols, rows)?,
     };
     let source = OutputReader { output: source.into(), stop_pipe: stopped };
     Ok((source, StopReadOnDrop { _pipe: reading }, ChildOutput { output, shape, terminal }))
 }
 
-fn terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<PathBuf>)> {
+fn open_terminal(cols: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd, Option<PathBuf>)> {
     let size = PtySize { cols, rows, ..PtySize::default() };
     let pair = native_pty_system().openpty(size).map_err(io::Error::other)?;
     let name =

@@ -36,12 +36,12 @@ pub(super) fn list_descendants(top: Pid) -> Vec<Process> {
 /// Visits each live process beneath `top` as soon as it is found and before its children are read:
 /// a process that is killed then starts no more children.
 pub(super) fn visit_descendants(top: Pid, visit: impl FnMut(PinnedProcess)) {
-    walk(&Children::detect(top), top, visit);
+    walk(&ChildrenSource::detect(top), top, visit);
 }
 
 /// Stops all processes beneath `top`, and returns them, each after its ancestors.
-pub(super) fn freeze(top: Pid) -> Vec<Process> {
-    proc_table::freeze(|| {
+pub(super) fn stop_descendants(top: Pid) -> Vec<Process> {
+    proc_table::repeat_until_all_stopped(|| {
         let mut found = Vec::new();
         visit_descendants(top, |it| {
             if !it.process.stopped {
@@ -53,7 +53,7 @@ pub(super) fn freeze(top: Pid) -> Vec<Process> {
     })
 }
 
-fn walk(children: &Children, top: Pid, mut visit: impl FnMut(PinnedProcess)) {
+fn walk(children: &ChildrenSource, top: Pid, mut visit: impl FnMut(PinnedProcess)) {
     let mut seen = HashSet::from([top]);
     let mut parents = vec![(top, ThreadCount::Several)];
     while let Some((parent, threads)) = parents.pop() {
@@ -65,7 +65,7 @@ fn walk(children: &Children, top: Pid, mut visit: impl FnMut(PinnedProcess)) {
             // another process has reused the id, or it got another parent and is found below that
             // one.
             let pinned = pidfd_open(pid, PidfdFlags::empty()).ok();
-            let Some(process) = Process::find(pid) else { continue };
+            let Some(process) = Process::find_live(pid) else { continue };
             if !Pid::from_raw(process.parent).is_some_and(|parent| seen.contains(&parent)) {
                 continue;
             }
@@ -87,22 +87,22 @@ enum ThreadCount {
 }
 
 /// Parents and their children.
-enum Children {
+enum ChildrenSource {
     /// The kernel lists the children of each process.
     FromKernel,
     /// It does not, so all processes were read.
     Scanned(HashMap<i32, Vec<Pid>>),
 }
 
-impl Children {
+impl ChildrenSource {
     fn detect(top: Pid) -> Self {
         match fs::exists(format!("/proc/{top}/task/{top}/children")) {
             Ok(true) => Self::FromKernel,
-            _ => Self::scan(),
+            _ => Self::scan_all_processes(),
         }
     }
 
-    fn scan() -> Self {
+    fn scan_all_processes() -> Self {
         let mut children: HashMap<_, Vec<_>> = HashMap::new();
         for process in proc_table::list() {
             children.entry(process.parent).or_default().push(process.pid);
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn children_of_children_are_found_whether_or_not_the_system_tells_them() {
         let tree = ShellTree::start(4);
-        for children in [Children::FromKernel, Children::scan()] {
+        for children in [ChildrenSource::FromKernel, ChildrenSource::scan_all_processes()] {
             let mut found = Vec::new();
             walk(&children, tree.top(), |it| found.push(it.process));
             assert_eq!(found.len(), 4, "{found:?}");
@@ -201,10 +201,10 @@ mod tests {
     #[test]
     fn what_is_frozen_has_stopped_and_what_is_killed_is_gone() {
         let tree = ShellTree::start(4);
-        assert_eq!(freeze(tree.top()).len(), 4);
+        assert_eq!(stop_descendants(tree.top()).len(), 4);
         // It does not wait for one that does not stop.
         while !list_descendants(tree.top()).iter().all(|process| process.stopped) {
-            assert_eq!(freeze(tree.top()).len(), 4);
+            assert_eq!(stop_descendants(tree.top()).len(), 4);
         }
         tree.kill();
         tree.wait_until(|found| found == 0);

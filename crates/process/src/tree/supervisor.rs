@@ -25,7 +25,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdout};
 use serde::{Deserialize, Serialize};
 
 use super::signals::signal_name;
-use super::{KILL, TERMINATE, reset_ignored_signals, session_command, subtree};
+use super::{KILL, TERMINATE, new_session_command, reset_ignored_signals, subtree};
 use crate::limits::{KILL_DEADLINE, KILL_GRACE, LEFT_OVER_GRACE, SWEEP_INTERVAL};
 use crate::program::{ProgramExit, RawResourceUsage, StdioKind};
 
@@ -47,8 +47,8 @@ pub(super) fn write_json_line(mut socket: &UnixStream, what: &impl Serialize) ->
 }
 
 /// Runs the helper until its end.
-pub(super) fn run() -> io::Result<()> {
-    close_range(0);
+pub(super) fn run_helper() -> io::Result<()> {
+    close_all_but_standard_streams(0);
     // If our parent process ignores SIGCHLD, so would we, and never learn how the program ended.
     reset_ignored_signals();
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -68,7 +68,7 @@ pub(super) fn run() -> io::Result<()> {
     let reaped = sender.clone();
     let (begin, begun) = channel();
     let named = |name: &str| thread::Builder::new().name(name.into());
-    named("reaper").spawn(move || begun.recv().map(|program| reap(program, &reaped)))?;
+    named("reaper").spawn(move || begun.recv().map(|program| reap_children(program, &reaped)))?;
     named("requests").spawn(move || read_requests(requests, &sender))?;
     let program = match spawn(&order) {
         Ok(program) => program,
@@ -88,7 +88,7 @@ pub(super) fn run() -> io::Result<()> {
 }
 
 fn spawn(order: &SpawnOrder) -> io::Result<Pid> {
-    let mut command = session_command(&order.argv, order.shape)?;
+    let mut command = new_session_command(&order.argv, order.shape)?;
     command.stdin(match order.shape {
         StdioKind::Terminal { typed: true, .. } => Stdio::from(stdout().try_clone_to_owned()?),
         _ => Stdio::null(),
@@ -116,7 +116,7 @@ enum Event {
 }
 
 /// Reaps exited children until none is left.
-fn reap(program: Pid, events: &Sender<Event>) {
+fn reap_children(program: Pid, events: &Sender<Event>) {
     loop {
         let event = match retry_on_intr(|| wait(WaitOptions::empty())) {
             Ok(Some((ended, status))) if ended == program => Event::Exited(status),
@@ -161,7 +161,7 @@ struct Supervisor {
 impl Supervisor {
     fn supervise(mut self) -> ProgramExit {
         while self.status.is_none() && !self.killed && !self.gone {
-            self.handle_event(None);
+            self.wait_for_event(None);
         }
         if !self.killed {
             self.wait_until_gone(LEFT_OVER_GRACE);
@@ -179,12 +179,12 @@ impl Supervisor {
             signal: status.and_then(WaitStatus::terminating_signal).map(signal_name),
             stopped: self.stopped,
             left_over,
-            usage: Some(usage()),
+            usage: Some(children_resource_usage()),
         }
     }
 
     /// Waits for one event and handles it. Returns false if there was none in time.
-    fn handle_event(&mut self, within: Option<Duration>) -> bool {
+    fn wait_for_event(&mut self, within: Option<Duration>) -> bool {
         let event = match within {
             Some(within) => self.events.recv_timeout(within),
             None => self.events.recv().map_err(|_gone| RecvTimeoutError::Disconnected),
@@ -210,7 +210,7 @@ impl Supervisor {
         let killed = self.killed;
         while !self.gone && self.killed == killed {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.handle_event(Some(left)) {
+            if left.is_zero() || !self.wait_for_event(Some(left)) {
                 return;
             }
         }
@@ -227,7 +227,7 @@ impl Supervisor {
         // forking, or as the shell's next command. Most are in one group, and stop while the others
         // are searched for.
         self.signal_group(Signal::STOP);
-        let found = subtree::freeze(getpid());
+        let found = subtree::stop_descendants(getpid());
         // Every process has its own SIGTERM pending before it can observe the end of another one.
         for signal in [Signal::TERM, Signal::CONT] {
             found.iter().for_each(|process| process.signal(signal));
@@ -255,7 +255,7 @@ impl Supervisor {
 
 /// Returns the resource usage of all reaped children, and of those that these reaped.
 #[expect(unsafe_code, reason = "no safe interface has it")]
-fn usage() -> RawResourceUsage {
+fn children_resource_usage() -> RawResourceUsage {
     // SAFETY: plain numbers, for which all zeros is a valid value; the call fills them in.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: it points to a live value of the right type.
@@ -271,7 +271,7 @@ fn usage() -> RawResourceUsage {
 /// Closes all descriptors except the standard streams, now or at `exec`. Does nothing before Linux
 /// 5.11.
 #[expect(unsafe_code, reason = "no safe interface has it")]
-pub(super) fn close_range(flags: libc::c_uint) {
+pub(super) fn close_all_but_standard_streams(flags: libc::c_uint) {
     // SAFETY: a helper has opened none when it starts, and later calls affect only a process that
     // is about to exec.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, flags) };

@@ -23,14 +23,14 @@ pub(super) fn waits_for_input(leader: Pid, terminal: &Path) -> bool {
             let opened = fs::read_link(format!("{process}/fd/{descriptor}"));
             opened.is_ok_and(|opened| opened == terminal || opened == Path::new("/dev/tty"))
         };
-        calls.any(|call| descriptor(&call, pid).is_some_and(waits))
+        calls.any(|call| awaited_descriptor(&call, pid).is_some_and(waits))
     })
 }
 
 /// Returns the descriptor for which a process waits in a system call. `call` has the call's number
 /// and its arguments, as in `0 0x3 0x7ffe 0x400 …`. Returns `None` for a call that waits for
 /// something else, or for several descriptors.
-fn descriptor(call: &str, of: Pid) -> Option<u64> {
+fn awaited_descriptor(call: &str, of: Pid) -> Option<u64> {
     let mut fields = call.split_ascii_whitespace();
     let number: i64 = fields.next()?.parse().ok()?;
     let mut argument = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
@@ -41,15 +41,15 @@ fn descriptor(call: &str, of: Pid) -> Option<u64> {
         libc::SYS_pselect6 => first.checked_sub(1),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_select => first.checked_sub(1),
-        libc::SYS_ppoll if second == 1 => polled(of, first),
+        libc::SYS_ppoll if second == 1 => read_polled_descriptor(of, first),
         #[cfg(target_arch = "x86_64")]
-        libc::SYS_poll if second == 1 => polled(of, first),
+        libc::SYS_poll if second == 1 => read_polled_descriptor(of, first),
         _ => None,
     }
 }
 
 /// Reads the descriptor of the one `pollfd` at this address of a process: its first four bytes.
-fn polled(of: Pid, address: u64) -> Option<u64> {
+fn read_polled_descriptor(of: Pid, address: u64) -> Option<u64> {
     let memory = File::open(format!("/proc/{of}/mem")).ok()?;
     let mut descriptor = [0; 4];
     memory.read_exact_at(&mut descriptor, address).ok()?;
@@ -81,7 +81,7 @@ mod tests {
             ("-1 0x7ffe 0x7f00".to_owned(), None),
             (String::new(), None),
         ] {
-            assert_eq!(descriptor(&call, getpid()), expected, "{call}");
+            assert_eq!(awaited_descriptor(&call, getpid()), expected, "{call}");
         }
     }
 }

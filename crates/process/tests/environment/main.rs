@@ -66,7 +66,8 @@ async fn program() {
         callboard_process::ShellCommand { line, cwd, env, streams: Streams::Pipe, timeout: None };
     let mut output = Vec::new();
     let found = |chunk: &[u8]| output.extend_from_slice(chunk);
-    let exit = callboard_process::run(command, CancellationToken::new(), found).await.unwrap();
+    let exit =
+        callboard_process::run_command(command, CancellationToken::new(), found).await.unwrap();
     assert_eq!(exit.code, Some(0));
     let expected = match geteuid().is_root() {
         // The script can read every process.

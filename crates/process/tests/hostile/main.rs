@@ -98,7 +98,7 @@ async fn cancel_tree(random: &mut Random) -> (Duration, usize, usize) {
     let cancel = CancellationToken::new();
     let begun = CancellationToken::new();
     let seen = begun.clone();
-    let running = tokio::spawn(callboard_process::run(
+    let running = tokio::spawn(callboard_process::run_command(
         command(tree.line.clone(), streams(random)),
         cancel.clone(),
         move |_| seen.cancel(),
@@ -149,7 +149,11 @@ fn agent() {
     let _runtime = runtime.enter();
     for tree in start_trees(number(SEED, 0)) {
         let command = command(tree.line, tree.streams);
-        drop(tokio::spawn(callboard_process::run(command, CancellationToken::new(), |_| {})));
+        drop(tokio::spawn(callboard_process::run_command(
+            command,
+            CancellationToken::new(),
+            |_| {},
+        )));
     }
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }

@@ -83,7 +83,7 @@ async fn run(index: usize) {
             token.cancel();
         }
     };
-    let exit = callboard_process::run(command, cancel, output).await.unwrap();
+    let exit = callboard_process::run_command(command, cancel, output).await.unwrap();
     if is_cancelled {
         assert_eq!(exit.cause, ExitCause::Cancelled, "{exit:?}");
     } else {

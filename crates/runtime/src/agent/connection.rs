@@ -33,7 +33,7 @@ use ulid::Ulid;
 use crate::errors;
 use crate::limits;
 use crate::lock::lock;
-use crate::options::Selection;
+use crate::options::OptionSelection;
 use crate::permission::{PermissionSetup, StoredRules};
 use crate::permission_mode::PolicySource;
 use crate::session::{Session, SessionSetup};
@@ -65,7 +65,7 @@ pub(super) struct PreparedSession {
 /// How a session begins.
 pub(super) struct SessionStart {
     pub(super) id: SessionId,
-    pub(super) selection: Selection,
+    pub(super) selection: OptionSelection,
     pub(super) history: History,
     pub(super) recording: Option<Arc<SessionRecording>>,
     /// The turns that it had in earlier processes.
@@ -78,7 +78,7 @@ pub(super) fn check_room(sessions: &HashMap<SessionId, Arc<Session>>) -> Result<
         return Ok(());
     }
     let what = format!("This agent has {} sessions open; close one first", limits::MAX_SESSIONS);
-    Err(errors::busy(&what))
+    Err(errors::busy_error(&what))
 }
 
 impl Connection {
@@ -103,7 +103,8 @@ impl Connection {
         }
         let CodingAgent { model, catalogue, .. } = &self.agent;
         let first = catalogue.initial_model().map(|model| model.capabilities());
-        let models = [model.capabilities(), first.unwrap_or_default(), catalogue.takes()];
+        let models =
+            [model.capabilities(), first.unwrap_or_default(), catalogue.combined_capabilities()];
         let takes = |medium: fn(&ModelCapabilities) -> bool| models.iter().any(medium);
         let auth = AgentAuthCapabilities::new();
         let capabilities = AgentCapabilities::new()
@@ -151,7 +152,8 @@ impl Connection {
             Some(authenticator) => authenticator.logout().await,
             None => Ok(()),
         };
-        let answer = removed.map(|()| LogoutResponse::new()).map_err(|why| errors::internal(&why));
+        let answer =
+            removed.map(|()| LogoutResponse::new()).map_err(|why| errors::internal_error(&why));
         // The connection may be closed by now.
         drop(responder.respond_with_result(answer));
     }
@@ -159,9 +161,9 @@ impl Connection {
     /// Rereads the stored logins, for at most [`limits::LOGIN_REFRESH_TIMEOUT`].
     async fn refresh_logins(&self) {
         let look = async {
-            self.agent.catalogue.refresh().await;
+            self.agent.catalogue.reread_external_state().await;
             if let Some(authenticator) = &self.agent.authenticator {
-                authenticator.refresh().await;
+                authenticator.reread_logins().await;
             }
         };
         drop(tokio::time::timeout(limits::LOGIN_REFRESH_TIMEOUT, look).await);
@@ -170,7 +172,7 @@ impl Connection {
     /// Opens a session in a separate task, because its folders and the user's may be on a network.
     /// Returns when it is open, or after [`limits::SESSION_OPEN_WAIT`] so that other requests are
     /// served.
-    pub(super) async fn begin_session(
+    pub(super) async fn spawn_new_session(
         self: Arc<Self>,
         request: NewSessionRequest,
         responder: Responder<NewSessionResponse>,
@@ -224,7 +226,7 @@ impl Connection {
         let connection = self.clone();
         let look = move || connection.prepare_context(cwd, additional);
         let looked = tokio::task::spawn_blocking(look).await;
-        looked.unwrap_or_else(|_panic| Err(errors::internal("a session could not be opened")))
+        looked.unwrap_or_else(|_panic| Err(errors::internal_error("a session could not be opened")))
     }
 
     fn open_session(
@@ -242,8 +244,10 @@ impl Connection {
         let id = SessionId::new(format!("sess_{}", Ulid::generate()));
         let selection = self.initial_selection();
         let answer = NewSessionResponse::new(id.clone())
-            .modes(selection.modes().as_ref().map(v1::modes))
-            .config_options(v1::config_options(&selection.config_options(&selection.active())));
+            .modes(selection.session_modes().as_ref().map(v1::encode_modes))
+            .config_options(v1::encode_config_options(
+                &selection.config_options(&selection.active_options()),
+            ));
         responder.respond(answer)?;
         let recording = self.agent.stored.clone().map(|stored| {
             let new = NewSession { id: id.clone(), folder: prepared.folder.clone() };
@@ -261,10 +265,10 @@ impl Connection {
     }
 
     /// Returns what is chosen in a session at its beginning.
-    pub(super) fn initial_selection(&self) -> Selection {
+    pub(super) fn initial_selection(&self) -> OptionSelection {
         let CodingAgent { model, catalogue, policy_source, .. } = self.agent.clone();
         let model = catalogue.initial_model().unwrap_or(model);
-        Selection::new(catalogue, model, policy_source.mode())
+        OptionSelection::new(catalogue, model, policy_source.mode())
     }
 
     /// Starts the tasks of a session.
@@ -278,9 +282,9 @@ impl Connection {
         let SessionStart { id, selection, history, recording, turns } = start;
         // A disk may be slow: the first call waits for this.
         let workspace = context.workspace.clone();
-        drop(tokio::task::spawn_blocking(move || workspace.recover()));
+        drop(tokio::task::spawn_blocking(move || workspace.recover_unfinished_writes()));
         let CodingAgent { counters, policy_source, .. } = self.agent.clone();
-        let policy_source = match selection.active().mode {
+        let policy_source = match selection.active_options().mode {
             Some(mode) => PolicySource::Mode(mode),
             None => policy_source,
         };
@@ -310,7 +314,7 @@ impl Connection {
             history,
             recording,
         };
-        let count = setup.secrets.current().omitted();
+        let count = setup.secrets.current().omitted_count();
         if count > 0 {
             tracing::warn!(count, "too many secrets; not all of them are hidden");
         }
@@ -342,46 +346,46 @@ impl Connection {
         }
         let roots: Vec<_> = workspace.roots().map(Path::to_owned).collect();
         let stored_rules =
-            self.agent.rules.clone().and_then(|rules| StoredRules::load(rules, &roots));
-        let tools = self.agent.tools();
+            self.agent.rules.clone().and_then(|rules| StoredRules::load_for_project(rules, &roots));
+        let tools = self.agent.session_tools();
         let folder = SessionFolder { cwd, canonical: workspace.cwd().to_owned() };
         let context = Context::new(Arc::new(workspace)).with_env(tools.env.clone());
         Ok(PreparedSession { context, tools, stored_rules, folder })
     }
 
-    pub(super) fn prompt(
+    pub(super) fn handle_prompt(
         &self,
         request: PromptRequest,
         responder: Responder<agent_client_protocol::v1::schema::PromptResponse>,
     ) -> Result<()> {
-        match self.session(&request.session_id) {
+        match self.find_session(&request.session_id) {
             Some(session) => {
                 let trace = TraceContext::from_meta(request.meta.as_ref());
-                session.prompt(request.prompt, trace, responder)
+                session.queue_prompt(request.prompt, trace, responder)
             }
-            None => responder.respond_with_error(errors::unknown_session()),
+            None => responder.respond_with_error(errors::unknown_session_error()),
         }
     }
 
-    pub(super) fn set_mode(
+    pub(super) fn handle_set_mode(
         &self,
         request: &SetSessionModeRequest,
         responder: Responder<SetSessionModeResponse>,
     ) -> Result<()> {
-        match self.session(&request.session_id) {
-            Some(session) => session.set_mode(request, responder),
-            None => responder.respond_with_error(errors::unknown_session()),
+        match self.find_session(&request.session_id) {
+            Some(session) => session.handle_set_mode(request, responder),
+            None => responder.respond_with_error(errors::unknown_session_error()),
         }
     }
 
-    pub(super) fn set_option(
+    pub(super) fn handle_set_option(
         &self,
         request: &SetSessionConfigOptionRequest,
         responder: Responder<SetSessionConfigOptionResponse>,
     ) -> Result<()> {
-        match self.session(&request.session_id) {
-            Some(session) => session.set_option(request, responder),
-            None => responder.respond_with_error(errors::unknown_session()),
+        match self.find_session(&request.session_id) {
+            Some(session) => session.handle_set_option(request, responder),
+            None => responder.respond_with_error(errors::unknown_session_error()),
         }
     }
 
@@ -391,7 +395,7 @@ impl Connection {
         responder: Responder<CloseSessionResponse>,
     ) -> Result<()> {
         let Some(session) = lock(&self.sessions).remove(&request.session_id) else {
-            return responder.respond_with_error(errors::unknown_session());
+            return responder.respond_with_error(errors::unknown_session_error());
         };
         drop(tokio::spawn(async move {
             session.close(limits::CLOSE_DEADLINE).await;
@@ -402,7 +406,7 @@ impl Connection {
     }
 
     /// Closes every session after the client has disconnected.
-    pub(super) async fn close_sessions(&self) {
+    pub(super) async fn close_all_sessions(&self) {
         let all = self.opening.acquire_many(limits::MAX_SESSIONS as u32);
         let opening = tokio::time::timeout(limits::CLOSE_DEADLINE, all);
         // Sessions that are still being opened are closed last.
@@ -425,7 +429,7 @@ impl Connection {
         lock(&self.sessions).remove(id)
     }
 
-    pub(super) fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
+    pub(super) fn find_session(&self, id: &SessionId) -> Option<Arc<Session>> {
         lock(&self.sessions).get(id).cloned()
     }
 }

@@ -12,12 +12,12 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, JsonRpcResponse, Result};
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 
 use super::connection::{Connection, PreparedSession, SessionStart, check_room};
 use crate::context::date::rfc3339_utc;
 use crate::lock::lock;
-use crate::options::{Selection, parse_thought_level};
+use crate::options::{OptionSelection, parse_thought_level};
 use crate::permission_mode::PermissionMode;
 use crate::session::Session;
 use crate::stored_sessions::{
@@ -144,7 +144,7 @@ impl Connection {
     ) {
         let RestoreRequest { id, cwd, additional_directories, mcp_servers, is_replayed } = request;
         let opened = async {
-            if self.session(&id).is_some() {
+            if self.find_session(&id).is_some() {
                 return Err(errors::session_open());
             }
             check_room(&lock(&self.sessions))?;
@@ -190,9 +190,10 @@ impl Connection {
         if let Some(recording) = session.recording() {
             recording.set_replay(false);
         }
-        let choices = session.options().with_selection(|selection| {
-            let options = v1::config_options(&selection.config_options(&selection.active()));
-            T::with_choices(selection.modes().as_ref().map(v1::modes), options)
+        let choices = session.options().inspect_selection(|selection| {
+            let options =
+                v1::encode_config_options(&selection.config_options(&selection.active_options()));
+            T::with_choices(selection.session_modes().as_ref().map(v1::encode_modes), options)
         });
         // It is there before the client can read the answer.
         self.insert_session(id, session);
@@ -241,9 +242,12 @@ async fn open_stored(
 
 /// Chooses what was chosen, but for a mode that allows more than this process was started with.
 /// Returns what cannot be chosen again.
-async fn restore_choices(selection: &mut Selection, settings: &StoredSettings) -> Vec<String> {
+async fn restore_choices(
+    selection: &mut OptionSelection,
+    settings: &StoredSettings,
+) -> Vec<String> {
     let mut notices = Vec::new();
-    let own_mode = selection.active().mode;
+    let own_mode = selection.active_options().mode;
     let stored_mode = settings.mode.as_deref().and_then(PermissionMode::parse);
     if let (Some(own), Some(stored)) = (own_mode, stored_mode) {
         match stored.allows_more_than(own) {
@@ -257,15 +261,15 @@ async fn restore_choices(selection: &mut Selection, settings: &StoredSettings) -
         }
     }
     if let Some(name) = settings.model.clone()
-        && name != selection.active().model.name()
+        && name != selection.active_options().model.name()
     {
         let (catalogue, wanted) = (selection.catalogue().clone(), name.clone());
         match tokio::task::spawn_blocking(move || catalogue.open_model(&wanted)).await {
             Ok(Ok(model)) => selection.set_model(model),
             _ => notices.push(format!(
                 "The model of this session was {}, which cannot be opened. It is {} now.",
-                visible(&name),
-                visible(selection.active().model.name())
+                escape_invisible(&name),
+                escape_invisible(selection.active_options().model.name())
             )),
         }
     }

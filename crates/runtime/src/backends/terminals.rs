@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use acp_connection::{ClientRequests, ClientSession};
+use acp_connection::{ClientRequestSender, ClientSession};
 use acp_tools::{ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend};
 use acp_types::TerminalExit;
 use agent_client_protocol::v1::schema::{
@@ -24,7 +24,7 @@ use crate::limits::{
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTerminals {
     session: SessionId,
-    requests: ClientRequests,
+    requests: ClientRequestSender,
 }
 
 /// A terminal of the client, which is released on drop.
@@ -36,7 +36,7 @@ struct Terminal {
 
 impl ClientTerminals {
     pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
-        let (session, requests) = (client.id().clone(), client.requests().clone());
+        let (session, requests) = (client.id().clone(), client.request_sender().clone());
         let terminals = Self { session, requests };
         client.capabilities().terminal.then_some(terminals)
     }
@@ -55,7 +55,7 @@ impl TerminalBackend for ClientTerminals {
             .cwd(cwd)
             .output_byte_limit(output_bytes);
         let client = self.clone();
-        let made = self.requests.acquire(
+        let made = self.requests.acquire_resource(
             request,
             CLIENT_TERMINAL_CREATE_TIMEOUT,
             CLIENT_TERMINAL_LATE_CREATE_TIMEOUT,
@@ -73,14 +73,14 @@ impl ClientTerminal for Terminal {
     fn wait(&self) -> BoxFuture<'_, Result<TerminalExit, ClientError>> {
         let Self { id, client } = self;
         let request = WaitForTerminalExitRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.send(request, CLIENT_TERMINAL_WAIT_TIMEOUT);
+        let asked = client.requests.send_and_wait(request, CLIENT_TERMINAL_WAIT_TIMEOUT);
         asked.map(|answer| Ok(exit_from_status(answer.map_err(client_error)?.exit_status))).boxed()
     }
 
     fn output(&self) -> BoxFuture<'_, Result<ClientOutput, ClientError>> {
         let Self { id, client } = self;
         let request = TerminalOutputRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.send(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
+        let asked = client.requests.send_and_wait(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
         let told = asked.map(|answer| {
             let answer = answer.map_err(client_error)?;
             let (text, is_cut) = (answer.output, answer.truncated);
@@ -96,7 +96,7 @@ impl ClientTerminal for Terminal {
     fn kill(&self) -> BoxFuture<'_, Result<(), ClientError>> {
         let Self { id, client } = self;
         let request = KillTerminalRequest::new(client.session.clone(), id.clone());
-        let asked = client.requests.send(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
+        let asked = client.requests.send_and_wait(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
         asked.map(|answer| answer.map(drop).map_err(client_error)).boxed()
     }
 }
@@ -105,7 +105,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let Self { id, client } = self;
         let request = ReleaseTerminalRequest::new(client.session.clone(), id.clone());
-        client.requests.release(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
+        client.requests.release_resource(request, CLIENT_TERMINAL_REQUEST_TIMEOUT);
     }
 }
 

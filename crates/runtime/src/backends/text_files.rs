@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use acp_connection::{ClientRequestError, ClientRequests, ClientSession};
+use acp_connection::{ClientRequestError, ClientRequestSender, ClientSession};
 use acp_tools::{ClientError, TextBackend};
 use agent_client_protocol::v1::schema::{ReadTextFileRequest, SessionId, WriteTextFileRequest};
 use futures::FutureExt as _;
@@ -17,7 +17,7 @@ use crate::limits::{CLIENT_TEXT_READ_TIMEOUT, CLIENT_TEXT_WRITE_TIMEOUT};
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTextFiles {
     session: SessionId,
-    requests: ClientRequests,
+    requests: ClientRequestSender,
     writes: bool,
 }
 
@@ -26,7 +26,7 @@ impl ClientTextFiles {
     /// and none is sent to it.
     pub(crate) fn for_client(client: &ClientSession) -> Option<Self> {
         let capabilities = &client.capabilities().fs;
-        let (session, requests) = (client.id().clone(), client.requests().clone());
+        let (session, requests) = (client.id().clone(), client.request_sender().clone());
         let texts = Self { session, requests, writes: capabilities.write_text_file };
         capabilities.read_text_file.then_some(texts)
     }
@@ -39,7 +39,7 @@ impl TextBackend for ClientTextFiles {
 
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<String, ClientError>> {
         let request = ReadTextFileRequest::new(self.session.clone(), path);
-        let asked = self.requests.send(request, CLIENT_TEXT_READ_TIMEOUT);
+        let asked = self.requests.send_and_wait(request, CLIENT_TEXT_READ_TIMEOUT);
         asked.map(|answer| Ok(answer.map_err(client_error)?.content)).boxed()
     }
 
@@ -49,7 +49,7 @@ impl TextBackend for ClientTextFiles {
         text: &'a str,
     ) -> BoxFuture<'a, Result<(), ClientError>> {
         let request = WriteTextFileRequest::new(self.session.clone(), path, text);
-        let asked = self.requests.send(request, CLIENT_TEXT_WRITE_TIMEOUT);
+        let asked = self.requests.send_and_wait(request, CLIENT_TEXT_WRITE_TIMEOUT);
         let failed = |error| match error {
             ClientRequestError::TimedOut(_) => {
                 ClientError::new(&format!("{error}, and may have taken it"))

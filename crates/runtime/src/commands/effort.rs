@@ -2,19 +2,19 @@
 
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, choice_line};
+use super::{CommandContext, SlashCommand, format_choice_line};
 use crate::options::{ChangeOrigin, THOUGHT_LEVELS, parse_thought_level, thought_level_value};
 
 pub(super) fn command() -> SlashCommand {
     let description = "show how much the model thinks, or change it";
-    SlashCommand::new("effort", description, |asked| Box::pin(ready(run(asked))))
+    SlashCommand::new("effort", description, |asked| Box::pin(ready(show_or_set_effort(asked))))
         .with_hint("[LEVEL]")
         .with_availability(|chosen, _| chosen.capabilities.efforts)
 }
 
-fn run(asked: CommandContext<'_>) -> String {
+fn show_or_set_effort(asked: CommandContext<'_>) -> String {
     let value = asked.arguments;
-    let chosen = asked.options.active();
+    let chosen = asked.options.active_options();
     if !chosen.capabilities.efforts {
         return "This model cannot be told how much to think.".to_owned();
     }
@@ -22,7 +22,7 @@ fn run(asked: CommandContext<'_>) -> String {
         let current = thought_level_value(chosen.effort);
         let lines = THOUGHT_LEVELS
             .iter()
-            .map(|(value, text, _)| choice_line(value, text, *value == current));
+            .map(|(value, text, _)| format_choice_line(value, text, *value == current));
         format!("{}\n`/effort LEVEL` changes it.", lines.collect::<String>())
     };
     match parse_thought_level(value) {

@@ -8,14 +8,14 @@ use crate::options::thought_level_value;
 
 pub(super) fn command() -> SlashCommand {
     let description = "show the commands, the current options, and how to connect a model";
-    SlashCommand::new("help", description, |asked| Box::pin(ready(run(asked))))
+    SlashCommand::new("help", description, |asked| Box::pin(ready(render_help(asked))))
 }
 
-fn run(asked: CommandContext<'_>) -> String {
-    let chosen = asked.options.active();
+fn render_help(asked: CommandContext<'_>) -> String {
+    let chosen = asked.options.active_options();
     let mut text = String::new();
     // Writing to a string cannot fail.
-    for command in asked.commands.offered(&chosen, asked.turn.registry) {
+    for command in asked.commands.offered_commands(&chosen, asked.turn.registry) {
         let _ = writeln!(text, "- `{}`: {}", command.usage(), command.description);
     }
     let _ = write!(text, "\nModel: `{}`", model::current_model_name(asked));
@@ -31,6 +31,6 @@ fn run(asked: CommandContext<'_>) -> String {
         text += &help;
         text.push(' ');
     }
-    let catalogue = asked.options.with_selection(|selection| selection.catalogue().clone());
-    text + catalogue.help()
+    let catalogue = asked.options.inspect_selection(|selection| selection.catalogue().clone());
+    text + catalogue.connect_help()
 }

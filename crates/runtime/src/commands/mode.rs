@@ -2,23 +2,25 @@
 
 use std::future::ready;
 
-use super::{CommandContext, SlashCommand, choice_line};
+use super::{CommandContext, SlashCommand, format_choice_line};
 use crate::options::ChangeOrigin;
 use crate::permission_mode::PermissionMode;
 
 pub(super) fn command() -> SlashCommand {
     let description = "show the permission mode, or change it";
-    SlashCommand::new("mode", description, |asked| Box::pin(ready(run(asked)))).with_hint("[NAME]")
+    SlashCommand::new("mode", description, |asked| Box::pin(ready(show_or_set_mode(asked))))
+        .with_hint("[NAME]")
 }
 
-fn run(asked: CommandContext<'_>) -> String {
+fn show_or_set_mode(asked: CommandContext<'_>) -> String {
     let name = asked.arguments;
-    let Some(current) = asked.options.active().mode else {
+    let Some(current) = asked.options.active_options().mode else {
         return "This session has no modes: its agent has its own permission policy.".to_owned();
     };
     let list = || {
         let modes = PermissionMode::all().iter();
-        let lines = modes.map(|mode| choice_line(mode.id(), mode.description(), *mode == current));
+        let lines =
+            modes.map(|mode| format_choice_line(mode.id(), mode.description(), *mode == current));
         format!("{}\n`/mode NAME` changes it.", lines.collect::<String>())
     };
     match PermissionMode::parse(name) {

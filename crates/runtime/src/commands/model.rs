@@ -1,16 +1,17 @@
 //! `/model`: the available models, and changing the model.
 
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 
-use super::{CommandContext, SlashCommand, choice_line};
-use crate::options::{ChangeOrigin, Selection};
+use super::{CommandContext, SlashCommand, format_choice_line};
+use crate::options::{ChangeOrigin, OptionSelection};
 
 pub(super) fn command() -> SlashCommand {
     let description = "show the models, or change to another one";
-    SlashCommand::new("model", description, |asked| Box::pin(run(asked))).with_hint("[NAME]")
+    SlashCommand::new("model", description, |asked| Box::pin(show_or_set_model(asked)))
+        .with_hint("[NAME]")
 }
 
-async fn run(asked: CommandContext<'_>) -> String {
+async fn show_or_set_model(asked: CommandContext<'_>) -> String {
     let name = asked.arguments;
     if name.is_empty() {
         return list_models(asked);
@@ -19,7 +20,11 @@ async fn run(asked: CommandContext<'_>) -> String {
     match asked.cancel.run_until_cancelled(set).await {
         Some(Ok(())) => format!("The model is `{}` now.", current_model_name(asked)),
         Some(Err(error)) => {
-            format!("The model is still `{}`: {}.", current_model_name(asked), visible(&error))
+            format!(
+                "The model is still `{}`: {}.",
+                current_model_name(asked),
+                escape_invisible(&error)
+            )
         }
         None => format!("The model is still `{}`.", current_model_name(asked)),
     }
@@ -27,17 +32,22 @@ async fn run(asked: CommandContext<'_>) -> String {
 
 /// Returns the name of the model, safe to show.
 pub(super) fn current_model_name(asked: CommandContext<'_>) -> String {
-    visible(asked.options.active().model.name())
+    escape_invisible(asked.options.active_options().model.name())
 }
 
 fn list_models(asked: CommandContext<'_>) -> String {
-    asked.options.refresh();
-    let current = asked.options.active().model.name().to_owned();
-    let lines = asked.options.with_selection(Selection::model_choices).into_iter().map(|model| {
-        let name = Some(model.name).filter(|name| *name != model.value);
-        let text: Vec<_> = name.into_iter().chain(model.description).collect();
-        choice_line(&visible(&model.value), &text.join(". "), model.value == current)
-    });
+    asked.options.advertise_unrequested_changes();
+    let current = asked.options.active_options().model.name().to_owned();
+    let lines =
+        asked.options.inspect_selection(OptionSelection::model_choices).into_iter().map(|model| {
+            let name = Some(model.name).filter(|name| *name != model.value);
+            let text: Vec<_> = name.into_iter().chain(model.description).collect();
+            format_choice_line(
+                &escape_invisible(&model.value),
+                &text.join(". "),
+                model.value == current,
+            )
+        });
     let lines: String = lines.collect();
     format!("{lines}\n`/model NAME` changes to another one, even if it is not listed.")
 }

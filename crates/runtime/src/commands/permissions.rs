@@ -9,15 +9,17 @@ use super::{CommandContext, SlashCommand};
 
 pub(super) fn command() -> SlashCommand {
     let description = "list the remembered permissions, keep one for the project, or revoke it";
-    SlashCommand::new("permissions", description, |asked| Box::pin(ready(run(asked))))
-        .with_hint("[keep NUMBER | revoke NUMBER|all]")
+    SlashCommand::new("permissions", description, |asked| {
+        Box::pin(ready(list_keep_or_revoke_rules(asked)))
+    })
+    .with_hint("[keep NUMBER | revoke NUMBER|all]")
 }
 
-fn run(asked: CommandContext<'_>) -> String {
+fn list_keep_or_revoke_rules(asked: CommandContext<'_>) -> String {
     asked.session.update(|session, _| match split_arguments(asked.arguments)[..] {
         [] => list_rules(session),
         ["keep", number] => match number.parse() {
-            Ok(number) if asked.rule_persister.is_some() => keep_for_project(session, number),
+            Ok(number) if asked.rule_persister.is_some() => keep_rule_for_project(session, number),
             Ok(_) => NOT_SAVED.to_owned(),
             Err(_) => USAGE.to_owned(),
         },
@@ -51,8 +53,8 @@ fn list_rules(session: &Session) -> String {
     }
 }
 
-/// Turns a rule of the session into one of the project; see [`Rule::for_project`].
-fn keep_for_project(session: &mut Session, number: u64) -> String {
+/// Turns a rule of the session into one of the project; see [`Rule::widened_for_project`].
+fn keep_rule_for_project(session: &mut Session, number: u64) -> String {
     let found = session.rules().iter_numbered().find(|(at, _)| *at == number);
     let Some(rule) = found.map(|(_, rule)| rule.clone()) else { return NO_SUCH_RULE.to_owned() };
     if session.rules().load_error().is_some() {
@@ -61,7 +63,7 @@ fn keep_for_project(session: &mut Session, number: u64) -> String {
     if rule.scope.is_stored() {
         return format!("It is kept already: {}", describe_rule(session, &rule));
     }
-    let kept = rule.for_project();
+    let kept = rule.widened_for_project();
     session.revoke_rule(&rule);
     if !session.add_rule(kept.clone()) {
         session.add_rule(rule);

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::future::ready;
 
-use acp_lifecycle::SessionUsage;
-use callboard_text::{count_with_noun, format_duration, visible};
+use acp_lifecycle::SessionCallUsage;
+use callboard_text::{count_with_noun, escape_invisible, format_duration};
 
 use super::SlashCommand;
 use crate::usage_totals::UsageTotals;
@@ -13,11 +13,11 @@ use crate::usage_totals::UsageTotals;
 pub(super) fn command() -> SlashCommand {
     let description = "sum up the calls of this session, its tokens and what they cost";
     SlashCommand::new("usage", description, |asked| {
-        Box::pin(ready(usage_report(&asked.session.usage(), &asked.usage_totals)))
+        Box::pin(ready(usage_report(&asked.session.call_usage(), &asked.usage_totals)))
     })
 }
 
-fn usage_report(usage: &SessionUsage, spent: &UsageTotals) -> String {
+fn usage_report(usage: &SessionCallUsage, spent: &UsageTotals) -> String {
     let mut text = String::new();
     if usage.tools.is_empty() {
         text.push_str("No call has ended yet.\n");
@@ -37,7 +37,7 @@ fn usage_report(usage: &SessionUsage, spent: &UsageTotals) -> String {
         let _ = writeln!(
             text,
             "| {} | {calls} | {done} | {failed} | {} | {ran} | {longest} | {reasons} |",
-            table_cell(name),
+            escape_table_cell(name),
             tool.cancelled,
         );
     }
@@ -74,10 +74,10 @@ fn token_report(spent: &UsageTotals) -> String {
 }
 
 /// Escapes a name for a table cell; the model may have invented it.
-fn table_cell(name: &str) -> String {
+fn escape_table_cell(name: &str) -> String {
     match name {
         "" => "others".to_owned(),
-        name => visible(name).replace('|', "\\|"),
+        name => escape_invisible(name).replace('|', "\\|"),
     }
 }
 
@@ -89,7 +89,7 @@ const TABLE_HEAD: &str = "\
 #[cfg(test)]
 mod tests {
     use super::{UsageTotals, usage_report};
-    use acp_lifecycle::{SessionUsage, ToolUsage, UpdateCounts};
+    use acp_lifecycle::{SessionCallUsage, ToolUsage, UpdateCounts};
     use acp_types::CallEndReason;
     use pretty_assertions::assert_eq;
 
@@ -115,7 +115,7 @@ mod tests {
             reasons: [(CallEndReason::Error, 1)].into(),
             ..ToolUsage::default()
         };
-        let usage = SessionUsage {
+        let usage = SessionCallUsage {
             tools: vec![
                 (String::new(), made_up.clone()),
                 ("a|\u{202e}b".to_owned(), made_up),
@@ -150,7 +150,7 @@ Updates: 30 offered, 9 joined to another, 20 sent, 1 dropped.";
     #[test]
     fn a_session_without_calls_says_so() {
         assert!(
-            usage_report(&SessionUsage::default(), &UsageTotals::default())
+            usage_report(&SessionCallUsage::default(), &UsageTotals::default())
                 .starts_with("No call has ended yet.")
         );
     }

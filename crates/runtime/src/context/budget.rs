@@ -75,7 +75,7 @@ impl ContextBudget {
     }
 
     /// Returns this budget, after resetting it if it belongs to another model.
-    pub(crate) fn for_model(&mut self, model: &str, window: Option<u64>) -> &mut Self {
+    pub(crate) fn reset_if_other_model(&mut self, model: &str, window: Option<u64>) -> &mut Self {
         if self.model != model {
             *self = Self::new(model, window);
         }
@@ -103,7 +103,7 @@ impl ContextBudget {
     }
 
     /// Returns the context window in tokens, as far as it is known.
-    pub(crate) fn window(&self) -> u64 {
+    pub(crate) fn window_tokens(&self) -> u64 {
         self.window
     }
 
@@ -113,7 +113,7 @@ impl ContextBudget {
     }
 
     /// Returns the maximum size of a request after a compaction.
-    pub(crate) fn target_bytes(&self) -> u64 {
+    pub(crate) fn compaction_target_bytes(&self) -> u64 {
         self.bytes_for_tokens(self.window / 100 * COMPACT_TO_PERCENT)
     }
 
@@ -136,13 +136,13 @@ mod tests {
         for (weight, is_near) in [(0, false), (32_000, false), (32_004, true), (80_000, true)] {
             assert_eq!(budget.needs_compaction(weight), is_near, "{weight}");
         }
-        assert_eq!(budget.target_bytes(), 20_000);
+        assert_eq!(budget.compaction_target_bytes(), 20_000);
     }
 
     #[test]
     fn a_model_that_does_not_say_what_it_takes_is_given_the_default() {
         for window in [None, Some(0)] {
-            assert_eq!(ContextBudget::new("m", window).window(), DEFAULT_CONTEXT_TOKENS);
+            assert_eq!(ContextBudget::new("m", window).window_tokens(), DEFAULT_CONTEXT_TOKENS);
         }
     }
 
@@ -168,9 +168,9 @@ mod tests {
         let mut budget = ContextBudget::new("a", Some(100_000));
         budget.calibrate(100_000, 100_000);
         budget.shrink_window(20_000);
-        assert_eq!((budget.window(), budget.estimate_tokens(1_000)), (18_000, 1_000));
-        assert_eq!(budget.for_model("a", Some(100_000)).window(), 18_000);
-        assert_eq!(budget.for_model("b", None).estimate_tokens(1_000), 250);
+        assert_eq!((budget.window_tokens(), budget.estimate_tokens(1_000)), (18_000, 1_000));
+        assert_eq!(budget.reset_if_other_model("a", Some(100_000)).window_tokens(), 18_000);
+        assert_eq!(budget.reset_if_other_model("b", None).estimate_tokens(1_000), 250);
     }
 
     #[test]

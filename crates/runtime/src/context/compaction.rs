@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
-use acp_types::{Compaction, CompactionStatus, SessionState};
+use acp_types::{Compaction, CompactionStatus, SessionStatePart};
 use callboard_models::{ChatMessage, Model, TokenUsage};
 use callboard_text::count_with_noun;
 use tokio_util::sync::CancellationToken;
@@ -57,12 +57,12 @@ impl Compactor<'_> {
         budget: &ContextBudget,
         messages: &mut Vec<Arc<ChatMessage>>,
     ) -> CompactionOutcome {
-        let least = budget.bytes_for_tokens(budget.window() / 4);
-        let goal = budget.target_bytes().saturating_sub(self.overhead_bytes).max(least);
+        let least = budget.bytes_for_tokens(budget.window_tokens() / 4);
+        let goal = budget.compaction_target_bytes().saturating_sub(self.overhead_bytes).max(least);
         let mut kept = messages.clone();
-        let cleared = trim::clear_results(&mut kept, goal);
+        let cleared = trim::clear_older_results(&mut kept, goal);
         let told_room = (goal / 4).min((MAX_SUMMARY_BYTES + MAX_KEPT_PLAN_BYTES) as u64);
-        let notice = self.notice(budget, messages);
+        let notice = self.create_notice(budget, messages);
         let mut made = SummaryOutcome::default();
         if total_estimated_bytes(&kept) > goal {
             let split = trim::split_history(&mut kept, goal - told_room);
@@ -73,7 +73,9 @@ impl Compactor<'_> {
                     None,
                     "Older messages are summarised.",
                 );
-                made = self.request_summary(budget, &old, split.kept_prompt(&kept), &notice).await;
+                made = self
+                    .request_summary_with_retries(budget, &old, split.kept_prompt(&kept), &notice)
+                    .await;
                 if made.is_cancelled {
                     notice.send_status(
                         CompactionStatus::Cancelled,
@@ -85,7 +87,7 @@ impl Compactor<'_> {
                 let max = usize::try_from(told_room).unwrap_or(usize::MAX);
                 let told =
                     summary::replacement_text(made.text.as_deref(), &old, self.plan_tool, max);
-                kept = split.replace_old(&kept, told);
+                kept = split.replace_old_messages(&kept, told);
             }
         }
         if total_estimated_bytes(&kept) >= total_estimated_bytes(messages) {
@@ -101,20 +103,21 @@ impl Compactor<'_> {
     }
 
     /// Requests a summary, with the same retries as a turn's requests.
-    async fn request_summary(
+    async fn request_summary_with_retries(
         &self,
         budget: &ContextBudget,
         old: &[&ChatMessage],
         prompt: Option<&ChatMessage>,
         notice: &CompactionNotice<'_>,
     ) -> SummaryOutcome {
-        let max =
-            usize::try_from(budget.target_bytes()).unwrap_or(usize::MAX).min(MAX_TRANSCRIPT_BYTES);
+        let max = usize::try_from(budget.compaction_target_bytes())
+            .unwrap_or(usize::MAX)
+            .min(MAX_TRANSCRIPT_BYTES);
         let asked = summary::SummaryRequest {
             old,
             kept_prompt: prompt,
             max_bytes: max,
-            context_tokens: budget.window(),
+            context_tokens: budget.window_tokens(),
         };
         let (mut made, mut retry) = (SummaryOutcome::default(), RetryState::new());
         loop {
@@ -155,7 +158,7 @@ impl Compactor<'_> {
         }
     }
 
-    fn notice(
+    fn create_notice(
         &self,
         budget: &ContextBudget,
         messages: &[Arc<ChatMessage>],
@@ -163,7 +166,7 @@ impl Compactor<'_> {
         CompactionNotice {
             handle: self.handle,
             id: format!("compaction_{}", Ulid::generate()),
-            context_tokens: budget.window(),
+            context_tokens: budget.window_tokens(),
             tokens_before: budget
                 .estimate_tokens(self.overhead_bytes + total_estimated_bytes(messages)),
         }
@@ -191,7 +194,7 @@ struct CompactionNotice<'a> {
 
 impl CompactionNotice<'_> {
     fn send_status(&self, status: CompactionStatus, after: Option<u64>, words: &str) {
-        self.send(self.compaction(status, after, vec![words.to_owned()]));
+        self.send_compaction(self.build_compaction(status, after, vec![words.to_owned()]));
     }
 
     fn send_retry(&self, fault: &SummaryError, pause: Duration) {
@@ -221,12 +224,13 @@ impl CompactionNotice<'_> {
             words.push_str(&format!(" Older messages were left out without a summary: {fault}."));
         }
         let summary = [Some(words), made.text.clone()].into_iter().flatten().collect();
-        let mut compaction = self.compaction(CompactionStatus::Completed, Some(after), summary);
+        let mut compaction =
+            self.build_compaction(CompactionStatus::Completed, Some(after), summary);
         compaction.error.clone_from(&made.error);
-        self.send(compaction);
+        self.send_compaction(compaction);
     }
 
-    fn compaction(
+    fn build_compaction(
         &self,
         status: CompactionStatus,
         after: Option<u64>,
@@ -239,8 +243,8 @@ impl CompactionNotice<'_> {
         compaction
     }
 
-    fn send(&self, compaction: Compaction) {
-        self.handle.send_state(SessionState::Compaction(compaction));
+    fn send_compaction(&self, compaction: Compaction) {
+        self.handle.send_state(SessionStatePart::Compaction(compaction));
     }
 }
 

@@ -35,13 +35,13 @@ impl PartialEq for FileVersion {
 
 impl FileVersion {
     /// Opens a file, if it exists, and returns its version and the file, positioned at its start.
-    pub(super) fn open_file(workspace: &Workspace, path: &Path) -> Option<(Self, File)> {
+    pub(super) fn open_with_version(workspace: &Workspace, path: &Path) -> Option<(Self, File)> {
         let mut file = workspace.open_existing_file(path)?;
-        let stamp = Self::read_file(&mut file).ok()?;
+        let stamp = Self::read_version_of_file(&mut file).ok()?;
         Some((stamp, file))
     }
 
-    fn read_file(file: &mut File) -> io::Result<Self> {
+    fn read_version_of_file(file: &mut File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let (len, modified) = (metadata.len(), metadata.modified().ok());
         let content =
@@ -52,7 +52,11 @@ impl FileVersion {
 
     /// Compares the file with its recorded version. A file with unchanged size and time is not
     /// read.
-    pub(super) fn compare(&mut self, workspace: &Workspace, path: &Path) -> FileComparison {
+    pub(super) fn compare_with_file(
+        &mut self,
+        workspace: &Workspace,
+        path: &Path,
+    ) -> FileComparison {
         let Some(mut file) = workspace.open_existing_file(path) else {
             return FileComparison::Deleted;
         };
@@ -64,7 +68,7 @@ impl FileVersion {
         if is_untouched {
             return FileComparison::Unchanged;
         }
-        match Self::read_file(&mut file) {
+        match Self::read_version_of_file(&mut file) {
             Ok(now) if now == *self => {
                 // Keeps the new time, so that the file is not reread each time.
                 *self = now;
@@ -99,9 +103,9 @@ pub(crate) struct FileVersions(VecDeque<(PathBuf, FileVersion)>);
 
 impl FileVersions {
     /// Records the version of a file that the model has just read or written. Blocks.
-    pub(crate) fn record(&mut self, workspace: &Workspace, path: &Path) {
+    pub(crate) fn record_current_version(&mut self, workspace: &Workspace, path: &Path) {
         self.0.retain(|(known, _)| known != path);
-        if let Some((stamp, _)) = FileVersion::open_file(workspace, path) {
+        if let Some((stamp, _)) = FileVersion::open_with_version(workspace, path) {
             if self.0.len() >= MAX_TRACKED_FILES {
                 self.0.pop_front();
             }
@@ -111,10 +115,10 @@ impl FileVersions {
 
     /// Reports which files have changed since the model read or wrote them, and removes these: the
     /// model no longer knows them. Blocks.
-    pub(crate) fn take_changes(&mut self, workspace: &Workspace) -> Option<String> {
+    pub(crate) fn take_changes_report(&mut self, workspace: &Workspace) -> Option<String> {
         let (mut changed, mut gone) = (Vec::new(), Vec::new());
         self.0.retain_mut(|(path, stamp)| {
-            let holds = stamp.compare(workspace, path);
+            let holds = stamp.compare_with_file(workspace, path);
             match holds {
                 FileComparison::Unchanged => {}
                 FileComparison::Changed => changed.push(workspace.display(path)),
@@ -125,13 +129,17 @@ impl FileVersions {
         let mut news = String::new();
         let what = "These files were changed by somebody else, or by a command, since you read or \
                     wrote them last; read them again before you rely on them:";
-        append_list(&mut news, what, &changed);
-        append_list(&mut news, "These files, which you have read or written, are gone:", &gone);
+        append_path_list(&mut news, what, &changed);
+        append_path_list(
+            &mut news,
+            "These files, which you have read or written, are gone:",
+            &gone,
+        );
         (!news.is_empty()).then_some(news)
     }
 }
 
-fn append_list(text: &mut String, what: &str, paths: &[String]) {
+fn append_path_list(text: &mut String, what: &str, paths: &[String]) {
     if paths.is_empty() {
         return;
     }

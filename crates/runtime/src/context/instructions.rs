@@ -25,14 +25,14 @@ const FILE_NAME: &str = "AGENTS.md";
 #[derive(Debug, Default)]
 pub(crate) struct ProjectInstructions {
     /// Keyed by the folder that a file applies to.
-    sent_files: BTreeMap<PathBuf, SentFile>,
+    sent_files: BTreeMap<PathBuf, SentInstructionFile>,
     /// Folders in which files were touched since the last search for instructions.
     touched_folders: BTreeSet<PathBuf>,
 }
 
 /// An instruction file that was sent to the model.
 #[derive(Debug)]
-struct SentFile {
+struct SentInstructionFile {
     /// `None` if the model has lost the file.
     stamp: Option<FileVersion>,
     /// Bytes of the file that were sent to the model.
@@ -41,7 +41,7 @@ struct SentFile {
 
 impl ProjectInstructions {
     /// Records that a call touched a file, so that the instructions of the folders above it apply.
-    pub(crate) fn record_touched(&mut self, workspace: &Workspace, file: &Path) {
+    pub(crate) fn record_touched_file(&mut self, workspace: &Workspace, file: &Path) {
         let is_inside = |folder: &&Path| workspace.roots().any(|root| folder.starts_with(root));
         for folder in file.ancestors().skip(1).take_while(is_inside) {
             if self.touched_folders.len() < MAX_INSTRUCTION_FOLDERS {
@@ -51,7 +51,7 @@ impl ProjectInstructions {
     }
 
     /// Marks all files as lost by the model, so that they are sent again.
-    pub(crate) fn mark_forgotten(&mut self) {
+    pub(crate) fn mark_all_unsent(&mut self) {
         for told in self.sent_files.values_mut() {
             (told.stamp, told.bytes) = (None, 0);
         }
@@ -60,7 +60,7 @@ impl ProjectInstructions {
     /// Returns the new instructions of the roots and of the folders above the touched files,
     /// outermost first. All texts that were sent, earlier ones included, have at most `room` bytes.
     /// Blocks.
-    pub(crate) fn take_message(
+    pub(crate) fn take_new_instructions(
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
@@ -74,12 +74,12 @@ impl ProjectInstructions {
         for folder in folders {
             let told: usize = self.sent_files.values().map(|told| told.bytes).sum();
             let room = room.min(MAX_SESSION_INSTRUCTION_BYTES).saturating_sub(told);
-            self.append_folder(workspace, secrets, rules, folder, room, &mut news);
+            self.append_folder_instructions(workspace, secrets, rules, folder, room, &mut news);
         }
         (!news.is_empty()).then(|| format!("{PREFACE}{news}"))
     }
 
-    fn append_folder(
+    fn append_folder_instructions(
         &mut self,
         workspace: &Workspace,
         secrets: &Secrets,
@@ -91,8 +91,8 @@ impl ProjectInstructions {
         let path = folder.join(FILE_NAME);
         let shown = workspace.display(&path);
         let known = self.sent_files.get_mut(&folder);
-        if let Some(SentFile { stamp: Some(stamp), .. }) = known {
-            match stamp.compare(workspace, &path) {
+        if let Some(SentInstructionFile { stamp: Some(stamp), .. }) = known {
+            match stamp.compare_with_file(workspace, &path) {
                 FileComparison::Unchanged => return,
                 FileComparison::Changed => {}
                 FileComparison::Deleted => {
@@ -108,12 +108,12 @@ impl ProjectInstructions {
         if before.is_none() && self.sent_files.len() >= MAX_INSTRUCTION_FILES {
             return;
         }
-        let Some((stamp, file)) = FileVersion::open_file(workspace, &path) else {
+        let Some((stamp, file)) = FileVersion::open_with_version(workspace, &path) else {
             self.sent_files.remove(&folder);
             return;
         };
         // Checked only for existing files: most folders have none.
-        if !rules.permit(workspace, &path) {
+        if !rules.permits_reading(workspace, &path) {
             self.sent_files.remove(&folder);
             return;
         }
@@ -129,7 +129,7 @@ impl ProjectInstructions {
             let _ = write!(news, "\n[{shown} is longer; only its beginning is included here]");
         }
         let bytes = before.unwrap_or_default() + kept.len();
-        self.sent_files.insert(folder, SentFile { stamp: Some(stamp), bytes });
+        self.sent_files.insert(folder, SentInstructionFile { stamp: Some(stamp), bytes });
     }
 }
 

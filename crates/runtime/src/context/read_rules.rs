@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acp_lifecycle::{AskPolicy, Rules, Verdict};
+use acp_lifecycle::{AskExceptReadsPolicy, Rules, Verdict};
 use acp_tools::Workspace;
 
 /// The rules of a session at one moment, applied to reading.
@@ -14,7 +14,7 @@ pub(crate) struct ReadRules(pub(crate) Rules);
 
 impl ReadRules {
     /// Returns whether no rule denies reading a file or asks about it. Blocks.
-    pub(crate) fn permit(&self, workspace: &Workspace, path: &Path) -> bool {
-        self.0.judge(&workspace.read_effects(path), &AskPolicy) == Verdict::Allow
+    pub(crate) fn permits_reading(&self, workspace: &Workspace, path: &Path) -> bool {
+        self.0.judge_call(&workspace.read_effects(path), &AskExceptReadsPolicy) == Verdict::Allow
     }
 }

@@ -15,7 +15,7 @@ use callboard_models::{
 
 use super::{instructions, trim};
 use crate::limits;
-use crate::retry::{PartialOutput, RetryState, next_event};
+use crate::retry::{PartialOutput, RetryState, next_event_within_idle_timeout};
 
 /// The text of a summary, and the usage of its request.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl SummaryError {
     /// Returns the delay before the next attempt; `None` if there is none.
     pub(super) fn retry_delay(&self, retry: &mut RetryState) -> Option<Duration> {
         match self {
-            Self::Failed(error, came) => retry.next_delay(error, *came),
+            Self::Failed(error, came) => retry.next_retry_delay(error, *came),
             Self::Empty => None,
         }
     }
@@ -91,7 +91,7 @@ pub(super) async fn request_summary(
             false => PartialOutput::Shown,
         };
         let failed = |error| SummaryError::Failed(error, came);
-        match next_event(&mut reply).await.map_err(failed)? {
+        match next_event_within_idle_timeout(&mut reply).await.map_err(failed)? {
             ModelEvent::Text(text) => summary.text.push_str(&text),
             ModelEvent::Usage(usage) => summary.usage = Some(usage),
             ModelEvent::Error(error) => return Err(failed(error)),

@@ -12,7 +12,7 @@ use crate::permission_mode::PermissionMode;
 
 /// The inputs of the system prompt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PromptInputs<'a> {
+pub(crate) struct SystemPromptInputs<'a> {
     /// An embedder's text in place of Callboard's own.
     pub(crate) instructions: Option<&'a str>,
     /// The tools that the model may call.
@@ -30,8 +30,8 @@ pub(crate) struct PromptInputs<'a> {
 }
 
 /// Renders the system prompt.
-pub(crate) fn render(setting: &PromptInputs<'_>) -> String {
-    let PromptInputs { instructions, tools, hints, mode, .. } = *setting;
+pub(crate) fn render_system_prompt(setting: &SystemPromptInputs<'_>) -> String {
+    let SystemPromptInputs { instructions, tools, hints, mode, .. } = *setting;
     let mut text = instructions.unwrap_or(ROLE_SECTION).to_owned();
     push_section(&mut text, "Where you are", &environment_section(setting));
     if instructions.is_none() {
@@ -58,7 +58,7 @@ fn push_section(text: &mut String, heading: &str, lines: &str) {
     let _ = write!(text, "\n\n# {heading}\n{lines}");
 }
 
-fn environment_section(setting: &PromptInputs<'_>) -> String {
+fn environment_section(setting: &SystemPromptInputs<'_>) -> String {
     let mut text = String::new();
     for (index, root) in setting.roots.iter().enumerate() {
         let what = if index == 0 { "Working directory" } else { "Further root" };

@@ -12,7 +12,7 @@ use crate::limits::{KEPT_NEWEST_RESULTS, MIN_CLEARED_RESULT_BYTES, MIN_TRUNCATED
 
 /// Replaces the texts of older results by a note, the oldest first, until the messages are within
 /// `goal`. The newest [`KEPT_NEWEST_RESULTS`] stay. Returns how many were replaced.
-pub(super) fn clear_results(messages: &mut [Arc<ChatMessage>], goal: u64) -> usize {
+pub(super) fn clear_older_results(messages: &mut [Arc<ChatMessage>], goal: u64) -> usize {
     let all: usize = messages.iter().map(|message| tool_results(message).len()).sum();
     let (mut older, mut cleared) = (all.saturating_sub(KEPT_NEWEST_RESULTS), 0);
     let mut now = total_estimated_bytes(messages);
@@ -67,7 +67,7 @@ impl HistorySplit {
     }
 
     /// Replaces the old messages by a text.
-    pub(super) fn replace_old(
+    pub(super) fn replace_old_messages(
         self,
         messages: &[Arc<ChatMessage>],
         told: String,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use acp_types::{ConfigCategory, ConfigOption, ConfigValue, SessionMode, SessionModes};
 use callboard_models::{Effort, Model, ModelCapabilities};
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 
 use crate::limits::{MAX_CATALOGUE_CHOICES, MAX_USED_MODEL_CHOICES};
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
@@ -57,7 +57,7 @@ pub(crate) enum OptionChange {
 
 /// The available and the selected options.
 #[derive(Debug)]
-pub(crate) struct Selection {
+pub(crate) struct OptionSelection {
     catalogue: Arc<dyn ModelCatalogue>,
     model: Arc<dyn Model>,
     model_generation: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Selection {
     used_models: Vec<String>,
 }
 
-impl Selection {
+impl OptionSelection {
     /// Begins with a model, and with a mode unless there are none.
     pub(crate) fn new(
         catalogue: Arc<dyn ModelCatalogue>,
@@ -82,7 +82,7 @@ impl Selection {
         &self.catalogue
     }
 
-    pub(crate) fn active(&self) -> ActiveOptions {
+    pub(crate) fn active_options(&self) -> ActiveOptions {
         let Self { model, model_generation: taken_up, effort, mode, .. } = self;
         let traits = model.capabilities();
         let effort = effort.filter(|_| traits.efforts);
@@ -124,8 +124,11 @@ impl Selection {
         let current = self.model.name();
         for name in self.used_models.iter().map(String::as_str).chain([current]) {
             if choices.iter().all(|choice| choice.value != *name) {
-                let choice =
-                    ModelChoice { value: name.to_owned(), name: visible(name), description: None };
+                let choice = ModelChoice {
+                    value: name.to_owned(),
+                    name: escape_invisible(name),
+                    description: None,
+                };
                 choices.push(choice);
             }
         }
@@ -133,7 +136,7 @@ impl Selection {
     }
 
     /// Returns the modes in the form for older ACP clients.
-    pub(crate) fn modes(&self) -> Option<SessionModes> {
+    pub(crate) fn session_modes(&self) -> Option<SessionModes> {
         let mode = |mode: &PermissionMode| {
             SessionMode::new(mode.id(), mode.name())
                 .with_description(as_sentence(mode.description()))

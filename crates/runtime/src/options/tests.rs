@@ -70,8 +70,8 @@ impl ModelCatalogue for FakeCatalogue {
     }
 }
 
-fn selection(shelf: &Arc<FakeCatalogue>, mode: Option<PermissionMode>) -> Selection {
-    Selection::new(shelf.clone(), Arc::new(NamedModel("direct".to_owned())), mode)
+fn selection(shelf: &Arc<FakeCatalogue>, mode: Option<PermissionMode>) -> OptionSelection {
+    OptionSelection::new(shelf.clone(), Arc::new(NamedModel("direct".to_owned())), mode)
 }
 
 fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
@@ -79,7 +79,7 @@ fn fake_catalogue(models: &[&'static str]) -> Arc<FakeCatalogue> {
 }
 
 /// The commands of a session with the built-in tools.
-fn commands() -> impl Fn(&ActiveOptions) -> SessionState + Send + Sync {
+fn commands() -> impl Fn(&ActiveOptions) -> SessionStatePart + Send + Sync {
     let registry = Registry::builtin();
     move |chosen| SlashCommands::builtin().available_commands(chosen, &registry, &[])
 }
@@ -99,13 +99,13 @@ fn open(
 fn queued_updates(handle: &SessionHandle) -> Vec<Value> {
     let next = || {
         handle.update(|session, now| {
-            session.flush(now.monotonic);
+            session.make_all_items_due(now.monotonic);
             session.poll(now.monotonic)
         })
     };
     let sent = v1::V1Projection::new(v1::TerminalDisplay::Text);
     let told = std::iter::from_fn(next).map(|item| match item {
-        OutboxItem::State(state) => serde_json::to_value(sent.state(&state)).unwrap(),
+        OutboxItem::State(state) => serde_json::to_value(sent.update_for_state(&state)).unwrap(),
         other => panic!("{other:?}"),
     });
     told.collect()
@@ -132,9 +132,10 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
     let shelf = fake_catalogue(&["direct", "deep/one"]);
     let mut selection = selection(&shelf, Some(PermissionMode::Ask));
     selection.set_model(shelf.open_model("deep/one").unwrap());
-    let options =
-        serde_json::to_value(v1::config_options(&selection.config_options(&selection.active())))
-            .unwrap();
+    let options = serde_json::to_value(v1::encode_config_options(
+        &selection.config_options(&selection.active_options()),
+    ))
+    .unwrap();
     let options = options.as_array().unwrap();
     let field = |name: &str| -> Vec<_> { options.iter().map(|it| it[name].clone()).collect() };
     assert_eq!(field("category"), ["model", "mode", "thought_level"]);
@@ -144,7 +145,8 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
         let mut offered = option["options"].as_array().unwrap().iter();
         assert!(offered.any(|value| value["value"] == option["currentValue"]), "{option}");
     }
-    let modes = serde_json::to_value(selection.modes().as_ref().map(v1::modes)).unwrap();
+    let modes =
+        serde_json::to_value(selection.session_modes().as_ref().map(v1::encode_modes)).unwrap();
     assert_eq!(modes["currentModeId"], "ask");
     assert_eq!(modes["availableModes"].as_array().map(Vec::len), Some(PermissionMode::all().len()));
     let ask = json!({
@@ -159,7 +161,8 @@ fn each_option_has_the_category_that_clients_look_for_and_a_value_that_is_offere
 fn what_is_not_offered_cannot_be_chosen() {
     let shelf = fake_catalogue(&["direct", "deep/one"]);
     let mut selection = selection(&shelf, Some(PermissionMode::Ask));
-    let change = |selection: &Selection, option, value| selection.parse_change(option, value).ok();
+    let change =
+        |selection: &OptionSelection, option, value| selection.parse_change(option, value).ok();
     assert_eq!(change(&selection, "mode", "auto"), Some(OptionChange::Mode(PermissionMode::Auto)));
     assert_eq!(
         change(&selection, "model", "deep/one"),
@@ -183,10 +186,11 @@ fn what_is_not_offered_cannot_be_chosen() {
 #[test]
 fn an_embedders_own_policy_leaves_no_modes() {
     let selection = selection(&fake_catalogue(&[]), None);
-    assert_eq!(selection.modes(), None);
-    let options =
-        serde_json::to_value(v1::config_options(&selection.config_options(&selection.active())))
-            .unwrap();
+    assert_eq!(selection.session_modes(), None);
+    let options = serde_json::to_value(v1::encode_config_options(
+        &selection.config_options(&selection.active_options()),
+    ))
+    .unwrap();
     assert_eq!(option_values(&options), "direct");
     assert!(selection.parse_mode("ask").is_err() && selection.parse_change("mode", "ask").is_err());
 }
@@ -208,9 +212,9 @@ fn an_effort_is_kept_for_models_that_can_be_told_and_no_other_is() {
     let shelf = fake_catalogue(&[]);
     let mut selection = selection(&shelf, None);
     selection.set_effort(Some(Effort::High));
-    assert_eq!(selection.active().effort, None);
+    assert_eq!(selection.active_options().effort, None);
     selection.set_model(shelf.open_model("deep/one").unwrap());
-    assert_eq!(selection.active().effort, Some(Effort::High));
+    assert_eq!(selection.active_options().effort, Some(Effort::High));
 }
 
 #[tokio::test]
@@ -220,7 +224,7 @@ async fn a_command_tells_both_views_and_only_what_changed() {
     options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
     assert_eq!(update_kinds(&queued_updates(&handle)), ["mode auto", "options direct auto"]);
     options.set_mode(PermissionMode::Auto, ChangeOrigin::Command);
-    options.refresh();
+    options.advertise_unrequested_changes();
     assert_eq!(update_kinds(&queued_updates(&handle)), [""; 0]);
     options.set_model("deep/one".to_owned(), ChangeOrigin::Command).await.unwrap();
     // The commands of the direct model are removed, and the thought level is added.
@@ -232,9 +236,9 @@ async fn a_command_tells_both_views_and_only_what_changed() {
     assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low"]);
     let error = options.set_model("missing".to_owned(), ChangeOrigin::Command).await.unwrap_err();
     assert!(error.contains("unknown model"), "{error}");
-    assert_eq!(options.active().model.name(), "deep/one");
+    assert_eq!(options.active_options().model.name(), "deep/one");
     shelf.0.lock().unwrap().push("found/later");
-    options.refresh();
+    options.advertise_unrequested_changes();
     assert_eq!(update_kinds(&queued_updates(&handle)), ["options deep/one auto low"]);
 }
 
@@ -245,8 +249,8 @@ async fn of_two_models_on_their_way_the_one_that_was_asked_for_last_is_taken() {
     let last = options.set_model("b".to_owned(), ChangeOrigin::Command);
     last.await.unwrap();
     first.await.unwrap();
-    assert_eq!(options.active().model.name(), "b");
-    assert_eq!(options.active().model_generation, 1);
+    assert_eq!(options.active_options().model.name(), "b");
+    assert_eq!(options.active_options().model_generation, 1);
 }
 
 #[test]
@@ -263,8 +267,8 @@ fn a_mode_holds_at_once() {
             let id = id.into();
             let subject =
                 acp_lifecycle::PermissionSubject::for_call("t", &json!({}), Path::new("/p"), b"");
-            session.announce(&id, &"t".into(), acp_types::ToolCallPatch::new(), now);
-            session.permit(&id, &write, subject, true, now)
+            session.announce_call(&id, &"t".into(), acp_types::ToolCallPatch::new(), now);
+            session.decide_or_ask_permission(&id, &write, subject, true, now)
         });
         let is_granted = matches!(permit, acp_lifecycle::PermitDecision::Granted(_));
         assert_eq!(is_granted, mode != PermissionMode::ReadOnly, "{mode:?}: {permit:?}");
@@ -293,11 +297,11 @@ impl Model for LateNamedModel {
 fn a_model_that_gets_its_name_late_is_told_and_is_one_of_those_offered() {
     let late = Arc::new(LateNamedModel::default());
     let handle = SessionHandle::new(Session::new("/p"), SystemTime::now);
-    let selection = Selection::new(fake_catalogue(&[]), late.clone(), None);
+    let selection = OptionSelection::new(fake_catalogue(&[]), late.clone(), None);
     let options = SessionOptions::new(selection, handle.clone(), commands(), vec![]);
     queued_updates(&handle);
     late.0.set("found/one".to_owned()).unwrap();
-    options.refresh();
+    options.advertise_unrequested_changes();
     let updates = queued_updates(&handle);
     assert_eq!(update_kinds(&updates), ["options found/one", "commands"]);
     let offered = &updates[0]["configOptions"][0]["options"];

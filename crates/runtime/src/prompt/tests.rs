@@ -1,6 +1,6 @@
 //! Every kind of content block, for models that support all of them and for a text-only model.
 
-use super::{ReadRules, prompt_parts, read_linked_files, typed_text};
+use super::{ReadRules, parts_from_blocks, read_linked_files, typed_text};
 use crate::limits;
 use acp_tools::Workspace;
 use agent_client_protocol::v1::schema::ContentBlock;
@@ -35,10 +35,10 @@ fn blocks_are_joined_and_nothing_is_dropped_silently() {
                 file:///d:\n[a binary resource, which cannot be read]";
     let named = "\n[an image (image/png, 0 KiB), which this model cannot see]\n\
                  [audio (audio/wav, 0 KiB), which this model cannot hear]\nnow";
-    assert_eq!(prompt_parts(blocks.clone(), &BLIND), [text(&format!("{told}{named}"))]);
+    assert_eq!(parts_from_blocks(blocks.clone(), &BLIND), [text(&format!("{told}{named}"))]);
     let image = ContentPart::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
     let audio = ContentPart::Audio { media_type: "audio/wav".to_owned(), data: "AAAA".to_owned() };
-    assert_eq!(prompt_parts(blocks.clone(), &SEES), [text(told), image, audio, text("now")]);
+    assert_eq!(parts_from_blocks(blocks.clone(), &SEES), [text(told), image, audio, text("now")]);
     assert_eq!(typed_text(&blocks), "read this\nnow");
 }
 
@@ -54,7 +54,7 @@ fn what_every_provider_would_refuse_is_not_sent() {
         ("image/png", &*large, "which is too large"),
     ] {
         let image = json!([{"type": "image", "data": data, "mimeType": media_type}]);
-        let [ContentPart::Text(said)] = &prompt_parts(blocks(image), &SEES)[..] else {
+        let [ContentPart::Text(said)] = &parts_from_blocks(blocks(image), &SEES)[..] else {
             panic!("{why}")
         };
         assert!(said.starts_with(&format!("[an image ({media_type}, ")), "{said}");
@@ -62,7 +62,7 @@ fn what_every_provider_would_refuse_is_not_sent() {
     }
     let image = json!({"type": "image", "data": "AAA=", "mimeType": "image/png"});
     let images = blocks(Value::Array(vec![image; limits::MAX_PROMPT_MEDIA + 1]));
-    let parts = prompt_parts(images, &SEES);
+    let parts = parts_from_blocks(images, &SEES);
     assert_eq!(parts.len(), limits::MAX_PROMPT_MEDIA + 1);
     assert_eq!(parts.last(), Some(&text("[an image (image/png, 0 KiB), which is one too many]")));
 }
@@ -70,7 +70,7 @@ fn what_every_provider_would_refuse_is_not_sent() {
 #[test]
 fn an_embedded_image_is_an_image() {
     let image = json!([{"type": "resource", "resource": {"uri": "file:///d.png", "blob": "AAA=", "mimeType": "image/png"}}]);
-    let image = prompt_parts(blocks(image), &SEES);
+    let image = parts_from_blocks(blocks(image), &SEES);
     assert!(
         matches!(&image[..], [ContentPart::Text(uri), ContentPart::Image { .. }] if uri == "file:///d.png:")
     );
@@ -121,7 +121,7 @@ async fn linked_files_of_the_workspace_are_read_and_of_others_it_is_said() {
             "{uri}"
         );
         let note = if is_named { "\n[it is only named; what is there was not read]" } else { "" };
-        assert_eq!(prompt_parts(link, &BLIND), [text(&format!("[it]({uri}){note}"))]);
+        assert_eq!(parts_from_blocks(link, &BLIND), [text(&format!("[it]({uri}){note}"))]);
     }
     let many = vec![file("a%20b.txt"); limits::MAX_LINKED_FILES + 1];
     let linked = read_linked_files(&blocks(Value::Array(many)), &workspace, ReadRules::default())

@@ -24,7 +24,7 @@ fn rule(scope: RuleScope, command: &str) -> Rule {
 
 fn add(store: &FileRuleStore, root: &str, rules: &[&Rule]) -> Result<(), RuleStoreError> {
     let changes: Vec<_> = rules.iter().map(|rule| RuleChange::Add((*rule).clone())).collect();
-    store.save(root.as_ref(), &changes)
+    store.save_rule_changes(root.as_ref(), &changes)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -45,7 +45,7 @@ fn rules_outlive_the_store_and_keep_to_their_project() {
     let again = FileRuleStore::new(store.folder.clone());
     assert_eq!(again.load("/p".as_ref()).unwrap(), [mine.clone(), users.clone()]);
     assert_eq!(again.load("/p/q".as_ref()).unwrap(), std::slice::from_ref(&users));
-    again.save("/p".as_ref(), &[RuleChange::Remove(mine)]).unwrap();
+    again.save_rule_changes("/p".as_ref(), &[RuleChange::Remove(mine)]).unwrap();
     assert_eq!(store.load("/p".as_ref()).unwrap(), [users]);
 }
 
@@ -77,7 +77,7 @@ fn a_file_says_for_people_whose_rules_it_holds() {
 #[test]
 fn rules_that_people_write_are_read() {
     let (_dir, store) = store();
-    private::create_folder(&store.folder).unwrap();
+    private::create_private_folder(&store.folder).unwrap();
     let text = r#"{"rules": [
         {"scope": "user", "verdict": "allow", "matcher": {"argv": ["cargo", "test"]}},
         {"scope": "user", "verdict": "ask", "matcher": {"argv": ["git"]}},
@@ -173,7 +173,7 @@ const STORED: [(&str, &str); 2] = [
 #[test]
 fn rules_that_earlier_builds_stored_are_read() {
     let (_dir, store) = store();
-    private::create_folder(&store.folder).unwrap();
+    private::create_private_folder(&store.folder).unwrap();
     for (name, text) in STORED {
         fs::write(store.folder.join(name), text).unwrap();
     }

@@ -9,7 +9,8 @@ use std::sync::mpsc;
 
 use acp_lifecycle::rules::{RuleChange, RuleStoreError};
 use acp_lifecycle::{
-    AllowPolicy, Effect, Effects, Grant, Pinned, Policy, ReadOnlyPolicy, Rule, RuleStore, Titles,
+    AllowInProjectPolicy, Effect, Effects, Grant, PinnedPlan, Policy, ReadOnlyPolicy, Rule,
+    RuleStore, Titles,
 };
 use acp_tools::{
     CallDescription, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput, ToolPreview,
@@ -34,7 +35,7 @@ use super::*;
 use crate::authenticator::Authenticator;
 use crate::model_catalogue::{ModelCatalogue, ModelChoice};
 use acp_conformance::{
-    AgentUnderTest, ClientBehaviour, Error, PermissionReply as Answer, call_text,
+    AgentTestError, AgentUnderTest, ClientBehaviour, PermissionReply as Answer, call_text,
 };
 
 /// An undo tool that undoes nothing, and ends only after a while when it is cancelled.
@@ -62,7 +63,7 @@ impl Tool for FakeUndoTool {
     }
 
     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
-        CallDescription::new("undo").with("why", args.why.as_deref().unwrap_or_default())
+        CallDescription::new("undo").with_argument("why", args.why.as_deref().unwrap_or_default())
     }
 
     async fn preview(
@@ -76,13 +77,13 @@ impl Tool for FakeUndoTool {
 
     async fn run(
         &self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> std::result::Result<ToolOutput, ToolError> {
         pinned.release(grant)?;
         self.log.lock().unwrap().push("begin");
-        invocation.call.append_content(Content::text("begun"));
+        invocation.call.append_content(Content::from_text("begun"));
         invocation.call.cancel_token().cancelled().await;
         for _ in 0..1000 {
             yield_now().await;
@@ -119,9 +120,9 @@ async fn start_with(
 #[tokio::test]
 async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_one() {
     let (mut agent, session, log) = start(Answer::default()).await;
-    let first = agent.prompt(&session, "/undo").await.unwrap();
+    let first = agent.send_prompt(&session, "/undo").await.unwrap();
     agent.wait_until(|client| client.session(&session).shows_line("begun")).await.unwrap();
-    let second = agent.prompt(&session, "/undo").await.unwrap();
+    let second = agent.send_prompt(&session, "/undo").await.unwrap();
     agent.notify("$/cancel_request", json!({ "requestId": first })).await.unwrap();
     assert_eq!(agent.wait_for_stop_reason(&first).await.unwrap(), "cancelled");
     assert_eq!(agent.client.session(&session).message_text(), "It is undone.");
@@ -130,7 +131,7 @@ async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_
     };
     agent.wait_until(has_begun).await.unwrap();
     assert_eq!(*log.lock().unwrap(), ["begin", "end", "begin"]);
-    agent.cancel(&session).await.unwrap();
+    agent.cancel_and_send_deferred_replies(&session).await.unwrap();
     assert_eq!(agent.wait_for_stop_reason(&second).await.unwrap(), "cancelled");
     let statuses = agent.client.session(&session).calls();
     let statuses: Vec<_> = statuses.iter().map(|call| call.status).collect();
@@ -140,11 +141,11 @@ async fn a_call_of_a_cancelled_command_ends_before_its_turn_and_before_the_next_
 #[tokio::test]
 async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() {
     let (mut agent, session, log) = start(Answer::NoReply).await;
-    let prompt = agent.prompt(&session, "/undo").await.unwrap();
+    let prompt = agent.send_prompt(&session, "/undo").await.unwrap();
     agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
-    agent.cancel(&session).await.unwrap();
+    agent.cancel_and_send_deferred_replies(&session).await.unwrap();
     assert_eq!(agent.wait_for_stop_reason(&prompt).await.unwrap(), "cancelled");
-    let call = agent.client.session(&session).call_of_tool("undo").unwrap();
+    let call = agent.client.session(&session).only_call_of_tool("undo").unwrap();
     let error = "Cancelled with its turn. It did not run.";
     assert_eq!(call.raw_output, Some(json!({"error": error, "code": "cancelled"})));
     assert_eq!(agent.client.session(&session).message_text(), error);
@@ -154,16 +155,16 @@ async fn a_command_that_is_cancelled_while_it_asks_says_that_nothing_was_done() 
 #[tokio::test]
 async fn an_embedders_policy_decides_in_the_place_of_every_mode() {
     let policies: [(Arc<dyn Policy>, _); 2] =
-        [(Arc::new(AllowPolicy), &["begin", "end"][..]), (Arc::new(ReadOnlyPolicy), &[])];
+        [(Arc::new(AllowInProjectPolicy), &["begin", "end"][..]), (Arc::new(ReadOnlyPolicy), &[])];
     for (policy, expected) in policies {
         // A permission request would never be answered.
         let (mut agent, session, log) =
             start_with(Answer::NoReply, |agent| agent.with_policy(policy)).await;
         assert_eq!(agent.client.session(&session).current_mode(), None);
-        let prompt = agent.prompt(&session, "/undo").await.unwrap();
+        let prompt = agent.send_prompt(&session, "/undo").await.unwrap();
         if !expected.is_empty() {
             agent.wait_until(|client| client.session(&session).shows_line("begun")).await.unwrap();
-            agent.cancel(&session).await.unwrap();
+            agent.cancel_and_send_deferred_replies(&session).await.unwrap();
         }
         agent.wait_for_stop_reason(&prompt).await.unwrap();
         assert_eq!((&**log.lock().unwrap(), agent.client.permission_requests.len()), (expected, 0));
@@ -180,7 +181,11 @@ impl RuleStore for HangingRuleStore {
         Ok(Vec::new())
     }
 
-    fn save(&self, _: &Path, _: &[RuleChange]) -> std::result::Result<(), RuleStoreError> {
+    fn save_rule_changes(
+        &self,
+        _: &Path,
+        _: &[RuleChange],
+    ) -> std::result::Result<(), RuleStoreError> {
         Ok(())
     }
 }
@@ -221,10 +226,11 @@ async fn only_methods_that_are_offered_log_in_and_each_request_is_answered() {
         let can_log_out = &answer["agentCapabilities"]["auth"]["logout"];
         assert_eq!(can_log_out.is_object(), offered != json!([]), "{answer}");
         for (method, works) in methods {
-            let answer = agent.request("authenticate", json!({ "methodId": method })).await;
+            let answer =
+                agent.send_request_and_wait("authenticate", json!({ "methodId": method })).await;
             assert_eq!(answer.is_ok(), *works, "{method}");
         }
-        let answer = agent.request("logout", json!({})).await;
+        let answer = agent.send_request_and_wait("logout", json!({})).await;
         assert_eq!(answer.is_ok(), offered == json!([]), "{answer:?}");
     }
 }
@@ -247,19 +253,22 @@ async fn request_hanging_session() -> (AgentUnderTest, serde_json::Value, mpsc::
 #[tokio::test]
 async fn a_session_whose_files_hang_holds_up_nobody() {
     let (mut agent, new, open) = request_hanging_session().await;
-    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
+    agent.send_request_and_wait("authenticate", json!({"methodId": "setup"})).await.unwrap();
     assert!(agent.client.response(&new).is_none());
     open.send(()).unwrap();
     let answer = agent.wait_for_result(&new).await.unwrap();
     let session = answer["sessionId"].as_str().unwrap();
-    assert_eq!(agent.run_turn(session, "think it is there").await.unwrap(), "end_turn");
+    assert_eq!(
+        agent.prompt_and_wait_for_stop(session, "think it is there").await.unwrap(),
+        "end_turn"
+    );
 }
 
 #[tokio::test]
 async fn a_session_is_answered_that_was_asked_for_before_the_end_of_input() {
     let (mut agent, new, open) = request_hanging_session().await;
     // The session is being opened concurrently with other requests.
-    agent.request("authenticate", json!({"methodId": "setup"})).await.unwrap();
+    agent.send_request_and_wait("authenticate", json!({"methodId": "setup"})).await.unwrap();
     agent.close_input();
     let ended = tokio::time::timeout(Duration::from_millis(50), agent.drain_and_wait()).await;
     assert!(ended.is_err(), "it does not wait");
@@ -274,7 +283,7 @@ async fn openings_that_hang_are_bounded_and_hold_up_nobody() {
     let params = json!({"cwd": std::env::temp_dir(), "mcpServers": []});
     let others = agent.flood(limits::MAX_SESSIONS, "session/new", &params).await.unwrap();
     let (last, others) = others.split_last().unwrap();
-    let Err(Error::ErrorResponse(error)) = agent.wait_for_result(last).await else {
+    let Err(AgentTestError::ErrorResponse(error)) = agent.wait_for_result(last).await else {
         panic!("it is opened")
     };
     assert_eq!(error["data"]["reason"], "busy");
@@ -309,13 +318,13 @@ async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
     let mut agent = AgentUnderTest::in_process(agent, Answer::default());
     agent.initialize().await.unwrap();
     let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
-    let mut prompts = vec![agent.prompt(&session, "a").await.unwrap()];
+    let mut prompts = vec![agent.send_prompt(&session, "a").await.unwrap()];
     agent.wait_until(|client| client.session(&session).message_text() == "Hm").await.unwrap();
     for _ in 1..limits::MAX_WAITING_PROMPTS {
-        prompts.push(agent.prompt(&session, "b").await.unwrap());
+        prompts.push(agent.send_prompt(&session, "b").await.unwrap());
     }
     model.0.store(true, Relaxed);
-    agent.cancel(&session).await.unwrap();
+    agent.cancel_and_send_deferred_replies(&session).await.unwrap();
     for prompt in &prompts {
         assert_eq!(agent.wait_for_stop_reason(prompt).await.unwrap(), "cancelled");
     }
@@ -324,7 +333,7 @@ async fn after_a_panic_outside_of_a_turn_every_prompt_is_answered_in_order() {
         |prompt: &serde_json::Value| transcript.find(&format!("\"id\":{prompt},\"result\""));
     let places: Vec<_> = prompts.iter().map(answer).collect();
     assert!(places[0].is_some() && places.is_sorted(), "{places:?}\n{transcript}");
-    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
+    agent.send_request_and_wait("session/close", json!({ "sessionId": session })).await.unwrap();
 }
 
 /// A catalogue that opens its only model, whose name panics, once something is sent.
@@ -359,11 +368,11 @@ async fn request_hanging_model() -> (AgentUnderTest, String, serde_json::Value, 
 #[tokio::test]
 async fn a_change_of_the_model_that_hangs_is_answered_when_its_session_closes() {
     let (mut agent, session, set, open) = request_hanging_model().await;
-    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
-    let Err(Error::ErrorResponse(error)) = agent.wait_for_result(&set).await else {
+    agent.send_request_and_wait("session/close", json!({ "sessionId": session })).await.unwrap();
+    let Err(AgentTestError::ErrorResponse(error)) = agent.wait_for_result(&set).await else {
         panic!("it is set")
     };
-    assert_eq!(error["message"], errors::session_closing().message);
+    assert_eq!(error["message"], errors::session_closing_error().message);
     drop(open);
 }
 
@@ -371,19 +380,19 @@ async fn a_change_of_the_model_that_hangs_is_answered_when_its_session_closes() 
 async fn a_change_of_the_model_that_panics_is_answered() {
     let (mut agent, _, set, open) = request_hanging_model().await;
     open.send(()).unwrap();
-    let Err(Error::ErrorResponse(error)) = agent.wait_for_result(&set).await else {
+    let Err(AgentTestError::ErrorResponse(error)) = agent.wait_for_result(&set).await else {
         panic!("it is set")
     };
-    assert_eq!(error["message"], errors::internal("something panicked").message);
+    assert_eq!(error["message"], errors::internal_error("something panicked").message);
 }
 
 #[tokio::test]
 async fn sessions_have_the_settings_of_their_agent() {
     for bytes in [usize::MAX, 0] {
-        let config = SessionConfig::default().with_content_bytes(bytes);
+        let config = SessionConfig::default().with_max_content_bytes(bytes);
         let (mut agent, session, log) =
             start_with(Answer::default(), |agent| agent.with_session_config(config)).await;
-        let prompt = agent.prompt(&session, "/undo").await.unwrap();
+        let prompt = agent.send_prompt(&session, "/undo").await.unwrap();
         let ran = |client: &acp_conformance::TestClient| {
             let calls = client.session(&session).calls();
             calls.first().is_some_and(|call| call.status == ToolCallStatus::InProgress)
@@ -392,7 +401,7 @@ async fn sessions_have_the_settings_of_their_agent() {
         while log.lock().unwrap().is_empty() {
             yield_now().await;
         }
-        agent.cancel(&session).await.unwrap();
+        agent.cancel_and_send_deferred_replies(&session).await.unwrap();
         agent.wait_for_stop_reason(&prompt).await.unwrap();
         assert_eq!(agent.client.session(&session).shows_line("begun"), bytes > 0);
     }
@@ -425,7 +434,7 @@ impl ModelCatalogue for Taking {
         Err(ModelSpecError::Unknown { spec: name.to_owned() })
     }
 
-    fn takes(&self) -> ModelCapabilities {
+    fn combined_capabilities(&self) -> ModelCapabilities {
         self.0
     }
 }
@@ -465,7 +474,7 @@ async fn undo_is_offered_only_with_a_folder_for_it() {
         let mut agent = AgentUnderTest::in_process(agent, Answer::default());
         agent.initialize().await.unwrap();
         let session = agent.new_session(&std::env::temp_dir()).await.unwrap();
-        agent.run_turn(&session, "/help").await.unwrap();
+        agent.prompt_and_wait_for_stop(&session, "/help").await.unwrap();
         let menu = agent.client.transcript();
         assert_eq!(menu.contains(r#""name":"undo""#), is_kept, "{menu}");
         assert!(menu.contains(r#""name":"usage""#), "{menu}");

@@ -82,7 +82,7 @@ pub(super) fn message_record(
 /// Makes the record by which all messages before it are forgotten.
 pub(super) fn reset_record() -> Result<SessionRecord, SessionStoreError> {
     let record = SessionRecord::new(RESET_KIND, VERSION, &())?;
-    Ok(record.with_stream(RecordStream::Model).as_stream_start())
+    Ok(record.with_stream(RecordStream::Model).with_stream_start())
 }
 
 /// Reads a record back. None if it holds no message.
@@ -93,7 +93,7 @@ pub(super) fn reset_record() -> Result<SessionRecord, SessionStoreError> {
 pub(super) fn read_message(record: &StoredRecord) -> Result<Option<ChatMessage>, UnreadableRecord> {
     match (&*record.kind, record.version) {
         (KIND, VERSION) => {
-            let message = record.read::<StoredMessage>();
+            let message = record.parse_json::<StoredMessage>();
             message.map(|message| Some(message.into())).map_err(|_malformed| UnreadableRecord)
         }
         (RESET_KIND, VERSION) => Ok(None),

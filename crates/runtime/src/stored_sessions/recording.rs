@@ -13,7 +13,7 @@ use acp_store::{
     NewSession, OpenSession, PendingCommit, SessionChange, SessionRecord, SessionRecorder,
     SessionStoreError, StoreWriter,
 };
-use acp_types::{SessionState, TurnId};
+use acp_types::{SessionStatePart, TurnId};
 use agent_client_protocol::v1::schema::ContentBlock;
 use callboard_models::ChatMessage;
 use tokio::sync::watch;
@@ -88,7 +88,7 @@ impl SessionRecording {
         messages: Arc<Vec<Arc<ChatMessage>>>,
         settings: StoredSettings,
     ) -> Arc<Self> {
-        let recorder = opened.writer.record(session);
+        let recorder = opened.writer.recorder_for_open_session(session);
         let target = RecordingTarget::Recorder(recorder, opened.writer.clone());
         let recording = Self::new(target, messages, settings, true);
         recording.is_settled.send_replace(true);
@@ -122,9 +122,9 @@ impl SessionRecording {
             let waiting = std::mem::replace(&mut state.target, RecordingTarget::Ended);
             match (opened, waiting) {
                 (Ok(opened), RecordingTarget::Opening(waiting)) => {
-                    let recorder = opened.writer.record_new(new);
+                    let recorder = opened.writer.recorder_for_new_session(new);
                     for (changes, at) in waiting {
-                        state.last_commit = Some(recorder.write(changes, at));
+                        state.last_commit = Some(recorder.queue_changes(changes, at));
                     }
                     state.target = RecordingTarget::Recorder(recorder, opened.writer);
                 }
@@ -279,7 +279,7 @@ impl RecordingState {
         let mut changes = Vec::new();
         for ChangedDocument { subject, document, is_final: is_whole, .. } in documents {
             is_final |= is_whole;
-            if let SessionDocument::State(SessionState::Info(info)) = &document
+            if let SessionDocument::State(SessionStatePart::Info(info)) = &document
                 && let Some(title) = &info.title
             {
                 changes.push(SessionChange::Title(title.clone()));
@@ -313,7 +313,7 @@ impl RecordingState {
                 self.fail(&SessionStoreError::QueueFull);
             }
             RecordingTarget::Recorder(recorder, _) => {
-                self.last_commit = Some(recorder.write(changes, now));
+                self.last_commit = Some(recorder.queue_changes(changes, now));
             }
             RecordingTarget::Ended => {}
         }

@@ -38,7 +38,7 @@ impl RestoredSession {
         if store.summary(id)?.folder.as_ref() != Some(&folder) {
             session.write(&[SessionChange::Move(folder)], now)?;
         }
-        let mut load = store.load(id, RecordStream::Model, u64::MAX)?;
+        let mut load = store.begin_load(id, RecordStream::Model, u64::MAX)?;
         let (mut messages, mut unread) = (Vec::new(), 0);
         loop {
             let page = store.next_page(&mut load)?;
@@ -65,8 +65,9 @@ pub(crate) async fn replay(
     handle: &SessionHandle,
 ) -> Result<u64, SessionStoreError> {
     let session = id.clone();
-    let begin =
-        move |store: &dyn SessionStore| store.load(&session, RecordStream::Client, REPLAY_BYTES);
+    let begin = move |store: &dyn SessionStore| {
+        store.begin_load(&session, RecordStream::Client, REPLAY_BYTES)
+    };
     let (mut load, mut unread) = (opened.run(begin).await?, 0);
     loop {
         let (read, page) = opened
@@ -81,7 +82,7 @@ pub(crate) async fn replay(
         }
         let documents = page.iter().filter_map(|record| {
             let document = match record.version {
-                DOCUMENT_VERSION => record.read::<SessionDocument>().ok(),
+                DOCUMENT_VERSION => record.parse_json::<SessionDocument>().ok(),
                 _ => None,
             };
             unread += u64::from(document.is_none());
@@ -91,7 +92,7 @@ pub(crate) async fn replay(
         handle.update(|session, now| {
             documents.into_iter().for_each(|document| session.replay(document, now));
             // All of it goes at once, in its order.
-            session.flush(now.monotonic);
+            session.make_all_items_due(now.monotonic);
         });
         handle.wait_drained().await;
     }

@@ -31,7 +31,7 @@ async fn agent(
 }
 
 fn records(store: &MemorySessionStore, id: &str, stream: RecordStream) -> Vec<String> {
-    let mut load = store.load(&id.to_owned().into(), stream, u64::MAX).unwrap();
+    let mut load = store.begin_load(&id.to_owned().into(), stream, u64::MAX).unwrap();
     store.next_page(&mut load).unwrap().into_iter().map(|record| record.kind).collect()
 }
 
@@ -51,11 +51,11 @@ async fn records_that_cannot_be_read_are_left_out_and_counted_for_the_user() {
     let opened = store.clone();
     let mut agent = agent(move || Ok(Arc::new(opened.clone()))).await;
     let params = json!({"sessionId": "old", "cwd": cwd, "mcpServers": []});
-    agent.request("session/load", params).await.unwrap();
+    agent.send_request_and_wait("session/load", params).await.unwrap();
     let thoughts = agent.client.session("old").thought_text();
     assert!(thoughts.contains("1 record of this session is damaged"), "{thoughts}");
     assert!(thoughts.contains("2 records of this session are damaged"), "{thoughts}");
-    assert_eq!(agent.run_turn("old", "list").await.unwrap(), "end_turn");
+    assert_eq!(agent.prompt_and_wait_for_stop("old", "list").await.unwrap(), "end_turn");
     // The notices are not stored.
     let kinds = records(&store, "old", RecordStream::Client);
     assert_eq!(kinds.iter().filter(|kind| **kind == "message").count(), 3, "{kinds:?}");
@@ -72,7 +72,7 @@ async fn a_turn_is_answered_though_the_store_does_not_open() {
     .await;
     let id = agent.new_session(&std::env::temp_dir()).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(agent.run_turn(&id, "list").await.unwrap(), "end_turn");
+        assert_eq!(agent.prompt_and_wait_for_stop(&id, "list").await.unwrap(), "end_turn");
     }
     let thoughts = agent.client.session(&id).thought_text();
     assert_eq!(thoughts.matches("This session is not stored").count(), 1, "{thoughts}");
@@ -145,7 +145,7 @@ fn a_message_is_read_as_it_was_stored_without_its_secrets() {
         let changes = [SessionChange::Prompt(prompt), SessionChange::Append(record)];
         let new = NewSession { id: "s".into(), folder };
         drop(store.create(&new, &changes, SystemTime::now()).unwrap());
-        let mut load = store.load(&new.id, RecordStream::Model, u64::MAX).unwrap();
+        let mut load = store.begin_load(&new.id, RecordStream::Model, u64::MAX).unwrap();
         let read = read_message(&store.next_page(&mut load).unwrap()[0]);
         assert_eq!(read, Ok(Some(expected)));
     }

@@ -23,8 +23,9 @@ pub(super) async fn run_calls(
     turn: &Turn<'_>,
     calls: Vec<PendingCall>,
 ) -> (Vec<ToolResult>, Option<String>) {
-    let mut order = Schedule::new(&footprints(turn, &calls).await);
-    let mut results: Vec<_> = calls.iter().map(|pending| not_run_result(&pending.call)).collect();
+    let mut order = Schedule::new(&call_footprints(turn, &calls).await);
+    let mut results: Vec<_> =
+        calls.iter().map(|pending| result_of_call_not_run(&pending.call)).collect();
     let mut waiting: Vec<_> = calls.into_iter().map(Some).collect();
     let (mut running, mut fault) = (FuturesUnordered::new(), None);
     loop {
@@ -52,7 +53,7 @@ pub(super) async fn run_calls(
 
 /// Returns the footprint of each call. A single call, or calls that change nothing, need no access
 /// to the disk.
-async fn footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
+async fn call_footprints(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Footprint> {
     let reach = |pending: &PendingCall| Some(turn.registry.spec(&pending.call.name)?.side_effects);
     let changes = calls.iter().any(|pending| reach(pending) == Some(SideEffects::Changes));
     let files: Vec<Option<Vec<PathBuf>>> = match changes && calls.len() > 1 {
@@ -74,7 +75,7 @@ async fn touched_files(turn: &Turn<'_>, calls: &[PendingCall]) -> Vec<Option<Vec
         .iter()
         .map(|pending| {
             let args = pending.arguments().ok()?;
-            Some(turn.registry.locations(&pending.call.name, args, turn.context))
+            Some(turn.registry.named_locations(&pending.call.name, args, turn.context))
         })
         .collect();
     let workspace = turn.context.workspace.clone();
@@ -98,7 +99,7 @@ async fn run_call(turn: &Turn<'_>, pending: PendingCall) -> CallOutcome {
     let (open, call, args) = pending.into_parts();
     let id = open.handle().id().clone();
     let ended = match args {
-        Ok(args) => turn.run_open_call(open, &call.name, args).await,
+        Ok(args) => turn.run_announced_call(open, &call.name, args).await,
         Err(text) => reject_arguments(open, &call, text),
     };
     context::record_touched_files(turn, &id).await;
@@ -109,7 +110,7 @@ fn image_part(image: Image) -> ContentPart {
     ContentPart::Image { media_type: image.media_type, data: image.data }
 }
 
-fn not_run_result(call: &ModelToolCall) -> ToolResult {
+fn result_of_call_not_run(call: &ModelToolCall) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
@@ -122,9 +123,9 @@ fn not_run_result(call: &ModelToolCall) -> ToolResult {
 /// Ends a call whose arguments cannot be parsed.
 fn reject_arguments(open: OpenCall, call: &ModelToolCall, text: String) -> CallOutcome {
     let patch = ToolCallPatch::new()
-        .raw_input(Value::String(call.arguments.clone()))
-        .raw_output(json!({ "error": text, "code": "invalid_arguments" }))
-        .append(Content::text(text.clone()));
+        .with_raw_input(Value::String(call.arguments.clone()))
+        .with_raw_output(json!({ "error": text, "code": "invalid_arguments" }))
+        .with_appended_content(Content::from_text(text.clone()));
     open.finish(CallEnd::failed(CallEndReason::Error).with_patch(patch));
     CallOutcome::new(Status::Failed, Some(CallEndReason::Error), text)
 }
@@ -141,7 +142,7 @@ fn truncate_results(results: &mut [ToolResult]) {
         }
     }
     let lens = results.iter().map(|result| result.text.len().min(MAX_RESULT_BYTES));
-    let share = max_share(lens.collect(), MAX_REPLY_RESULT_BYTES);
+    let share = max_len_per_result(lens.collect(), MAX_REPLY_RESULT_BYTES);
     for result in results {
         if result.text.len() > share.min(MAX_RESULT_BYTES) {
             result.text = truncate_middle(&result.text, share.min(MAX_RESULT_BYTES));
@@ -150,7 +151,7 @@ fn truncate_results(results: &mut [ToolResult]) {
 }
 
 /// Returns the maximum length per result with which all results fit into `room`.
-fn max_share(mut lens: Vec<usize>, mut room: usize) -> usize {
+fn max_len_per_result(mut lens: Vec<usize>, mut room: usize) -> usize {
     lens.sort_unstable();
     for (place, len) in lens.iter().enumerate() {
         let share = room / (lens.len() - place);

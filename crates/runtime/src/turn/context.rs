@@ -13,7 +13,7 @@ use crate::prompt;
 
 /// Returns the system prompt; empty for a model that takes no context.
 pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPrompt {
-    match context::takes_context(&*chosen.model) {
+    match context::model_takes_context(&*chosen.model) {
         true => turn.workspace_context.system_prompt(chosen.mode, turn.tools),
         false => SystemPrompt::default(),
     }
@@ -22,12 +22,12 @@ pub(super) fn system_prompt(turn: &Turn<'_>, chosen: &ActiveOptions) -> SystemPr
 /// Compacts the session before the next request becomes too long for its model.
 pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
     let chosen = (turn.active_options)();
-    if !context::takes_context(&*chosen.model) {
+    if !context::model_takes_context(&*chosen.model) {
         return;
     }
     let weight = system_prompt(turn, &chosen).estimated_bytes + history.estimated_bytes();
-    if history.budget(&chosen).needs_compaction(weight) {
-        compact(turn, &chosen, history).await;
+    if history.budget_for_model(&chosen).needs_compaction(weight) {
+        compact_history(turn, &chosen, history).await;
     }
 }
 
@@ -35,49 +35,49 @@ pub(super) async fn compact_if_needed(turn: &Turn<'_>, history: &mut History) {
 /// shorter now.
 pub(super) async fn compact_after_refusal(turn: &Turn<'_>, history: &mut History) -> bool {
     let chosen = (turn.active_options)();
-    if !context::takes_context(&*chosen.model) {
+    if !context::model_takes_context(&*chosen.model) {
         return drop_older_half(turn, history);
     }
     let weight = system_prompt(turn, &chosen).estimated_bytes + history.estimated_bytes();
-    history.budget(&chosen).shrink_window(weight);
-    compact(turn, &chosen, history).await
+    history.budget_for_model(&chosen).shrink_window(weight);
+    compact_history(turn, &chosen, history).await
 }
 
-async fn compact(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut History) -> bool {
+async fn compact_history(turn: &Turn<'_>, chosen: &ActiveOptions, history: &mut History) -> bool {
     let plan_tool = turn.registry.for_role(ToolRole::Plan).map(|spec| spec.name);
     let maker = Compactor {
         model: &*chosen.model,
         handle: turn.handle,
         cancel: turn.cancel,
         overhead_bytes: system_prompt(turn, chosen).estimated_bytes,
-        index: history.request_count(chosen.model_generation),
+        index: history.request_count_of_model(chosen.model_generation),
         plan_tool: plan_tool.as_deref(),
     };
-    let budget = history.budget(chosen).clone();
+    let budget = history.budget_for_model(chosen).clone();
     let mut messages = history.messages().to_vec();
     let made = maker.compact(&budget, &mut messages).await;
     match made {
         CompactionOutcome::Nothing => return false,
         CompactionOutcome::Cancelled { requests: asked } => {
-            history.count_requests(chosen.model_generation, asked);
+            history.add_request_count(chosen.model_generation, asked);
             return false;
         }
         CompactionOutcome::Compacted { requests: asked, usage } => {
-            history.count_requests(chosen.model_generation, asked);
+            history.add_request_count(chosen.model_generation, asked);
             if let Some(usage) = usage {
-                history.count_usage(&usage);
+                history.add_usage(&usage);
             }
         }
     }
-    history.replace(messages);
+    history.replace_messages(messages);
     // Context that was sent may be among the removed messages.
-    turn.workspace_context.mark_forgotten();
+    turn.workspace_context.mark_instructions_forgotten();
     add_context_updates(turn, history).await;
     true
 }
 
 fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
-    let is_shorter = history.drop_oldest(history.byte_len() / 2);
+    let is_shorter = history.drop_oldest_messages(history.byte_len() / 2);
     if is_shorter {
         updates::send_notice(
             turn.handle,
@@ -90,19 +90,19 @@ fn drop_older_half(turn: &Turn<'_>, history: &mut History) -> bool {
 /// Adds the context that the model has not received yet: background commands that ended, late
 /// writes, the project's instructions, and files that changed.
 pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) {
-    updates::add_ended_commands(turn, history).await;
-    updates::add_late_writes(turn, history).await;
+    updates::report_ended_commands(turn, history).await;
+    updates::report_late_writes(turn, history).await;
     let chosen = (turn.active_options)();
-    if !context::takes_context(&*chosen.model) {
+    if !context::model_takes_context(&*chosen.model) {
         return;
     }
-    let window = history.budget(&chosen).window();
+    let window = history.budget_for_model(&chosen).window_tokens();
     tokio::select! {
         biased;
         () = turn.cancel.cancelled() => {}
-        news = turn.workspace_context.take_messages(window, turn.secrets.current(), read_rules(turn)) => {
+        news = turn.workspace_context.take_context_messages(window, turn.secrets.current(), current_read_rules(turn)) => {
             for message in news {
-                history.push(message);
+                history.push_message(message);
             }
         }
     }
@@ -113,7 +113,8 @@ pub(super) async fn add_context_updates(turn: &Turn<'_>, history: &mut History) 
 pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) -> Option<String> {
     let linked = async {
         let linked =
-            prompt::read_linked_files(blocks, &turn.context.workspace, read_rules(turn)).await?;
+            prompt::read_linked_files(blocks, &turn.context.workspace, current_read_rules(turn))
+                .await?;
         turn.workspace_context.record_files(linked.files).await;
         Some(linked.text)
     };
@@ -124,17 +125,17 @@ pub(super) async fn read_linked_files(turn: &Turn<'_>, blocks: &[ContentBlock]) 
     }
 }
 
-fn read_rules(turn: &Turn<'_>) -> ReadRules {
+fn current_read_rules(turn: &Turn<'_>) -> ReadRules {
     ReadRules(turn.handle.update(|session, _| session.rules().clone()))
 }
 
 /// Records the files that a call has read or written.
 pub(super) async fn record_touched_files(turn: &Turn<'_>, call: &ToolCallId) {
-    if let Some(report) = turn.handle.tool_call(call) {
+    if let Some(report) = turn.handle.call_report(call) {
         tokio::select! {
             biased;
             () = turn.cancel.cancelled() => {}
-            () = turn.workspace_context.record_call(&report) => {}
+            () = turn.workspace_context.record_call_files(&report) => {}
         }
     }
 }

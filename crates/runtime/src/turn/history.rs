@@ -46,7 +46,7 @@ impl MessagesSize {
     fn from_message(message: &ChatMessage) -> Self {
         Self {
             bytes: byte_len(message),
-            image_bytes: image_len(message),
+            image_bytes: image_byte_len(message),
             estimated_bytes: estimated_bytes(message),
         }
     }
@@ -72,7 +72,7 @@ impl History {
         is_titled: bool,
     ) -> Self {
         let mut history = Self { usage_totals, is_titled, ..Self::default() };
-        history.replace(messages);
+        history.replace_messages(messages);
         history
     }
 
@@ -100,7 +100,7 @@ impl History {
     }
 
     /// Replaces all messages by a shorter version of the same session.
-    pub(crate) fn replace(&mut self, messages: Vec<Arc<ChatMessage>>) {
+    pub(crate) fn replace_messages(&mut self, messages: Vec<Arc<ChatMessage>>) {
         self.size = MessagesSize::default();
         messages.iter().for_each(|message| self.size.add(MessagesSize::from_message(message)));
         self.messages = Arc::new(messages);
@@ -112,7 +112,7 @@ impl History {
     }
 
     /// Adds a message; if the limits are exceeded, the oldest are left out.
-    pub(super) fn push(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
+    pub(super) fn push_message(&mut self, message: ChatMessage) -> Arc<ChatMessage> {
         let message = Arc::new(message);
         self.size.add(MessagesSize::from_message(&message));
         Arc::make_mut(&mut self.messages).push(message.clone());
@@ -122,7 +122,7 @@ impl History {
         }
         if self.size.bytes > limits::MAX_HISTORY_BYTES {
             // Half at once, for the same reason.
-            self.drop_oldest(limits::MAX_HISTORY_BYTES / 2);
+            self.drop_oldest_messages(limits::MAX_HISTORY_BYTES / 2);
         }
         message
     }
@@ -135,13 +135,13 @@ impl History {
         replay: Option<ProviderReplay>,
     ) {
         if !text.trim().is_empty() {
-            self.push(ChatMessage::Assistant { text, thought, calls: Vec::new(), replay });
+            self.push_message(ChatMessage::Assistant { text, thought, calls: Vec::new(), replay });
         }
     }
 
     /// Adds a note for the model.
     pub(super) fn push_note(&mut self, what: &str) {
-        self.push(ChatMessage::Context(what.to_owned()));
+        self.push_message(ChatMessage::Context(what.to_owned()));
     }
 
     /// Removes a message and everything after it.
@@ -154,7 +154,7 @@ impl History {
     }
 
     /// Adds results for the calls of a turn that was lost before they had any.
-    pub(super) fn add_lost_results(&mut self) {
+    pub(super) fn add_results_for_lost_calls(&mut self) {
         let Some(ChatMessage::Assistant { calls, .. }) = self.messages.last().map(|last| &**last)
         else {
             return;
@@ -168,7 +168,7 @@ impl History {
         });
         let lost: Vec<_> = lost.collect();
         if !lost.is_empty() {
-            self.push(ChatMessage::ToolResults(lost));
+            self.push_message(ChatMessage::ToolResults(lost));
         }
     }
 
@@ -200,7 +200,7 @@ impl History {
     /// Leaves out the oldest messages until at most `bytes` are left, with a note in their place.
     /// The newest prompt stays, and so does the newest reply if it came after the prompt. Returns
     /// whether anything was left out.
-    pub(super) fn drop_oldest(&mut self, bytes: usize) -> bool {
+    pub(super) fn drop_oldest_messages(&mut self, bytes: usize) -> bool {
         let is_prompt = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::User(_));
         let prompt = self.messages.iter().rposition(is_prompt);
         let reply = self.messages.iter().rposition(|message| is_reply(message));
@@ -224,36 +224,37 @@ impl History {
         let mut rest = vec![Arc::new(ChatMessage::Context(LEFT_OUT_NOTE.to_owned()))];
         rest.extend(prompt.map(|place| self.messages[place].clone()));
         rest.extend(self.messages.iter().skip(left_out).cloned());
-        self.replace(rest);
+        self.replace_messages(rest);
         true
     }
 
     /// Counts a request to a model. Returns the number of earlier ones since the model was
     /// selected.
-    pub(super) fn count_request(&mut self, taken_up: u64) -> usize {
-        let before = self.request_count(taken_up);
-        self.count_requests(taken_up, 1);
+    pub(super) fn take_request_index(&mut self, taken_up: u64) -> usize {
+        let before = self.request_count_of_model(taken_up);
+        self.add_request_count(taken_up, 1);
         before
     }
 
     /// Counts requests to a model.
-    pub(super) fn count_requests(&mut self, taken_up: u64, count: usize) {
+    pub(super) fn add_request_count(&mut self, taken_up: u64, count: usize) {
         self.usage_totals.requests += count as u64;
-        self.requests_of_model = (taken_up, self.request_count(taken_up) + count);
+        self.requests_of_model = (taken_up, self.request_count_of_model(taken_up) + count);
     }
 
     /// Returns the number of requests to a model since it was selected.
-    pub(super) fn request_count(&self, taken_up: u64) -> usize {
+    pub(super) fn request_count_of_model(&self, taken_up: u64) -> usize {
         if self.requests_of_model.0 == taken_up { self.requests_of_model.1 } else { 0 }
     }
 
     /// Returns the context budget of a model.
-    pub(super) fn budget(&mut self, chosen: &ActiveOptions) -> &mut ContextBudget {
-        self.budget.for_model(chosen.model.name(), chosen.model.capabilities().context_tokens)
+    pub(super) fn budget_for_model(&mut self, chosen: &ActiveOptions) -> &mut ContextBudget {
+        self.budget
+            .reset_if_other_model(chosen.model.name(), chosen.model.capabilities().context_tokens)
     }
 
     /// Adds the usage of a reply.
-    pub(super) fn count_usage(&mut self, usage: &TokenUsage) {
+    pub(super) fn add_usage(&mut self, usage: &TokenUsage) {
         self.usage_totals.add(usage);
     }
 
@@ -299,23 +300,23 @@ fn byte_len(message: &ChatMessage) -> usize {
             let calls = calls.iter().map(|call| call.name.len() + call.arguments.len());
             text.len() + thought.len() + calls.sum::<usize>()
         }
-        ChatMessage::ToolResults(results) => results.iter().map(result_len).sum(),
+        ChatMessage::ToolResults(results) => results.iter().map(result_byte_len).sum(),
     }
 }
 
-fn result_len(result: &ToolResult) -> usize {
-    result.text.len() + parts_len(result)
+fn result_byte_len(result: &ToolResult) -> usize {
+    result.text.len() + parts_byte_len(result)
 }
 
 /// Returns the bytes of the images in the results of a message.
-fn image_len(message: &ChatMessage) -> usize {
+fn image_byte_len(message: &ChatMessage) -> usize {
     match message {
-        ChatMessage::ToolResults(results) => results.iter().map(parts_len).sum(),
+        ChatMessage::ToolResults(results) => results.iter().map(parts_byte_len).sum(),
         _ => 0,
     }
 }
 
-fn parts_len(result: &ToolResult) -> usize {
+fn parts_byte_len(result: &ToolResult) -> usize {
     result.parts.iter().map(ContentPart::byte_len).sum()
 }
 

@@ -17,7 +17,7 @@ use super::history::History;
 use super::{Turn, context, updates};
 use crate::limits;
 use crate::options::ActiveOptions;
-use crate::retry::{PartialOutput, next_event};
+use crate::retry::{PartialOutput, next_event_within_idle_timeout};
 
 /// A reply, as far as it has been received.
 pub(super) struct StreamedReply {
@@ -60,7 +60,7 @@ impl StreamedReply {
     }
 
     /// Sends a request to the model and shows its reply while it arrives.
-    pub(super) async fn receive(turn: &Turn<'_>, history: &mut History) -> Self {
+    pub(super) async fn request_and_receive(turn: &Turn<'_>, history: &mut History) -> Self {
         let chosen = (turn.active_options)();
         let system = context::system_prompt(turn, &chosen);
         let weight = system.estimated_bytes + history.estimated_bytes();
@@ -70,10 +70,10 @@ impl StreamedReply {
             tokio::select! {
                 biased;
                 () = turn.cancel.cancelled() => reply.is_cancelled = true,
-                event = receive_event(turn, &mut stream) => match event {
+                event = receive_event_when_writable(turn, &mut stream) => match event {
                     Ok(event) => {
-                        turn.secrets.refresh();
-                        reply.push_event(event, turn);
+                        turn.secrets.apply_learnt_secrets();
+                        reply.apply_event(event, turn);
                     }
                     Err(error) => reply.error = Some(error),
                 },
@@ -82,9 +82,9 @@ impl StreamedReply {
         if reply.left_out_calls > 0 {
             reply.replay = None;
         }
-        updates::send_usage(turn.handle, reply.usage.as_ref(), &chosen, history);
+        updates::record_and_send_usage(turn.handle, reply.usage.as_ref(), &chosen, history);
         if let Some(tokens) = reply.usage.and_then(|usage| usage.input_tokens) {
-            history.budget(&chosen).calibrate(weight, tokens);
+            history.budget_for_model(&chosen).calibrate(weight, tokens);
         }
         reply
     }
@@ -103,7 +103,7 @@ impl StreamedReply {
     }
 
     /// Ends the calls of an incomplete reply: they are neither run nor repeated.
-    pub(super) fn drop_calls(&mut self) {
+    pub(super) fn cancel_calls(&mut self) {
         let reason = if self.is_cancelled { CallEndReason::Turn } else { CallEndReason::Error };
         self.calls.drain(..).for_each(|call| call.open.finish(CallEnd::cancelled(reason)));
     }
@@ -113,7 +113,7 @@ impl StreamedReply {
         self.calls.iter_mut().rev().find(|pending| pending.call.id == model_id)
     }
 
-    fn push_event(&mut self, event: ModelEvent, turn: &Turn<'_>) {
+    fn apply_event(&mut self, event: ModelEvent, turn: &Turn<'_>) {
         match event {
             ModelEvent::Text(text) => {
                 self.text.push_str(&text);
@@ -123,7 +123,7 @@ impl StreamedReply {
                 self.thought.push_str(&text);
                 self.send_text(Role::Thought, text, turn);
             }
-            ModelEvent::CallStart { id, name } => self.begin_call(id, name, turn),
+            ModelEvent::CallStart { id, name } => self.announce_call(id, name, turn),
             ModelEvent::CallArguments { id, fragment } => {
                 self.bytes += fragment.len();
                 if let Some(call) = self.find_call(&id) {
@@ -160,7 +160,7 @@ impl StreamedReply {
     }
 
     /// Announces a call to the client before its arguments arrive.
-    fn begin_call(&mut self, id: String, name: String, turn: &Turn<'_>) {
+    fn announce_call(&mut self, id: String, name: String, turn: &Turn<'_>) {
         self.last_message = None;
         let open = match self.calls.len() < limits::MAX_REPLY_CALLS {
             true => turn.announce_in_batch(&id, &name, &self.id),
@@ -180,7 +180,7 @@ fn build_request(
     history: &mut History,
 ) -> ModelRequest {
     ModelRequest {
-        index: history.count_request(chosen.model_generation),
+        index: history.take_request_index(chosen.model_generation),
         system,
         messages: history.messages().clone(),
         tools: turn.tools.clone(),
@@ -190,12 +190,12 @@ fn build_request(
 }
 
 /// Waits until the client accepts updates, then for the model's next event.
-async fn receive_event(
+async fn receive_event_when_writable(
     turn: &Turn<'_>,
     stream: &mut ReplyStream,
 ) -> Result<ModelEvent, ModelError> {
-    turn.handle.wait_writable().await;
-    next_event(stream).await
+    turn.handle.wait_while_client_stalled().await;
+    next_event_within_idle_timeout(stream).await
 }
 
 /// A call whose arguments are still streaming, or complete.
@@ -245,7 +245,7 @@ impl PendingCall {
         {
             self.reported_bytes = len;
             let (call, name) = (self.open.handle(), &self.call.name);
-            turn.registry.describe_partial(call, name, &self.arriving, turn.context);
+            turn.registry.report_partial_call(call, name, &self.arriving, turn.context);
         }
     }
 
@@ -256,7 +256,12 @@ impl PendingCall {
         }
         let args = parse_arguments(&self.call.arguments);
         if let Ok(args) = &args {
-            turn.registry.describe(self.open.handle(), &self.call.name, args, turn.context);
+            turn.registry.report_call_description(
+                self.open.handle(),
+                &self.call.name,
+                args,
+                turn.context,
+            );
         }
         // Nothing more arrives that could give it a title.
         self.open.handle().limit_first_report_delay(Duration::ZERO);

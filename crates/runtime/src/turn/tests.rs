@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    ClientUnreachable, Effect, Effects, Grant, OutboxItem, OutboxSink, PermissionAnswer, Pinned,
-    Session, Titles, drive_session,
+    ClientUnreachable, Effect, Effects, Grant, OutboxItem, OutboxSink, PermissionAnswer,
+    PinnedPlan, Session, Titles, drive_session,
 };
 use acp_tools::{
     CallDescription, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput, ToolPreview,
@@ -23,7 +23,7 @@ use acp_tools::{
 };
 use acp_types::observe::v1::V1Observer;
 use acp_types::wire::v1::{self, V1Projection};
-use acp_types::{Content, Image, Role, SessionState, ToolKind};
+use acp_types::{Content, Image, Role, SessionStatePart, ToolKind};
 use callboard_models::{
     Model, ModelCapabilities, ModelError, ModelEvent, ModelRequest, ReplyStream,
 };
@@ -79,7 +79,7 @@ impl Tool for Worker {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         match args.path.as_str() {
             "" => CallDescription::new(self.name),
-            path => CallDescription::new(self.name).at_line(path, 0, context),
+            path => CallDescription::new(self.name).with_location(path, 0, context),
         }
     }
 
@@ -95,7 +95,7 @@ impl Tool for Worker {
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: PinnedPlan<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -104,12 +104,12 @@ impl Tool for Worker {
         let name = args.says.unwrap_or_else(|| "done".to_owned());
         self.log.lock().unwrap().push(Step::Begin(name.clone()));
         for step in 0..args.steps.unwrap_or(STEPS) {
-            invocation.call.append_content(Content::text(format!("step {step}")));
+            invocation.call.append_content(Content::from_text(format!("step {step}")));
             yield_now().await;
         }
         self.log.lock().unwrap().push(Step::End(name.clone()));
         let image = (name == "an image")
-            .then(|| vec![Content::text("so"), Image::new("image/png", "AA==").into()]);
+            .then(|| vec![Content::from_text("so"), Image::new("image/png", "AA==").into()]);
         let mut output = ToolOutput::new(name);
         output.content = image;
         Ok(output)
@@ -142,7 +142,7 @@ struct ClientRecord {
     observer: V1Observer,
     said: String,
     thought: String,
-    states: Vec<SessionState>,
+    states: Vec<SessionStatePart>,
     /// The role and the message id of the chunks, whenever they changed.
     messages: Vec<(Role, String)>,
     turn_answered: bool,
@@ -162,15 +162,18 @@ impl OutboxSink for Client {
         seen.after_the_answer += usize::from(seen.turn_answered);
         match item {
             OutboxItem::ToolCall(id, patch) => {
-                for update in self.sent.tool_call(&id, &patch) {
-                    seen.observer.update(&update);
+                for update in self.sent.updates_for_call_patch(&id, &patch) {
+                    seen.observer.apply_session_update(&update);
                 }
             }
             OutboxItem::PermissionRequest(number) => {
-                let request = self.handle.permission_request(number).unwrap();
-                let request =
-                    self.sent.permission_request("s".into(), &request.call, request.options);
-                seen.observer.permission_request(&request.unwrap());
+                let request = self.handle.pending_permission_request(number).unwrap();
+                let request = self.sent.permission_request_for_call(
+                    "s".into(),
+                    &request.call,
+                    request.options,
+                );
+                seen.observer.apply_permission_request(&request.unwrap());
                 let handle = self.handle.clone();
                 drop(tokio::spawn(async move {
                     for _ in 0..STEPS {
@@ -194,7 +197,7 @@ impl OutboxSink for Client {
             }
             OutboxItem::State(state) => seen.states.push(state),
             OutboxItem::PromptResponse(_) => {
-                seen.observer.end_turn();
+                seen.observer.check_calls_ended();
                 seen.turn_answered = true;
             }
             _ => {}
@@ -273,7 +276,7 @@ impl TurnFixture {
         blocks: Vec<ContentBlock>,
     ) -> TurnOutcome {
         let chosen = || ActiveOptions::for_model(model.clone());
-        run(self.turn(&chosen), history, blocks).await
+        run_turn(self.turn(&chosen), history, blocks).await
     }
 
     fn turn<'a>(&'a self, chosen: &'a (dyn Fn() -> ActiveOptions + Sync)) -> Turn<'a> {

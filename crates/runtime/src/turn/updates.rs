@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use acp_lifecycle::SessionHandle;
 use acp_tools::ToolRole;
-use acp_types::{ContextUsage, Cost, MessageChunk, Role, SessionInfo, SessionState, Status};
+use acp_types::{ContextUsage, Cost, MessageChunk, Role, SessionInfo, SessionStatePart, Status};
 use callboard_models::{ModelError, TokenUsage};
 use callboard_process::text::truncate_middle;
-use callboard_text::{head, visible};
+use callboard_text::{escape_invisible, head};
 use serde_json::json;
 use ulid::Ulid;
 
@@ -21,14 +21,14 @@ use crate::options::ActiveOptions;
 /// Adds the usage of a reply, and sends how full the context is, if the model's context window is
 /// known.
 /// (<https://agentclientprotocol.com/protocol/v1/schema#usageupdate>)
-pub(super) fn send_usage(
+pub(super) fn record_and_send_usage(
     handle: &SessionHandle,
     usage: Option<&TokenUsage>,
     chosen: &ActiveOptions,
     history: &mut History,
 ) {
     let Some(usage) = usage else { return };
-    history.count_usage(usage);
+    history.add_usage(usage);
     let (Some(input), Some(size)) =
         (usage.input_tokens, chosen.model.capabilities().context_tokens)
     else {
@@ -39,7 +39,7 @@ pub(super) fn send_usage(
     if let Some(micros) = history.usage_totals().cost_micros {
         usage = usage.with_cost(Cost::new(micros_to_dollars(micros), "USD"));
     }
-    handle.send_state(SessionState::Usage(usage));
+    handle.send_state(SessionStatePart::Usage(usage));
 }
 
 /// Sends the time of the session's last activity, and once a title: the first line of its first
@@ -54,14 +54,14 @@ pub(super) fn send_session_info(handle: &SessionHandle, prompt: &str, history: &
         history.is_titled = true;
         info = info.with_title(title);
     }
-    handle.send_state(SessionState::Info(info));
+    handle.send_state(SessionStatePart::Info(info));
 }
 
 /// Notifies the client that a request is retried, and when. It is sent as a thought, because it is
 /// not an answer: clients show it, and may collapse it.
-pub(super) fn send_retry(handle: &SessionHandle, error: &ModelError, pause: Duration) {
+pub(super) fn send_retry_notice(handle: &SessionHandle, error: &ModelError, pause: Duration) {
     let seconds = pause.as_secs_f64();
-    let what = visible(&error.to_string());
+    let what = escape_invisible(&error.to_string());
     let what = head(&what, limits::MAX_MODEL_ERROR_BYTES);
     send_notice(handle, format!("The model failed: {what}. It is asked again in {seconds:.1} s."));
 }
@@ -74,19 +74,19 @@ pub(crate) fn send_notice(handle: &SessionHandle, text: String) {
 
 /// Runs a call for each background command whose end was not reported yet, and adds a note for the
 /// model. A cancelled turn leaves the rest to the next one.
-pub(super) async fn add_ended_commands(turn: &Turn<'_>, history: &mut History) {
+pub(super) async fn report_ended_commands(turn: &Turn<'_>, history: &mut History) {
     let batch = Ulid::generate().to_string();
-    let background = turn.context.workspace.background();
+    let background = turn.context.workspace.background_commands();
     let tool = turn.registry.for_role(ToolRole::CommandEnd).map(|spec| spec.name);
     while !turn.cancel.is_cancelled()
-        && let Some(command) = background.take_ended_id()
+        && let Some(command) = background.take_unreported_ended_id()
     {
         let Some(tool) = &tool else {
             history.push_note(&format!("{command} in the background has ended."));
             continue;
         };
         let Some(open) = turn.announce_in_batch(&command, tool, &batch) else { continue };
-        let told = turn.run_open_call(open, tool, json!({ "id": command })).await;
+        let told = turn.run_announced_call(open, tool, json!({ "id": command })).await;
         history.push_note(&match told.status {
             Status::Completed => {
                 let told = truncate_middle(&told.text, limits::MAX_COMMAND_END_BYTES);
@@ -98,11 +98,11 @@ pub(super) async fn add_ended_commands(turn: &Turn<'_>, history: &mut History) {
 }
 
 /// Reports late writes to the user and the model. A cancelled turn leaves the rest to the next one.
-pub(super) async fn add_late_writes(turn: &Turn<'_>, history: &mut History) {
+pub(super) async fn report_late_writes(turn: &Turn<'_>, history: &mut History) {
     tokio::select! {
         biased;
         () = turn.cancel.cancelled() => {}
-        late = turn.context.late_writes() => {
+        late = turn.context.take_foreign_change_reports() => {
             for told in late {
                 history.push_note(&told);
                 send_notice(turn.handle, told);
@@ -121,7 +121,7 @@ fn session_title(prompt: &str) -> Option<String> {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
     // Cut before escaping, which only makes it longer.
     let start = line.char_indices().nth(limits::MAX_TITLE_CHARS + 1).map_or(line.len(), |at| at.0);
-    let shown = visible(&line[..start]);
+    let shown = escape_invisible(&line[..start]);
     if shown.chars().count() <= limits::MAX_TITLE_CHARS {
         return Some(shown);
     }

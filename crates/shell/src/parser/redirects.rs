@@ -15,14 +15,14 @@ pub(super) struct Heredoc {
 }
 
 impl ShellParser<'_> {
-    pub(super) fn redirect(&mut self) -> Result<(), ParseFailure> {
+    pub(super) fn parse_redirect(&mut self) -> Result<(), ParseFailure> {
         const OPERATORS: &[&str] =
             &["&>>", "&>", "<<<", "<<-", "<<", "<&", "<>", ">>", ">&", ">|", ">", "<"];
         let Some(operator) = OPERATORS.iter().find(|operator| self.eat(operator)) else {
             return Err(ParseFailure::Unclear);
         };
         self.has_prefix = true;
-        self.blanks();
+        self.skip_blanks();
         let before = self.rest;
         let target = self.parse_nonempty_word()?;
         let source = &before[..before.len() - self.rest.len()];
@@ -40,7 +40,9 @@ impl ShellParser<'_> {
                     command_index: owner,
                 });
             }
-            "<<<" => self.current.add_input(&ShellWord { text: target.text + "\n", ..target }),
+            "<<<" => {
+                self.current.append_input_text(&ShellWord { text: target.text + "\n", ..target });
+            }
             // In bash, the text after the dash is a separate word; elsewhere it is an error.
             "<&" | ">&" if target.text.len() > 1 && target.text.starts_with('-') => {
                 return Err(ParseFailure::Unclear);
@@ -54,7 +56,7 @@ impl ShellParser<'_> {
         Ok(())
     }
 
-    pub(super) fn heredoc_bodies(&mut self) -> Result<(), ParseFailure> {
+    pub(super) fn parse_heredoc_bodies(&mut self) -> Result<(), ParseFailure> {
         for Heredoc { delimiter, expands, strips_tabs, command_index: owner } in
             take(&mut self.heredocs)
         {
@@ -80,11 +82,11 @@ impl ShellParser<'_> {
             let mut input = ShellWord { text: body.clone(), ..ShellWord::default() };
             if expands {
                 input.text.clear();
-                self.parse_embedded(&body, |reader| reader.quoted(&mut input, None))?;
+                self.parse_embedded(&body, |reader| reader.parse_double_quoted(&mut input, None))?;
             }
             let owner = owner.and_then(|owner| self.parts.get_mut(owner));
             let Some(LinePart::Command(owner)) = owner else { return Err(ParseFailure::Unclear) };
-            owner.add_input(&input);
+            owner.append_input_text(&input);
         }
         Ok(())
     }

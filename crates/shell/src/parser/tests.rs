@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests compare with the lines that a shell runs")]
 
-use super::{LinePart, ParseFailure, ShellWord, SimpleCommand, parse};
+use super::{LinePart, ParseFailure, ShellWord, SimpleCommand, parse_command_line};
 use crate::limits::{MAX_COMMAND_DEPTH, MAX_COMMAND_LINE_BYTES, MAX_COMMAND_PARTS};
 #[cfg(target_os = "linux")]
 use crate::risks::tables::EVALUATING_BUILTINS;
@@ -21,7 +21,7 @@ fn commands(line: &str) -> Result<Vec<SimpleCommand>, ParseFailure> {
         LinePart::Command(command) => Some(command),
         _ => None,
     };
-    Ok(parse(line, 0)?.into_iter().filter_map(command).collect())
+    Ok(parse_command_line(line, 0)?.into_iter().filter_map(command).collect())
 }
 
 /// Formats each command: its assignments and words; then `>` and the files that it writes, `<` and
@@ -134,7 +134,8 @@ fn what_a_shell_of_its_own_runs_and_where_a_chain_ends_is_told() {
             "@, a, b, @, c, @, for d in e, f",
         ),
     ] {
-        let told_of: Vec<String> = parse(line, 0).unwrap().into_iter().map(shown).collect();
+        let told_of: Vec<String> =
+            parse_command_line(line, 0).unwrap().into_iter().map(shown).collect();
         assert_eq!(told_of.join(", "), told, "{line:?}");
     }
 }
@@ -282,7 +283,7 @@ proptest::proptest! {
             0..40,
         ),
     ) {
-        drop(parse(&pieces.concat(), 0));
+        drop(parse_command_line(&pieces.concat(), 0));
     }
 }
 

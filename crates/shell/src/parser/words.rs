@@ -3,13 +3,13 @@
 use super::{LinePart, ParseFailure, ShellParser, ShellWord};
 
 impl ShellParser<'_> {
-    pub(super) fn word(&mut self) -> Result<ShellWord, ParseFailure> {
+    pub(super) fn parse_word(&mut self) -> Result<ShellWord, ParseFailure> {
         let mut word = ShellWord::default();
         while let Some(letter) = self.peek() {
             match letter {
                 '<' | '>' if self.is_process_substitution() => {
                     self.rest = &self.rest[2..];
-                    self.nested()?;
+                    self.parse_nested_commands()?;
                     word.text.push_str("<()");
                     word.expands = true;
                 }
@@ -33,11 +33,11 @@ impl ShellParser<'_> {
                 }
                 '"' => {
                     self.bump();
-                    self.quoted(&mut word, Some('"'))?;
+                    self.parse_double_quoted(&mut word, Some('"'))?;
                     word.is_quoted = true;
                 }
-                '$' => self.dollar(&mut word, false)?,
-                '`' => self.backquoted(&mut word)?,
+                '$' => self.parse_dollar(&mut word, false)?,
+                '`' => self.parse_backquoted(&mut word)?,
                 letter => {
                     let begins = word.text.is_empty() || word.text.ends_with(['=', ':']);
                     word.expands |= match letter {
@@ -57,7 +57,7 @@ impl ShellParser<'_> {
     }
 
     /// Parses a double-quoted text, or up to the end of the input without a `closer`.
-    pub(super) fn quoted(
+    pub(super) fn parse_double_quoted(
         &mut self,
         word: &mut ShellWord,
         closer: Option<char>,
@@ -70,8 +70,8 @@ impl ShellParser<'_> {
                     self.bump();
                     return Ok(());
                 }
-                Some('$') => self.dollar(word, true)?,
-                Some('`') => self.backquoted(word)?,
+                Some('$') => self.parse_dollar(word, true)?,
+                Some('`') => self.parse_backquoted(word)?,
                 Some('\\') => {
                     self.bump();
                     match self.next() {
@@ -92,12 +92,12 @@ impl ShellParser<'_> {
         }
     }
 
-    fn dollar(&mut self, word: &mut ShellWord, is_quoted: bool) -> Result<(), ParseFailure> {
+    fn parse_dollar(&mut self, word: &mut ShellWord, is_quoted: bool) -> Result<(), ParseFailure> {
         self.bump();
         match self.peek() {
             Some('\'') if !is_quoted => {
                 self.bump();
-                return self.ansi_quoted(word);
+                return self.parse_ansi_quoted(word);
             }
             // A translated string stands for itself.
             Some('"') if !is_quoted => return Ok(()),
@@ -107,12 +107,12 @@ impl ShellParser<'_> {
         }
         let was = std::mem::replace(&mut word.expands, true);
         if self.eat("((") {
-            return self.with_more_depth(Self::arithmetic);
+            return self.with_more_depth(Self::parse_arithmetic);
         }
         match self.peek() {
             Some('(') => {
                 self.bump();
-                self.nested()
+                self.parse_nested_commands()
             }
             Some('{') => {
                 self.bump();
@@ -121,11 +121,11 @@ impl ShellParser<'_> {
                 if !self.rest.starts_with(|letter| is_name(letter) || "#!@*?-$".contains(letter)) {
                     return Err(ParseFailure::Unclear);
                 }
-                self.name(word);
-                self.with_more_depth(Self::parameter)
+                self.parse_variable_name(word);
+                self.with_more_depth(Self::parse_parameter_expansion)
             }
             Some(letter) if letter == '_' || letter.is_ascii_alphabetic() => {
-                self.name(word);
+                self.parse_variable_name(word);
                 Ok(())
             }
             Some(letter) if letter.is_ascii_digit() || "@*#?-$!".contains(letter) => {
@@ -139,7 +139,7 @@ impl ShellParser<'_> {
         }
     }
 
-    fn name(&mut self, word: &mut ShellWord) {
+    fn parse_variable_name(&mut self, word: &mut ShellWord) {
         let is_part = |letter: char| letter == '_' || letter.is_ascii_alphanumeric();
         let end = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
         let (name, rest) = self.rest.split_at(end);
@@ -148,7 +148,7 @@ impl ShellParser<'_> {
     }
 
     /// Parses up to the end of `${…}`.
-    fn parameter(&mut self) -> Result<(), ParseFailure> {
+    fn parse_parameter_expansion(&mut self) -> Result<(), ParseFailure> {
         let mut within = ShellWord::default();
         loop {
             match self.peek() {
@@ -165,11 +165,11 @@ impl ShellParser<'_> {
                     self.bump();
                     return Ok(());
                 }
-                Some('$') => self.dollar(&mut within, true)?,
-                Some('`') => self.backquoted(&mut within)?,
+                Some('$') => self.parse_dollar(&mut within, true)?,
+                Some('`') => self.parse_backquoted(&mut within)?,
                 Some('"') => {
                     self.bump();
-                    self.quoted(&mut within, Some('"'))?;
+                    self.parse_double_quoted(&mut within, Some('"'))?;
                 }
                 Some('\\') => {
                     self.bump();
@@ -182,15 +182,15 @@ impl ShellParser<'_> {
 
     /// Parses up to the end of `((…))`. It is unclear if the text may also be commands in
     /// parentheses.
-    pub(super) fn arithmetic(&mut self) -> Result<(), ParseFailure> {
+    pub(super) fn parse_arithmetic(&mut self) -> Result<(), ParseFailure> {
         let (mut open, mut within) = (0, ShellWord::default());
         loop {
             match self.peek() {
                 Some(')') if open == 0 => {
                     return if self.eat("))") { Ok(()) } else { Err(ParseFailure::Unclear) };
                 }
-                Some('$') => self.dollar(&mut within, true)?,
-                Some('`') => self.backquoted(&mut within)?,
+                Some('$') => self.parse_dollar(&mut within, true)?,
+                Some('`') => self.parse_backquoted(&mut within)?,
                 None | Some(';' | '\n' | '\'' | '"' | '\\' | '{' | '#') => {
                     return Err(ParseFailure::Unclear);
                 }
@@ -204,7 +204,7 @@ impl ShellParser<'_> {
 
     /// Parses up to the end of `$'…'`. It is unclear if a plain `sh` would find another end, or if
     /// a letter is given by its number.
-    fn ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
+    fn parse_ansi_quoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         word.is_quoted = true;
         loop {
             match self.next().ok_or(ParseFailure::Unclear)? {
@@ -222,7 +222,7 @@ impl ShellParser<'_> {
         }
     }
 
-    fn backquoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
+    fn parse_backquoted(&mut self, word: &mut ShellWord) -> Result<(), ParseFailure> {
         self.bump();
         let mut text = String::new();
         loop {
@@ -240,7 +240,7 @@ impl ShellParser<'_> {
         word.text.push('`');
         word.expands = true;
         self.parts.push(LinePart::SubshellStart);
-        self.parse_embedded(&text, |reader| reader.list(None))?;
+        self.parse_embedded(&text, |reader| reader.parse_command_list(None))?;
         self.parts.push(LinePart::SubshellEnd);
         Ok(())
     }

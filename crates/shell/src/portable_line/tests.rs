@@ -1,9 +1,9 @@
 //! Portable and other lines, and that a shell runs only the parsed commands.
 
-use super::parse;
+use super::parse_portable_line;
 
 fn check(line: &str, commands: &[&[&str]], writes: &[&str]) {
-    let plain = parse(line).unwrap_or_else(|| panic!("{line:?} is plain"));
+    let plain = parse_portable_line(line).unwrap_or_else(|| panic!("{line:?} is plain"));
     assert_eq!(plain.commands, commands, "{line:?}");
     assert_eq!(plain.writes, writes, "{line:?}");
 }
@@ -51,7 +51,7 @@ fn what_is_not_whole_or_not_sure_is_not_plain() {
         "a # b", "a ~", "a *", "a ?", "a [b]", "a {b,c}", "a \"$b\"", "a \"!b\"", "a\tb", "a\rb",
         "a \u{e9}", "a; A=1",
     ] {
-        assert_eq!(parse(line), None, "{line:?}");
+        assert_eq!(parse_portable_line(line), None, "{line:?}");
     }
 }
 
@@ -102,7 +102,7 @@ proptest::proptest! {
             plain.writes.iter().chain(plain.commands.iter().map(|words| &words[0]))
                 .any(|word| word.contains('/'))
         };
-        if let Some(plain) = parse(&line).filter(|plain| !absolute(plain)) {
+        if let Some(plain) = parse_portable_line(&line).filter(|plain| !absolute(plain)) {
             let told: Vec<String> = plain.commands.iter().map(|words| {
                 words.iter().map(|word| format!("{word}\u{1f}")).collect()
             }).collect();

@@ -32,15 +32,15 @@ impl PossibleFolders {
     /// Changes to a folder, or stays if that fails.
     pub(super) fn enter_or_stay(&mut self, args: &[ShellWord]) {
         let entered = self.resolve_cd(args);
-        add_folders(&mut self.current, entered);
+        add_folders_up_to_limit(&mut self.current, entered);
     }
 
     /// Changes to a folder; if that fails, the rest of the chain does not run.
-    pub(super) fn enter_or_stop(&mut self, args: &[ShellWord]) {
+    pub(super) fn enter_or_skip_chain(&mut self, args: &[ShellWord]) {
         let entered = self.resolve_cd(args);
         let here = take(&mut self.current);
-        add_folders(&mut self.after_failed_cd, here);
-        add_folders(&mut self.current, entered);
+        add_folders_up_to_limit(&mut self.after_failed_cd, here);
+        add_folders_up_to_limit(&mut self.current, entered);
     }
 
     fn resolve_cd(&self, args: &[ShellWord]) -> Vec<Option<PathBuf>> {
@@ -60,17 +60,17 @@ impl PossibleFolders {
     }
 
     /// Ends an `&&` chain.
-    pub(super) fn end_chain(&mut self) {
+    pub(super) fn merge_failed_cd_folders(&mut self) {
         let left = take(&mut self.after_failed_cd);
-        add_folders(&mut self.current, left);
+        add_folders_up_to_limit(&mut self.current, left);
     }
 
-    pub(super) fn add_unknown(&mut self) {
-        add_folders(&mut self.current, vec![None]);
+    pub(super) fn add_unknown_folder(&mut self) {
+        add_folders_up_to_limit(&mut self.current, vec![None]);
     }
 }
 
-fn add_folders(folders: &mut Vec<Option<PathBuf>>, more: Vec<Option<PathBuf>>) {
+fn add_folders_up_to_limit(folders: &mut Vec<Option<PathBuf>>, more: Vec<Option<PathBuf>>) {
     for folder in more {
         if !folders.contains(&folder) {
             folders.push(folder);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 
 /// A reason to ask about a line: the key of a sentence, and the word of the line that it contains.
 ///
@@ -33,7 +33,7 @@ impl fmt::Display for RiskReason {
         let sentence = found.map_or(self.key, |(_, sentence)| sentence);
         match (sentence.split_once("{}"), &self.subject) {
             (Some((before, after)), Some((_, word))) => {
-                write!(formatter, "{before}`{}`{after}", visible(word))
+                write!(formatter, "{before}`{}`{after}", escape_invisible(word))
             }
             _ => formatter.write_str(sentence),
         }

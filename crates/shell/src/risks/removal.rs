@@ -16,7 +16,7 @@ pub(super) enum RemovalExtent {
 }
 
 /// Returns the folders beneath which `find` removes something, and how much.
-pub(super) fn find_removals(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExtent) {
+pub(super) fn folders_removed_by_find(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExtent) {
     let runs_rm =
         |pair: &[ShellWord]| is_find_exec(&pair[0].text) && program_name(&pair[1]) == "rm";
     let removes = args.windows(2).any(runs_rm);
@@ -31,7 +31,7 @@ pub(super) fn find_removals(args: &[ShellWord]) -> (Vec<ShellWord>, RemovalExten
     let leaves = args.windows(2).any(looks) && !args.iter().any(turns);
     let extent = if leaves { RemovalExtent::Matching } else { RemovalExtent::All };
     // Before the folders, options for following links.
-    let option = |word: &&ShellWord| word.text == "-D" || is_link_option(&word.text);
+    let option = |word: &&ShellWord| word.text == "-D" || is_find_link_option(&word.text);
     let options = args.iter().take_while(option).count();
     let is_folder = |word: &&ShellWord| !word.text.starts_with(['-', '(', '!']);
     let mut folders: Vec<_> = args[options..].iter().take_while(is_folder).cloned().collect();
@@ -101,7 +101,7 @@ fn matches_all_names(pattern: &str) -> bool {
 
 const WILDCARD_CHARS: [char; 7] = ['*', '?', '.', '!', '{', '}', ','];
 
-fn is_link_option(word: &str) -> bool {
+fn is_find_link_option(word: &str) -> bool {
     matches!(word, "-L" | "-H" | "-P") || word.starts_with("-O")
 }
 

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::help::HelpOption;
-use crate::table::{self, Operands, Program, Style, Value};
+use crate::table::{self, Operands, OptionStyle, OptionValueKind, Program};
 
 /// Values that name paths outside the project, or run something, if a program interprets them so.
 const HOSTILE_VALUES: &[&str] = &[
@@ -162,8 +162,9 @@ impl LineGenerator {
         let behind = self.program.after_double_dash.map_or("", |behind| behind.options);
         for (known, is_behind) in [(self.program.options, false), (behind, true)] {
             for text in known.split_ascii_whitespace() {
-                let option = table::option(text);
-                let is_long = option.name.starts_with("--") || self.program.style == Style::Single;
+                let option = table::parse_option_entry(text);
+                let is_long =
+                    option.name.starts_with("--") || self.program.style == OptionStyle::Single;
                 let mut candidates = Vec::new();
                 if option.value.is_none() || option.is_optional {
                     candidates.push(vec![option.name.replace('#', "5")]);
@@ -185,16 +186,16 @@ impl LineGenerator {
     }
 
     /// Returns values for an entry of the row.
-    fn fitting_values(&self, name: &str, kind: Value) -> Vec<String> {
+    fn fitting_values(&self, name: &str, kind: OptionValueKind) -> Vec<String> {
         let own =
             VALUES_OF_OPTIONS.iter().filter(|(option, _)| *option == name).map(|(_, value)| *value);
         let hints = self.help.iter().filter(|option| option.name == name);
         let hints = hints.flat_map(|option| &option.hints).map(String::as_str).take(3);
         let usual: &[&str] = match kind {
-            Value::Name => &["1", "all", "name"],
-            Value::Text => &["word", "1", "/srv/me/.bashrc", "touch /srv/me/.bashrc"],
-            Value::Path => &["a.txt", "src"],
-            Value::Format => &["%h", "format:%an %s", "fuller"],
+            OptionValueKind::Name => &["1", "all", "name"],
+            OptionValueKind::Text => &["word", "1", "/srv/me/.bashrc", "touch /srv/me/.bashrc"],
+            OptionValueKind::Path => &["a.txt", "src"],
+            OptionValueKind::Format => &["%h", "format:%an %s", "fuller"],
         };
         own.chain(hints).chain(usual.iter().copied()).map(str::to_owned).collect()
     }
@@ -296,7 +297,7 @@ impl LineGenerator {
     /// names.
     fn name(&mut self) -> (String, Vec<String>) {
         let known: Vec<_> =
-            self.program.options.split_ascii_whitespace().map(table::option).collect();
+            self.program.options.split_ascii_whitespace().map(table::parse_option_entry).collect();
         if self.help.is_empty() && known.is_empty() {
             return ("--help".to_owned(), Vec::new());
         }
@@ -313,8 +314,11 @@ impl LineGenerator {
     /// Returns the letter of a short option.
     fn random_letter(&mut self) -> char {
         let help = self.help.iter().map(|option| option.name.as_str());
-        let known =
-            self.program.options.split_ascii_whitespace().map(|text| table::option(text).name);
+        let known = self
+            .program
+            .options
+            .split_ascii_whitespace()
+            .map(|text| table::parse_option_entry(text).name);
         let letters =
             help.chain(known).filter(|name| name.len() == 2).filter_map(|name| name.chars().nth(1));
         let letters: Vec<_> = letters.collect();

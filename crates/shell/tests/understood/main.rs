@@ -124,7 +124,7 @@ impl ProgramTest<'_> {
     /// Runs a line if it is understood and new. Returns whether it is understood.
     fn test(&mut self, words: &[String]) -> bool {
         let Some(line) = lines::quote(words) else { return false };
-        let Some(read) = portable_line::parse(&line) else { return false };
+        let Some(read) = portable_line::parse_portable_line(&line) else { return false };
         assert_eq!(read.commands, [words], "{line} is read as other words");
         if analyze_command(words, self.program.words.len()).is_err() {
             return false;

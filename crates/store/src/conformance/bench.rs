@@ -24,53 +24,53 @@ impl From<SessionStoreError> for RuleBroken {
 pub(super) type CheckResult = Result<(), RuleBroken>;
 
 /// The store of one rule.
-pub(super) struct Bench<'a> {
+pub(super) struct RuleBench<'a> {
     name: &'a str,
     open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>,
     pub(super) store: Arc<dyn SessionStore>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> RuleBench<'a> {
     pub(super) fn new(name: &'a str, open: &'a dyn Fn(&str) -> Arc<dyn SessionStore>) -> Self {
         Self { name, open, store: open(name) }
     }
 
     /// Opens the store once more, as another process.
-    pub(super) fn other(&self) -> Arc<dyn SessionStore> {
+    pub(super) fn open_again(&self) -> Arc<dyn SessionStore> {
         (self.open)(self.name)
     }
 
     /// Stores a session with one prompt, at a time.
-    pub(super) fn create(
+    pub(super) fn create_session(
         &self,
         session: &str,
         at: SystemTime,
     ) -> Result<Box<dyn OpenSession>, SessionStoreError> {
-        self.store.create(&new(session), &[prompt("first")], at)
+        self.store.create(&new_session(session), &[prompt_change("first")], at)
     }
 
     /// Returns the texts of a stream, each with its prompt: `1:text`.
-    pub(super) fn texts(&self, session: &str) -> Result<Vec<String>, SessionStoreError> {
-        self.texts_of(session, RecordStream::Client)
+    pub(super) fn client_texts(&self, session: &str) -> Result<Vec<String>, SessionStoreError> {
+        self.texts_of_stream(session, RecordStream::Client)
     }
 
-    pub(super) fn texts_of(
+    pub(super) fn texts_of_stream(
         &self,
         session: &str,
         stream: RecordStream,
     ) -> Result<Vec<String>, SessionStoreError> {
-        let records = self.records(session, stream, u64::MAX)?;
-        let text = |record: &StoredRecord| format!("{}:{}", record.prompt, text(record));
+        let records = self.load_records(session, stream, u64::MAX)?;
+        let text = |record: &StoredRecord| format!("{}:{}", record.prompt, record_text(record));
         Ok(records.iter().map(text).collect())
     }
 
-    pub(super) fn records(
+    pub(super) fn load_records(
         &self,
         session: &str,
         stream: RecordStream,
         budget: u64,
     ) -> Result<Vec<StoredRecord>, SessionStoreError> {
-        let mut load = self.store.load(&id(session), stream, budget)?;
+        let mut load = self.store.begin_load(&session_id(session), stream, budget)?;
         let mut records = Vec::new();
         loop {
             let page = self.store.next_page(&mut load)?;
@@ -82,32 +82,35 @@ impl<'a> Bench<'a> {
     }
 
     /// Returns the ids of all sessions that are listed.
-    pub(super) fn listed(&self, filter: &SessionFilter) -> Result<Vec<String>, SessionStoreError> {
+    pub(super) fn listed_ids(
+        &self,
+        filter: &SessionFilter,
+    ) -> Result<Vec<String>, SessionStoreError> {
         let page = self.store.list(filter)?;
         Ok(page.sessions.iter().map(|session| session.id.to_string()).collect())
     }
 }
 
-pub(super) fn id(session: &str) -> SessionId {
+pub(super) fn session_id(session: &str) -> SessionId {
     SessionId::new(session)
 }
 
 /// A session in `/project`, which is a link to `/real/project`.
-pub(super) fn new(session: &str) -> NewSession {
-    NewSession { id: id(session), folder: folder("/project", "/real/project") }
+pub(super) fn new_session(session: &str) -> NewSession {
+    NewSession { id: session_id(session), folder: session_folder("/project", "/real/project") }
 }
 
-pub(super) fn folder(cwd: &str, canonical: &str) -> SessionFolder {
+pub(super) fn session_folder(cwd: &str, canonical: &str) -> SessionFolder {
     SessionFolder { cwd: cwd.into(), canonical: canonical.into() }
 }
 
 /// So many seconds after some time.
-pub(super) fn at(seconds: u64) -> SystemTime {
+pub(super) fn time_after_start(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
 }
 
 /// A record that holds a text, and is found by it.
-pub(super) fn record(text: &str) -> SessionRecord {
+pub(super) fn text_record(text: &str) -> SessionRecord {
     SessionRecord {
         stream: RecordStream::Client,
         kind: "text".to_owned(),
@@ -121,26 +124,26 @@ pub(super) fn record(text: &str) -> SessionRecord {
     }
 }
 
-pub(super) fn prompt(text: &str) -> SessionChange {
-    SessionChange::Prompt(record(text))
+pub(super) fn prompt_change(text: &str) -> SessionChange {
+    SessionChange::Prompt(text_record(text))
 }
 
-pub(super) fn append(text: &str) -> SessionChange {
-    SessionChange::Append(record(text))
+pub(super) fn append_change(text: &str) -> SessionChange {
+    SessionChange::Append(text_record(text))
 }
 
 /// A record with a short form.
-pub(super) fn heavy(whole: &str, brief: &str) -> SessionRecord {
-    SessionRecord { brief: Some(serde_json::Value::from(brief).to_string()), ..record(whole) }
+pub(super) fn record_with_brief(whole: &str, brief: &str) -> SessionRecord {
+    SessionRecord { brief: Some(serde_json::Value::from(brief).to_string()), ..text_record(whole) }
 }
 
-pub(super) fn part(name: &str, json: Option<&str>) -> SessionChange {
+pub(super) fn part_change(name: &str, json: Option<&str>) -> SessionChange {
     SessionChange::Part { name: name.to_owned(), json: json.map(str::to_owned) }
 }
 
 /// Returns the text that a record holds.
-pub(super) fn text(record: &StoredRecord) -> String {
-    record.read().unwrap_or_else(|error| format!("{}: {error}", record.json))
+pub(super) fn record_text(record: &StoredRecord) -> String {
+    record.parse_json().unwrap_or_else(|error| format!("{}: {error}", record.json))
 }
 
 /// Checks that something is so.
@@ -149,7 +152,7 @@ pub(super) fn ensure(is_so: bool, what: &str) -> CheckResult {
 }
 
 /// Checks that two things are equal.
-pub(super) fn same<A: Debug + PartialEq<B>, B: Debug + ?Sized>(
+pub(super) fn ensure_equal<A: Debug + PartialEq<B>, B: Debug + ?Sized>(
     found: &A,
     expected: &B,
 ) -> CheckResult {

@@ -3,46 +3,46 @@
 use acp_types::schema::v1::SessionId;
 use rusqlite::{Transaction, params};
 
-use super::fault::Fault;
+use super::fault::TransactionFault;
 use super::row::{COLUMNS, RecordRow};
-use super::write::{SessionWrite, rows};
-use super::{Store, read, remove};
+use super::write::{SessionWrite, session_row_id_range};
+use super::{SqliteStoreState, read, remove};
 use crate::error::SessionStoreError;
 use crate::limits::STEP_RECORDS;
 use crate::session::{NewSession, SessionSummary, StoredParts};
 
 /// Copies the first prompts of a session into a new one, whose lock is held, and returns its key.
 /// Damaged records are skipped.
-pub(super) fn copy(
-    store: &Store,
+pub(super) fn copy_session(
+    store: &SqliteStoreState,
     from: &SessionId,
     into: &NewSession,
     keep: u32,
     now: u64,
 ) -> Result<i64, SessionStoreError> {
-    let key = store.database.write(|transaction| {
-        let writing = SessionWrite::create(transaction, into, Some(&from.0), now)?;
+    let key = store.database.run_write_transaction(|transaction| {
+        let writing = SessionWrite::insert_session(transaction, into, Some(&from.0), now)?;
         let key = writing.key;
-        writing.end()?;
+        writing.finish_write()?;
         Ok(key)
     })?;
     // All of it as it is at one time, whatever its holder does meanwhile.
-    let copied = store.database.read_aside(|source| {
+    let copied = store.database.read_on_new_connection(|source| {
         let (summary, parts) = (read::summary(source, from)?, read::parts(source, from)?);
         let copying = SessionCopy { store, from, into, key, now };
-        copying.records(source, keep)?;
-        copying.end(&summary, &parts, keep)?;
+        copying.copy_records(source, keep)?;
+        copying.finish_copy(&summary, &parts, keep)?;
         Ok(key)
     });
     if copied.is_err() {
         // If it cannot be removed now, it goes when the store is pruned.
-        drop(remove::remove(store, &into.id, key));
+        drop(remove::remove_session(store, &into.id, key));
     }
     copied
 }
 
 struct SessionCopy<'a> {
-    store: &'a Store,
+    store: &'a SqliteStoreState,
     from: &'a SessionId,
     into: &'a NewSession,
     key: i64,
@@ -50,8 +50,8 @@ struct SessionCopy<'a> {
 }
 
 impl SessionCopy<'_> {
-    fn records(&self, source: &Transaction<'_>, keep: u32) -> Result<(), Fault> {
-        let (first, last) = rows(read::key(source, self.from)?);
+    fn copy_records(&self, source: &Transaction<'_>, keep: u32) -> Result<(), TransactionFault> {
+        let (first, last) = session_row_id_range(read::find_session_key(source, self.from)?);
         let sql = format!(
             "SELECT {COLUMNS}, json, text FROM record WHERE id BETWEEN ?1 AND ?2 AND prompt <= ?3 \
              ORDER BY id"
@@ -60,44 +60,56 @@ impl SessionCopy<'_> {
         let mut rows = statement.query(params![first, last, keep])?;
         let mut step = Vec::new();
         while let Some(row) = rows.next()? {
-            if let Ok(Some(record)) = RecordRow::read(row, &self.from.0) {
+            if let Ok(Some(record)) = RecordRow::from_row(row, &self.from.0) {
                 let text: Option<String> = row.get(16)?;
                 step.push((record, text));
             }
             if step.len() >= STEP_RECORDS {
-                self.step(&std::mem::take(&mut step))?;
+                self.write_copied_records(&std::mem::take(&mut step))?;
             }
         }
-        self.step(&step)
+        self.write_copied_records(&step)
     }
 
-    fn step(&self, records: &[(RecordRow<'_>, Option<String>)]) -> Result<(), Fault> {
-        let files: Vec<_> = records.iter().flat_map(|(record, _)| record.files()).collect();
-        self.store.files(&self.into.id).link(&self.store.files(self.from), &files)?;
+    fn write_copied_records(
+        &self,
+        records: &[(RecordRow<'_>, Option<String>)],
+    ) -> Result<(), TransactionFault> {
+        let files: Vec<_> = records.iter().flat_map(|(record, _)| record.ids_of_files()).collect();
+        self.store
+            .files_of_session(&self.into.id)
+            .link_from_session(&self.store.files_of_session(self.from), &files)?;
         let write = |transaction: &Transaction<'_>| {
-            let mut writing = SessionWrite::of(transaction, self.key, &self.into.id, self.now)?;
+            let mut writing =
+                SessionWrite::begin_write(transaction, self.key, &self.into.id, self.now)?;
             for (record, text) in records {
-                writing.copy(record, text.as_deref())?;
+                writing.copy_row(record, text.as_deref())?;
             }
-            writing.end().map(drop)
+            writing.finish_write().map(drop)
         };
-        Ok(self.store.database.write(write)?)
+        Ok(self.store.database.run_write_transaction(write)?)
     }
 
     /// Makes the copy a session like others.
-    fn end(&self, summary: &SessionSummary, parts: &StoredParts, keep: u32) -> Result<(), Fault> {
+    fn finish_copy(
+        &self,
+        summary: &SessionSummary,
+        parts: &StoredParts,
+        keep: u32,
+    ) -> Result<(), TransactionFault> {
         let write = |transaction: &Transaction<'_>| {
-            let mut writing = SessionWrite::of(transaction, self.key, &self.into.id, self.now)?;
+            let mut writing =
+                SessionWrite::begin_write(transaction, self.key, &self.into.id, self.now)?;
             for (name, json) in &parts.parts {
                 writing.set_part(name, Some(json))?;
             }
-            writing.end()?;
+            writing.finish_write()?;
             transaction.execute(
                 "UPDATE session SET title = ?2, prompts = ?3, is_whole = 1 WHERE key = ?1",
                 params![self.key, summary.title, keep],
             )?;
             Ok(())
         };
-        Ok(self.store.database.write(write)?)
+        Ok(self.store.database.run_write_transaction(write)?)
     }
 }

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Row, Transaction, TransactionBehavior};
 
-use super::fault::Fault;
-use super::files::{make_private, private_file, require_private, sync_folder};
+use super::fault::TransactionFault;
+use super::files::{create_private_file, create_private_folder, restrict_to_owner, sync_folder};
 use super::schema;
 use crate::error::SessionStoreError;
 use crate::limits::{BUSY_PAUSE, BUSY_TIME, CACHE_BYTES, CHECKPOINT_PAGES, LOG_PAGES, STEP_PAGES};
 
 /// A database that is open, by a connection for what is written and one for what is read.
 #[derive(Debug)]
-pub(super) struct Database {
+pub(super) struct SessionDatabase {
     path: PathBuf,
     random: fn() -> u64,
     writer: Mutex<Connection>,
@@ -26,18 +26,20 @@ pub(super) struct Database {
     syncer: Mutex<Option<Connection>>,
 }
 
-impl Database {
+impl SessionDatabase {
     /// Opens the database in a folder, and makes both where they are missing.
     pub(super) fn open(folder: &Path, random: fn() -> u64) -> Result<Self, SessionStoreError> {
-        let prepared = make_private(folder).and_then(|()| require_private(folder));
-        let failed = |error| SessionStoreError::io(folder, error);
+        let prepared = create_private_folder(folder).and_then(|()| restrict_to_owner(folder));
+        let failed = |error| SessionStoreError::from_io(folder, error);
         prepared.map_err(failed)?;
         // The database itself must not be a link, but what leads to it may be.
         let path = folder.canonicalize().map_err(failed)?.join(NAME);
-        prepare_file(&path).map_err(|error| SessionStoreError::io(&path, error))?;
-        schema::refuse_newer(&path).map_err(|fault| fault.at(&path))?;
+        create_private_file_if_missing(&path)
+            .map_err(|error| SessionStoreError::from_io(&path, error))?;
+        schema::refuse_newer_version(&path).map_err(|fault| fault.into_store_error(&path))?;
         let has_log = log_path(&path).exists();
-        let connect = || connect(&path, random).map_err(|fault| fault.at(&path));
+        let connect =
+            || open_connection(&path, random).map_err(|fault| fault.into_store_error(&path));
         let mut writer = connect()?;
         prepare_while_busy(&mut writer, &path, random)?;
         let reader = connect()?;
@@ -54,74 +56,77 @@ impl Database {
     }
 
     /// Does work that changes the database: all of it, or nothing if it fails.
-    pub(super) fn write<T>(
+    pub(super) fn run_write_transaction<T>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        let mut connection = lock(&self.writer);
+        let mut connection = lock_connection(&self.writer);
         let done = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(Fault::from)
+            .map_err(TransactionFault::from)
             .and_then(|transaction| {
-                schema::require_current(&transaction, &self.path)?;
+                schema::require_current_version(&transaction, &self.path)?;
                 let done = work(&transaction)?;
                 transaction.commit()?;
                 Ok(done)
             });
-        done.map_err(|fault| fault.at(&self.path))
+        done.map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Reads the database as it is at one time.
-    pub(super) fn read<T>(
+    pub(super) fn run_read_transaction<T>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        self.read_by(&mut lock(&self.reader), work)
+        self.read_with_connection(&mut lock_connection(&self.reader), work)
     }
 
     /// Reads it for longer, on another connection, so that no other read waits for that.
-    pub(super) fn read_aside<T>(
+    pub(super) fn read_on_new_connection<T>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        let connection = connect(&self.path, self.random);
-        self.read_by(&mut connection.map_err(|fault| fault.at(&self.path))?, work)
+        let connection = open_connection(&self.path, self.random);
+        self.read_with_connection(
+            &mut connection.map_err(|fault| fault.into_store_error(&self.path))?,
+            work,
+        )
     }
 
-    fn read_by<T>(
+    fn read_with_connection<T>(
         &self,
         connection: &mut Connection,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, TransactionFault>,
     ) -> Result<T, SessionStoreError> {
-        let transaction = connection.transaction().map_err(Fault::from);
+        let transaction = connection.transaction().map_err(TransactionFault::from);
         let read = transaction.and_then(|transaction| work(&transaction));
-        read.map_err(|fault| fault.at(&self.path))
+        read.map_err(|fault| fault.into_store_error(&self.path))
     }
 
     /// Lets commits survive a power failure. If the log is long, moves it into the database as far as
     /// no reader needs the old pages.
-    pub(super) fn sync(&self) -> Result<(), SessionStoreError> {
+    pub(super) fn sync_and_checkpoint(&self) -> Result<(), SessionStoreError> {
         let log = log_path(&self.path);
         // Commits that a checkpoint took out of the log are in the database, which SQLite has synced.
         match File::open(&log).and_then(|file| file.sync_data()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(SessionStoreError::io(&log, error))
+                Err(SessionStoreError::from_io(&log, error))
             }
-            _ => self.checkpoint(CHECKPOINT_PAGES),
+            _ => self.checkpoint_if_needed(CHECKPOINT_PAGES),
         }
     }
 
     /// Moves the log into the database if so many of its pages are not there yet.
-    fn checkpoint(&self, least: i64) -> Result<(), SessionStoreError> {
-        let moved = self.try_checkpoint(least);
-        moved.map_err(|fault| fault.at(&self.path))
+    fn checkpoint_if_needed(&self, least: i64) -> Result<(), SessionStoreError> {
+        let moved = self.try_checkpoint_if_needed(least);
+        moved.map_err(|fault| fault.into_store_error(&self.path))
     }
 
-    fn try_checkpoint(&self, least: i64) -> Result<(), Fault> {
-        let mut syncer = lock(&self.syncer);
+    fn try_checkpoint_if_needed(&self, least: i64) -> Result<(), TransactionFault> {
+        let mut syncer = lock_connection(&self.syncer);
         let connection = match &mut *syncer {
             Some(connection) => connection,
-            none => none.insert(connect(&self.path, self.random)?),
+            none => none.insert(open_connection(&self.path, self.random)?),
         };
         let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         let (logged, moved) = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages)?;
@@ -139,19 +144,20 @@ impl Database {
 
     /// Gives the room of what was removed back to the file system, in steps between which others can
     /// write.
-    pub(super) fn shrink(&self) -> Result<(), SessionStoreError> {
+    pub(super) fn release_free_pages(&self) -> Result<(), SessionStoreError> {
         let mut free = i64::MAX;
         loop {
-            let connection = lock(&self.writer);
+            let connection = lock_connection(&self.writer);
             let step = format!("PRAGMA incremental_vacuum({STEP_PAGES})");
             let left = connection.execute_batch(&step).and_then(|()| {
                 connection.pragma_query_value(None, "freelist_count", |row| row.get(0))
             });
             drop(connection);
-            let left: i64 = left.map_err(|error| Fault::from(error).at(&self.path))?;
+            let left: i64 =
+                left.map_err(|error| TransactionFault::from(error).into_store_error(&self.path))?;
             if left == 0 || left >= free {
                 // The file ends where it did until then.
-                return self.checkpoint(1);
+                return self.checkpoint_if_needed(1);
             }
             free = left;
         }
@@ -166,20 +172,20 @@ fn log_path(database: &Path) -> PathBuf {
 }
 
 /// Makes the file where it is missing, so that it is its owner's alone from the first.
-fn prepare_file(path: &Path) -> io::Result<()> {
-    match private_file(path) {
+fn create_private_file_if_missing(path: &Path) -> io::Result<()> {
+    match create_private_file(path) {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => require_private(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => restrict_to_owner(path),
         Err(error) => Err(error),
     }
 }
 
-fn connect(path: &Path, random: fn() -> u64) -> Result<Connection, Fault> {
+fn open_connection(path: &Path, random: fn() -> u64) -> Result<Connection, TransactionFault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_handler(Some(move |tries| match pause(tries, random()) {
+    connection.busy_handler(Some(move |tries| match busy_retry_pause(tries, random()) {
         Some(pause) => {
             thread::sleep(pause);
             true
@@ -187,9 +193,9 @@ fn connect(path: &Path, random: fn() -> u64) -> Result<Connection, Fault> {
         None => false,
     }))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // Neither a commit nor the end of a process waits for a disk: see `Database::sync`.
+    // Neither a commit nor the end of a process waits for a disk: see `SessionDatabase::sync_and_checkpoint`.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    leave_log(&connection)?;
+    disable_checkpoint_on_close(&connection)?;
     connection.pragma_update(None, "cache_size", -(CACHE_BYTES / 1024))?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
@@ -207,16 +213,20 @@ fn prepare_while_busy(
     let start = Instant::now();
     let mut tries = 0;
     loop {
-        match prepare(connection, path).map_err(|fault| fault.at(path)) {
+        match enable_wal_and_migrate(connection, path).map_err(|fault| fault.into_store_error(path))
+        {
             Err(SessionStoreError::Busy(_)) if start.elapsed() < BUSY_TIME => {}
             done => return done,
         }
-        thread::sleep(pause(tries, random()).unwrap_or(BUSY_PAUSE));
+        thread::sleep(busy_retry_pause(tries, random()).unwrap_or(BUSY_PAUSE));
         tries += 1;
     }
 }
 
-fn prepare(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
+fn enable_wal_and_migrate(
+    connection: &mut Connection,
+    path: &Path,
+) -> Result<(), TransactionFault> {
     // Nothing is written to what is not ours.
     if schema::committed_version(connection, path, schema::STEPS)? == 0 {
         // Elsewhere it would only wait for the lock of writers.
@@ -226,20 +236,20 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
     let mode = connection.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
     if mode != "wal" {
         let error = io::Error::other("its file system has no shared memory between processes");
-        return Err(Fault::Store(SessionStoreError::io(path, error)));
+        return Err(TransactionFault::Store(SessionStoreError::from_io(path, error)));
     }
-    schema::migrate(connection, path, schema::STEPS)
+    schema::migrate_to_newest(connection, path, schema::STEPS)
 }
 
 /// Lets a connection that is the last one leave the log as it is when it is closed.
-fn leave_log(connection: &Connection) -> Result<(), Fault> {
+fn disable_checkpoint_on_close(connection: &Connection) -> Result<(), TransactionFault> {
     let option = rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     Ok(connection.set_db_config(option, true).map(drop)?)
 }
 
 /// Returns how long to wait before another try for a lock of the database, after so many; none
 /// after [`BUSY_TIME`] in all. Processes that wait for the same come back at different times.
-fn pause(tries: i32, random: u64) -> Option<Duration> {
+fn busy_retry_pause(tries: i32, random: u64) -> Option<Duration> {
     let pause = |tries: i32| {
         let millis = 1_u64.checked_shl(tries.unsigned_abs()).unwrap_or(u64::MAX);
         Duration::from_millis(millis).min(BUSY_PAUSE)
@@ -250,7 +260,7 @@ fn pause(tries: i32, random: u64) -> Option<Duration> {
     (waited < BUSY_TIME).then_some(jittered)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_connection<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A transaction that was cut off by a panic was rolled back.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -263,12 +273,12 @@ mod tests {
 
     #[test]
     fn pauses_grow_differ_and_end() {
-        let all = |random: u64| (0..).map_while(move |tries| pause(tries, random));
+        let all = |random: u64| (0..).map_while(move |tries| busy_retry_pause(tries, random));
         let sum: Duration = all(511).sum();
         assert!(sum <= BUSY_TIME + BUSY_PAUSE, "{sum:?}");
         assert!(all(0).sum::<Duration>() >= BUSY_TIME / 2);
-        assert_eq!(pause(0, 0), Some(Duration::from_micros(500)));
-        assert_ne!(pause(9, 1), pause(9, 2));
-        assert_eq!(pause(i32::MAX, 1), None);
+        assert_eq!(busy_retry_pause(0, 0), Some(Duration::from_micros(500)));
+        assert_ne!(busy_retry_pause(9, 1), busy_retry_pause(9, 2));
+        assert_eq!(busy_retry_pause(i32::MAX, 1), None);
     }
 }

@@ -9,32 +9,35 @@ use crate::error::SessionStoreError;
 
 /// Why a transaction ended without a commit.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum TransactionFault {
     Store(SessionStoreError),
     Sqlite(Error),
 }
 
-impl Fault {
-    pub(super) fn damaged(path: &Path, what: &'static str) -> Self {
-        Self::Store(SessionStoreError::Damaged { path: path.to_owned(), source: what_is(what) })
+impl TransactionFault {
+    pub(super) fn damaged_database(path: &Path, what: &'static str) -> Self {
+        Self::Store(SessionStoreError::Damaged {
+            path: path.to_owned(),
+            source: error_from_text(what),
+        })
     }
 
     /// Whether what was read is damaged, so that something else may still be read.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Store(error) => matches!(error, SessionStoreError::Damaged { .. }),
-            Self::Sqlite(error) => is_damage(error),
+            Self::Sqlite(error) => is_damage_error(error),
         }
     }
 
     /// Returns the error of a database at a path.
-    pub(super) fn at(self, path: &Path) -> SessionStoreError {
+    pub(super) fn into_store_error(self, path: &Path) -> SessionStoreError {
         let error = match self {
             Self::Store(error) => return error,
             Self::Sqlite(error) => error,
         };
         let (path, is_damage, code) =
-            (path.to_owned(), is_damage(&error), error.sqlite_error_code());
+            (path.to_owned(), is_damage_error(&error), error.sqlite_error_code());
         let source = Arc::new(error);
         match code {
             _ if is_damage => SessionStoreError::Damaged { path, source },
@@ -50,19 +53,19 @@ impl Fault {
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for TransactionFault {
     fn from(error: Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<SessionStoreError> for Fault {
+impl From<SessionStoreError> for TransactionFault {
     fn from(error: SessionStoreError) -> Self {
         Self::Store(error)
     }
 }
 
-fn is_damage(error: &Error) -> bool {
+fn is_damage_error(error: &Error) -> bool {
     match error {
         Error::SqliteFailure(failure, _) => {
             // A page that ends too early: the file was cut.
@@ -79,6 +82,6 @@ fn is_damage(error: &Error) -> bool {
     }
 }
 
-fn what_is(what: &'static str) -> Arc<dyn std::error::Error + Send + Sync> {
+fn error_from_text(what: &'static str) -> Arc<dyn std::error::Error + Send + Sync> {
     Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(what))
 }

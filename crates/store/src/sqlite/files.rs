@@ -20,12 +20,12 @@ impl SessionFiles {
         Self { folder }
     }
 
-    pub(super) fn path(&self, id: AttachmentId) -> PathBuf {
+    pub(super) fn path_of_contents(&self, id: AttachmentId) -> PathBuf {
         self.folder.join(id.to_string())
     }
 
     /// Writes contents, which are to be [synced](sync_all) later. Returns those that were not there.
-    pub(super) fn write(
+    pub(super) fn write_contents(
         &self,
         contents: &[(AttachmentId, &[u8])],
     ) -> Result<Vec<AttachmentId>, SessionStoreError> {
@@ -37,37 +37,41 @@ impl SessionFiles {
         let unfinished = self.folder.join("unfinished");
         let mut write = |(id, bytes): &(AttachmentId, &[u8])| {
             drop(fs::remove_file(&unfinished));
-            private_file(&unfinished)?.write_all(bytes)?;
-            if !self.path(*id).exists() {
+            create_private_file(&unfinished)?.write_all(bytes)?;
+            if !self.path_of_contents(*id).exists() {
                 added.push(*id);
             }
-            fs::rename(&unfinished, self.path(*id))
+            fs::rename(&unfinished, self.path_of_contents(*id))
         };
-        let written = self.prepare().and_then(|()| contents.iter().try_for_each(&mut write));
+        let written = self.create_folder().and_then(|()| contents.iter().try_for_each(&mut write));
         if let Err(error) = written {
             drop(fs::remove_file(&unfinished));
-            self.remove(&added);
-            return Err(SessionStoreError::io(&self.folder, error));
+            self.remove_contents(&added);
+            return Err(SessionStoreError::from_io(&self.folder, error));
         }
         Ok(added)
     }
 
     /// Reads contents; none if they are missing or damaged.
-    pub(super) fn read(&self, id: AttachmentId) -> Option<Vec<u8>> {
+    pub(super) fn read_if_intact(&self, id: AttachmentId) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        let file = File::open(self.path(id)).ok()?;
+        let file = File::open(self.path_of_contents(id)).ok()?;
         file.take(MAX_RECORD_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
         (AttachmentId::for_bytes(&bytes) == id).then_some(bytes)
     }
 
     /// Links to the contents of another session, which are never changed. Missing ones are skipped.
-    pub(super) fn link(&self, other: &Self, ids: &[AttachmentId]) -> Result<(), SessionStoreError> {
+    pub(super) fn link_from_session(
+        &self,
+        other: &Self,
+        ids: &[AttachmentId],
+    ) -> Result<(), SessionStoreError> {
         if ids.is_empty() {
             return Ok(());
         }
-        let linked = self.prepare().and_then(|()| {
+        let linked = self.create_folder().and_then(|()| {
             for id in ids {
-                let (from, to) = (other.path(*id), self.path(*id));
+                let (from, to) = (other.path_of_contents(*id), self.path_of_contents(*id));
                 match fs::hard_link(&from, &to) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -78,26 +82,26 @@ impl SessionFiles {
             }
             sync_folder(&self.folder)
         });
-        linked.map_err(|error| SessionStoreError::io(&self.folder, error))
+        linked.map_err(|error| SessionStoreError::from_io(&self.folder, error))
     }
 
     /// Removes contents that no record names any more. If that fails, they go with the session.
-    pub(super) fn remove(&self, ids: &[AttachmentId]) {
-        ids.iter().for_each(|id| drop(fs::remove_file(self.path(*id))));
+    pub(super) fn remove_contents(&self, ids: &[AttachmentId]) {
+        ids.iter().for_each(|id| drop(fs::remove_file(self.path_of_contents(*id))));
     }
 
     /// Removes all of them.
-    pub(super) fn remove_all(&self) -> Result<(), SessionStoreError> {
+    pub(super) fn remove_all_contents(&self) -> Result<(), SessionStoreError> {
         match fs::remove_dir_all(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(SessionStoreError::io(&self.folder, error))
+                Err(SessionStoreError::from_io(&self.folder, error))
             }
             _ => Ok(()),
         }
     }
 
-    fn prepare(&self) -> io::Result<()> {
-        make_private(&self.folder)
+    fn create_folder(&self) -> io::Result<()> {
+        create_private_folder(&self.folder)
     }
 }
 
@@ -108,7 +112,7 @@ pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
     for path in paths.iter().map(PathBuf::as_path).chain(folders) {
         match File::open(path).and_then(|file| file.sync_all()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(SessionStoreError::io(path, error));
+                return Err(SessionStoreError::from_io(path, error));
             }
             _ => {}
         }
@@ -117,7 +121,7 @@ pub(super) fn sync_all(paths: &[PathBuf]) -> Result<(), SessionStoreError> {
 }
 
 /// Makes a folder, and those above it that are missing, for its owner alone.
-pub(super) fn make_private(folder: &Path) -> io::Result<()> {
+pub(super) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -126,7 +130,7 @@ pub(super) fn make_private(folder: &Path) -> io::Result<()> {
 }
 
 /// Makes a file for its owner alone, where there is none.
-pub(super) fn private_file(path: &Path) -> io::Result<File> {
+pub(super) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create_new(true).write(true);
     #[cfg(unix)]
@@ -136,7 +140,7 @@ pub(super) fn private_file(path: &Path) -> io::Result<File> {
 
 /// Removes the rights of others to a file or folder, and refuses one of another user.
 #[cfg(unix)]
-pub(super) fn require_private(path: &Path) -> io::Result<()> {
+pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     let found = fs::symlink_metadata(path)?;
@@ -150,19 +154,19 @@ pub(super) fn require_private(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn require_private(path: &Path) -> io::Result<()> {
+pub(super) fn restrict_to_owner(path: &Path) -> io::Result<()> {
     fs::symlink_metadata(path).map(drop)
 }
 
 /// Returns how many bytes are free for this user on the disk of a folder, if the system says so.
 #[cfg(unix)]
-pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+pub(super) fn free_disk_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     Some(disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 #[cfg(not(unix))]
-pub(super) fn free_bytes(_: &Path) -> Option<u64> {
+pub(super) fn free_disk_bytes(_: &Path) -> Option<u64> {
     None
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use acp_types::schema::v1::SessionId;
 
-use super::files::make_private;
+use super::files::create_private_folder;
 use crate::error::SessionStoreError;
 use crate::holder::SessionHolder;
 use crate::limits::{LOCK_TRIES, MAX_HOLDER_BYTES};
@@ -20,16 +20,16 @@ pub(super) struct SessionLock {
 
 impl SessionLock {
     /// Takes the lock of a session without waiting. `folder` is that of all locks.
-    pub(super) fn take(
+    pub(super) fn try_acquire(
         folder: &Path,
         session: &SessionId,
         holder: &SessionHolder,
     ) -> Result<Self, SessionStoreError> {
         let path = folder.join(&*session.0);
-        let failed = |error| SessionStoreError::io(&path, error);
-        make_private(folder).map_err(failed)?;
+        let failed = |error| SessionStoreError::from_io(&path, error);
+        create_private_folder(folder).map_err(failed)?;
         for _ in 0..LOCK_TRIES {
-            let mut file = open(&path).map_err(failed)?;
+            let mut file = open_lock_file(&path).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
@@ -39,7 +39,7 @@ impl SessionLock {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             // The holder before removed the name when it released the lock.
-            if is_at(&file, &path) {
+            if is_still_at_path(&file, &path) {
                 let text = holder.to_json();
                 // It is only shown to others.
                 drop(file.set_len(0).and_then(|()| file.write_all(text.as_bytes())));
@@ -59,7 +59,7 @@ impl Drop for SessionLock {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open_lock_file(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).truncate(false).read(true).write(true);
     #[cfg(unix)]
@@ -68,7 +68,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_still_at_path(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
     let same = |one: &fs::Metadata, other: &fs::Metadata| {
@@ -80,7 +80,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 
 /// Elsewhere a file that is open keeps its name.
 #[cfg(not(unix))]
-fn is_at(_: &File, _: &Path) -> bool {
+fn is_still_at_path(_: &File, _: &Path) -> bool {
     true
 }
 

@@ -4,22 +4,25 @@ use acp_types::schema::v1::SessionId;
 use callboard_text::{parse_path, path_text};
 use rusqlite::{Error, OptionalExtension as _, Params, Row, Transaction, params};
 
-use super::fault::Fault;
+use super::fault::TransactionFault;
 use super::files::SessionFiles;
 use super::row::{COLUMNS, RecordRow, row_id, stream_number};
-use super::write::{folder_sum, part_sum, rows};
+use super::write::{folder_checksum, part_checksum, session_row_id_range};
 use crate::error::SessionStoreError;
 use crate::limits::{MAX_PAGE_PROMPTS, MAX_PARTS};
-use crate::load::{RecordPage, SessionLoad, whole_from};
+use crate::load::{RecordPage, SessionLoadProgress, first_whole_record_number};
 use crate::record::RecordStream;
-use crate::search::{SearchHit, SessionSearch, beginning, excerpt};
+use crate::search::{SearchHit, SessionSearch, excerpt_around_first_term, one_line_beginning};
 use crate::session::{
     SessionFilter, SessionFolder, SessionPage, SessionSummary, StoredParts, StoredPrompt,
 };
-use crate::time::time;
+use crate::time::time_from_millis;
 
 /// Returns the key of a session that is whole.
-pub(super) fn key(transaction: &Transaction<'_>, session: &SessionId) -> Result<i64, Fault> {
+pub(super) fn find_session_key(
+    transaction: &Transaction<'_>,
+    session: &SessionId,
+) -> Result<i64, TransactionFault> {
     let sql = "SELECT key FROM session WHERE id = ?1 AND is_whole = 1";
     let found = transaction.prepare_cached(sql)?.query_row([&*session.0], |row| row.get(0));
     let unknown = || SessionStoreError::UnknownSession(session.clone()).into();
@@ -32,7 +35,7 @@ const SUMMARY: &str =
 pub(super) fn summary(
     transaction: &Transaction<'_>,
     session: &SessionId,
-) -> Result<SessionSummary, Fault> {
+) -> Result<SessionSummary, TransactionFault> {
     let sql = format!("SELECT {SUMMARY} FROM session WHERE id = ?1 AND is_whole = 1");
     let found = transaction.prepare_cached(&sql)?.query_row([&*session.0], to_summary);
     let unknown = || SessionStoreError::UnknownSession(session.clone()).into();
@@ -41,7 +44,7 @@ pub(super) fn summary(
 
 fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
     let (id, cwd, canonical): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-    let is_intact = row.get::<_, Vec<u8>>(3)? == folder_sum(&id, &cwd, &canonical);
+    let is_intact = row.get::<_, Vec<u8>>(3)? == folder_checksum(&id, &cwd, &canonical);
     let path = |text: &str| parse_path(text).into_owned();
     let folder = SessionFolder { cwd: path(&cwd), canonical: path(&canonical) };
     let number = |at| row.get::<_, i64>(at).map(|number| u64::try_from(number).unwrap_or_default());
@@ -50,8 +53,8 @@ fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
         folder: is_intact.then_some(folder),
         parent: row.get::<_, Option<String>>(4)?.map(SessionId::new),
         title: row.get(5)?,
-        created: time(number(6)?),
-        updated: time(number(7)?),
+        created: time_from_millis(number(6)?),
+        updated: time_from_millis(number(7)?),
         prompts: row.get(8)?,
         bytes: number(9)?,
     })
@@ -60,8 +63,8 @@ fn to_summary(row: &Row<'_>) -> Result<SessionSummary, Error> {
 pub(super) fn list(
     transaction: &Transaction<'_>,
     filter: &SessionFilter,
-) -> Result<SessionPage, Fault> {
-    let (updated, id) = filter.after()?.unwrap_or((u64::MAX >> 1, ""));
+) -> Result<SessionPage, TransactionFault> {
+    let (updated, id) = filter.parse_cursor()?.unwrap_or((u64::MAX >> 1, ""));
     let before = "is_whole = 1 AND prompts > 0 AND (updated, id) < (?1, ?2)";
     let order = "ORDER BY updated DESC, id DESC LIMIT ?3";
     let limit = filter.page_size() + 1;
@@ -83,14 +86,14 @@ pub(super) fn list(
             summaries(transaction, &sql, params![updated, id, limit.cast_signed(), cwd])?
         }
     };
-    Ok(SessionPage::new(found, filter.page_size()))
+    Ok(SessionPage::from_possibly_too_many(found, filter.page_size()))
 }
 
 fn summaries(
     transaction: &Transaction<'_>,
     sql: &str,
     params: impl Params,
-) -> Result<Vec<SessionSummary>, Fault> {
+) -> Result<Vec<SessionSummary>, TransactionFault> {
     let mut statement = transaction.prepare_cached(sql)?;
     let found = statement.query_map(params, to_summary)?.collect::<Result<_, _>>();
     Ok(found?)
@@ -100,8 +103,8 @@ pub(super) fn prompts(
     transaction: &Transaction<'_>,
     session: &SessionId,
     after: u32,
-) -> Result<Vec<StoredPrompt>, Fault> {
-    let (first, last) = rows(key(transaction, session)?);
+) -> Result<Vec<StoredPrompt>, TransactionFault> {
+    let (first, last) = session_row_id_range(find_session_key(transaction, session)?);
     let sql = "SELECT prompt, at, text FROM record INDEXED BY record_prompt \
                WHERE begins_prompt = 1 AND id BETWEEN ?1 AND ?2 AND prompt > ?3 \
                ORDER BY id LIMIT ?4";
@@ -111,8 +114,8 @@ pub(super) fn prompts(
         let text: Option<String> = row.get(2)?;
         Ok(StoredPrompt {
             number: row.get(0)?,
-            at: time(row.get::<_, i64>(1)?.cast_unsigned()),
-            text: beginning(&text.unwrap_or_default()),
+            at: time_from_millis(row.get::<_, i64>(1)?.cast_unsigned()),
+            text: one_line_beginning(&text.unwrap_or_default()),
         })
     });
     let found = found?.collect::<Result<_, _>>();
@@ -122,8 +125,8 @@ pub(super) fn prompts(
 pub(super) fn parts(
     transaction: &Transaction<'_>,
     session: &SessionId,
-) -> Result<StoredParts, Fault> {
-    let key = key(transaction, session)?;
+) -> Result<StoredParts, TransactionFault> {
+    let key = find_session_key(transaction, session)?;
     let sql = "SELECT name, json, sum FROM part WHERE session = ?1 LIMIT ?2";
     let mut statement = transaction.prepare_cached(sql)?;
     let mut rows = statement.query(params![key, MAX_PARTS.cast_signed()])?;
@@ -133,7 +136,7 @@ pub(super) fn parts(
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
         };
         match read() {
-            Ok((name, json, sum)) if sum == part_sum(&session.0, &name, &json) => {
+            Ok((name, json, sum)) if sum == part_checksum(&session.0, &name, &json) => {
                 found.parts.insert(name, json);
             }
             _ => found.damaged += 1,
@@ -147,13 +150,19 @@ pub(super) fn begin_load(
     session: &SessionId,
     stream: RecordStream,
     budget: u64,
-) -> Result<SessionLoad, Fault> {
-    let key = key(transaction, session)?;
+) -> Result<SessionLoadProgress, TransactionFault> {
+    let key = find_session_key(transaction, session)?;
     let sql = "SELECT next FROM session WHERE key = ?1";
     let end = transaction.query_row(sql, [key], |row| row.get::<_, u32>(0))?.into();
-    let mut load =
-        SessionLoad { session: session.clone(), stream, next: 0, end, whole_from: 0, damaged: 0 };
-    match starts(transaction, key, stream, budget) {
+    let mut load = SessionLoadProgress {
+        session: session.clone(),
+        stream,
+        next: 0,
+        end,
+        whole_from: 0,
+        damaged: 0,
+    };
+    match find_load_start(transaction, key, stream, budget) {
         Ok((next, whole_from)) => (load.next, load.whole_from) = (next, whole_from),
         // An index is damaged; the records may be read all the same.
         Err(fault) if fault.is_damage() => (load.whole_from, load.damaged) = (end, 1),
@@ -163,13 +172,13 @@ pub(super) fn begin_load(
 }
 
 /// Returns the number of the first record of a load, and of the first that is given whole.
-fn starts(
+fn find_load_start(
     transaction: &Transaction<'_>,
     key: i64,
     stream: RecordStream,
     budget: u64,
-) -> Result<(u64, u64), Fault> {
-    let (first, last) = rows(key);
+) -> Result<(u64, u64), TransactionFault> {
+    let (first, last) = session_row_id_range(key);
     let range = params![first, last, stream_number(stream)];
     let start: Option<i64> = transaction
         .prepare_cached(
@@ -182,12 +191,13 @@ fn starts(
         "SELECT id, json_bytes FROM record INDEXED BY record_heavy WHERE brief IS NOT NULL \
          AND id BETWEEN ?1 AND ?2 AND stream = ?3 ORDER BY id DESC",
     )?;
-    let heavy =
-        heavy.query_map(range, |row| Ok((seq(row.get(0)?), row.get::<_, i64>(1)?.cast_unsigned())));
-    Ok((start.map_or(0, seq), whole_from(heavy?, budget)?))
+    let heavy = heavy.query_map(range, |row| {
+        Ok((seq_from_row_id(row.get(0)?), row.get::<_, i64>(1)?.cast_unsigned()))
+    });
+    Ok((start.map_or(0, seq_from_row_id), first_whole_record_number(heavy?, budget)?))
 }
 
-fn seq(id: i64) -> u64 {
+fn seq_from_row_id(id: i64) -> u64 {
     id.cast_unsigned() & u64::from(u32::MAX)
 }
 
@@ -195,16 +205,16 @@ fn seq(id: i64) -> u64 {
 pub(super) fn next_page(
     transaction: &Transaction<'_>,
     files: &SessionFiles,
-    load: &mut SessionLoad,
-) -> Result<RecordPage, Fault> {
-    let key = key(transaction, &load.session)?;
+    load: &mut SessionLoadProgress,
+) -> Result<RecordPage, TransactionFault> {
+    let key = find_session_key(transaction, &load.session)?;
     let mut page = RecordPage::default();
     while load.next < load.end && !page.is_full() {
-        match fill(transaction, files, key, load, &mut page) {
+        match fill_page(transaction, files, key, load, &mut page) {
             Ok(()) => {}
             Err(fault) if fault.is_damage() => {
                 load.damaged += 1;
-                load.next = readable_from(transaction, key, load)?;
+                load.next = find_next_readable(transaction, key, load)?;
             }
             Err(fault) => return Err(fault),
         }
@@ -212,13 +222,13 @@ pub(super) fn next_page(
     Ok(page)
 }
 
-fn fill(
+fn fill_page(
     transaction: &Transaction<'_>,
     files: &SessionFiles,
     key: i64,
-    load: &mut SessionLoad,
+    load: &mut SessionLoadProgress,
     page: &mut RecordPage,
-) -> Result<(), Fault> {
+) -> Result<(), TransactionFault> {
     // The JSON of a record in its short form is not read.
     let sql = format!(
         "SELECT {COLUMNS}, CASE WHEN brief IS NULL OR id >= ?4 THEN json END FROM record \
@@ -232,9 +242,9 @@ fn fill(
         row_id(key, load.whole_from.min(u64::from(u32::MAX))),
     ])?;
     while let Some(row) = rows.next()? {
-        load.next = seq(row.get(0)?) + 1;
-        let (record, is_damaged) = match RecordRow::read(row, &load.session.0) {
-            Ok(Some(row)) => row.stored(files, load.whole_from),
+        load.next = seq_from_row_id(row.get(0)?) + 1;
+        let (record, is_damaged) = match RecordRow::from_row(row, &load.session.0) {
+            Ok(Some(row)) => row.into_stored_record(files, load.whole_from),
             _ => (None, true),
         };
         load.damaged += u64::from(is_damaged);
@@ -251,18 +261,18 @@ fn fill(
 
 /// Returns the number of a record behind the next one from which on something can be read: the end
 /// if nothing can. Pages of the database hold neighbours, so that it looks in growing steps.
-fn readable_from(
+fn find_next_readable(
     transaction: &Transaction<'_>,
     key: i64,
-    load: &SessionLoad,
-) -> Result<u64, Fault> {
+    load: &SessionLoadProgress,
+) -> Result<u64, TransactionFault> {
     let can_read = |from: u64| {
         let sql = "SELECT * FROM record WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT 1";
         let found = transaction.prepare_cached(sql).and_then(|mut statement| {
             let range = params![row_id(key, from), row_id(key, load.end - 1)];
             statement.query(range)?.next().map(drop)
         });
-        match found.map_err(Fault::from) {
+        match found.map_err(TransactionFault::from) {
             Ok(()) => Ok(true),
             Err(fault) if fault.is_damage() => Ok(false),
             Err(fault) => Err(fault),
@@ -292,8 +302,8 @@ fn readable_from(
 pub(super) fn search(
     transaction: &Transaction<'_>,
     search: &SessionSearch,
-) -> Result<Vec<SearchHit>, Fault> {
-    let terms = search.terms();
+) -> Result<Vec<SearchHit>, TransactionFault> {
+    let terms = search.search_terms();
     if terms.is_empty() {
         return Ok(Vec::new());
     }
@@ -306,15 +316,15 @@ pub(super) fn search(
                ORDER BY search.rowid DESC LIMIT ?3";
     let mut statement = transaction.prepare_cached(sql)?;
     let cwd = search.cwd.as_deref().map(path_text);
-    let limit = search.hits().cast_signed();
+    let limit = search.max_hits().cast_signed();
     let hits = statement.query_map(params![query.join(" "), cwd, limit], |row| {
         let text: String = row.get(4)?;
         Ok(SearchHit {
             session: SessionId::new(row.get::<_, String>(0)?),
             title: row.get(1)?,
             prompt: row.get(2)?,
-            at: time(row.get::<_, i64>(3)?.cast_unsigned()),
-            excerpt: excerpt(&text, &terms),
+            at: time_from_millis(row.get::<_, i64>(3)?.cast_unsigned()),
+            excerpt: excerpt_around_first_term(&text, &terms),
         })
     });
     let hits = hits?.collect::<Result<_, _>>();

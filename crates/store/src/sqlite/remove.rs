@@ -9,35 +9,35 @@ use std::time::SystemTime;
 use acp_types::schema::v1::SessionId;
 use rusqlite::{OptionalExtension as _, params};
 
-use super::Store;
-use super::files::free_bytes;
-use super::write::rows;
+use super::SqliteStoreState;
+use super::files::free_disk_bytes;
+use super::write::session_row_id_range;
 use crate::error::SessionStoreError;
 use crate::limits::{MAX_PRUNED, STEP_RECORDS};
-use crate::retention::{PruneBudget, PruneOutcome, PruneReport, Retention};
-use crate::session::is_id;
-use crate::time::time;
+use crate::retention::{PruneBudget, PruneOutcome, PruneReport, RetentionPolicy};
+use crate::session::is_valid_session_id;
+use crate::time::time_from_millis;
 
 /// Removes a session whose lock is held. If that is cut off, the rest goes when the store is pruned.
-pub(super) fn remove(
-    store: &Store,
+pub(super) fn remove_session(
+    store: &SqliteStoreState,
     session: &SessionId,
     key: i64,
 ) -> Result<(), SessionStoreError> {
-    store.database.write(|transaction| {
+    store.database.run_write_transaction(|transaction| {
         transaction.execute("UPDATE session SET is_whole = 0 WHERE key = ?1", [key])?;
         Ok(())
     })?;
-    store.files(session).remove_all()?;
-    let (first, last) = rows(key);
+    store.files_of_session(session).remove_all_contents()?;
+    let (first, last) = session_row_id_range(key);
     let sql = "DELETE FROM record WHERE id IN \
                (SELECT id FROM record WHERE id BETWEEN ?1 AND ?2 LIMIT ?3)";
     let step = STEP_RECORDS.cast_signed();
-    while store.database.write(|transaction| {
+    while store.database.run_write_transaction(|transaction| {
         Ok(transaction.prepare_cached(sql)?.execute(params![first, last, step])?)
     })? > 0
     {}
-    store.database.write(|transaction| {
+    store.database.run_write_transaction(|transaction| {
         transaction.execute("DELETE FROM part WHERE session = ?1", [key])?;
         transaction.execute("DELETE FROM session WHERE key = ?1", [key])?;
         Ok(())
@@ -45,7 +45,7 @@ pub(super) fn remove(
 }
 
 /// A session that may go.
-struct Candidate {
+struct PruneCandidate {
     key: i64,
     /// Not, where it has no prompt or is not whole.
     is_listed: bool,
@@ -54,35 +54,39 @@ struct Candidate {
     bytes: u64,
 }
 
-pub(super) fn prune(
-    store: &Store,
-    retention: &Retention,
+pub(super) fn prune_sessions(
+    store: &SqliteStoreState,
+    retention: &RetentionPolicy,
     now: SystemTime,
 ) -> Result<PruneReport, SessionStoreError> {
-    sweep(store)?;
-    let bytes = store.database.read(|transaction| {
+    remove_leftover_files_and_locks(store)?;
+    let bytes = store.database.run_read_transaction(|transaction| {
         let sql = "SELECT coalesce(sum(bytes), 0) FROM session";
         Ok(transaction.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     })?;
-    let free = store.database.path().parent().and_then(free_bytes);
+    let free = store.database.path().parent().and_then(free_disk_bytes);
     let mut pruning = PruneBudget::new(retention, now, bytes, free);
     let mut pruned = PruneReport::default();
     let mut before = None;
     pruned.outcome = 'all: loop {
-        let next = candidates(store, before.as_ref())?;
+        let next = next_prune_candidates(store, before.as_ref())?;
         if next.is_empty() {
-            break if pruning.is_over() { PruneOutcome::Held } else { PruneOutcome::Done };
+            break if pruning.has_surplus_bytes() {
+                PruneOutcome::Held
+            } else {
+                PruneOutcome::Done
+            };
         }
         for candidate in next {
-            let updated = time(candidate.updated.cast_unsigned());
-            if candidate.is_listed && !pruning.takes(updated) {
+            let updated = time_from_millis(candidate.updated.cast_unsigned());
+            if candidate.is_listed && !pruning.should_prune(updated) {
                 break 'all PruneOutcome::Done;
             }
             if pruned.sessions.len() == MAX_PRUNED {
                 break 'all PruneOutcome::More;
             }
-            if take(store, &candidate)? {
-                pruning.took(candidate.bytes);
+            if remove_unless_open_or_changed(store, &candidate)? {
+                pruning.subtract_pruned_bytes(candidate.bytes);
                 pruned.bytes += candidate.bytes;
                 pruned.sessions.push(SessionId::new(candidate.id.as_str()));
             }
@@ -90,19 +94,19 @@ pub(super) fn prune(
         }
     };
     if !pruned.sessions.is_empty() {
-        store.database.shrink()?;
+        store.database.release_free_pages()?;
     }
     Ok(pruned)
 }
 
 /// Returns the sessions behind one, those that are not listed first, then the oldest.
-fn candidates(
-    store: &Store,
-    before: Option<&Candidate>,
-) -> Result<Vec<Candidate>, SessionStoreError> {
+fn next_prune_candidates(
+    store: &SqliteStoreState,
+    before: Option<&PruneCandidate>,
+) -> Result<Vec<PruneCandidate>, SessionStoreError> {
     let (is_listed, updated, id) = before
         .map_or((false, -1, ""), |before| (before.is_listed, before.updated, before.id.as_str()));
-    store.database.read(|transaction| {
+    store.database.run_read_transaction(|transaction| {
         let mut statement = transaction.prepare_cached(
             "SELECT key, is_listed, updated, id, bytes FROM \
              (SELECT *, is_whole = 1 AND prompts > 0 AS is_listed FROM session) \
@@ -111,7 +115,7 @@ fn candidates(
         )?;
         let limit = MAX_PRUNED.cast_signed();
         let found = statement.query_map(params![is_listed, updated, id, limit], |row| {
-            Ok(Candidate {
+            Ok(PruneCandidate {
                 key: row.get(0)?,
                 is_listed: row.get(1)?,
                 updated: row.get(2)?,
@@ -125,37 +129,41 @@ fn candidates(
 }
 
 /// Removes a session, unless it is open or was changed meanwhile. Returns whether it is gone.
-fn take(store: &Store, candidate: &Candidate) -> Result<bool, SessionStoreError> {
+fn remove_unless_open_or_changed(
+    store: &SqliteStoreState,
+    candidate: &PruneCandidate,
+) -> Result<bool, SessionStoreError> {
     let id = SessionId::new(candidate.id.as_str());
-    let _lock = match store.lock(&id) {
+    let _lock = match store.lock_session(&id) {
         Ok(lock) => lock,
         Err(SessionStoreError::Held { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let is_same = store.database.read(|transaction| {
+    let is_same = store.database.run_read_transaction(|transaction| {
         let sql = "SELECT 1 FROM session WHERE key = ?1 AND id = ?2 AND updated = ?3 \
                    AND (is_whole = 1 AND prompts > 0) = ?4";
-        let Candidate { key, is_listed, updated, .. } = candidate;
+        let PruneCandidate { key, is_listed, updated, .. } = candidate;
         let found = transaction
             .query_row(sql, params![key, candidate.id, updated, is_listed], |_| Ok(()))
             .optional()?;
         Ok(found.is_some())
     })?;
     if is_same {
-        remove(store, &id, candidate.key)?;
+        remove_session(store, &id, candidate.key)?;
     }
     Ok(is_same)
 }
 
 /// Removes the files and locks of sessions that are not stored: their processes were killed before
 /// or behind the commit.
-fn sweep(store: &Store) -> Result<(), SessionStoreError> {
-    let named: BTreeSet<_> = names(&store.files).chain(names(&store.locks)).collect();
+fn remove_leftover_files_and_locks(store: &SqliteStoreState) -> Result<(), SessionStoreError> {
+    let named: BTreeSet<_> =
+        session_ids_in_folder(&store.files).chain(session_ids_in_folder(&store.locks)).collect();
     for name in named {
         let id = SessionId::new(name.as_str());
         // A process that creates a session takes its lock first.
-        let Ok(_lock) = store.lock(&id) else { continue };
-        let is_stored = store.database.read(|transaction| {
+        let Ok(_lock) = store.lock_session(&id) else { continue };
+        let is_stored = store.database.run_read_transaction(|transaction| {
             let sql = "SELECT 1 FROM session WHERE id = ?1";
             Ok(transaction
                 .prepare_cached(sql)?
@@ -164,14 +172,16 @@ fn sweep(store: &Store) -> Result<(), SessionStoreError> {
                 .is_some())
         })?;
         if !is_stored {
-            store.files(&id).remove_all()?;
+            store.files_of_session(&id).remove_all_contents()?;
         }
     }
     Ok(())
 }
 
 /// Returns the ids of sessions by which something in a folder is named.
-fn names(folder: &Path) -> impl Iterator<Item = String> {
+fn session_ids_in_folder(folder: &Path) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_id(name))
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_valid_session_id(name))
 }

@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 use super::files::SessionFiles;
 use crate::limits::FILE_BYTES;
 use crate::record::{AttachmentId, RecordForm, RecordStream, SessionRecord, StoredRecord};
-use crate::time::time;
+use crate::time::time_from_millis;
 
-/// The columns that [`RecordRow::read`] expects; the JSON follows them.
+/// The columns that [`RecordRow::from_row`] expects; the JSON follows them.
 pub(super) const COLUMNS: &str = "id, prompt, begins_prompt, stream, starts_stream, at, kind, \
      version, subject, brief, attachments, bytes, json_bytes, json_hash, sum";
 
@@ -37,7 +37,7 @@ pub(super) struct RecordRow<'a> {
 
 impl<'a> RecordRow<'a> {
     /// Makes the row of a record.
-    pub(super) fn new(
+    pub(super) fn from_record(
         record: &'a SessionRecord,
         (seq, prompt, begins_prompt, at): (u64, u32, bool, u64),
     ) -> Self {
@@ -60,7 +60,7 @@ impl<'a> RecordRow<'a> {
             bytes: i64::try_from(record.byte_len()).unwrap_or(i64::MAX),
             json_bytes: i64::try_from(record.json.len()).unwrap_or(i64::MAX),
             json_hash: AttachmentId::for_bytes(record.json.as_bytes()),
-            json: is_in_row(record).then_some(Cow::Borrowed(&record.json)),
+            json: is_stored_in_row(record).then_some(Cow::Borrowed(&record.json)),
         }
     }
 
@@ -70,7 +70,7 @@ impl<'a> RecordRow<'a> {
     /// # Errors
     ///
     /// Those of SQLite.
-    pub(super) fn read(row: &Row<'_>, session: &str) -> Result<Option<Self>, Error> {
+    pub(super) fn from_row(row: &Row<'_>, session: &str) -> Result<Option<Self>, Error> {
         let hash = |at: usize| row.get::<_, [u8; 32]>(at);
         let attachments: Option<Vec<u8>> = row.get(10)?;
         let attachments = attachments.unwrap_or_default();
@@ -92,7 +92,7 @@ impl<'a> RecordRow<'a> {
             json_hash: AttachmentId::from_bytes(hash(13)?),
             json: row.get::<_, Option<String>>(15)?.map(Cow::Owned),
         };
-        let is_intact = rest.is_empty() && hash(14)? == read.sum(session);
+        let is_intact = rest.is_empty() && hash(14)? == read.checksum(session);
         Ok(is_intact.then_some(read))
     }
 
@@ -123,7 +123,7 @@ impl<'a> RecordRow<'a> {
             self.bytes,
             self.json_bytes,
             self.json_hash.as_bytes(),
-            self.sum(session),
+            self.checksum(session),
             self.json,
             text,
         ])?;
@@ -131,14 +131,14 @@ impl<'a> RecordRow<'a> {
     }
 
     /// Returns the contents that are stored in files of the session.
-    pub(super) fn files(&self) -> Vec<AttachmentId> {
+    pub(super) fn ids_of_files(&self) -> Vec<AttachmentId> {
         let json = self.json.is_none().then_some(self.json_hash);
         json.into_iter().chain(self.attachments.iter().copied()).collect()
     }
 
-    /// Returns the record, in its short form if it is before `whole_from` or its whole form is
+    /// Returns the record, in its short form if it is before `first_whole_record_number` or its whole form is
     /// damaged. The flag is true if anything is damaged.
-    pub(super) fn stored(
+    pub(super) fn into_stored_record(
         self,
         files: &SessionFiles,
         whole_from: u64,
@@ -148,7 +148,9 @@ impl<'a> RecordRow<'a> {
             _ if is_brief => None,
             Some(json) => (AttachmentId::for_bytes(json.as_bytes()) == self.json_hash)
                 .then(|| json.into_owned()),
-            None => files.read(self.json_hash).and_then(|json| String::from_utf8(json).ok()),
+            None => {
+                files.read_if_intact(self.json_hash).and_then(|json| String::from_utf8(json).ok())
+            }
         };
         let is_damaged = whole.is_none() && !is_brief;
         let form = if whole.is_some() { RecordForm::Whole } else { RecordForm::Brief };
@@ -156,7 +158,7 @@ impl<'a> RecordRow<'a> {
         let record = json.map(|json| StoredRecord {
             seq: self.seq,
             prompt: self.prompt,
-            at: time(self.at),
+            at: time_from_millis(self.at),
             kind: self.kind.into_owned(),
             version: self.version,
             subject: self.subject.map(Cow::into_owned),
@@ -169,8 +171,8 @@ impl<'a> RecordRow<'a> {
 
     /// Sums up all but the whole JSON, of which it is the hash, and the text for searches, by which
     /// nothing is decided.
-    fn sum(&self, session: &str) -> [u8; 32] {
-        let mut sum = Sum::new(session);
+    fn checksum(&self, session: &str) -> [u8; 32] {
+        let mut sum = FieldHasher::new(session);
         let numbers = [
             self.seq,
             u64::from(self.prompt),
@@ -183,25 +185,25 @@ impl<'a> RecordRow<'a> {
             self.json_bytes.cast_unsigned(),
             self.attachments.len() as u64,
         ];
-        numbers.iter().for_each(|number| sum.add(&number.to_le_bytes()));
+        numbers.iter().for_each(|number| sum.add_field(&number.to_le_bytes()));
         for text in [Some(&self.kind), self.subject.as_ref(), self.brief.as_ref()] {
-            sum.add_optional(text.map(|text| text.as_bytes()));
+            sum.add_optional_field(text.map(|text| text.as_bytes()));
         }
         for hash in self.attachments.iter().chain([&self.json_hash]) {
-            sum.add(hash.as_bytes());
+            sum.add_field(hash.as_bytes());
         }
-        sum.end()
+        sum.finish()
     }
 }
 
 /// Returns the contents of a record that are stored in files.
-pub(super) fn in_files(record: &SessionRecord) -> Vec<(AttachmentId, &[u8])> {
-    let json = (!is_in_row(record)).then_some(record.json.as_bytes());
+pub(super) fn contents_for_files(record: &SessionRecord) -> Vec<(AttachmentId, &[u8])> {
+    let json = (!is_stored_in_row(record)).then_some(record.json.as_bytes());
     let contents = json.into_iter().chain(record.attachments.iter().map(|bytes| &**bytes));
     contents.map(|bytes| (AttachmentId::for_bytes(bytes), bytes)).collect()
 }
 
-fn is_in_row(record: &SessionRecord) -> bool {
+fn is_stored_in_row(record: &SessionRecord) -> bool {
     record.json.len() < FILE_BYTES
 }
 
@@ -219,27 +221,27 @@ pub(super) fn row_id(key: i64, seq: u64) -> i64 {
 }
 
 /// A hash over fields that cannot be taken for one another.
-pub(super) struct Sum(Sha256);
+pub(super) struct FieldHasher(Sha256);
 
-impl Sum {
+impl FieldHasher {
     /// Begins with the session that the fields are of.
     pub(super) fn new(session: &str) -> Self {
         let mut sum = Self(Sha256::new());
-        sum.add(session.as_bytes());
+        sum.add_field(session.as_bytes());
         sum
     }
 
-    pub(super) fn add(&mut self, field: &[u8]) {
+    pub(super) fn add_field(&mut self, field: &[u8]) {
         self.0.update((field.len() as u64).to_le_bytes());
         self.0.update(field);
     }
 
-    fn add_optional(&mut self, field: Option<&[u8]>) {
-        self.add(&[u8::from(field.is_some())]);
-        self.add(field.unwrap_or_default());
+    fn add_optional_field(&mut self, field: Option<&[u8]>) {
+        self.add_field(&[u8::from(field.is_some())]);
+        self.add_field(field.unwrap_or_default());
     }
 
-    pub(super) fn end(self) -> [u8; 32] {
+    pub(super) fn finish(self) -> [u8; 32] {
         self.0.finalize().into()
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::fault::Fault;
-use super::files::private_file;
+use super::fault::TransactionFault;
+use super::files::create_private_file;
 use crate::error::SessionStoreError;
 
 /// The statements that make version 1 of an empty database, version 2 of version 1, and so on. A
@@ -17,20 +17,20 @@ pub(super) const STEPS: &[&str] = &[include_str!("schema.sql")];
 const APPLICATION_ID: i64 = 0x4143_5073;
 
 /// Brings a database to the newest version. An older one is copied first.
-pub(super) fn migrate(
+pub(super) fn migrate_to_newest(
     connection: &mut Connection,
     path: &Path,
     steps: &[&str],
-) -> Result<(), Fault> {
-    let known = newest(steps);
+) -> Result<(), TransactionFault> {
+    let known = newest_version(steps);
     if committed_version(connection, path, steps)? == known {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have done it meanwhile.
-    let version = version_of(&transaction, path, steps)?;
+    let version = read_version(&transaction, path, steps)?;
     if version > 0 && version < known {
-        keep_copy(path, version)?;
+        back_up_database(path, version)?;
     }
     for step in steps.iter().skip(usize::try_from(version).unwrap_or_default()) {
         transaction.execute_batch(step)?;
@@ -47,20 +47,23 @@ pub(super) fn migrate(
 }
 
 /// Refuses a database that another process brought to a newer version meanwhile.
-pub(super) fn require_current(transaction: &Transaction<'_>, path: &Path) -> Result<(), Fault> {
-    let known = newest(STEPS);
+pub(super) fn require_current_version(
+    transaction: &Transaction<'_>,
+    path: &Path,
+) -> Result<(), TransactionFault> {
+    let known = newest_version(STEPS);
     let version: i64 = transaction
         .prepare_cached("SELECT user_version FROM pragma_user_version")?
         .query_row([], |row| row.get(0))?;
     match version == known {
         true => Ok(()),
-        false => Err(newer(path, version, known)),
+        false => Err(newer_version_error(path, version, known)),
     }
 }
 
 /// Refuses a database of a newer version without a change of any file, as far as its version is
 /// not only in the write-ahead log.
-pub(super) fn refuse_newer(path: &Path) -> Result<(), Fault> {
+pub(super) fn refuse_newer_version(path: &Path) -> Result<(), TransactionFault> {
     let Some(name) = path.to_str() else { return Ok(()) };
     let escaped = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -71,8 +74,10 @@ pub(super) fn refuse_newer(path: &Path) -> Result<(), Fault> {
     else {
         return Ok(());
     };
-    match version_of(&connection, path, STEPS) {
-        Err(Fault::Store(error @ SessionStoreError::Newer { .. })) => Err(Fault::Store(error)),
+    match read_version(&connection, path, STEPS) {
+        Err(TransactionFault::Store(error @ SessionStoreError::Newer { .. })) => {
+            Err(TransactionFault::Store(error))
+        }
         _ => Ok(()),
     }
 }
@@ -82,14 +87,18 @@ pub(super) fn committed_version(
     connection: &mut Connection,
     path: &Path,
     steps: &[&str],
-) -> Result<i64, Fault> {
+) -> Result<i64, TransactionFault> {
     let transaction = connection.transaction()?;
-    version_of(&transaction, path, steps)
+    read_version(&transaction, path, steps)
 }
 
 /// Returns the version of a database of sessions, 0 if it is empty, as one transaction sees it.
-fn version_of(connection: &Connection, path: &Path, steps: &[&str]) -> Result<i64, Fault> {
-    let known = newest(steps);
+fn read_version(
+    connection: &Connection,
+    path: &Path,
+    steps: &[&str],
+) -> Result<i64, TransactionFault> {
+    let known = newest_version(steps);
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     let tables: i64 =
@@ -97,30 +106,30 @@ fn version_of(connection: &Connection, path: &Path, steps: &[&str]) -> Result<i6
     match (application, version) {
         (0, 0) if tables == 0 => Ok(0),
         (APPLICATION_ID, 1..) if version <= known => Ok(version),
-        (APPLICATION_ID, _) if version > known => Err(newer(path, version, known)),
-        _ => Err(Fault::damaged(path, "it is another program's")),
+        (APPLICATION_ID, _) if version > known => Err(newer_version_error(path, version, known)),
+        _ => Err(TransactionFault::damaged_database(path, "it is another program's")),
     }
 }
 
-fn newest(steps: &[&str]) -> i64 {
+fn newest_version(steps: &[&str]) -> i64 {
     i64::try_from(steps.len()).unwrap_or(i64::MAX)
 }
 
-fn newer(path: &Path, version: i64, known: i64) -> Fault {
-    Fault::Store(SessionStoreError::Newer { path: path.to_owned(), version, known })
+fn newer_version_error(path: &Path, version: i64, known: i64) -> TransactionFault {
+    TransactionFault::Store(SessionStoreError::Newer { path: path.to_owned(), version, known })
 }
 
 /// Copies the database to a file beside it, while no other process can change it.
-fn keep_copy(path: &Path, version: i64) -> Result<(), Fault> {
+fn back_up_database(path: &Path, version: i64) -> Result<(), TransactionFault> {
     let beside = |end: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".version-{version}{end}"));
         PathBuf::from(name)
     };
     let (copy, unfinished) = (beside(""), beside(".unfinished"));
-    let failed = |error| Fault::Store(SessionStoreError::io(&copy, error));
+    let failed = |error| TransactionFault::Store(SessionStoreError::from_io(&copy, error));
     drop(fs::remove_file(&unfinished));
-    drop(private_file(&unfinished).map_err(failed)?);
+    drop(create_private_file(&unfinished).map_err(failed)?);
     // A transaction cannot be copied; another connection sees the state before it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

@@ -61,14 +61,14 @@ fn create(store: &SqliteSessionStore, session: &str) -> Box<dyn OpenSession> {
 
 /// Returns the texts of a session, and how many records are damaged.
 fn texts(store: &SqliteSessionStore, session: &str) -> (Vec<String>, u64) {
-    let mut load = store.load(&id(session), RecordStream::Client, u64::MAX).unwrap();
+    let mut load = store.begin_load(&id(session), RecordStream::Client, u64::MAX).unwrap();
     let mut texts = Vec::new();
     loop {
         let page = store.next_page(&mut load).unwrap();
         if page.is_empty() {
             return (texts, load.damaged);
         }
-        texts.extend(page.iter().map(|record| record.read::<String>().unwrap()));
+        texts.extend(page.iter().map(|record| record.parse_json::<String>().unwrap()));
     }
 }
 
@@ -138,7 +138,7 @@ fn lists_and_searches_of_100_000_sessions_use_their_indexes() {
                (updated, id) < (1, 'a') AND cwd = '/7' ORDER BY updated DESC, id DESC LIMIT 9";
     let plan: String = connection.query_row(sql, [], |row| row.get(3)).unwrap();
     assert!(plan.contains("SEARCH session USING INDEX session_cwd"), "{plan}");
-    let retention = Retention { max_bytes: Some(9_000_000), ..Retention::default() };
+    let retention = RetentionPolicy { max_bytes: Some(9_000_000), ..RetentionPolicy::default() };
     let pruned = store.prune(&retention, NOW).unwrap();
     assert_eq!((pruned.sessions.len(), pruned.outcome), (256, crate::PruneOutcome::More));
 }
@@ -158,7 +158,7 @@ fn a_part_of_a_large_session_is_read_without_the_rest() {
     // Nothing but the last two can be read.
     let files = contents(&folder.path().join("files/a"));
     assert_eq!(files.len(), 20);
-    let mut load = store.load(&id("a"), RecordStream::Client, 5 << 19).unwrap();
+    let mut load = store.begin_load(&id("a"), RecordStream::Client, 5 << 19).unwrap();
     for (path, bytes) in files {
         if !bytes.starts_with(b"\"18x") && !bytes.starts_with(b"\"19x") {
             fs::remove_file(path).unwrap();
@@ -194,10 +194,10 @@ fn pruning_removes_what_killed_processes_left_and_gives_the_room_back() {
         fs::write(files(session).join("unfinished"), "x").unwrap();
     }
     fs::write(folder.path().join("open/orphan"), "x").unwrap();
-    let held = store.0.lock(&id("held")).unwrap();
+    let held = store.0.lock_session(&id("held")).unwrap();
     run(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)");
     let before = fs::metadata(database(folder.path())).unwrap().len();
-    let pruned = store.prune(&Retention::default(), NOW).unwrap();
+    let pruned = store.prune(&RetentionPolicy::default(), NOW).unwrap();
     assert_eq!(pruned.sessions, [id("large")]);
     assert!(!files("orphan").exists() && !folder.path().join("open/orphan").exists());
     assert!(files("held").exists());
@@ -205,7 +205,7 @@ fn pruning_removes_what_killed_processes_left_and_gives_the_room_back() {
     let after = fs::metadata(database(folder.path())).unwrap().len();
     assert!(before > 3_000_000 && after < 500_000, "{before} {after}");
     assert_eq!(texts(&store, "kept").0, ["first"]);
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.find_integrity_faults().unwrap(), Vec::<String>::new());
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn sessions_go_until_enough_of_the_disk_is_free() {
     let store = open(folder.path());
     let held = create(&store, "held");
     drop(create(&store, "closed"));
-    let retention = Retention { min_free_bytes: u64::MAX, ..Retention::default() };
+    let retention = RetentionPolicy { min_free_bytes: u64::MAX, ..RetentionPolicy::default() };
     let pruned = store.prune(&retention, NOW).unwrap();
     assert_eq!((pruned.sessions, pruned.outcome), (vec![id("closed")], crate::PruneOutcome::Held));
     drop(held);
@@ -236,7 +236,7 @@ fn a_copy_that_is_cut_off_is_never_seen_and_goes() {
     assert!(matches!(store.summary(&id("b")), Err(SessionStoreError::UnknownSession(_))));
     assert_eq!(store.list(&SessionFilter::default()).unwrap().sessions.len(), 1);
     fs::remove_file(folder.path().join("files/b")).unwrap();
-    drop(store.prune(&Retention::default(), NOW).unwrap());
+    drop(store.prune(&RetentionPolicy::default(), NOW).unwrap());
     drop(store.fork(&id("a"), &new("b"), None, NOW).unwrap());
     assert_eq!(texts(&store, "b"), texts(&store, "a"));
 }

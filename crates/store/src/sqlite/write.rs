@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use callboard_text::{head, path_text};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use super::fault::Fault;
-use super::row::{RecordRow, Sum, row_id, stream_number};
-use crate::error::{SessionStoreError, too_large};
+use super::fault::TransactionFault;
+use super::row::{FieldHasher, RecordRow, row_id, stream_number};
+use crate::error::{SessionStoreError, too_large_error};
 use crate::limits::{MAX_PARTS, MAX_RECORDS, MAX_SESSION_BYTES, MAX_TITLE_BYTES};
 use crate::record::{AttachmentId, SessionChange, SessionRecord};
 use crate::session::{NewSession, SessionFolder};
@@ -29,16 +29,16 @@ pub(super) struct SessionWrite<'a> {
 
 impl<'a> SessionWrite<'a> {
     /// Adds a session without records, which is not whole yet.
-    pub(super) fn create(
+    pub(super) fn insert_session(
         transaction: &'a Transaction<'a>,
         session: &'a NewSession,
         parent: Option<&str>,
         now: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, TransactionFault> {
         let (now, id) = (now.cast_signed(), &session.id);
         let (cwd, canonical) =
             (path_text(&session.folder.cwd), path_text(&session.folder.canonical));
-        let sum = folder_sum(&id.0, &cwd, &canonical);
+        let sum = folder_checksum(&id.0, &cwd, &canonical);
         let added = transaction.execute(
             "INSERT OR IGNORE INTO session(id, cwd, canonical, folder_sum, parent, created, \
              updated, prompts, next, bytes, is_whole) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, 0, 0, 0, \
@@ -64,12 +64,12 @@ impl<'a> SessionWrite<'a> {
     }
 
     /// Begins to change a session that is stored.
-    pub(super) fn of(
+    pub(super) fn begin_write(
         transaction: &'a Transaction<'a>,
         key: i64,
         id: &'a acp_types::schema::v1::SessionId,
         now: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, TransactionFault> {
         let read = |row: &Row<'_>| {
             Ok(Self {
                 transaction,
@@ -89,17 +89,17 @@ impl<'a> SessionWrite<'a> {
         found.optional()?.ok_or_else(unknown)
     }
 
-    pub(super) fn apply(&mut self, changes: &[SessionChange]) -> Result<(), Fault> {
+    pub(super) fn apply(&mut self, changes: &[SessionChange]) -> Result<(), TransactionFault> {
         for change in changes {
             match change {
                 SessionChange::Prompt(record) => {
                     self.prompts += 1;
-                    self.put(None, true, record)?;
+                    self.store_record(None, true, record)?;
                 }
-                SessionChange::Append(record) => self.put(None, false, record)?,
+                SessionChange::Append(record) => self.store_record(None, false, record)?,
                 SessionChange::Fold(record) => {
-                    let place = self.remove_same(record)?;
-                    self.put(place, false, record)?;
+                    let place = self.remove_same_subject(record)?;
+                    self.store_record(place, false, record)?;
                 }
                 SessionChange::Title(title) => {
                     let title = head(title, MAX_TITLE_BYTES);
@@ -116,7 +116,11 @@ impl<'a> SessionWrite<'a> {
     }
 
     /// Copies a row of another session.
-    pub(super) fn copy(&mut self, row: &RecordRow<'_>, text: Option<&str>) -> Result<(), Fault> {
+    pub(super) fn copy_row(
+        &mut self,
+        row: &RecordRow<'_>,
+        text: Option<&str>,
+    ) -> Result<(), TransactionFault> {
         row.insert(self.transaction, (self.key, &self.id.0), text)?;
         self.prompts = self.prompts.max(row.prompt);
         self.next = self.next.max(row.seq + 1);
@@ -125,10 +129,10 @@ impl<'a> SessionWrite<'a> {
     }
 
     /// Writes what changed of the session itself, and returns the files that nothing names any more.
-    pub(super) fn end(self) -> Result<Vec<AttachmentId>, Fault> {
+    pub(super) fn finish_write(self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if self.bytes.cast_unsigned() > MAX_SESSION_BYTES {
             let bytes = self.bytes.cast_unsigned();
-            return Err(too_large("a session", bytes, MAX_SESSION_BYTES).into());
+            return Err(too_large_error("a session", bytes, MAX_SESSION_BYTES).into());
         }
         self.transaction
             .prepare_cached(
@@ -142,15 +146,15 @@ impl<'a> SessionWrite<'a> {
                 self.next.cast_signed(),
                 self.bytes
             ])?;
-        self.unnamed()
+        self.unreferenced_files()
     }
 
-    fn put(
+    fn store_record(
         &mut self,
         place: Option<u64>,
         begins_prompt: bool,
         record: &SessionRecord,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TransactionFault> {
         if self.prompts == 0 {
             let what = "a record comes before the first prompt";
             return Err(SessionStoreError::Invalid(what).into());
@@ -158,16 +162,16 @@ impl<'a> SessionWrite<'a> {
         let seq = place.unwrap_or(self.next);
         // The number of the next one has to fit as well.
         if seq + 1 >= MAX_RECORDS {
-            return Err(too_large("the list of records", seq, MAX_RECORDS).into());
+            return Err(too_large_error("the list of records", seq, MAX_RECORDS).into());
         }
         let at = self.now.cast_unsigned();
-        let row = RecordRow::new(record, (seq, self.prompts, begins_prompt, at));
-        row.insert(self.transaction, (self.key, &self.id.0), record.indexed_text())?;
+        let row = RecordRow::from_record(record, (seq, self.prompts, begins_prompt, at));
+        row.insert(self.transaction, (self.key, &self.id.0), record.searchable_text())?;
         self.bytes += row.bytes;
         self.next = self.next.max(seq + 1);
         self.updated = self.updated.max(self.now);
         // Written again, they are named again.
-        for file in row.files() {
+        for file in row.ids_of_files() {
             self.released.remove(&file);
         }
         Ok(())
@@ -175,33 +179,40 @@ impl<'a> SessionWrite<'a> {
 
     /// Removes the records of this prompt that are about the same as another one, and returns the
     /// place of the first.
-    fn remove_same(&mut self, record: &SessionRecord) -> Result<Option<u64>, Fault> {
+    fn remove_same_subject(
+        &mut self,
+        record: &SessionRecord,
+    ) -> Result<Option<u64>, TransactionFault> {
         let sql = "DELETE FROM record WHERE id IN (SELECT id FROM record INDEXED BY record_subject \
                    WHERE subject = ?1 AND id BETWEEN ?2 AND ?3 AND prompt = ?4 AND stream = ?5 \
                    AND begins_prompt = 0) \
                    RETURNING id, bytes, json IS NULL, json_hash, attachments";
-        let (first, last) = self.rows();
+        let (first, last) = self.row_id_range();
         let stream = stream_number(record.stream);
         let prompt = self.prompts;
-        self.remove(sql, params![record.subject, first, last, prompt, stream])
+        self.delete_records(sql, params![record.subject, first, last, prompt, stream])
     }
 
-    fn truncate(&mut self, keep: u32) -> Result<(), Fault> {
+    fn truncate(&mut self, keep: u32) -> Result<(), TransactionFault> {
         if keep > self.prompts {
             let session = self.id.clone();
             return Err(SessionStoreError::UnknownPrompt { session, prompt: keep }.into());
         }
         let sql = "DELETE FROM record WHERE id BETWEEN ?1 AND ?2 AND prompt > ?3 \
                    RETURNING id, bytes, json IS NULL, json_hash, attachments";
-        let (first, last) = self.rows();
-        self.remove(sql, params![first, last, keep])?;
+        let (first, last) = self.row_id_range();
+        self.delete_records(sql, params![first, last, keep])?;
         self.prompts = keep;
         self.updated = self.updated.max(self.now);
         Ok(())
     }
 
     /// Removes rows, and returns the number of the first one.
-    fn remove(&mut self, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Option<u64>, Fault> {
+    fn delete_records(
+        &mut self,
+        sql: &str,
+        params: &[&dyn rusqlite::ToSql],
+    ) -> Result<Option<u64>, TransactionFault> {
         let mut statement = self.transaction.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
         let mut first = None::<u64>;
@@ -219,12 +230,12 @@ impl<'a> SessionWrite<'a> {
     }
 
     /// Returns which of the files that were released no record names any more.
-    fn unnamed(mut self) -> Result<Vec<AttachmentId>, Fault> {
+    fn unreferenced_files(mut self) -> Result<Vec<AttachmentId>, TransactionFault> {
         if !self.released.is_empty() {
             let sql = "SELECT json IS NULL, json_hash, attachments FROM record \
                        INDEXED BY record_files WHERE id BETWEEN ?1 AND ?2 \
                        AND (json IS NULL OR attachments IS NOT NULL)";
-            let (first, last) = self.rows();
+            let (first, last) = self.row_id_range();
             let mut statement = self.transaction.prepare_cached(sql)?;
             let mut rows = statement.query(params![first, last])?;
             while let Some(row) = rows.next()? {
@@ -239,7 +250,11 @@ impl<'a> SessionWrite<'a> {
         Ok(self.released.into_iter().collect())
     }
 
-    pub(super) fn set_part(&mut self, name: &str, json: Option<&str>) -> Result<(), Fault> {
+    pub(super) fn set_part(
+        &mut self,
+        name: &str,
+        json: Option<&str>,
+    ) -> Result<(), TransactionFault> {
         let removed: Option<i64> = self
             .transaction
             .prepare_cached(
@@ -258,14 +273,14 @@ impl<'a> SessionWrite<'a> {
         }
         self.transaction
             .prepare_cached("INSERT INTO part(session, name, json, sum) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![self.key, name, json, part_sum(&self.id.0, name, json)])?;
+            .execute(params![self.key, name, json, part_checksum(&self.id.0, name, json)])?;
         self.bytes += i64::try_from(name.len() + json.len()).unwrap_or(i64::MAX);
         Ok(())
     }
 
-    fn set_folder(&mut self, folder: &SessionFolder) -> Result<(), Fault> {
+    fn set_folder(&mut self, folder: &SessionFolder) -> Result<(), TransactionFault> {
         let (cwd, canonical) = (path_text(&folder.cwd), path_text(&folder.canonical));
-        let sum = folder_sum(&self.id.0, &cwd, &canonical);
+        let sum = folder_checksum(&self.id.0, &cwd, &canonical);
         self.transaction.execute(
             "UPDATE session SET cwd = ?2, canonical = ?3, folder_sum = ?4 WHERE key = ?1",
             params![self.key, cwd, canonical, sum],
@@ -273,28 +288,28 @@ impl<'a> SessionWrite<'a> {
         Ok(())
     }
 
-    fn rows(&self) -> (i64, i64) {
-        rows(self.key)
+    fn row_id_range(&self) -> (i64, i64) {
+        session_row_id_range(self.key)
     }
 }
 
 /// Returns the ids of the first and the last row that a session can have.
-pub(super) fn rows(key: i64) -> (i64, i64) {
+pub(super) fn session_row_id_range(key: i64) -> (i64, i64) {
     (row_id(key, 0), row_id(key, u64::from(u32::MAX)))
 }
 
 /// Sums up the folder of a session.
-pub(super) fn folder_sum(session: &str, cwd: &str, canonical: &str) -> [u8; 32] {
-    let mut sum = Sum::new(session);
-    sum.add(cwd.as_bytes());
-    sum.add(canonical.as_bytes());
-    sum.end()
+pub(super) fn folder_checksum(session: &str, cwd: &str, canonical: &str) -> [u8; 32] {
+    let mut sum = FieldHasher::new(session);
+    sum.add_field(cwd.as_bytes());
+    sum.add_field(canonical.as_bytes());
+    sum.finish()
 }
 
 /// Sums up a part of a session.
-pub(super) fn part_sum(session: &str, name: &str, json: &str) -> [u8; 32] {
-    let mut sum = Sum::new(session);
-    sum.add(name.as_bytes());
-    sum.add(json.as_bytes());
-    sum.end()
+pub(super) fn part_checksum(session: &str, name: &str, json: &str) -> [u8; 32] {
+    let mut sum = FieldHasher::new(session);
+    sum.add_field(name.as_bytes());
+    sum.add_field(json.as_bytes());
+    sum.finish()
 }

@@ -55,15 +55,16 @@ fn bench() -> (Bench, SessionRecorder) {
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
     let ((outcomes, scripted), (writes, written)) = (channel(), channel());
     let inner = store.create(&new(), &[SessionChange::Prompt(record("first"))], NOW).unwrap();
-    let recorder = writer.record(Box::new(Scripted { inner, outcomes: scripted, writes }));
+    let recorder =
+        writer.recorder_for_open_session(Box::new(Scripted { inner, outcomes: scripted, writes }));
     (Bench { store, writer, outcomes, writes: written }, recorder)
 }
 
 impl Bench {
     fn texts(&self) -> Vec<String> {
-        let mut load = self.store.load(&"a".into(), RecordStream::Client, u64::MAX).unwrap();
+        let mut load = self.store.begin_load(&"a".into(), RecordStream::Client, u64::MAX).unwrap();
         let page = self.store.next_page(&mut load).unwrap();
-        page.iter().map(|record| record.read().unwrap()).collect()
+        page.iter().map(|record| record.parse_json().unwrap()).collect()
     }
 }
 
@@ -83,13 +84,14 @@ fn busy() -> SessionStoreError {
 fn changes_are_committed_in_their_order() {
     let (bench, recorder) = bench();
     drop(bench.outcomes);
-    let commits: Vec<_> = ["a", "b", "c"].map(|text| recorder.write(append(text), NOW)).into();
+    let commits: Vec<_> =
+        ["a", "b", "c"].map(|text| recorder.queue_changes(append(text), NOW)).into();
     for commit in commits {
-        commit.wait().unwrap();
+        commit.wait_blocking().unwrap();
     }
     let stores = bench.store.clone();
     drop(recorder);
-    bench.writer.flush().wait().unwrap();
+    bench.writer.flush().wait_blocking().unwrap();
     assert_eq!(stores.summary(&"a".into()).unwrap().prompts, 1);
     // It is closed once its recorder is dropped.
     drop(stores.open(&"a".into()).unwrap());
@@ -98,12 +100,13 @@ fn changes_are_committed_in_their_order() {
 #[test]
 fn what_waits_shares_a_commit() {
     let (bench, recorder) = bench();
-    let first = recorder.write(append("1"), NOW);
+    let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
-    let rest: Vec<_> = (2..=9).map(|n| recorder.write(append(&n.to_string()), NOW)).collect();
+    let rest: Vec<_> =
+        (2..=9).map(|n| recorder.queue_changes(append(&n.to_string()), NOW)).collect();
     drop(bench.outcomes);
-    first.wait().unwrap();
-    rest.into_iter().for_each(|commit| commit.wait().unwrap());
+    first.wait_blocking().unwrap();
+    rest.into_iter().for_each(|commit| commit.wait_blocking().unwrap());
     assert_eq!(bench.writes.recv(), Ok(8));
     assert!(bench.writes.try_recv().is_err());
 }
@@ -111,21 +114,21 @@ fn what_waits_shares_a_commit() {
 #[test]
 fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
     let (bench, recorder) = bench();
-    let first = recorder.write(append("1"), NOW);
+    let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
     let wrong = record("x").with_subject("x".repeat(MAX_SUBJECT_BYTES + 1));
-    let second = recorder.write(append("2"), NOW);
-    let third = recorder.write(vec![SessionChange::Append(wrong)], NOW);
-    let fourth = recorder.write(append("4"), NOW);
+    let second = recorder.queue_changes(append("2"), NOW);
+    let third = recorder.queue_changes(vec![SessionChange::Append(wrong)], NOW);
+    let fourth = recorder.queue_changes(append("4"), NOW);
     drop(bench.outcomes.send(None));
-    first.wait().unwrap();
+    first.wait_blocking().unwrap();
     // All at once, then one by one.
     for _ in 0..3 {
         drop(bench.outcomes.send(None));
     }
-    second.wait().unwrap();
-    for commit in [third, fourth, recorder.write(append("5"), NOW)] {
-        assert!(matches!(commit.wait(), Err(SessionStoreError::TooLarge { .. })));
+    second.wait_blocking().unwrap();
+    for commit in [third, fourth, recorder.queue_changes(append("5"), NOW)] {
+        assert!(matches!(commit.wait_blocking(), Err(SessionStoreError::TooLarge { .. })));
     }
     assert!(matches!(recorder.failure(), Some(SessionStoreError::TooLarge { .. })));
     assert_eq!(bench.texts(), ["first", "1", "2"]);
@@ -137,13 +140,19 @@ fn a_change_that_is_refused_is_the_last_one_and_those_before_it_are_written() {
 fn a_change_that_cannot_be_written_now_is_written_later_before_those_behind_it() {
     let (bench, recorder) = bench();
     drop(bench.outcomes.send(Some(busy())));
-    assert!(matches!(recorder.write(append("1"), NOW).wait(), Err(SessionStoreError::Busy(_))));
+    assert!(matches!(
+        recorder.queue_changes(append("1"), NOW).wait_blocking(),
+        Err(SessionStoreError::Busy(_))
+    ));
     // No write waits for the next try.
-    assert!(matches!(recorder.write(append("2"), NOW).wait(), Err(SessionStoreError::Busy(_))));
+    assert!(matches!(
+        recorder.queue_changes(append("2"), NOW).wait_blocking(),
+        Err(SessionStoreError::Busy(_))
+    ));
     assert!(recorder.failure().is_none());
     drop(bench.outcomes.send(None));
     assert_eq!((bench.writes.recv(), bench.writes.recv()), (Ok(1), Ok(2)));
-    bench.writer.flush().wait().unwrap();
+    bench.writer.flush().wait_blocking().unwrap();
     assert_eq!(bench.texts(), ["first", "1", "2"]);
 }
 
@@ -153,12 +162,12 @@ fn a_session_that_is_closed_is_tried_until_its_changes_are_written() {
     for outcome in [Some(busy()), Some(busy()), None] {
         drop(bench.outcomes.send(outcome));
     }
-    assert!(recorder.write(append("1"), NOW).wait().is_err());
+    assert!(recorder.queue_changes(append("1"), NOW).wait_blocking().is_err());
     drop(recorder);
     for _ in 0..3 {
         assert_eq!(bench.writes.recv(), Ok(1));
     }
-    bench.writer.flush().wait().unwrap();
+    bench.writer.flush().wait_blocking().unwrap();
     assert_eq!(bench.texts(), ["first", "1"]);
     drop(bench.store.open(&"a".into()).unwrap());
 }
@@ -166,15 +175,15 @@ fn a_session_that_is_closed_is_tried_until_its_changes_are_written() {
 #[test]
 fn empty_writes_that_fail_together_end_one_by_one() {
     let (bench, recorder) = bench();
-    let first = recorder.write(append("1"), NOW);
+    let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
-    let empty = [recorder.write(Vec::new(), NOW), recorder.write(Vec::new(), NOW)];
+    let empty = [recorder.queue_changes(Vec::new(), NOW), recorder.queue_changes(Vec::new(), NOW)];
     for outcome in [None, Some(SessionStoreError::QueueFull), Some(SessionStoreError::QueueFull)] {
         drop(bench.outcomes.send(outcome));
     }
-    first.wait().unwrap();
+    first.wait_blocking().unwrap();
     for write in empty {
-        assert!(write.wait().is_err());
+        assert!(write.wait_blocking().is_err());
     }
 }
 
@@ -182,10 +191,10 @@ fn empty_writes_that_fail_together_end_one_by_one() {
 fn a_session_that_is_closed_is_tried_once_more() {
     let (bench, recorder) = bench();
     drop(bench.outcomes.send(Some(busy())));
-    assert!(recorder.write(append("1"), NOW).wait().is_err());
+    assert!(recorder.queue_changes(append("1"), NOW).wait_blocking().is_err());
     drop(bench.outcomes.send(None));
     drop(recorder);
-    bench.writer.flush().wait().unwrap();
+    bench.writer.flush().wait_blocking().unwrap();
     assert_eq!(bench.texts(), ["first", "1"]);
     drop(bench.store.open(&"a".into()).unwrap());
 }
@@ -193,18 +202,19 @@ fn a_session_that_is_closed_is_tried_once_more() {
 #[test]
 fn a_full_queue_ends_the_recording_and_leaves_no_gap() {
     let (bench, recorder) = bench();
-    let first = recorder.write(append("1"), NOW);
+    let first = recorder.queue_changes(append("1"), NOW);
     assert_eq!(bench.writes.recv(), Ok(1));
     let large = "x".repeat(MAX_RECORD_BYTES - 2);
-    let large = [recorder.write(append(&large), NOW), recorder.write(append(&large), NOW)];
-    let lost = recorder.write(append(&"x".repeat(MAX_RECORD_BYTES / 2)), NOW);
-    assert!(matches!(lost.wait(), Err(SessionStoreError::QueueFull)));
+    let large =
+        [recorder.queue_changes(append(&large), NOW), recorder.queue_changes(append(&large), NOW)];
+    let lost = recorder.queue_changes(append(&"x".repeat(MAX_RECORD_BYTES / 2)), NOW);
+    assert!(matches!(lost.wait_blocking(), Err(SessionStoreError::QueueFull)));
     // There would be room for this one.
-    let behind = recorder.write(append("behind"), NOW);
-    assert!(matches!(behind.wait(), Err(SessionStoreError::QueueFull)));
+    let behind = recorder.queue_changes(append("behind"), NOW);
+    assert!(matches!(behind.wait_blocking(), Err(SessionStoreError::QueueFull)));
     drop(bench.outcomes);
-    first.wait().unwrap();
-    large.into_iter().for_each(|commit| commit.wait().unwrap());
+    first.wait_blocking().unwrap();
+    large.into_iter().for_each(|commit| commit.wait_blocking().unwrap());
     assert_eq!(bench.store.summary(&"a".into()).unwrap().bytes, 10 + 2 * 20 * (1 << 20));
 }
 
@@ -213,7 +223,8 @@ async fn a_caller_waits_for_room_until_half_of_the_queue_is_free() {
     let (bench, recorder) = bench();
     recorder.wait_for_room().await;
     let large = "x".repeat(MAX_RECORD_BYTES - 2);
-    let commits = [recorder.write(append(&large), NOW), recorder.write(append(&large), NOW)];
+    let commits =
+        [recorder.queue_changes(append(&large), NOW), recorder.queue_changes(append(&large), NOW)];
     {
         let room = recorder.wait_for_room();
         tokio::pin!(room);
@@ -234,18 +245,18 @@ async fn a_caller_waits_for_room_until_half_of_the_queue_is_free() {
 fn the_first_write_of_a_new_session_stores_it() {
     let store = MemorySessionStore::new();
     let writer = StoreWriter::start(Arc::new(store.clone())).unwrap();
-    let recorder = writer.record_new(new());
-    writer.flush().wait().unwrap();
+    let recorder = writer.recorder_for_new_session(new());
+    writer.flush().wait_blocking().unwrap();
     assert!(store.summary(&"a".into()).is_err());
-    let commit = recorder.write(vec![SessionChange::Prompt(record("first"))], NOW);
-    recorder.write(append("1"), NOW).wait().unwrap();
-    commit.wait().unwrap();
-    let load = || store.load(&"a".into(), RecordStream::Client, 0).unwrap();
+    let commit = recorder.queue_changes(vec![SessionChange::Prompt(record("first"))], NOW);
+    recorder.queue_changes(append("1"), NOW).wait_blocking().unwrap();
+    commit.wait_blocking().unwrap();
+    let load = || store.begin_load(&"a".into(), RecordStream::Client, 0).unwrap();
     assert_eq!(store.next_page(&mut load()).unwrap().len(), 2);
     // Another recorder of that id is refused, and so is everything that follows.
-    let second = writer.record_new(new());
+    let second = writer.recorder_for_new_session(new());
     for changes in [vec![SessionChange::Prompt(record("second"))], append("2")] {
-        let refused = second.write(changes, NOW).wait();
+        let refused = second.queue_changes(changes, NOW).wait_blocking();
         assert!(matches!(refused, Err(SessionStoreError::SessionExists(_))));
     }
     assert!(matches!(second.failure(), Some(SessionStoreError::SessionExists(_))));
@@ -261,7 +272,7 @@ fn a_store_is_synced_after_commits_and_again_after_a_failure() {
             count.set(count.get() + 1);
             if count.get() == 1 { Err(busy()) } else { Ok(()) }
         };
-        sync_regularly(sync, &written);
+        sync_after_commits(sync, &written);
     });
     let begin = Instant::now();
     dirty.send(()).unwrap();
@@ -278,10 +289,10 @@ fn a_store_is_synced_after_commits_and_again_after_a_failure() {
 fn a_thread_ends_with_the_last_that_may_write() {
     let (bench, recorder) = bench();
     drop(bench.outcomes);
-    let written = recorder.write(append("1"), NOW);
+    let written = recorder.queue_changes(append("1"), NOW);
     let (store, writes) = (bench.store, bench.writes);
     drop((bench.writer, recorder));
-    written.wait().unwrap();
+    written.wait_blocking().unwrap();
     // Its end of this channel is gone with the session.
     assert_eq!(writes.iter().count(), 1);
     drop(store.open(&"a".into()).unwrap());

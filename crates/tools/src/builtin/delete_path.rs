@@ -1,6 +1,6 @@
 //! `delete_path`: deletes a file or a directory, which is kept so that it can be restored.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
 use callboard_text::path_text;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::files::remove::{ExistingEntry, inspect_with_text};
+use crate::files::remove::{ExistingEntry, inspect_entry_with_text};
 use crate::files::workspace::guard;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
@@ -54,10 +54,10 @@ impl Tool for DeletePath {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         CallDescription::new("delete-path")
             .with_path("path", &args.path, context)
-            .at_line(&args.path, 0, context)
+            .with_location(&args.path, 0, context)
     }
 
-    async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         Ok(vec![args.path.clone()])
     }
 
@@ -68,7 +68,7 @@ impl Tool for DeletePath {
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         let preview = context.run_blocking(move |workspace| {
-            let found = inspect_with_text(workspace, &workspace.resolve(&args.path)?)?;
+            let found = inspect_entry_with_text(workspace, &workspace.resolve(&args.path)?)?;
             found.require_deletable()?;
             let effects = Effects::from(Effect::Delete(found.entry.path.path().to_owned()));
             // A directory may contain anything.
@@ -78,7 +78,7 @@ impl Tool for DeletePath {
             Ok(ToolPreview {
                 changes: vec![found.deletion_change()],
                 effects,
-                pre_image: found.snapshot.pre_image(),
+                pre_image: found.snapshot.fingerprint(),
                 notes: found.size_note().into_iter().chain(found.restorability_note()).collect(),
                 ..ToolPreview::new(Plan(found))
             }
@@ -89,7 +89,7 @@ impl Tool for DeletePath {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{CallHandle, Effect, Effects, Grant, PinnedPlan};
 use acp_types::{FileChange, Location, ToolKind, diff};
 use callboard_text::group_thousands;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::change_locations;
 use crate::builtin::unsaved_files::{
-    ClientRewrite, UnsavedTexts, record_rewrites, require_saved, restore_in_client,
+    ClientRewrite, UnsavedTexts, record_rewrites, require_no_unsaved_changes, restore_in_client,
     rewrite_in_client,
 };
 use crate::edit::{Edit, EditOutcome, MatchKind, Occurrence, apply_cancellable};
@@ -175,11 +175,11 @@ impl Tool for EditFile {
             at.map_or_else(|_| (*given).clone(), |at| context.workspace.display(at.path()))
         };
         let names: Vec<_> = paths.iter().map(shown).collect();
-        let description = CallDescription::new("edit-file").with("path", names.join(", "));
-        paths.into_iter().fold(description, |all, path| all.at_line(path, 0, context))
+        let description = CallDescription::new("edit-file").with_argument("path", names.join(", "));
+        paths.into_iter().fold(description, |all, path| all.with_location(path, 0, context))
     }
 
-    async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         if args.edits.len() > MAX_EDITS_PER_CALL {
             // These arguments are rejected before any file is read.
             return Ok(Vec::new());
@@ -205,15 +205,15 @@ impl Tool for EditFile {
         let preview = context.run_blocking(move |workspace| {
             let mut files = Vec::new();
             for (path, edit) in edits {
-                add_edit(&mut files, (&path, edit), workspace, &held)?;
+                load_file_and_add_edit(&mut files, (&path, edit), workspace, &held)?;
                 // A single file is read faster than a report could be shown.
                 if of_files > 1 {
-                    teller.report(read_progress(&files, of_files), || {
+                    teller.report_if_due(file_read_progress(&files, of_files), || {
                         current_locations(files.last())
                     });
                 }
             }
-            teller.clear();
+            teller.clear_reported_progress();
             let mut room = MAX_EDITED_BYTES_PER_CALL;
             let deadline = Instant::now() + MAX_EDIT_TIME;
             let is_over = || {
@@ -243,7 +243,7 @@ impl Tool for EditFile {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -256,7 +256,7 @@ impl Tool for EditFile {
 impl Plan {
     /// Sends unsaved texts to the client and writes the other files: all or none.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
-        require_saved(context, self.saved_files.clone(), call.cancel_token()).await?;
+        require_no_unsaved_changes(context, self.saved_files.clone(), call.cancel_token()).await?;
         let plan = Arc::new(self);
         let held: Vec<_> = plan.files.iter().filter_map(EditedFile::client_rewrite).collect();
         rewrite_in_client(context, &held, call.cancel_token()).await?;
@@ -267,10 +267,10 @@ impl Plan {
             let changes: Vec<_> = files.iter().copied().map(EditedFile::file_write).collect();
             if !changes.is_empty() {
                 write_all_with_progress(workspace, &changes, &shared.write_safety, &mut |far| {
-                    teller.report(far, || current_locations(files.get(far.files).copied()));
+                    teller.report_if_due(far, || current_locations(files.get(far.files).copied()));
                 })?;
             }
-            Ok(output(&shared, workspace))
+            Ok(build_tool_output(&shared, workspace))
         });
         match written.await {
             Err(error) if !held.is_empty() => {
@@ -322,13 +322,13 @@ impl Args {
 }
 
 /// Adds a replacement to its file. Reads the file at its first use.
-fn add_edit(
+fn load_file_and_add_edit(
     files: &mut Vec<EditedFile>,
     (path, edit): (&str, Edit),
     workspace: &Workspace,
     held: &UnsavedTexts,
 ) -> Result<(), ToolError> {
-    let at = workspace.inspect(path)?;
+    let at = workspace.resolve_and_follow_links(path)?;
     let real = workspace.canonicalize(&at)?;
     if let Some(file) = files.iter_mut().find(|file| file.real.path() == real.path()) {
         file.edits.push(edit);
@@ -353,7 +353,7 @@ fn add_edit(
             Vec::new()
         }
     };
-    let held: usize = files.iter().map(|file| file.old.bytes().len()).sum();
+    let held: usize = files.iter().map(|file| file.old.original_bytes().len()).sum();
     if held + bytes.len() > MAX_EDITED_BYTES_PER_CALL {
         return Err(too_large_error());
     }
@@ -379,8 +379,8 @@ fn add_edit(
 }
 
 /// Returns the progress of reading the files that the edits name.
-fn read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
-    let bytes = files.iter().map(|file| file.old.bytes().len()).sum();
+fn file_read_progress(files: &[EditedFile], of_files: usize) -> FileProgress {
+    let bytes = files.iter().map(|file| file.old.original_bytes().len()).sum();
     FileProgress { files: files.len(), total_files: of_files, bytes, total_bytes: None }
 }
 
@@ -420,7 +420,7 @@ impl EditedFile {
             let (old, path) = (self.old.as_str(), self.at.path());
             self.change = Some(diff::change_from_edits(path, old, &edited.text, &edited.splices));
             self.new = edited.into_bytes(&self.old).map_err(|letter| {
-                let encoding = self.old.encoding().unwrap_or_default();
+                let encoding = self.old.non_utf8_encoding_name().unwrap_or_default();
                 let message = format!("{given} is {encoding}, which does not have {letter:?}");
                 ToolError::recoverable(ErrorCode::Unencodable, message)
             })?;
@@ -459,7 +459,7 @@ impl EditedFile {
     /// Returns the state on which the change is based: the shown lines, wherever in the file they
     /// are by then. If the place may not be unique, or not all lines are shown, it is the whole
     /// file.
-    fn pre_image(&self) -> Vec<u8> {
+    fn pre_image_fingerprint(&self) -> Vec<u8> {
         let Some(change) = &self.change else { return Vec::new() };
         let counts =
             |edit: &Edit| matches!(edit.occurrence, Occurrence::Nth(_) | Occurrence::NearLine(_));
@@ -467,7 +467,7 @@ impl EditedFile {
             return self.old_hash.as_bytes().to_vec();
         }
         let lines: Vec<_> = change.hunks.iter().map(|hunk| &hunk.lines).collect();
-        let rests_on = format!("{:?}", (self.is_unsaved, self.old.encoding(), lines));
+        let rests_on = format!("{:?}", (self.is_unsaved, self.old.non_utf8_encoding_name(), lines));
         ContentHash::of_bytes(rests_on.as_bytes()).as_bytes().to_vec()
     }
 
@@ -484,16 +484,16 @@ impl EditedFile {
             let note = match self.outcomes.len() {
                 1 => Note::new("applied"),
                 edits => Note::new("applied-of")
-                    .with("edit", (index + 1).to_string())
-                    .with("edits", edits.to_string()),
+                    .with_text("edit", (index + 1).to_string())
+                    .with_text("edits", edits.to_string()),
             };
-            Some(note.with("path", &path).with("line", line.to_string()))
+            Some(note.with_text("path", &path).with_text("line", line.to_string()))
         };
         self.outcomes.iter().enumerate().filter_map(note).collect()
     }
 
     fn file_write(&self) -> FileWrite<'_> {
-        FileWrite { path: &self.at, expected: Some(self.old.bytes()), bytes: &self.new }
+        FileWrite { path: &self.at, expected: Some(self.old.original_bytes()), bytes: &self.new }
     }
 
     /// Returns the text for the client, if it holds unsaved changes of the file.
@@ -531,7 +531,7 @@ impl EditedFile {
             let noun = if places == 1 { "place" } else { "places" };
             text.insert_str(0, &format!("Replaced {places} {noun} in {path}.\n"));
         }
-        if let Some(encoding) = self.old.encoding() {
+        if let Some(encoding) = self.old.non_utf8_encoding_name() {
             text.push_str(&format!("{path} is {encoding}; the encoding was kept.\n"));
         }
         (places, text)
@@ -573,11 +573,11 @@ fn build_preview(
     let stale = files
         .iter()
         .filter(|file| file.is_stale)
-        .map(|file| Note::new("stale").with("path", workspace.display(file.at.path())));
+        .map(|file| Note::new("stale").with_text("path", workspace.display(file.at.path())));
     let applied = files.iter().flat_map(|file| file.already_applied_notes(workspace));
-    let notes = applied.chain(stale).chain(held.change_notes()).chain(protection.notes());
+    let notes = applied.chain(stale).chain(held.notes_for_change()).chain(protection.notes());
     let notes: Vec<_> = notes.collect();
-    let is_guarded = protection.is_risky()
+    let is_guarded = protection.can_crash_mix_contents()
         || changed().any(|file| {
             guard::is_guarded(workspace, &file.real)
                 || guard::has_other_hard_links(workspace, &file.real)
@@ -586,10 +586,13 @@ fn build_preview(
         changed().map(|file| Effect::Write(file.real.path().to_owned())).collect();
     let is_run =
         changed().any(|file| guard::is_executable_change(workspace, &file.real, &file.new));
-    let effects = if is_run { effects.sensitive() } else { effects };
+    let effects = if is_run { effects.with_sensitive_mark() } else { effects };
     let changes: Vec<_> = files.iter().filter_map(|file| file.change.clone()).collect();
-    let pre_image =
-        files.iter().flat_map(EditedFile::pre_image).chain(protection.pre_image()).collect();
+    let pre_image = files
+        .iter()
+        .flat_map(EditedFile::pre_image_fingerprint)
+        .chain(protection.fingerprint())
+        .collect();
     ToolPreview {
         locations: Some(change_locations(&changes)),
         effects,
@@ -601,7 +604,7 @@ fn build_preview(
     .always_ask_if(is_guarded)
 }
 
-fn output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
+fn build_tool_output(plan: &Plan, workspace: &Workspace) -> ToolOutput {
     let (mut text, mut replacements) = (String::new(), 0);
     for file in &plan.files {
         let (places, report) = file.describe_outcomes(workspace);

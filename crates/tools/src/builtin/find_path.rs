@@ -1,6 +1,6 @@
 //! `find_path`: finds files and directories by name.
 
-use acp_lifecycle::{Effect, Grant, Pinned};
+use acp_lifecycle::{Effect, Grant, PinnedPlan};
 use acp_types::{Content, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,7 +65,7 @@ impl Tool for FindPath {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let path = args.path.as_deref().unwrap_or(".");
         CallDescription::for_directory("find-path", "find-path-here", path, context)
-            .with("pattern", &args.pattern)
+            .with_argument("pattern", &args.pattern)
     }
 
     async fn preview(
@@ -81,7 +81,7 @@ impl Tool for FindPath {
 
     async fn run(
         &self,
-        pinned: Pinned<Self::Plan>,
+        pinned: PinnedPlan<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -96,7 +96,7 @@ impl Tool for FindPath {
         });
         let (found, text) = searched.await?;
         Ok(ToolOutput {
-            content: Some(vec![Content::code("", &text)]),
+            content: Some(vec![Content::fenced_code_block("", &text)]),
             raw_output: Some(json!({
                 "paths": found.entries.len(),
                 "leftOut": found.omitted_entries,

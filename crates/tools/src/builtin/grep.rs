@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acp_lifecycle::{CallHandle, Effect, Grant, Pinned};
+use acp_lifecycle::{CallHandle, Effect, Grant, PinnedPlan};
 use acp_types::{Content, Progress, ToolKind};
 use callboard_text::grouped_count_with_noun;
 use schemars::JsonSchema;
@@ -98,7 +98,7 @@ impl Tool for Grep {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let path = args.path.as_deref().unwrap_or(".");
         CallDescription::for_directory("grep", "grep-here", path, context)
-            .with("pattern", &args.pattern)
+            .with_argument("pattern", &args.pattern)
     }
 
     async fn preview(
@@ -111,7 +111,7 @@ impl Tool for Grep {
         let (at, effects) = context.inspect_with_effects(path, Effect::Search).await?;
         let (place, given) = (at.path().to_owned(), at.given().to_owned());
         context
-            .run_blocking(move |workspace| refuse_output_files(workspace, &place, &given))
+            .run_blocking(move |workspace| refuse_stored_output_search(workspace, &place, &given))
             .await?;
         let query = GrepQuery {
             pattern: args.pattern,
@@ -133,7 +133,7 @@ impl Tool for Grep {
 
     async fn run(
         &self,
-        pinned: Pinned<Self::Plan>,
+        pinned: PinnedPlan<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -147,13 +147,13 @@ impl Tool for Grep {
                 let _guard = runtime.enter();
                 report_search_progress(&call, seen);
             })?;
-            matches.exclude_files(|path| workspace.outputs().contains(path));
+            matches.exclude_files(|path| workspace.outputs().is_output_of_any_session(path));
             let text = matches.to_text(workspace);
             Ok((matches, text))
         });
         let (matches, text) = searched.await?;
         Ok(ToolOutput {
-            content: Some(vec![Content::code("", &text)]),
+            content: Some(vec![Content::fenced_code_block("", &text)]),
             raw_output: Some(json!({
                 "matches": matches.count,
                 "files": matches.files.len(),
@@ -169,8 +169,12 @@ impl Tool for Grep {
 
 /// Refuses to search the stored outputs of commands. Reading them redacts secrets, but a search
 /// reveals the content of a line even if the line is not shown.
-fn refuse_output_files(workspace: &Workspace, path: &Path, given: &str) -> Result<(), ToolError> {
-    if !workspace.outputs().contains(path) {
+fn refuse_stored_output_search(
+    workspace: &Workspace,
+    path: &Path,
+    given: &str,
+) -> Result<(), ToolError> {
+    if !workspace.outputs().is_output_of_any_session(path) {
         return Ok(());
     }
     let message = format!(

@@ -1,6 +1,6 @@
 //! `list_directory`: lists the entries of a directory.
 
-use acp_lifecycle::{Effect, Grant, Pinned};
+use acp_lifecycle::{Effect, Grant, PinnedPlan};
 use acp_types::{Content, Progress, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub(crate) struct ListDirectory;
 pub(crate) struct Args {
     /// The directory, absolute or relative to the working directory; `.` for the working directory.
     #[schemars(extend("x-aliases" = ["dir", "directory", "folder", "dir_path", "directory_path", "target_directory", "root", "file_path", "relative_workspace_path"]))]
-    #[serde(default = "here")]
+    #[serde(default = "default_path")]
     path: String,
     /// How many levels to show, 1 to 10; 1 if not given.
     #[schemars(extend("x-aliases" = ["max_depth", "levels"]))]
@@ -71,7 +71,7 @@ impl Tool for ListDirectory {
 
     async fn run(
         &self,
-        pinned: Pinned<Self::Plan>,
+        pinned: PinnedPlan<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -93,7 +93,7 @@ impl Tool for ListDirectory {
         });
         let (listing, text) = listed.await?;
         Ok(ToolOutput {
-            content: Some(vec![Content::code("", &text)]),
+            content: Some(vec![Content::fenced_code_block("", &text)]),
             raw_output: Some(json!({
                 "entries": listing.entries.len(),
                 "leftOut": listing.omitted_entries,
@@ -105,6 +105,6 @@ impl Tool for ListDirectory {
     }
 }
 
-fn here() -> String {
+fn default_path() -> String {
     ".".to_owned()
 }

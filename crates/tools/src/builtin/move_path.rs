@@ -1,6 +1,6 @@
 //! `move_path`: moves a file or a directory to an unused name.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::{FileChange, Operation, ToolKind};
 use callboard_text::path_text;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::ToolError;
-use crate::files::remove::{ExistingEntry, inspect};
+use crate::files::remove::{ExistingEntry, inspect_entry};
 use crate::files::workspace::guard;
 use crate::files::workspace::open::EntryPath;
 use crate::tool::{
@@ -60,11 +60,11 @@ impl Tool for MovePath {
         CallDescription::new("move-path")
             .with_path("from", &args.from, context)
             .with_path("to", &args.to, context)
-            .at_line(&args.from, 0, context)
-            .at_line(&args.to, 0, context)
+            .with_location(&args.from, 0, context)
+            .with_location(&args.to, 0, context)
     }
 
-    async fn reads(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_to_read(&self, _: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         // Only names are shown.
         Ok(Vec::new())
     }
@@ -76,8 +76,9 @@ impl Tool for MovePath {
     ) -> Result<ToolPreview<Plan>, ToolError> {
         let context = invocation.context;
         let preview = context.run_blocking(move |workspace| {
-            let found = inspect(workspace, &workspace.resolve(&args.from)?)?;
-            let to = EntryPath::find(workspace, &workspace.resolve(&args.to)?)?;
+            let found = inspect_entry(workspace, &workspace.resolve(&args.from)?)?;
+            let to =
+                EntryPath::resolve_without_following(workspace, &workspace.resolve(&args.to)?)?;
             found.require_movable(workspace, &to)?;
             let (old, new) = (found.entry.path.path().to_owned(), to.path.path().to_owned());
             if new.starts_with(&old) {
@@ -97,7 +98,7 @@ impl Tool for MovePath {
             Ok(ToolPreview {
                 changes: vec![FileChange::new(Operation::Move { from: old }, new)],
                 effects,
-                pre_image: found.snapshot.pre_image(),
+                pre_image: found.snapshot.fingerprint(),
                 notes: found.size_note().into_iter().collect(),
                 ..ToolPreview::new(Plan { found, to })
             }
@@ -108,13 +109,13 @@ impl Tool for MovePath {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let Plan { found, to } = pinned.release(grant)?;
         let run = invocation.context.run_blocking(move |workspace| {
-            found.move_to_entry(workspace, &to)?;
+            found.move_and_record_undo(workspace, &to)?;
             let (from, to) = (found.entry.path.path(), to.path.path());
             let shown = |path| workspace.display(path);
             let text = format!("Moved {} to {}.", shown(from), shown(to));

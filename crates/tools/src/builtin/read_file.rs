@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use acp_lifecycle::{Effect, Grant, Pinned, SessionHandle};
+use acp_lifecycle::{Effect, Grant, PinnedPlan, SessionHandle};
 use acp_types::{Content, Location, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::MAX_CLIENT_IMAGE_BYTES;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
-    ToolOutput, ToolPreview, blocking,
+    ToolOutput, ToolPreview, run_on_blocking_thread,
 };
 
 /// The tool `read_file`.
@@ -69,7 +69,7 @@ impl Tool for ReadFile {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let line = args.offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(0);
         let description = describe_requested_lines(args);
-        description.with_path("path", &args.path, context).at_line(&args.path, line, context)
+        description.with_path("path", &args.path, context).with_location(&args.path, line, context)
     }
 
     async fn preview(
@@ -91,7 +91,7 @@ impl Tool for ReadFile {
 
     async fn run(
         &self,
-        pinned: Pinned<Self::Plan>,
+        pinned: PinnedPlan<Self::Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -108,9 +108,9 @@ impl Tool for ReadFile {
         };
         let held = held.unwrap_or_default();
         let (session, cancel) = (call.session().clone(), call.cancel_token().clone());
-        let output = blocking(move || {
+        let output = run_on_blocking_thread(move || {
             let Args { offset, limit, .. } = args;
-            let reading = match held.single_text() {
+            let reading = match held.text_if_single_file() {
                 Some(text) => {
                     FileContent::Text(unsaved_excerpt(&workspace, &at, text, offset, limit)?)
                 }
@@ -122,11 +122,12 @@ impl Tool for ReadFile {
                 FileContent::Text(mut window) => {
                     // Outputs of other sessions are also redacted, but reading them needs
                     // permission like any file outside.
-                    let is_kept = is_output || workspace.outputs().contains(at.path());
+                    let is_kept =
+                        is_output || workspace.outputs().is_output_of_any_session(at.path());
                     if is_kept {
                         redact(&mut window, &session);
                     }
-                    ToolOutput { is_stored: is_kept, ..output(window, &held.read_notes()) }
+                    ToolOutput { is_stored: is_kept, ..text_output(window, &held.notes_for_read()) }
                 }
                 FileContent::Image(image) => image_output(&image, at.path()),
             })
@@ -140,14 +141,14 @@ fn redact(window: &mut FileExcerpt, session: &SessionHandle) {
     let secrets = session.update(|session, _| session.secrets().clone());
     if let Cow::Owned(shown) = secrets.redact(&window.text) {
         // The line numbers would split a secret that spans several lines.
-        window.numbered = number_lines(window.first_line, &window.text, &shown);
+        window.numbered = number_redacted_lines(window.first_line, &window.text, &shown);
         window.text = shown;
     }
 }
 
 /// Numbers the lines of a redacted text as in the original text `was`. A redaction may have
 /// replaced several lines by one.
-fn number_lines(first: u32, was: &str, text: &str) -> String {
+fn number_redacted_lines(first: u32, was: &str, text: &str) -> String {
     let (was, lines): (Vec<_>, Vec<_>) = (was.lines().collect(), text.lines().collect());
     let (mut at, mut gone) = (0, was.len().saturating_sub(lines.len()));
     let mut numbered = String::new();
@@ -167,29 +168,28 @@ fn describe_requested_lines(args: &Args) -> CallDescription {
     match (args.offset, args.limit) {
         (None, None) => CallDescription::new("read-file"),
         (Some(-1), _) => CallDescription::new("read-file-last-line"),
-        (Some(offset), _) if offset < 0 => {
-            CallDescription::new("read-file-last").with("count", offset.unsigned_abs().to_string())
-        }
+        (Some(offset), _) if offset < 0 => CallDescription::new("read-file-last")
+            .with_argument("count", offset.unsigned_abs().to_string()),
         (offset, Some(limit)) => {
             let first = offset.unwrap_or(1);
             let last = first.saturating_add(i64::from(limit) - 1);
             CallDescription::new("read-file-lines")
-                .with("first", first.to_string())
-                .with("last", last.to_string())
+                .with_argument("first", first.to_string())
+                .with_argument("last", last.to_string())
         }
         (Some(first), None) => {
-            CallDescription::new("read-file-from").with("first", first.to_string())
+            CallDescription::new("read-file-from").with_argument("first", first.to_string())
         }
     }
 }
 
 /// Returns the result. The notes are for the model and the user, because both have to know which
 /// text it is.
-fn output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
+fn text_output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
     window.notes.extend_from_slice(notes);
     let language = window.path.extension().and_then(|name| name.to_str()).unwrap_or_default();
-    let mut content = vec![Content::code(language, &window.text)];
-    content.extend(notes.iter().map(Content::text));
+    let mut content = vec![Content::fenced_code_block(language, &window.text)];
+    content.extend(notes.iter().map(Content::from_text));
     ToolOutput {
         text: window.for_model(),
         content: Some(content),
@@ -207,7 +207,7 @@ fn output(mut window: FileExcerpt, notes: &[String]) -> ToolOutput {
 
 /// Returns the location of the first line. It is known only now if lines were counted from the end.
 fn start_location(window: &FileExcerpt) -> Option<Location> {
-    Some(Location::try_new(&window.path).ok()?.at_line(window.first_line))
+    Some(Location::try_new(&window.path).ok()?.with_line(window.first_line))
 }
 
 /// The model always receives the image, the client only if it is small enough.
@@ -227,7 +227,7 @@ fn image_output(image: &ImageFile, path: &Path) -> ToolOutput {
 
 #[cfg(test)]
 mod tests {
-    use super::number_lines;
+    use super::number_redacted_lines;
     use pretty_assertions::assert_eq;
 
     #[test]
@@ -239,12 +239,12 @@ mod tests {
             (was.replace("key", "[]"), &["1 a", "2 []=1", "3 2"]),
             ("a\n[]\n".to_owned(), &["1 a", "2 []"]),
         ] {
-            let numbered = number_lines(1, was, &text);
+            let numbered = number_redacted_lines(1, was, &text);
             let lines: Vec<_> =
                 numbered.lines().map(|line| line.trim().replace('\t', " ")).collect();
             assert_eq!(lines[..expected.len()], *expected);
             assert_eq!(numbered.lines().count(), text.lines().count());
         }
-        assert_eq!(number_lines(99, "x\n", "y\n"), "    99\ty\n");
+        assert_eq!(number_redacted_lines(99, "x\n", "y\n"), "    99\ty\n");
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::{TerminalPatch, TerminalSize, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::files::workspace::{WorkspacePath, open};
 use crate::limits::{BACKGROUND_START_WAIT, DEFAULT_COMMAND_WAIT, MAX_COMMAND_TIMEOUT};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolHint,
-    ToolOutput, ToolPreview, blocking,
+    ToolOutput, ToolPreview, run_on_blocking_thread,
 };
 use callboard_process::{ShellCommand, Streams, WindowSize};
 
@@ -116,15 +116,15 @@ impl Tool for Terminal {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let at = context.workspace.resolve(args.cwd.as_deref().unwrap_or("."));
         let cwd = at.map_or_else(|_| context.workspace.cwd().to_owned(), |at| at.path().to_owned());
-        let description = CallDescription::new("terminal").with("command", &args.command);
+        let description = CallDescription::new("terminal").with_argument("command", &args.command);
         let description = if cwd == context.workspace.cwd() {
             description
         } else {
             let shown = context.workspace.display(&cwd);
-            CallDescription { key: "terminal-in".into(), ..description }.with("cwd", shown)
+            CallDescription { key: "terminal-in".into(), ..description }.with_argument("cwd", shown)
         };
         let WindowSize { cols, rows } = WindowSize::default();
-        let opening = TerminalPatch::open(args.command.clone(), cwd);
+        let opening = TerminalPatch::for_new_terminal(args.command.clone(), cwd);
         let terminal = TerminalPatch { size: Some(TerminalSize { cols, rows }), ..opening };
         CallDescription { terminal: Some(terminal), ..description }
     }
@@ -152,8 +152,8 @@ impl Tool for Terminal {
             folder.own_id().map_err(|error| context.workspace.explain_io_error(&at, &error))?;
         let pre_image = format!("{identity:?}").into_bytes();
         let is_background = args.background == Some(true);
-        if is_background && context.workspace.background().reserve_slot().is_none() {
-            return Err(background::too_many_error());
+        if is_background && context.workspace.background_commands().reserve_slot().is_none() {
+            return Err(background::too_many_commands_error());
         }
         let (timeout, patience) = args.timeout_and_wait();
         let asks_later = args.background_after_ms.is_some();
@@ -168,7 +168,7 @@ impl Tool for Terminal {
             timeout,
         };
         let (workspace, cwd) = (context.workspace.clone(), at.path().to_owned());
-        let judged = blocking(move || {
+        let judged = run_on_blocking_thread(move || {
             let home = command.env.get("HOME").map(PathBuf::from);
             let judged =
                 risks::assess_command(&args.command, &command.cwd, home.as_deref(), &workspace);
@@ -190,7 +190,7 @@ impl Tool for Terminal {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -200,9 +200,11 @@ impl Tool for Terminal {
             &plan.cwd_path,
             &plan.cwd_handle,
         )?;
-        match client_terminal::client_backend(&plan, invocation) {
-            Some(backend) => client_terminal::run(plan, backend, invocation).await,
-            None => local_process::run(plan, invocation).await,
+        match client_terminal::choose_client_backend(&plan, invocation) {
+            Some(backend) => {
+                client_terminal::run_in_client_terminal(plan, backend, invocation).await
+            }
+            None => local_process::run_local_command(plan, invocation).await,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::limits::{BACKGROUND_START_WAIT, MAX_TERMINAL_INPUT_BYTES};
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
-    ToolPreview, blocking,
+    ToolPreview, run_on_blocking_thread,
 };
 use callboard_process::CommandInput;
 
@@ -64,7 +64,7 @@ impl Tool for TerminalInput {
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         background::describe_command_call("terminal-input", &args.id, context)
-            .with("text", &args.text)
+            .with_argument("text", &args.text)
     }
 
     async fn preview(
@@ -101,8 +101,9 @@ impl Tool for TerminalInput {
         // it were a shell, the same lines would always require permission here as in a command.
         let (workspace, line) = (context.workspace.clone(), text.clone());
         let home = context.env.get("HOME").map(PathBuf::from);
-        let judged =
-            blocking(move || Ok(risks::assess_terminal_input(&line, home.as_deref(), &workspace)));
+        let judged = run_on_blocking_thread(move || {
+            Ok(risks::assess_terminal_input(&line, home.as_deref(), &workspace))
+        });
         let risks::RiskAssessment { effects, note } = judged.await?;
         let notes = note.into_iter().collect();
         Ok(ToolPreview { effects, notes, ..ToolPreview::new(Plan { id: command.id, text, input }) })
@@ -110,13 +111,13 @@ impl Tool for TerminalInput {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let Plan { id, text, input } = pinned.release(grant)?;
         let bytes = text.len();
-        let typed = blocking(move || {
+        let typed = run_on_blocking_thread(move || {
             input.type_text(&text).map_err(|error| {
                 ToolError::recoverable(
                     ErrorCode::Io,
@@ -127,7 +128,7 @@ impl Tool for TerminalInput {
         let typed = typed.await?;
         tokio::select! {
             () = sleep(BACKGROUND_START_WAIT) => {}
-            () = invocation.context.workspace.background().wait_ended(&id) => {}
+            () = invocation.context.workspace.background_commands().wait_until_ended(&id) => {}
             () = invocation.call.cancel_token().cancelled() => {}
         }
         let output = background::status_with_new_output(&id, invocation).await?;

@@ -1,6 +1,6 @@
 //! `terminal_list`: lists the background commands, running and ended.
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -50,12 +50,12 @@ impl Tool for TerminalList {
 
     async fn run(
         &self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         pinned.release(grant)?;
-        let commands = invocation.context.workspace.background().list();
+        let commands = invocation.context.workspace.background_commands().list();
         let mut lines = Vec::with_capacity(commands.len());
         for command in &commands {
             lines.push(format!(

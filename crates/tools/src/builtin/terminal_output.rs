@@ -1,6 +1,6 @@
 //! `terminal_output`: returns the new output of a background command, or all of it.
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use crate::background::{BackgroundCommand, CommandPhase};
 use crate::error::ToolError;
 use crate::tool::{
     CallDescription, Context, Invocation, OutputDisplay, SideEffects, Spec, Tool, ToolOutput,
-    ToolPreview, ToolRole, blocking,
+    ToolPreview, ToolRole, run_on_blocking_thread,
 };
 
 /// The tool `terminal_output`.
@@ -53,7 +53,7 @@ impl Tool for TerminalOutput {
     }
 
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
-        let command = context.workspace.background().find(args.id.trim());
+        let command = context.workspace.background_commands().find_by_id(args.id.trim());
         let key = match command.is_none_or(|command| command.is_running()) {
             true => "terminal-output",
             false => "terminal-output-ended",
@@ -73,7 +73,7 @@ impl Tool for TerminalOutput {
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: PinnedPlan<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -94,7 +94,7 @@ impl Tool for TerminalOutput {
 async fn full_output(command: &BackgroundCommand) -> Result<String, ToolError> {
     match command.phase.clone() {
         CommandPhase::Running(recording) => {
-            blocking(move || Ok(recording.snapshot().for_model())).await
+            run_on_blocking_thread(move || Ok(recording.snapshot().for_model())).await
         }
         CommandPhase::Ended(done) => Ok(done.recorded.for_model()),
     }

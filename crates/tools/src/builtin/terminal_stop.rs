@@ -1,6 +1,6 @@
 //! `terminal_stop`: ends a background command and all processes that it started.
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -59,14 +59,14 @@ impl Tool for TerminalStop {
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: PinnedPlan<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let Args { id } = pinned.release(grant)?;
         let command = find_command(&id, invocation.context)?;
         command.info.stop.cancel();
-        invocation.context.workspace.background().wait_ended(&command.id).await;
+        invocation.context.workspace.background_commands().wait_until_ended(&command.id).await;
         background::status_with_new_output(&id, invocation).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::ToolKind;
 use futures::future::OptionFuture;
 use schemars::JsonSchema;
@@ -70,7 +70,7 @@ impl Tool for TerminalWait {
 
     async fn run(
         &self,
-        pinned: Pinned<Args>,
+        pinned: PinnedPlan<Args>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -78,7 +78,7 @@ impl Tool for TerminalWait {
         let command = find_command(&id, invocation.context)?;
         let within = timeout_ms.map_or(DEFAULT_BACKGROUND_WAIT, Duration::from_millis);
         tokio::select! {
-            () = invocation.context.workspace.background().wait_ended(&command.id) => {}
+            () = invocation.context.workspace.background_commands().wait_until_ended(&command.id) => {}
             Some(()) = OptionFuture::from(command.info.input.as_ref().map(CommandInput::wait_until_input_awaited)) => {}
             () = sleep(within.min(MAX_COMMAND_TIMEOUT)) => {}
             () = invocation.call.cancel_token().cancelled() => {

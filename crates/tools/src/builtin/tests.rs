@@ -18,8 +18,8 @@ use crate::{Context, Registry};
 /// Opens a call for requests to a tool outside of a complete call.
 fn open_call(context: &Context) -> OpenCall {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
-    let patch = ToolCallPatch::announce("tool", "Tool", ToolKind::Other);
-    session.announce(&"t/c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap()
+    let patch = ToolCallPatch::for_new_call("tool", "Tool", ToolKind::Other);
+    session.announce_call(&"t/c".into(), &"t".into(), patch, &CancellationToken::new()).unwrap()
 }
 
 /// Runs a call from its announcement to its end, with a client.
@@ -34,9 +34,9 @@ async fn run_whole_call<S: OutboxSink + Send + 'static>(
     let (cancel, stop) = (CancellationToken::new(), CancellationToken::new());
     let driver = tokio::spawn(drive_session(session.clone(), client(&session), stop.clone()));
     let id = "t/c".into();
-    let open = registry.announce(&session, &id, &"t".into(), tool, &context, &cancel).unwrap();
+    let open = registry.announce_call(&session, &id, &"t".into(), tool, &context, &cancel).unwrap();
     let ended = execute_call(open, registry.prepare_call(tool, args, &context)).await;
-    let report = session.tool_call(&id).unwrap();
+    let report = session.call_report(&id).unwrap();
     stop.cancel();
     driver.await.unwrap();
     (ended, report)

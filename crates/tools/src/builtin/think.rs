@@ -1,6 +1,6 @@
 //! `think`: records a thought of the model. It has no other effect.
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::{Content, ToolKind};
 use callboard_text::head;
 use schemars::JsonSchema;
@@ -51,7 +51,7 @@ impl Tool for Think {
         if title.len() < thought.len() {
             title.push('…');
         }
-        CallDescription::new("think").with("thought", title)
+        CallDescription::new("think").with_argument("thought", title)
     }
 
     async fn preview(
@@ -64,14 +64,14 @@ impl Tool for Think {
 
     async fn run(
         &self,
-        pinned: Pinned<String>,
+        pinned: PinnedPlan<String>,
         grant: Grant,
         _: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let thought = pinned.release(grant)?;
         Ok(ToolOutput {
             text: "Noted.".to_owned(),
-            content: Some(vec![Content::text(thought)]),
+            content: Some(vec![Content::from_text(thought)]),
             ..ToolOutput::default()
         })
     }

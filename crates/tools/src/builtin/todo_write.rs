@@ -1,6 +1,6 @@
 //! `todo_write`: replaces the model's list of steps, which is the plan of the session.
 
-use acp_lifecycle::{Grant, Pinned};
+use acp_lifecycle::{Grant, PinnedPlan};
 use acp_types::{Plan, PlanEntry, PlanPriority, PlanStatus, ToolKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -107,8 +107,8 @@ impl Tool for TodoWrite {
     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
         let done = args.todos.iter().filter(|todo| matches!(todo.status, Status::Completed));
         CallDescription::new("todo-write")
-            .with("done", done.count().to_string())
-            .with("count", args.todos.len().to_string())
+            .with_argument("done", done.count().to_string())
+            .with_argument("count", args.todos.len().to_string())
     }
 
     async fn preview(&self, args: Args, _: Invocation<'_>) -> Result<ToolPreview<Plan>, ToolError> {
@@ -127,7 +127,7 @@ impl Tool for TodoWrite {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {

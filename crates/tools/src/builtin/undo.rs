@@ -1,6 +1,6 @@
 //! `undo`: reverts the last file change of the session.
 
-use acp_lifecycle::{Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{Effect, Effects, Grant, PinnedPlan};
 use acp_types::ToolKind;
 use callboard_text::path_text;
 use schemars::JsonSchema;
@@ -57,7 +57,7 @@ impl Tool for Undo {
         CallDescription::new("undo")
     }
 
-    async fn reads(&self, _: &Args, context: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_to_read(&self, _: &Args, context: &Context) -> Result<Vec<String>, ToolError> {
         let places = context.run_blocking(|workspace| {
             let undoing = UndoPlan::for_last_change(workspace)?;
             Ok(undoing.affected_paths().map(|(path, _)| path_text(path).into_owned()).collect())
@@ -91,12 +91,12 @@ impl Tool for Undo {
             let protection = undoing.write_safety();
             let notes = skipped_notes(&undoing, workspace).into_iter().chain(late);
             let notes = notes.chain(protection.notes());
-            let is_guarded = is_guarded || protection.is_risky();
+            let is_guarded = is_guarded || protection.can_crash_mix_contents();
             Ok(ToolPreview {
                 locations: Some(change_locations(&changes)),
                 changes,
                 effects,
-                pre_image: [undoing.pre_image(), protection.pre_image()].concat(),
+                pre_image: [undoing.state_fingerprint(), protection.fingerprint()].concat(),
                 notes: notes.collect(),
                 ..ToolPreview::new(Plan(undoing))
             }
@@ -107,7 +107,7 @@ impl Tool for Undo {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -134,9 +134,9 @@ impl Tool for Undo {
 fn skipped_notes(undoing: &UndoPlan, workspace: &Workspace) -> Vec<Note> {
     let note = |SkippedRestore { path, reason: why, backup: kept }: &SkippedRestore| {
         let key = if kept.is_some() { "stays-kept" } else { "stays" };
-        let note = Note::new(key).with("path", workspace.display(path));
+        let note = Note::new(key).with_text("path", workspace.display(path));
         let note = note.with_notes("why", [why.clone()], "");
-        kept.iter().fold(note, |note, kept| note.with("kept", path_text(kept)))
+        kept.iter().fold(note, |note, kept| note.with_text("kept", path_text(kept)))
     };
     let mut notes: Vec<_> = undoing.skipped().map(note).collect();
     if !notes.is_empty() {

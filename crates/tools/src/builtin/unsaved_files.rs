@@ -97,7 +97,8 @@ impl UnsavedTexts {
         let looked = context.run_blocking(move |workspace| {
             // Each file once, whatever its names. The tool itself reports errors of the paths.
             let mut known = BTreeSet::new();
-            let places = given.iter().filter_map(|given| workspace.inspect(given).ok());
+            let places =
+                given.iter().filter_map(|given| workspace.resolve_and_follow_links(given).ok());
             let is_new = |at: &WorkspacePath| {
                 workspace.canonicalize(at).is_ok_and(|real| known.insert(real.path().to_owned()))
             };
@@ -140,7 +141,7 @@ impl UnsavedTexts {
     }
 
     /// Returns the text, if the client was asked about one file only.
-    pub(crate) fn single_text(&self) -> Option<&str> {
+    pub(crate) fn text_if_single_file(&self) -> Option<&str> {
         self.texts.first().map(|held| held.text.as_str())
     }
 
@@ -152,16 +153,16 @@ impl UnsavedTexts {
     }
 
     /// Returns the notes for the permission request and the model, one sentence each.
-    pub(crate) fn change_notes(&self) -> Vec<Note> {
+    pub(crate) fn notes_for_change(&self) -> Vec<Note> {
         let held = self.texts.iter().map(|UnsavedText { shown, is_on_disk, .. }| {
             let key = if *is_on_disk { "unsaved" } else { "not-on-disk" };
-            Note::new(key).with("path", shown)
+            Note::new(key).with_text("path", shown)
         });
         held.chain(self.unknown_notes()).collect()
     }
 
     /// Returns the notes for the model on the texts it reads, one sentence each.
-    pub(crate) fn read_notes(&self) -> Vec<String> {
+    pub(crate) fn notes_for_read(&self) -> Vec<String> {
         let held = self.texts.iter().map(|UnsavedText { is_on_disk, .. }| match is_on_disk {
             true => {
                 "these are the lines in the user's editor, not all of which are saved: the \
@@ -175,7 +176,7 @@ impl UnsavedTexts {
 
     fn unknown_notes(&self) -> impl Iterator<Item = Note> {
         let doubt = |UnknownText { shown, reason: why, .. }: &UnknownText| {
-            Note::new("unknown").with("path", shown).with_notes("why", [why.clone()], "")
+            Note::new("unknown").with_text("path", shown).with_notes("why", [why.clone()], "")
         };
         self.unknown_texts.iter().map(doubt)
     }
@@ -187,7 +188,7 @@ impl UnsavedTexts {
 /// # Errors
 ///
 /// `changed_since_preview` if the client now holds another text or does not answer; `cancelled`.
-pub(crate) async fn require_saved(
+pub(crate) async fn require_no_unsaved_changes(
     context: &Context,
     files: Vec<WorkspacePath>,
     cancel: &CancellationToken,
@@ -230,7 +231,8 @@ async fn query_client(
     }
     let place = at.clone();
     // The tool itself reports errors of the path.
-    let asked = context.run_blocking(move |workspace| DiskFile::read(workspace, &place)).await;
+    let asked =
+        context.run_blocking(move |workspace| DiskFile::read_if_text(workspace, &place)).await;
     let Ok(Some(DiskFile { real_path: real, content: disk })) = asked else {
         return ClientText::SameAsDisk;
     };
@@ -300,7 +302,7 @@ enum DiskContent {
 
 impl DiskFile {
     /// Returns `None` for a file that is not text. Editors do not hold it, and the tools refuse it.
-    fn read(workspace: &Workspace, at: &WorkspacePath) -> Result<Option<Self>, ToolError> {
+    fn read_if_text(workspace: &Workspace, at: &WorkspacePath) -> Result<Option<Self>, ToolError> {
         let real = workspace.canonicalize(at)?.path().to_owned();
         let disk = match read_whole(workspace, at, MAX_CLIENT_TEXT_BYTES) {
             Err(error) if error.code() == Some(ErrorCode::TooLarge) => Some(DiskContent::TooLarge),
@@ -366,7 +368,7 @@ pub(crate) async fn rewrite_in_client(
 /// Records the texts that were sent to the client, once the call cannot fail any more.
 pub(crate) async fn record_rewrites(context: &Context, texts: &[ClientRewrite<'_>]) {
     for text in texts {
-        text.record(context).await;
+        text.record_for_undo(context).await;
     }
 }
 
@@ -412,14 +414,17 @@ impl ClientRewrite<'_> {
 
     /// Records the current content of the file, which the client may have saved in its own format.
     /// If it was saved unchanged, the change can be undone like any other.
-    async fn record(&self, context: &Context) {
+    async fn record_for_undo(&self, context: &Context) {
         let path = self.real_path.to_owned();
         let (found, text) =
             (format!("{}{}", self.expected_text, self.lost_line_end), self.new_text.to_owned());
         let note = move |workspace: &Workspace| {
             // The client may have replaced the file.
-            let disk =
-                read_whole(workspace, &workspace.inspect_path(&path)?, MAX_CLIENT_TEXT_BYTES)?;
+            let disk = read_whole(
+                workspace,
+                &workspace.follow_links_of_recorded_path(&path)?,
+                MAX_CLIENT_TEXT_BYTES,
+            )?;
             let is_saved = |bytes: &[u8]| {
                 let disk = DecodedText::decode("", bytes.to_vec());
                 disk.is_ok_and(|disk| compare_with_disk(&text, Some(&disk)) == TextComparison::Same)

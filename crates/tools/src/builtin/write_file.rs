@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use acp_lifecycle::{CallHandle, Effect, Effects, Grant, Pinned};
+use acp_lifecycle::{CallHandle, Effect, Effects, Grant, PinnedPlan};
 use acp_types::{Location, Operation, ToolKind, diff};
 use callboard_text::{grouped_count_with_noun, path_text};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::builtin::unsaved_files::{
-    ClientRewrite, UnsavedTexts, record_rewrites, require_saved, rewrite_in_client,
+    ClientRewrite, UnsavedTexts, record_rewrites, require_no_unsaved_changes, rewrite_in_client,
 };
 use crate::edit::find_placeholder_line;
 use crate::error::{ErrorCode, ToolError};
@@ -94,11 +94,11 @@ impl Tool for WriteFile {
     fn describe(&self, args: &Args, context: &Context) -> CallDescription {
         let description = CallDescription::new("write-file")
             .with_path("path", &args.path, context)
-            .at_line(&args.path, 0, context);
+            .with_location(&args.path, 0, context);
         CallDescription { file_text_argument: Some("content"), ..description }
     }
 
-    async fn reads(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
+    async fn paths_to_read(&self, args: &Args, _: &Context) -> Result<Vec<String>, ToolError> {
         Ok(vec![args.path.clone()])
     }
 
@@ -111,7 +111,7 @@ impl Tool for WriteFile {
         let held =
             UnsavedTexts::query_for_change(context, std::slice::from_ref(&args.path)).await?;
         let preview = context.run_blocking(move |workspace| {
-            let at = workspace.inspect(&args.path)?;
+            let at = workspace.resolve_and_follow_links(&args.path)?;
             // Rules apply to the file that will change, not to a link to it.
             let real = workspace.canonicalize(&at)?;
             let text = held.unsaved_text(real.path());
@@ -139,29 +139,29 @@ impl Tool for WriteFile {
             }
             let change =
                 diff::diff_texts(at.path(), operation, &old, &new, Instant::now() + MAX_DIFF_TIME);
-            let line = change.changed_lines().next().unwrap_or(1);
-            let location = Location::try_new(at.path()).map(|at| at.at_line(line));
+            let line = change.first_changed_line_numbers().next().unwrap_or(1);
+            let location = Location::try_new(at.path()).map(|at| at.with_line(line));
             let effects = Effects::from(Effect::Write(real.path().to_owned()));
             let holds_something = found.bytes().is_some_and(|found| !found.is_empty());
             let is_blind = holds_something && !workspace.known_hashes().contains(real.path());
             let is_sensitive = is_blind || guard::is_executable_change(workspace, &real, &bytes);
-            let effects = if is_sensitive { effects.sensitive() } else { effects };
-            let blind =
-                is_blind.then(|| Note::new("unread").with("path", workspace.display(at.path())));
+            let effects = if is_sensitive { effects.with_sensitive_mark() } else { effects };
+            let blind = is_blind
+                .then(|| Note::new("unread").with_text("path", workspace.display(at.path())));
             let is_guarded = guard::is_guarded(workspace, &real)
                 || guard::has_other_hard_links(workspace, &real);
             let keeps = !kept.is_empty();
             let kept = keeps.then(|| Note::new("kept").with_notes("what", kept, ", "));
-            let notes = kept.into_iter().chain(blind).chain(held.change_notes());
+            let notes = kept.into_iter().chain(blind).chain(held.notes_for_change());
             let written = FileWrite { path: &at, expected: found.bytes(), bytes: &bytes };
             // The client writes the texts that it holds.
             let written = text.is_none().then_some(written);
             let protection = WriteSafety::assess(workspace, written.as_slice())?;
             let notes: Vec<_> = notes.chain(protection.notes()).collect();
-            let is_guarded = is_guarded || protection.is_risky();
+            let is_guarded = is_guarded || protection.can_crash_mix_contents();
             let kind = [u8::from(found == PreImage::Missing), u8::from(text.is_some())];
             let pre_image =
-                [&kind[..], stamp.as_bytes(), &protection.pre_image(), &[u8::from(is_blind)]]
+                [&kind[..], stamp.as_bytes(), &protection.fingerprint(), &[u8::from(is_blind)]]
                     .concat();
             let as_on_disk = held.is_same_on_disk(real.path()).then(|| at.clone());
             let held = text.map(|_| (real.path().to_owned(), held.lost_line_end(real.path())));
@@ -190,7 +190,7 @@ impl Tool for WriteFile {
 
     async fn run(
         &self,
-        pinned: Pinned<Plan>,
+        pinned: PinnedPlan<Plan>,
         grant: Grant,
         invocation: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -203,8 +203,12 @@ impl Tool for WriteFile {
 impl Plan {
     /// Sends the text to the client if it holds the file, or writes the file.
     async fn apply(self, call: &CallHandle, context: &Context) -> Result<ToolOutput, ToolError> {
-        require_saved(context, self.saved_file.iter().cloned().collect(), call.cancel_token())
-            .await?;
+        require_no_unsaved_changes(
+            context,
+            self.saved_file.iter().cloned().collect(),
+            call.cancel_token(),
+        )
+        .await?;
         let told: Vec<_> = self.client_rewrite().into_iter().collect();
         rewrite_in_client(context, &told, call.cancel_token()).await?;
         record_rewrites(context, &told).await;
@@ -213,15 +217,15 @@ impl Plan {
             if self.unsaved.is_none() {
                 let (at, found) = (&self.at, self.found.bytes());
                 let change = FileWrite { path: at, expected: found, bytes: &self.bytes };
-                let mut watch = |far| teller.report(far, Vec::new);
+                let mut watch = |far| teller.report_if_due(far, Vec::new);
                 write_all_with_progress(workspace, &[change], &self.write_safety, &mut watch)?;
             }
-            Ok(self.output(workspace))
+            Ok(self.build_tool_output(workspace))
         });
         written.await
     }
 
-    fn output(&self, workspace: &Workspace) -> ToolOutput {
+    fn build_tool_output(&self, workspace: &Workspace) -> ToolOutput {
         let (path, bytes) = (workspace.display(self.at.path()), self.bytes.len());
         let verb = match self.found {
             PreImage::Missing => "Made",
@@ -262,7 +266,7 @@ fn encode_like_old(args: &Args, found: &PreImage) -> Result<(String, ReencodedTe
         return Ok((String::from_utf8_lossy(bytes).into_owned(), plain()));
     };
     let whole = old.encode_replacement(&args.content).map_err(|letter| {
-        let (path, encoding) = (&args.path, old.encoding().unwrap_or_default());
+        let (path, encoding) = (&args.path, old.non_utf8_encoding_name().unwrap_or_default());
         let message = format!(
             "{path} is {encoding}, which does not have {letter:?}. Leave it out, or delete the \
              file first to write it as UTF-8"

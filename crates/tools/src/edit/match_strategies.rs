@@ -122,7 +122,7 @@ impl<'a> FoundPlaces<'a> {
     }
 
     /// Finds a text with one strategy. Returns no places if it is cancelled.
-    pub(super) fn find(
+    pub(super) fn find_by_strategy(
         rung: MatchKind,
         text: &'a str,
         pair: Replacement<'a>,
@@ -196,7 +196,7 @@ impl<'a> FoundPlaces<'a> {
     /// texts stay unchanged, and so does ignored text there. Returns `None` if the result would
     /// exceed the maximum file size.
     pub(super) fn to_splices(&self, places: &[MatchPlace]) -> Option<Vec<TextEdit>> {
-        let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_ends());
+        let (mut splices, mut end, mut line_ends) = (Vec::new(), 0, self.view.line_end_lookup());
         let new_lines = memchr_iter(b'\n', self.replacement.new.as_bytes()).count() + 1;
         let mut room = usize::try_from(MAX_WHOLE_FILE_BYTES).unwrap_or(usize::MAX);
         for place in places {
@@ -303,7 +303,7 @@ impl MatchPlace {
         let finder = Finder::new(wanted);
         let (mut from, mut check) = (0, CancelCheck::new(cancel));
         let starts = std::iter::from_fn(|| {
-            if check.is_cancelled(wanted.len() + CANDIDATE_COST_BYTES) {
+            if check.add_work_and_check(wanted.len() + CANDIDATE_COST_BYTES) {
                 return None;
             }
             let start = from + finder.find(text.as_bytes().get(from..)?)?;
@@ -327,7 +327,7 @@ impl<'a> CancelCheck<'a> {
     }
 
     /// Adds work in bytes. Returns whether the search has to end.
-    pub(super) fn is_cancelled(&mut self, work: usize) -> bool {
+    pub(super) fn add_work_and_check(&mut self, work: usize) -> bool {
         self.work += work;
         let asks = self.work >= BYTES_PER_CANCEL_CHECK;
         if asks {

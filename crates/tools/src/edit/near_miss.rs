@@ -80,7 +80,7 @@ pub(super) fn find_near_misses(
     };
     let mut check = CancelCheck::new(cancel);
     let mut places = Vec::new();
-    for end in candidates(&all, wanted, &mut check) {
+    for end in find_candidate_ends(&all, wanted, &mut check) {
         places.extend(match wanted {
             [only] => closest_line(&all, only, end, &mut check),
             _ => align(&all, wanted, end, &mut check),
@@ -153,10 +153,10 @@ struct WordOccurrences {
 }
 
 /// Returns candidate places, each as the number of the line after its end.
-fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
+fn find_candidate_ends(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> Vec<usize> {
     let mut words = HashMap::<&str, WordOccurrences>::new();
     for (offset, line) in wanted.iter().enumerate() {
-        for word in tokens(line) {
+        for word in words_and_whole_line(line) {
             let none = || WordOccurrences { offsets: Vec::new(), lines: 0, last: None };
             let offsets = &mut words.entry(word).or_insert_with(none).offsets;
             if offsets.last() != Some(&offset) {
@@ -167,10 +167,10 @@ fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> V
     // A word in many lines of the text does not identify a place.
     words.retain(|_, word| word.offsets.len() <= MAX_LINES_PER_WORD);
     for (at, line) in lines.iter().enumerate() {
-        if check.is_cancelled(line.len()) {
+        if check.add_work_and_check(line.len()) {
             return Vec::new();
         }
-        for word in tokens(line) {
+        for word in words_and_whole_line(line) {
             if let Some(word) = words.get_mut(word).filter(|word| word.last != Some(at)) {
                 (word.lines, word.last) = (word.lines + 1, Some(at));
             }
@@ -179,10 +179,10 @@ fn candidates(lines: &[&str], wanted: &[&str], check: &mut CancelCheck<'_>) -> V
     words.values_mut().for_each(|word| word.last = None);
     let mut votes = vec![0.0_f32; lines.len() + wanted.len() + 1];
     for (at, line) in lines.iter().enumerate() {
-        if check.is_cancelled(line.len()) {
+        if check.add_work_and_check(line.len()) {
             return Vec::new();
         }
-        for word in tokens(line) {
+        for word in words_and_whole_line(line) {
             if let Some(word) = words.get_mut(word).filter(|word| word.last != Some(at)) {
                 word.last = Some(at);
                 let weight = 1.0 / (word.lines * word.offsets.len()) as f32;
@@ -222,7 +222,7 @@ fn vote_by_longest_line(
     let Some((offset, line)) = longest else { return };
     let wanted_pairs = BytePairs::of_line(line);
     for (at, line) in lines.iter().enumerate() {
-        if check.is_cancelled(line.len() + wanted_pairs.0.len()) {
+        if check.add_work_and_check(line.len() + wanted_pairs.0.len()) {
             return;
         }
         let likeness = BytePairs::of_line(line).similarity(&wanted_pairs);
@@ -233,7 +233,7 @@ fn vote_by_longest_line(
 }
 
 /// Returns the words of a line, and the whole line.
-fn tokens(line: &str) -> impl Iterator<Item = &str> {
+fn words_and_whole_line(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim();
     let words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
     words.chain([line]).filter(|word| !word.is_empty())
@@ -272,7 +272,7 @@ fn closest_line(
         .take(own + VOTE_SPREAD_LINES + 1)
         .skip(own.saturating_sub(VOTE_SPREAD_LINES));
     for (at, line) in around {
-        if check.is_cancelled(line.len() + wanted.len()) {
+        if check.add_work_and_check(line.len() + wanted.len()) {
             return None;
         }
         let is_long = line.trim().len() > PARTIAL_MATCH_LENGTH_FACTOR * wanted.trim().len();
@@ -345,7 +345,7 @@ fn align(
             let mut best = (score[at - width] - own / 2.0, AlignmentStep::OnlyInOldText);
             if column > 0 {
                 let (line, wanted) = (&found[column - 1], &pairs[row - 1]);
-                if check.is_cancelled(line.0.len() + wanted.0.len()) {
+                if check.add_work_and_check(line.0.len() + wanted.0.len()) {
                     return None;
                 }
                 let likeness = line.similarity(wanted);

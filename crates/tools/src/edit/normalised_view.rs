@@ -79,7 +79,7 @@ impl<'a> NormalisedView<'a> {
                 builder.push_stretch(at, content);
             }
             if line.end > line.content.end {
-                builder.end_line(line.end);
+                builder.push_line_end(line.end);
             }
             at = line.end;
         }
@@ -105,7 +105,7 @@ impl<'a> NormalisedView<'a> {
     }
 
     /// Returns a lookup of line ends for increasing offsets.
-    pub(super) fn line_ends(&self) -> LineEndLookup<'a> {
+    pub(super) fn line_end_lookup(&self) -> LineEndLookup<'a> {
         let raw = self.raw.as_bytes();
         let feed = line_terminator_byte(self.raw);
         LineEndLookup { raw, feed, next: memchr(feed, raw), last: memrchr(feed, raw) }
@@ -167,7 +167,7 @@ impl ViewBuilder {
         self.push_stretch(raw_start + kept, &line[kept..]);
     }
 
-    fn end_line(&mut self, raw_end: usize) {
+    fn push_line_end(&mut self, raw_end: usize) {
         self.text.push('\n');
         self.ends.push((self.text.len(), raw_end));
         self.join_adjacent();

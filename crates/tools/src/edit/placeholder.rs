@@ -77,7 +77,7 @@ pub(crate) fn find_placeholder_line<'a>(
 
 fn is_placeholder_line(line: &str) -> bool {
     let has_dots = line.contains("...") || line.contains('…');
-    let is_comment = COMMENT_MARKERS.iter().any(|mark| starts_with(line, mark));
+    let is_comment = COMMENT_MARKERS.iter().any(|mark| starts_with_ignoring_case(line, mark));
     // Some models omit even the comment: `... rest of the file ...`
     let is_bare = line.starts_with("...") || line.starts_with('…') || line.starts_with("[...");
     if !is_comment && !is_bare {
@@ -107,7 +107,7 @@ fn is_placeholder_line(line: &str) -> bool {
     }
 }
 
-fn starts_with(line: &str, mark: &str) -> bool {
+fn starts_with_ignoring_case(line: &str, mark: &str) -> bool {
     line.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark))
 }
 

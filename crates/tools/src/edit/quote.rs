@@ -42,16 +42,16 @@ impl QuotedLines {
     ) -> Self {
         let (mut shown, mut room) = (differs..differs, MAX_QUOTED_BYTES);
         let steps = [
-            (Side::After, 1),
-            (Side::Before, CONTEXT_LINES_BEFORE),
-            (Side::After, MAX_QUOTED_LINES),
-            (Side::Before, MAX_QUOTED_LINES),
+            (OmittedSide::After, 1),
+            (OmittedSide::Before, CONTEXT_LINES_BEFORE),
+            (OmittedSide::After, MAX_QUOTED_LINES),
+            (OmittedSide::Before, MAX_QUOTED_LINES),
         ];
         for (side, most) in steps {
             for _ in 0..most.min(MAX_QUOTED_LINES - shown.len()) {
                 let next = match side {
-                    Side::Before => shown.start.checked_sub(1),
-                    Side::After => Some(shown.end).filter(|at| *at < lines.len()),
+                    OmittedSide::Before => shown.start.checked_sub(1),
+                    OmittedSide::After => Some(shown.end).filter(|at| *at < lines.len()),
                 };
                 let rest = next.and_then(|at| room.checked_sub(lines[at].len() + 1));
                 let (Some(at), Some(rest)) = (next, rest) else { break };
@@ -62,7 +62,7 @@ impl QuotedLines {
         if shown.is_empty() {
             let half = MAX_QUOTED_BYTES / 2;
             let around = column.saturating_sub(half)..column.saturating_add(half);
-            return Self::line_part(lines[differs], first + differs, around);
+            return Self::quote_line_range(lines[differs], first + differs, around);
         }
         let text = lines[shown.clone()].join("\n");
         let (is_cut, is_alone) = (shown.len() < lines.len(), is_alone(&text));
@@ -79,10 +79,10 @@ impl QuotedLines {
     pub(super) fn from_line_part(line: &str, at: usize, part: Range<usize>) -> Self {
         let part = part.start.saturating_sub(MAX_EDIT_CONTEXT_LINE_BYTES)
             ..part.end + MAX_EDIT_CONTEXT_LINE_BYTES;
-        Self::line_part(line, at, part)
+        Self::quote_line_range(line, at, part)
     }
 
-    fn line_part(line: &str, at: usize, part: Range<usize>) -> Self {
+    fn quote_line_range(line: &str, at: usize, part: Range<usize>) -> Self {
         let from = head(line, part.start).len();
         let text = head(&line[from..], part.len().min(MAX_QUOTED_BYTES)).to_owned();
         Self {
@@ -134,7 +134,7 @@ impl QuotedLines {
 
 /// The side of the shown lines on which lines are omitted.
 #[derive(Clone, Copy)]
-enum Side {
+enum OmittedSide {
     Before,
     After,
 }

@@ -60,7 +60,7 @@ impl KnownHashes {
     }
 
     /// Returns whether the session last saw the file with exactly this content.
-    pub(crate) fn is_current(&self, path: &Path, now: ContentHash) -> bool {
+    pub(crate) fn is_last_seen_content(&self, path: &Path, now: ContentHash) -> bool {
         let known = lock(&self.0);
         known.hashes.get(path).is_some_and(|(_, stamp)| *stamp == now)
     }
@@ -121,13 +121,13 @@ mod tests {
     fn a_stamp_is_stale_when_the_content_is_another() {
         let (stamps, path) = (KnownHashes::default(), Path::new("/f"));
         assert!(!stamps.is_stale(path, ContentHash::of_bytes(b"new")));
-        assert!(!stamps.is_current(path, ContentHash::of_bytes(b"new")));
+        assert!(!stamps.is_last_seen_content(path, ContentHash::of_bytes(b"new")));
         stamps.record(path, ContentHash::of_bytes(b"old"));
         assert!(stamps.is_stale(path, ContentHash::of_bytes(b"new")));
         assert!(!stamps.is_stale(path, ContentHash::of_bytes(b"old")));
         assert!(
-            stamps.is_current(path, ContentHash::of_bytes(b"old"))
-                && !stamps.is_current(path, ContentHash::of_bytes(b"new"))
+            stamps.is_last_seen_content(path, ContentHash::of_bytes(b"old"))
+                && !stamps.is_last_seen_content(path, ContentHash::of_bytes(b"new"))
         );
     }
 

@@ -13,7 +13,7 @@ use std::io::{self, Seek as _, Write as _};
 /// beginning.
 ///
 /// Returns `false` if the modification time changed during the comparison.
-pub(super) fn equals_undisturbed(
+pub(super) fn equals_without_concurrent_change(
     mut file: &File,
     read: &mut impl io::Read,
     bytes: &[u8],
@@ -21,17 +21,17 @@ pub(super) fn equals_undisturbed(
     let modified = || file.metadata().map(|metadata| metadata.modified().ok());
     let before = modified()?;
     file.rewind()?;
-    Ok(equals(read, bytes)? && modified()? == before)
+    Ok(rest_equals(read, bytes)? && modified()? == before)
 }
 
 /// Returns whether a file holds anything other than `bytes`; `false` if it cannot be read.
-pub(super) fn differs(mut file: &File, bytes: &[u8]) -> bool {
-    let holds = file.rewind().and_then(|()| equals(&mut file, bytes));
+pub(super) fn differs_if_readable(mut file: &File, bytes: &[u8]) -> bool {
+    let holds = file.rewind().and_then(|()| rest_equals(&mut file, bytes));
     holds.is_ok_and(|is_same| !is_same)
 }
 
 /// Returns whether the rest of a file is exactly `bytes`.
-pub(super) fn equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
+pub(super) fn rest_equals(file: &mut impl io::Read, mut bytes: &[u8]) -> io::Result<bool> {
     let mut piece = [0; COMPARE_CHUNK_BYTES];
     loop {
         let read = match file.read(&mut piece) {

@@ -86,7 +86,9 @@ impl DecodedText {
             return Err(unknown(&format!("is UTF-8 with invalid bytes, the first in line {line}")));
         }
         let form = TextEncoding::guess(&bytes);
-        let text = form.decode(&bytes).ok_or_else(|| unknown("is in an unknown encoding"))?;
+        let text = form
+            .decode_if_reversible(&bytes)
+            .ok_or_else(|| unknown("is in an unknown encoding"))?;
         Ok(Self { text, encoding: form, raw: bytes })
     }
 
@@ -103,13 +105,13 @@ impl DecodedText {
 
     /// Returns the bytes from which the text was decoded.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    pub fn original_bytes(&self) -> &[u8] {
         if self.encoding == TextEncoding::Utf8 { self.text.as_bytes() } else { &self.raw }
     }
 
     /// Returns the name of the encoding unless it is UTF-8, with a remark if it was guessed.
     #[must_use]
-    pub fn encoding(&self) -> Option<String> {
+    pub fn non_utf8_encoding_name(&self) -> Option<String> {
         match self.encoding {
             TextEncoding::Utf8 => None,
             TextEncoding::Utf16(ByteOrder::LittleEndian) => Some("UTF-16LE".to_owned()),
@@ -124,7 +126,7 @@ impl DecodedText {
     ///
     /// Returns the first character that the encoding cannot represent.
     pub(crate) fn encode_splices(&self, splices: &[TextEdit]) -> Result<Vec<u8>, char> {
-        let raw = self.bytes();
+        let raw = self.original_bytes();
         let added: usize = splices.iter().map(|splice| splice.new.len()).sum();
         let mut bytes = Vec::with_capacity(raw.len() + added);
         let (mut text_at, mut raw_at) = (0, 0);
@@ -159,7 +161,7 @@ impl DecodedText {
             let ended = if line_end == "\n" { lines } else { lines.replace('\n', line_end).into() };
             if ended != new {
                 text = ended.into_owned().into();
-                kept.push(Note::new("kept-line-ends").with("name", name));
+                kept.push(Note::new("kept-line-ends").with_text("name", name));
             }
         }
         if self.as_str().starts_with(BYTE_ORDER_MARK) && !text.starts_with(BYTE_ORDER_MARK) {
@@ -170,11 +172,11 @@ impl DecodedText {
         let encoding = match self.encoding {
             TextEncoding::Utf8 => None,
             TextEncoding::Legacy(encoding) => {
-                Some(Note::new("kept-guessed-encoding").with("encoding", encoding.name()))
+                Some(Note::new("kept-guessed-encoding").with_text("encoding", encoding.name()))
             }
-            TextEncoding::Utf16(_) => {
-                self.encoding().map(|name| Note::new("kept-encoding").with("encoding", name))
-            }
+            TextEncoding::Utf16(_) => self
+                .non_utf8_encoding_name()
+                .map(|name| Note::new("kept-encoding").with_text("encoding", name)),
         };
         kept.splice(..0, encoding);
         Ok(ReencodedText { text: text.into_owned(), bytes, preserved: kept })
@@ -192,7 +194,7 @@ impl TextEncoding {
     }
 
     /// Decodes bytes if the text encodes to exactly the same bytes again.
-    fn decode(self, bytes: &[u8]) -> Option<String> {
+    fn decode_if_reversible(self, bytes: &[u8]) -> Option<String> {
         let Self::Legacy(encoding) = self else { return None };
         let text =
             encoding.decode_without_bom_handling_and_without_replacement(bytes)?.into_owned();

@@ -121,7 +121,7 @@ pub(crate) fn read_text_or_image(
     limit: Option<u32>,
     cancel: &IsCancelled<'_>,
 ) -> Result<FileContent, ToolError> {
-    let (request, mut file) = ReadRequest::open(workspace, at, (offset, limit), cancel)?;
+    let (request, mut file) = ReadRequest::open_file(workspace, at, (offset, limit), cancel)?;
     if let Some(image) = request.read_image(&mut file)? {
         return Ok(FileContent::Image(image));
     }
@@ -145,7 +145,7 @@ pub fn read_excerpt(
     limit: Option<u32>,
 ) -> Result<FileExcerpt, ToolError> {
     let at = workspace.resolve(path)?;
-    let (request, file) = ReadRequest::open(workspace, &at, (offset, limit), &|| false)?;
+    let (request, file) = ReadRequest::open_file(workspace, &at, (offset, limit), &|| false)?;
     request.read_text_excerpt(file)
 }
 
@@ -198,7 +198,7 @@ impl From<io::Error> for ReadError {
 }
 
 impl<'a> ReadRequest<'a> {
-    fn open(
+    fn open_file(
         workspace: &'a Workspace,
         at: &'a WorkspacePath,
         (offset, limit): (Option<i64>, Option<u32>),
@@ -242,9 +242,9 @@ impl<'a> ReadRequest<'a> {
     fn read_text(&self, mut file: File) -> Result<FileExcerpt, ReadError> {
         let start = read_prefix(&mut file)?;
         if let Some(text) = self.decode_non_utf8(&start, &mut file)? {
-            self.record_hash(Some(ContentHash::of_bytes(text.bytes())));
+            self.record_hash(Some(ContentHash::of_bytes(text.original_bytes())));
             let mut window = self.read_utf8_lines(Cursor::new(text.as_str()), false)?;
-            let encoding = text.encoding().unwrap_or_default();
+            let encoding = text.non_utf8_encoding_name().unwrap_or_default();
             window.notes.push(format!("the file is {encoding}, which edits keep"));
             return Ok(window);
         }
@@ -269,7 +269,7 @@ impl<'a> ReadRequest<'a> {
         // A file that cannot be decoded is shown lossily or rejected as binary by the caller.
         let text = read_to_cap(file, MAX_WHOLE_FILE_BYTES)?
             .and_then(|bytes| DecodedText::decode(self.at.given(), bytes).ok());
-        Ok(text.filter(|text| text.encoding().is_some()))
+        Ok(text.filter(|text| text.non_utf8_encoding_name().is_some()))
     }
 
     /// Reads lines of UTF-8 text.
@@ -292,16 +292,17 @@ impl<'a> ReadRequest<'a> {
         let mut lines = LineReader::new(input, 0, self.cancel);
         let mut page = ExcerptBuilder::default();
         if let Ok(first) = first {
-            lines.skip_to(first.max(1) - 1)?;
+            lines.skip_until_count(first.max(1) - 1)?;
             lines.read_into(&mut page, self.limit)?;
         }
         // The lines of a large file are counted only if the last ones are requested.
         if self.bytes <= MAX_WHOLE_FILE_BYTES || first.is_err() {
-            lines.skip_to(u64::MAX)?;
+            lines.skip_until_count(u64::MAX)?;
         }
         self.record_hash(lines.input.get_ref().get_ref().hash());
         let has_more = lines.has_more()?;
-        let (counted, whole) = (lines.count + u64::from(has_more), !lines.is_truncated(self.bytes));
+        let (counted, whole) =
+            (lines.count + u64::from(has_more), !lines.is_file_beyond_read_limit(self.bytes));
         let first = match first {
             Ok(first) => first.max(1),
             Err(_) => {
@@ -309,7 +310,7 @@ impl<'a> ReadRequest<'a> {
                 let mark = lines.checkpoint_before(first);
                 file.seek(SeekFrom::Start(mark.bytes))?;
                 let mut lines = LineReader::new(file, mark.lines, self.cancel);
-                lines.skip_to(first - 1)?;
+                lines.skip_until_count(first - 1)?;
                 lines.read_into(&mut page, self.limit)?;
                 first
             }

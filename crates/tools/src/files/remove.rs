@@ -58,28 +58,33 @@ enum Restorability {
 /// - `invalid_arguments` for a root of the workspace.
 /// - `not_a_regular_file` for a device, socket or FIFO.
 /// - `not_permitted`, `io`.
-pub fn inspect(workspace: &Workspace, at: &WorkspacePath) -> Result<ExistingEntry, ToolError> {
-    inspect_by(workspace, at, |dir, name| Ok((EntrySnapshot::take(dir, name)?, None)))
-}
-
-/// Inspects an entry as [`inspect`] does, and decodes the text of a file for the preview.
-///
-/// # Errors
-///
-/// As [`inspect`].
-pub(crate) fn inspect_with_text(
+pub fn inspect_entry(
     workspace: &Workspace,
     at: &WorkspacePath,
 ) -> Result<ExistingEntry, ToolError> {
-    inspect_by(workspace, at, EntrySnapshot::take_with_bytes)
+    inspect_entry_with_snapshot(workspace, at, |dir, name| {
+        Ok((EntrySnapshot::take(dir, name)?, None))
+    })
 }
 
-fn inspect_by(
+/// Inspects an entry as [`inspect_entry`] does, and decodes the text of a file for the preview.
+///
+/// # Errors
+///
+/// As [`inspect_entry`].
+pub(crate) fn inspect_entry_with_text(
+    workspace: &Workspace,
+    at: &WorkspacePath,
+) -> Result<ExistingEntry, ToolError> {
+    inspect_entry_with_snapshot(workspace, at, EntrySnapshot::take_with_bytes)
+}
+
+fn inspect_entry_with_snapshot(
     workspace: &Workspace,
     at: &WorkspacePath,
     see: impl FnOnce(&Dir, &OsStr) -> io::Result<(EntrySnapshot, Option<Vec<u8>>)>,
 ) -> Result<ExistingEntry, ToolError> {
-    let entry = EntryPath::find(workspace, at)?;
+    let entry = EntryPath::resolve_without_following(workspace, at)?;
     let dir = workspace.open_dir(&entry.parent)?;
     let (seen, bytes) =
         see(&dir, &entry.name).map_err(|error| workspace.explain_io_error(at, &error))?;
@@ -210,7 +215,7 @@ impl ExistingEntry {
         let undo = workspace.undo_store();
         let blob = match undo.move_in(&dir, name, self.snapshot.bytes) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
-                return self.copy_and_remove(workspace, &dir).map(Some);
+                return self.back_up_by_copy_and_remove(workspace, &dir).map(Some);
             }
             Err(error) => return Err(explain_backup_error(workspace, at, &error)),
             Ok(blob) => blob.ok_or_else(|| not_restorable_error(at))?,
@@ -234,7 +239,11 @@ impl ExistingEntry {
     }
 
     /// Removes a file that is on another file system than the backups.
-    fn copy_and_remove(&self, workspace: &Workspace, dir: &Dir) -> Result<Backup, ToolError> {
+    fn back_up_by_copy_and_remove(
+        &self,
+        workspace: &Workspace,
+        dir: &Dir,
+    ) -> Result<Backup, ToolError> {
         let at = &self.entry.path;
         if self.snapshot.kind != FileKind::File || self.snapshot.bytes > MAX_UNDO_BYTES {
             return Err(not_restorable_error(at));
@@ -271,7 +280,7 @@ impl ExistingEntry {
     ) -> Result<(), ToolError> {
         let old = workspace.open_dir(&self.entry.parent)?;
         let existing = open::nearest_dir(workspace, &to.parent)?;
-        if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok()) {
+        if workspace.open_dir(&to.parent).is_ok_and(|dir| dir.entry_kind(&to.name).is_ok()) {
             return Err(already_exists_error(&to.path));
         }
         existing
@@ -294,10 +303,10 @@ impl ExistingEntry {
     /// - `not_permitted`, also for a move to another file system.
     /// - `io`.
     pub fn move_to(&self, workspace: &Workspace, to: &WorkspacePath) -> Result<(), ToolError> {
-        self.move_to_entry(workspace, &EntryPath::find(workspace, to)?)
+        self.move_and_record_undo(workspace, &EntryPath::resolve_without_following(workspace, to)?)
     }
 
-    pub(crate) fn move_to_entry(
+    pub(crate) fn move_and_record_undo(
         &self,
         workspace: &Workspace,
         to: &EntryPath,
@@ -319,7 +328,7 @@ impl ExistingEntry {
         let from = &self.entry;
         let old = workspace.open_dir(&from.parent)?;
         let (new, made) = open::create_dirs(workspace, &to.parent)?;
-        let moved = old.rename_into(&from.name, &new, &to.name);
+        let moved = old.rename_to_unused_in(&from.name, &new, &to.name);
         let moved = moved.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => already_exists_error(&to.path),
             io::ErrorKind::CrossesDevices => other_file_system_error(&to.path),
@@ -330,12 +339,12 @@ impl ExistingEntry {
             if is_same() {
                 return Ok(());
             }
-            let back = new.rename_into(&to.name, &old, &from.name);
+            let back = new.rename_to_unused_in(&to.name, &old, &from.name);
             back.map_err(|_taken| name_taken_error(&from.path, to.path.given()))?;
             Err(changed_error(&from.path))
         });
         if moved.is_err() {
-            open::remove_dirs(&made);
+            open::remove_empty_dirs(&made);
         }
         moved.map(|()| made)
     }

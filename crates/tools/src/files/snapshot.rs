@@ -39,7 +39,7 @@ impl EntrySnapshot {
         };
         counted.hash = match kind {
             FileKind::File if look.bytes <= MAX_UNDO_BYTES => {
-                let mut stamping = HashingReader::new(dir.open(name)?);
+                let mut stamping = HashingReader::new(dir.open_file(name)?);
                 counted.bytes = io::copy(&mut stamping, &mut io::sink())?;
                 stamping.hash().unwrap_or(counted.hash)
             }
@@ -68,7 +68,7 @@ impl EntrySnapshot {
         if look.kind != FileKind::File || look.bytes > MAX_WHOLE_FILE_BYTES {
             return Ok((Self::take(dir, name)?, None));
         }
-        let Some(bytes) = read_to_cap(&dir.open(name)?, MAX_WHOLE_FILE_BYTES)? else {
+        let Some(bytes) = read_to_cap(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)? else {
             return Ok((Self::take(dir, name)?, None));
         };
         let (stamp, length) = (ContentHash::of_bytes(&bytes), bytes.len() as u64);
@@ -116,7 +116,7 @@ impl EntrySnapshot {
     }
 
     /// Returns the bytes that bind a permission to this state.
-    pub(crate) fn pre_image(&self) -> Vec<u8> {
+    pub(crate) fn fingerprint(&self) -> Vec<u8> {
         [&[self.kind as u8][..], self.hash.as_bytes()].concat()
     }
 }

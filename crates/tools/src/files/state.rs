@@ -49,7 +49,7 @@ impl StateFolder {
         let folders = [UNDO_FOLDER, JOURNAL_FOLDER].map(|name| folder.join(name));
         let writes = self.has_failed.load(Ordering::Relaxed);
         let checked = folders.iter().try_for_each(|folder| {
-            make_private(folder)?;
+            create_private_folder(folder)?;
             let dir = PinnedDirectory::pin(folder)?.open_dir(Path::new(""))?;
             dir.require_can_create()?;
             if writes {
@@ -62,16 +62,16 @@ impl StateFolder {
         if writes && checked.is_ok() {
             self.has_failed.store(false, Ordering::Relaxed);
         }
-        checked.map_err(|error| self.unavailable(&error))
+        checked.map_err(|error| self.reason_from_error(&error))
     }
 
     /// Records a failed write despite a successful check, and returns the reason for it.
     pub(crate) fn record_failure(&self, error: &io::Error) -> StateUnavailable {
         self.has_failed.store(true, Ordering::Relaxed);
-        self.unavailable(error)
+        self.reason_from_error(error)
     }
 
-    fn unavailable(&self, error: &io::Error) -> StateUnavailable {
+    fn reason_from_error(&self, error: &io::Error) -> StateUnavailable {
         match &self.folder {
             Some(folder) => {
                 StateUnavailable::Unusable { folder: folder.clone(), reason: error.to_string() }
@@ -86,9 +86,9 @@ impl StateUnavailable {
     pub(crate) fn note(&self) -> Note {
         match self {
             Self::NotConfigured => Note::new("keeps-nothing"),
-            Self::Unusable { folder, reason: why } => {
-                Note::new("keeps-nowhere").with("folder", path_text(folder)).with("why", why)
-            }
+            Self::Unusable { folder, reason: why } => Note::new("keeps-nowhere")
+                .with_text("folder", path_text(folder))
+                .with_text("why", why),
         }
     }
 }
@@ -100,7 +100,7 @@ impl fmt::Display for StateUnavailable {
 }
 
 /// Creates a folder and its missing parents, with access for the owner only.
-pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -109,7 +109,7 @@ pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
 }
 
 /// Opens a file for appending, with access for the owner only.
-pub(crate) fn open_private(path: &Path) -> io::Result<fs::File> {
+pub(crate) fn open_private_for_append(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::File::options();
     options.append(true).create(true);
     #[cfg(unix)]

@@ -10,12 +10,12 @@ use acp_types::{FileChange, Operation, diff};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
 use crate::files::encoding::DecodedText;
-use crate::files::remove::{ExistingEntry, inspect, inspect_with_text};
+use crate::files::remove::{ExistingEntry, inspect_entry, inspect_entry_with_text};
 use crate::files::state::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::workspace::open::{self, EntryPath};
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::files::write::{
-    FileWrite, PreImage, WriteSafety, commit, read_whole, with_unrestored_files,
+    FileWrite, PreImage, WriteSafety, read_whole, with_unrestored_files, write_all_without_backups,
 };
 use crate::limits::{MAX_DIFF_TIME, MAX_WHOLE_FILE_BYTES};
 use crate::note::Note;
@@ -97,9 +97,13 @@ impl UndoPlan {
             ToolError::recoverable(ErrorCode::NotFound, message)
         };
         let (number, step) = workspace.undo_store().last().ok_or_else(nothing)?;
-        let deeds = step.operations.into_iter().rev().map(|deed| UndoAction::new(workspace, deed));
+        let deeds = step
+            .operations
+            .into_iter()
+            .rev()
+            .map(|deed| UndoAction::prepare_or_skip(workspace, deed));
         let deeds: Vec<_> = deeds.collect::<Result<_, _>>()?;
-        let protection = WriteSafety::assess(workspace, &file_writes(&deeds))?;
+        let protection = WriteSafety::assess(workspace, &restoring_file_writes(&deeds))?;
         Ok(Self { number, actions: deeds, write_safety: protection })
     }
 
@@ -141,10 +145,10 @@ impl UndoPlan {
     }
 
     /// Returns hashes of the current state, for comparison with the preview.
-    pub(crate) fn pre_image(&self) -> Vec<u8> {
+    pub(crate) fn state_fingerprint(&self) -> Vec<u8> {
         let images = self.actions.iter().map(|prepared| match prepared {
             UndoAction::Remove(found) | UndoAction::MoveBack { found, .. } => {
-                found.snapshot.pre_image()
+                found.snapshot.fingerprint()
             }
             UndoAction::Rewrite { now, before, .. } => {
                 [now, before].map(|bytes| *ContentHash::of_bytes(bytes).as_bytes()).concat()
@@ -168,14 +172,14 @@ impl UndoPlan {
     /// `changed_since_preview` if a file was changed meanwhile; `io`.
     pub fn run(self, workspace: &Workspace) -> Result<(), ToolError> {
         let undo = workspace.undo_store();
-        let Some(step) = undo.claim(self.number) else {
+        let Some(step) = undo.claim_last_entry(self.number) else {
             let message = "Another change was made meanwhile. Preview the undo again.";
             return Err(ToolError::recoverable(ErrorCode::ChangedSincePreview, message));
         };
         let undone = self.undo_all(workspace);
         match &undone {
-            Ok(()) => undo.discard(&step, self.unrestored(workspace)),
-            Err(_) => undo.unclaim(self.number, step),
+            Ok(()) => undo.discard_backups_except(&step, self.unrestored(workspace)),
+            Err(_) => undo.put_back_entry(self.number, step),
         }
         undone
     }
@@ -215,7 +219,7 @@ impl UndoPlan {
         done.map_err(|error| with_unrestored_files(error, &left))?;
         for prepared in &self.actions {
             if let UndoAction::RemoveDirectory(at) = prepared {
-                open::remove_dirs(std::slice::from_ref(at));
+                open::remove_empty_dirs(std::slice::from_ref(at));
             }
         }
         Ok(())
@@ -239,14 +243,14 @@ impl UndoPlan {
 
     /// Restores the rest: the bytes of any number of files, or the place of one entry.
     fn restore_contents(&self, workspace: &Workspace) -> Result<(), ToolError> {
-        let replaced = file_writes(&self.actions);
-        drop(commit(workspace, &replaced, &self.write_safety, &mut |_| {})?);
+        let replaced = restoring_file_writes(&self.actions);
+        drop(write_all_without_backups(workspace, &replaced, &self.write_safety, &mut |_| {})?);
         self.actions.iter().try_for_each(|prepared| match prepared {
             UndoAction::Restore { to, before } => {
                 let (dir, made) = open::create_dirs(workspace, &to.parent)?;
                 let restored = workspace.undo_store().restore(before, &dir, &to.name);
                 restored.map_err(|error| {
-                    open::remove_dirs(&made);
+                    open::remove_empty_dirs(&made);
                     workspace.explain_io_error(&to.path, &error)
                 })
             }
@@ -257,7 +261,7 @@ impl UndoPlan {
 }
 
 /// Returns the writes that restore the old bytes.
-fn file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
+fn restoring_file_writes(deeds: &[UndoAction]) -> Vec<FileWrite<'_>> {
     let replaced = deeds.iter().filter_map(|prepared| match prepared {
         UndoAction::Rewrite { at, now, before, .. } => {
             Some(FileWrite { path: at, expected: Some(now), bytes: before })
@@ -292,7 +296,7 @@ impl From<ToolError> for UndoObstacle {
 }
 
 impl UndoAction {
-    fn new(workspace: &Workspace, deed: FileOperation) -> Result<Self, ToolError> {
+    fn prepare_or_skip(workspace: &Workspace, deed: FileOperation) -> Result<Self, ToolError> {
         match Self::try_prepare(workspace, &deed) {
             Ok(prepared) => Ok(prepared),
             Err(UndoObstacle::Tool(error)) => Err(error),
@@ -322,14 +326,14 @@ impl UndoAction {
             }
             FileOperation::Created { path, hash_after: after } => {
                 let found =
-                    inspect_with_text(workspace, &workspace.locate_without_following(path)?)?;
+                    inspect_entry_with_text(workspace, &workspace.locate_without_following(path)?)?;
                 if found.snapshot.hash != *after {
                     return Err(UndoObstacle::Skipped(REASON_CHANGED));
                 }
                 Self::Remove(Box::new(found))
             }
             FileOperation::Replaced { path, backup: before, hash_after: after } => {
-                let at = workspace.canonicalize(&workspace.inspect_path(path)?)?;
+                let at = workspace.canonicalize(&workspace.follow_links_of_recorded_path(path)?)?;
                 let PreImage::Bytes(now) = read_whole(workspace, &at, MAX_WHOLE_FILE_BYTES)? else {
                     return Err(UndoObstacle::Skipped(REASON_GONE));
                 };
@@ -344,15 +348,22 @@ impl UndoAction {
                 Self::Rewrite { at, now, before, deed: deed.clone() }
             }
             FileOperation::Deleted { path, backup: before } => {
-                let to = EntryPath::find(workspace, &workspace.locate_without_following(path)?)?;
+                let to = EntryPath::resolve_without_following(
+                    workspace,
+                    &workspace.locate_without_following(path)?,
+                )?;
                 if is_name_taken(workspace, &to) {
                     return Err(UndoObstacle::Skipped(REASON_NAME_TAKEN));
                 }
                 Self::Restore { to, before: before.clone() }
             }
             FileOperation::Moved { from, to } => {
-                let found = Box::new(inspect(workspace, &workspace.locate_without_following(to)?)?);
-                let to = EntryPath::find(workspace, &workspace.locate_without_following(from)?)?;
+                let found =
+                    Box::new(inspect_entry(workspace, &workspace.locate_without_following(to)?)?);
+                let to = EntryPath::resolve_without_following(
+                    workspace,
+                    &workspace.locate_without_following(from)?,
+                )?;
                 if is_name_taken(workspace, &to) {
                     return Err(UndoObstacle::Skipped(REASON_FORMER_NAME_TAKEN));
                 }
@@ -393,7 +404,7 @@ const REASON_NAME_TAKEN: &str = "stays-taken";
 const REASON_FORMER_NAME_TAKEN: &str = "stays-former-taken";
 
 fn is_name_taken(workspace: &Workspace, to: &EntryPath) -> bool {
-    workspace.open_dir(&to.parent).is_ok_and(|dir| dir.kind(&to.name).is_ok())
+    workspace.open_dir(&to.parent).is_ok_and(|dir| dir.entry_kind(&to.name).is_ok())
 }
 
 #[cfg(test)]

@@ -187,17 +187,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the number of directories that could not be read or are nested too deeply.
-    pub(crate) fn unreadable(&self) -> usize {
+    pub(crate) fn unreadable_directory_count(&self) -> usize {
         self.unreadable
     }
 
     /// Returns the number of directories with more than [`MAX_DIRECTORY_ENTRIES`] entries.
-    pub(crate) fn truncated_directories(&self) -> usize {
+    pub(crate) fn truncated_directory_count(&self) -> usize {
         self.truncated_directories
     }
 
     fn descend(&mut self, path: PathBuf) {
-        match self.open_directory(path) {
+        match self.open_and_list_directory(path) {
             Ok((level, more)) => {
                 // After a timeout or cancellation, only the early stop is reported.
                 self.truncated_directories +=
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn open_directory(&self, path: PathBuf) -> io::Result<(OpenDirectory, bool)> {
+    fn open_and_list_directory(&self, path: PathBuf) -> io::Result<(OpenDirectory, bool)> {
         let root = &self.top.root;
         let beneath = self.top.path_in_root.join(&path);
         let dir = root.pinned.open_dir(&beneath)?;
@@ -290,7 +290,7 @@ impl fmt::Debug for Walk<'_> {
 }
 
 /// Returns the number of threads that a search uses.
-pub(crate) fn threads() -> usize {
+pub(crate) fn search_thread_count() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MAX_SEARCH_THREADS)
 }
 
@@ -332,7 +332,7 @@ fn read_ignore_rules(
     }
     let mut builder = GitignoreBuilder::new(real);
     for (_, name) in there {
-        let Ok(file) = root.open(&beneath.join(name)) else { continue };
+        let Ok(file) = root.open_file(&beneath.join(name)) else { continue };
         let lines = BufReader::new(file.take(MAX_IGNORE_FILE_BYTES)).split(b'\n');
         for line in lines.take(MAX_IGNORE_FILE_LINES).map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);

@@ -5,7 +5,7 @@
 //! descriptor of its root, which is pinned once, so that no link or rename can escape. Links to
 //! other places inside the roots work, including absolute ones.
 //!
-//! The path of a tool call is inspected ([`Workspace::inspect`]) before the call is permitted. The
+//! The path of a tool call is inspected ([`Workspace::resolve_and_follow_links`]) before the call is permitted. The
 //! [`WorkspacePath`] records the target of its links and the id of that directory. If they differ
 //! later, the path is refused. Only an inspected path may be outside of the roots.
 
@@ -33,7 +33,7 @@ use crate::background::BackgroundCommands;
 use crate::error::ToolError;
 use crate::files::Durability;
 use crate::files::content_hash::KnownHashes;
-use crate::files::state::journal::replay;
+use crate::files::state::journal::recover_unlocked_journals;
 use crate::files::state::late_writes::LateWrite;
 use crate::files::state::outputs::OutputStore;
 use crate::files::state::undo_store::UndoStore;
@@ -119,7 +119,7 @@ impl Workspace {
     ///
     /// - `undo` holds backups of files that were written, moved or deleted. They expire after 30
     ///   days.
-    /// - `journal` holds the journals of running calls. [`Workspace::recover`] replays those of
+    /// - `journal` holds the journals of running calls. [`Workspace::recover_unfinished_writes`] replays those of
     ///   killed processes.
     /// - `output` holds complete outputs. They expire after 7 days.
     ///
@@ -150,9 +150,9 @@ impl Workspace {
     /// The first call replays the journals, which may take as long as reading the files; concurrent
     /// calls wait for it. Every change calls this first, and so does every tool before it accesses
     /// files.
-    pub fn recover(&self) {
+    pub fn recover_unfinished_writes(&self) {
         if let Some(journal) = &self.journal_folder {
-            self.recovery_done.get_or_init(|| replay(journal));
+            self.recovery_done.get_or_init(|| recover_unlocked_journals(journal));
         }
     }
 
@@ -172,9 +172,9 @@ impl Workspace {
         lock(&self.in_place_only).contains(real)
     }
 
-    /// Returns the folder of journals, after [`Self::recover`].
+    /// Returns the folder of journals, after [`Self::recover_unfinished_writes`].
     pub(crate) fn journal_folder(&self) -> Option<&Path> {
-        self.recover();
+        self.recover_unfinished_writes();
         self.journal_folder.as_deref()
     }
 
@@ -237,7 +237,7 @@ impl Workspace {
     /// Returns the background commands of the session. They are terminated when the workspace is
     /// dropped.
     #[must_use]
-    pub fn background(&self) -> &BackgroundCommands {
+    pub fn background_commands(&self) -> &BackgroundCommands {
         &self.background
     }
 
@@ -281,7 +281,7 @@ impl Workspace {
     /// `invalid_arguments` for an invalid path, `outside_roots` for a path outside of all roots.
     pub fn resolve(&self, given: &str) -> Result<WorkspacePath, ToolError> {
         let path = inspect::absolute_path(&self.cwd, given)?;
-        self.locate(given, &path).ok_or_else(|| outside_roots_error(self, given))
+        self.locate_in_roots(given, &path).ok_or_else(|| outside_roots_error(self, given))
     }
 
     /// Resolves a path that was not given as text.
@@ -307,18 +307,26 @@ impl Workspace {
     /// - `not_a_regular_file` for a FIFO, socket or device.
     /// - `outside_roots` for a path that is refused without a permission request.
     /// - `not_a_directory`, `not_permitted`, `io`.
-    pub fn inspect(&self, given: &str) -> Result<WorkspacePath, ToolError> {
-        inspect::inspect_path(self, given, inspect::absolute_path(&self.cwd, given)?)
+    pub fn resolve_and_follow_links(&self, given: &str) -> Result<WorkspacePath, ToolError> {
+        inspect::follow_links_and_record_file(
+            self,
+            given,
+            inspect::absolute_path(&self.cwd, given)?,
+        )
     }
 
     /// Inspects a path that the session recorded.
-    pub(crate) fn inspect_path(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
-        inspect::inspect_path(self, &path_text(path), path.to_owned())
+    pub(crate) fn follow_links_of_recorded_path(
+        &self,
+        path: &Path,
+    ) -> Result<WorkspacePath, ToolError> {
+        inspect::follow_links_and_record_file(self, &path_text(path), path.to_owned())
     }
 
     /// Resolves a path that the session recorded, without following a link in the last component.
     pub(crate) fn locate_without_following(&self, path: &Path) -> Result<WorkspacePath, ToolError> {
-        self.locate(&path_text(path), path).map_or_else(|| self.inspect_path(path), Ok)
+        self.locate_in_roots(&path_text(path), path)
+            .map_or_else(|| self.follow_links_of_recorded_path(path), Ok)
     }
 
     /// Follows all links of a path, including the last component. Missing components stay as they
@@ -342,7 +350,7 @@ impl Workspace {
             .map_err(|error| self.explain_io_error(at, &error))?;
         let beneath_own_root =
             || Some((at.root.clone(), real.strip_prefix(&at.root.real_path).ok()?));
-        let placed = self.locate(&at.given, &real).or_else(|| {
+        let placed = self.locate_in_roots(&at.given, &real).or_else(|| {
             let (root, beneath) = beneath_own_root()?;
             Some(WorkspacePath::in_root(&at.given, root, beneath))
         });
@@ -358,7 +366,7 @@ impl Workspace {
 
     /// Finds the root of an absolute, normalised path. The path to the root may contain links or
     /// not.
-    fn locate(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
+    fn locate_in_roots(&self, given: &str, path: &Path) -> Option<WorkspacePath> {
         self.roots.iter().find_map(|root| {
             let beneath = path
                 .strip_prefix(&root.path)
@@ -386,11 +394,12 @@ impl Workspace {
     /// - `changed_since_preview` if the path was inspected and has another target now.
     /// - `not_permitted`, `io`.
     pub fn open_read(&self, at: &WorkspacePath) -> Result<File, ToolError> {
-        let file = open::open_confined(self, at, Pinned::open, Pinned::open_without_links)?;
+        let file =
+            open::open_confined(self, at, Pinned::open_file, Pinned::open_file_without_links)?;
         let metadata = file.metadata().map_err(|error| self.explain_io_error(at, &error))?;
-        open::require_file(at, &metadata)?;
+        open::require_regular_file(at, &metadata)?;
         if self.is_outside(at) {
-            open::require_same(self, at, &metadata)?;
+            open::require_inspected_file_id(self, at, &metadata)?;
         }
         Ok(file)
     }
@@ -401,8 +410,8 @@ impl Workspace {
     /// returns no reason.
     #[must_use]
     pub fn open_existing_file(&self, path: &Path) -> Option<File> {
-        let at = self.locate("", &normalise(path))?;
-        let open = |at: &WorkspacePath| at.root.pinned.open(&at.path_in_root);
+        let at = self.locate_in_roots("", &normalise(path))?;
+        let open = |at: &WorkspacePath| at.root.pinned.open_file(&at.path_in_root);
         let file = match open(&at) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 open(&self.canonicalize(&at).ok()?).ok()?
@@ -431,7 +440,7 @@ impl Workspace {
             // A removed directory would appear empty.
             return Err(self.explain_io_error(at, &io::ErrorKind::NotFound.into()));
         }
-        open::require_same(self, at, &dir)?;
+        open::require_inspected_file_id(self, at, &dir)?;
         Ok(dir)
     }
 
@@ -453,7 +462,7 @@ impl Workspace {
     /// Returns no effects for a file that cannot be resolved.
     #[must_use]
     pub fn read_effects(&self, path: &Path) -> Effects {
-        let at = self.inspect_path(path);
+        let at = self.follow_links_of_recorded_path(path);
         let effects = at.map(|at| guard::path_effects(self, &at, Effect::Read));
         guard::mark_outside_effects(self, effects.unwrap_or_else(|_| Effects::empty()))
     }

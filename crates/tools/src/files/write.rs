@@ -22,7 +22,7 @@ use callboard_text::group_thousands;
 
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
-use crate::files::state::journal::{Journal, JournalFile, call_number, temporary_name};
+use crate::files::state::journal::{Journal, JournalFile, next_call_number, temporary_name};
 use crate::files::state::undo_entry::{FileOperation, UndoEntry};
 use crate::files::system::read_to_cap;
 use crate::files::workspace::{Workspace, WorkspacePath};
@@ -91,7 +91,7 @@ pub fn atomic_write(
     bytes: &[u8],
     expected: &PreImage,
 ) -> Result<(), ToolError> {
-    write_all(workspace, &[FileWrite { path: at, expected: expected.bytes(), bytes }])
+    write_all_or_none(workspace, &[FileWrite { path: at, expected: expected.bytes(), bytes }])
 }
 
 /// Writes several files, all or none, as [`atomic_write`] does.
@@ -100,19 +100,22 @@ pub fn atomic_write(
 ///
 /// As [`atomic_write`], for the first file that cannot be written, or that is given twice. All
 /// files are then restored. If one of them could not be restored, the error names it.
-pub fn write_all(workspace: &Workspace, changes: &[FileWrite<'_>]) -> Result<(), ToolError> {
+pub fn write_all_or_none(
+    workspace: &Workspace,
+    changes: &[FileWrite<'_>],
+) -> Result<(), ToolError> {
     let protection = WriteSafety::assess(workspace, changes)?;
     write_all_with_progress(workspace, changes, &protection, &mut |_| {})
 }
 
-/// As [`write_all`], with the permitted safety level and with progress reports to `watch`.
+/// As [`write_all_or_none`], with the permitted safety level and with progress reports to `watch`.
 pub(crate) fn write_all_with_progress(
     workspace: &Workspace,
     changes: &[FileWrite<'_>],
     protection: &WriteSafety,
     watch: &mut OnProgress<'_>,
 ) -> Result<(), ToolError> {
-    let written = commit(workspace, changes, protection, watch)?;
+    let written = write_all_without_backups(workspace, changes, protection, watch)?;
     let undo = protection.keeps_backups().then(|| workspace.undo_store());
     let deeds: Vec<_> = written.staged.iter().flat_map(|staged| staged.back_up_old(undo)).collect();
     for deed in undo.map(|_| &deeds).into_iter().flatten() {
@@ -132,13 +135,13 @@ pub(crate) struct WrittenFiles<'a> {
 }
 
 /// Writes several files, all or none, without backups.
-pub(crate) fn commit<'a>(
+pub(crate) fn write_all_without_backups<'a>(
     workspace: &'a Workspace,
     changes: &[FileWrite<'a>],
     protection: &WriteSafety,
     watch: &mut OnProgress<'_>,
 ) -> Result<WrittenFiles<'a>, ToolError> {
-    let call = call_number();
+    let call = next_call_number();
     let manners = protection.write_modes(workspace, changes)?;
     let journal = match protection.keeps_backups() {
         true => begin_journal(workspace, changes, &manners, call)?,
@@ -152,13 +155,19 @@ pub(crate) fn commit<'a>(
     for (number, (change, manner)) in changes.iter().zip(manners).enumerate() {
         let mut filled = |bytes| watch(FileProgress { bytes: far.bytes + bytes, ..far });
         let temporary = temporary_name(call, number);
-        written.staged.push(StagedFile::new(workspace, *change, manner, temporary, &mut filled)?);
+        written.staged.push(StagedFile::prepare(
+            workspace,
+            *change,
+            manner,
+            temporary,
+            &mut filled,
+        )?);
         far = FileProgress { files: number + 1, bytes: far.bytes + change.bytes.len(), ..far };
         watch(far);
     }
     let WrittenFiles { staged, journal } = &mut written;
     // After a power failure, a single exchanged file is either old or new without a synced journal.
-    let needs_it = staged.len() > 1 || staged.iter().any(StagedFile::is_in_place);
+    let needs_it = staged.len() > 1 || staged.iter().any(StagedFile::is_written_in_place);
     let durability = if needs_it { workspace.durability() } else { Durability::System };
     if let Some(journal) = journal {
         let ready = journal.write_ready(staged.iter().map(StagedFile::journal_entry).collect());
@@ -168,7 +177,7 @@ pub(crate) fn commit<'a>(
     }
     if needs_it {
         // Recovery after a power failure needs the temporary files.
-        sync_names(staged.iter())?;
+        sync_directory_entries(staged.iter())?;
     }
     if let Err(error) = put_all_in_place(staged) {
         let put_back = staged.iter_mut().rev().map(StagedFile::roll_back);
@@ -201,20 +210,22 @@ fn put_all_in_place(staged: &mut [StagedFile<'_>]) -> Result<(), ToolError> {
         next.commit()?;
     }
     // A file that is written in place keeps its directory entry.
-    sync_names(staged.iter().filter(|staged| !staged.is_in_place()))
+    sync_directory_entries(staged.iter().filter(|staged| !staged.is_written_in_place()))
 }
 
 /// Waits until the directory entries of files are on the disk.
-fn sync_names<'a>(mut staged: impl Iterator<Item = &'a StagedFile<'a>>) -> Result<(), ToolError> {
+fn sync_directory_entries<'a>(
+    mut staged: impl Iterator<Item = &'a StagedFile<'a>>,
+) -> Result<(), ToolError> {
     let mut waited = HashSet::new();
-    staged.try_for_each(|staged| staged.sync_names(&mut waited))
+    staged.try_for_each(|staged| staged.sync_directory_entries(&mut waited))
 }
 
 impl Drop for WrittenFiles<'_> {
     fn drop(&mut self) {
         // In reverse order: a directory that was created for one file may contain later ones.
         for staged in self.staged.iter_mut().rev() {
-            if let (false, Some(journal)) = (staged.clean(), &mut self.journal) {
+            if let (false, Some(journal)) = (staged.remove_temporary_files(), &mut self.journal) {
                 journal.keep_for_replay();
             }
         }

@@ -9,8 +9,8 @@
 
 use serde_json::{Map, Number, Value, json};
 
+use callboard_text::escape_invisible;
 use callboard_text::head;
-use callboard_text::visible;
 
 use crate::error::ToolError;
 use crate::limits::{MAX_ARGUMENT_NAME_BYTES, MAX_ARGUMENT_NOTES};
@@ -18,7 +18,7 @@ use crate::tool::CallDescription;
 
 /// Normalised arguments, and notes on the changes for the model.
 #[derive(Debug, Default)]
-pub(crate) struct Normalised {
+pub(crate) struct NormalisedArguments {
     pub(crate) args: Value,
     pub(crate) notes: Vec<String>,
 }
@@ -50,14 +50,14 @@ pub(crate) fn strip_internal_keywords(schema: &mut Value) {
 ///
 /// `invalid_arguments` for a field that is given by two names with different values, and for a
 /// refused field.
-pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<Normalised, ToolError> {
+pub(crate) fn normalise(schema: &Value, args: &Value) -> Result<NormalisedArguments, ToolError> {
     let mut form = Normaliser { root: schema, notes: Vec::new() };
-    let args = form.value(schema, args, "")?.unwrap_or(Value::Null);
-    Ok(Normalised { args, notes: form.notes })
+    let args = form.normalise_value(schema, args, "")?.unwrap_or(Value::Null);
+    Ok(NormalisedArguments { args, notes: form.notes })
 }
 
 /// Whether a name that a model wrote means the field.
-pub(crate) fn names_field(schema: &Value, field: &str, written: &str) -> bool {
+pub(crate) fn is_name_of_field(schema: &Value, field: &str, written: &str) -> bool {
     let property = &schema["properties"][field];
     written == field
         || name_and_aliases(field, property).any(|name| fold_name(name) == fold_name(written))
@@ -101,7 +101,7 @@ struct Normaliser<'a> {
 
 impl<'a> Normaliser<'a> {
     /// Converts a value. Returns `None` if it only says that the field is not given.
-    fn value(
+    fn normalise_value(
         &mut self,
         schema: &'a Value,
         value: &Value,
@@ -120,14 +120,20 @@ impl<'a> Normaliser<'a> {
         let read = || value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
         match value {
             Value::Null => Ok(None),
-            Value::Object(fields) if is("object") => self.object(schema, fields, path).map(Some),
-            Value::Array(items) if is("array") => self.array(schema, items, path).map(Some),
+            Value::Object(fields) if is("object") => {
+                self.normalise_object(schema, fields, path).map(Some)
+            }
+            Value::Array(items) if is("array") => {
+                self.normalise_array(schema, items, path).map(Some)
+            }
             _ if is("array") => match read() {
-                Some(Value::Array(items)) => self.array(schema, &items, path).map(Some),
-                _ => self.array(schema, std::slice::from_ref(value), path).map(Some),
+                Some(Value::Array(items)) => self.normalise_array(schema, &items, path).map(Some),
+                _ => self.normalise_array(schema, std::slice::from_ref(value), path).map(Some),
             },
             Value::String(_) if is("object") => match read() {
-                Some(Value::Object(fields)) => self.object(schema, &fields, path).map(Some),
+                Some(Value::Object(fields)) => {
+                    self.normalise_object(schema, &fields, path).map(Some)
+                }
                 _ => Ok(Some(value.clone())),
             },
             Value::Number(_) | Value::Bool(_) if is("string") => Ok(Some(json!(value.to_string()))),
@@ -148,17 +154,18 @@ impl<'a> Normaliser<'a> {
         }
     }
 
-    fn array(
+    fn normalise_array(
         &mut self,
         schema: &'a Value,
         items: &[Value],
         path: &str,
     ) -> Result<Value, ToolError> {
-        let form = |item| Ok(self.value(&schema["items"], item, path)?.unwrap_or(Value::Null));
+        let form =
+            |item| Ok(self.normalise_value(&schema["items"], item, path)?.unwrap_or(Value::Null));
         items.iter().map(form).collect()
     }
 
-    fn object(
+    fn normalise_object(
         &mut self,
         schema: &'a Value,
         fields: &Map<String, Value>,
@@ -175,7 +182,7 @@ impl<'a> Normaliser<'a> {
                 continue;
             };
             let inner = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
-            let Some(mut value) = self.value(property, value, &inner)? else { continue };
+            let Some(mut value) = self.normalise_value(property, value, &inner)? else { continue };
             if let (true, Value::Bool(is_so)) = (is_opposite, &value) {
                 value = Value::Bool(!is_so);
             }
@@ -186,7 +193,7 @@ impl<'a> Normaliser<'a> {
                         "{} and {} are names of the same argument, and their values differ. Give \
                          only {field}.",
                         first.as_str().unwrap_or(field),
-                        shorten_name(name),
+                        shorten_and_escape_name(name),
                     )));
                 }
                 _ => {
@@ -211,15 +218,15 @@ impl<'a> Normaliser<'a> {
         }
         for (name, value) in &fields {
             let dot = if path.is_empty() { "" } else { "." };
-            let name_shown = format!("{path}{dot}{}", shorten_name(name));
-            if strings(&schema["x-refused"]).any(|refused| is_refused(refused, name, value)) {
+            let name_shown = format!("{path}{dot}{}", shorten_and_escape_name(name));
+            if string_items(&schema["x-refused"]).any(|refused| is_refused(refused, name, value)) {
                 return Err(ToolError::invalid_arguments(format!(
                     "There is no argument {name_shown}, and without it the call would do something \
                      else, so nothing was done. {}",
                     schema["x-instead"].as_str().unwrap_or_default()
                 )));
             }
-            self.note(format!("The argument {name_shown} is unknown and was ignored."));
+            self.add_note(format!("The argument {name_shown} is unknown and was ignored."));
         }
         Ok(Map::new())
     }
@@ -242,9 +249,9 @@ impl<'a> Normaliser<'a> {
             (None, Value::Null) => value.clone(),
             (None, fallback) => {
                 let known: Vec<_> = spellings.iter().map(|(name, _)| *name).collect();
-                self.note(format!(
+                self.add_note(format!(
                     "{path} {:?} is unknown, so it is {}. Known are {}.",
-                    shorten_name(&text),
+                    shorten_and_escape_name(&text),
                     fallback.as_str().unwrap_or_default(),
                     known.join(", ")
                 ));
@@ -269,7 +276,7 @@ impl<'a> Normaliser<'a> {
         schema
     }
 
-    fn note(&mut self, note: String) {
+    fn add_note(&mut self, note: String) {
         if self.notes.len() < MAX_ARGUMENT_NOTES && !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -288,7 +295,7 @@ fn find_field<'a>(
     properties.iter().find_map(|(field, property)| {
         let is_name = name_and_aliases(field, property).any(|name| fold_name(name) == written);
         let is_opposite =
-            || strings(&property["x-opposites"]).any(|name| fold_name(name) == written);
+            || string_items(&property["x-opposites"]).any(|name| fold_name(name) == written);
         (is_name || is_opposite()).then_some((field, property, !is_name))
     })
 }
@@ -311,17 +318,17 @@ fn is_refused(refused: &str, name: &str, value: &Value) -> bool {
 
 /// Returns the values of an enumeration, each with its schema.
 fn enum_values(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    let plain = strings(&schema["enum"]).map(|name| (name, &Value::Null));
+    let plain = string_items(&schema["enum"]).map(|name| (name, &Value::Null));
     let described = schema["oneOf"].as_array().into_iter().flatten();
     plain.chain(described.filter_map(|schema| Some((schema["const"].as_str()?, schema))))
 }
 
 /// Returns the name and the aliases of a field or a value.
 fn name_and_aliases<'a>(name: &'a str, schema: &'a Value) -> impl Iterator<Item = &'a str> {
-    std::iter::once(name).chain(strings(&schema["x-aliases"]))
+    std::iter::once(name).chain(string_items(&schema["x-aliases"]))
 }
 
-fn strings(list: &Value) -> impl Iterator<Item = &str> {
+fn string_items(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
@@ -351,8 +358,8 @@ fn parse_number(text: &str) -> Option<Value> {
     }
 }
 
-fn shorten_name(name: &str) -> String {
-    visible(head(name, MAX_ARGUMENT_NAME_BYTES))
+fn shorten_and_escape_name(name: &str) -> String {
+    escape_invisible(head(name, MAX_ARGUMENT_NAME_BYTES))
 }
 
 #[cfg(test)]
@@ -548,7 +555,7 @@ mod tests {
         let told = describe_partial(&schema, args, |args| {
             args["text"].as_str()?;
             let path = args["path"].as_str().xor(args["file"].as_str())?;
-            Some(CallDescription::new("edit").with("path", path))
+            Some(CallDescription::new("edit").with_argument("path", path))
         });
         told.map(|about| about.arguments)
     }

@@ -12,27 +12,29 @@ use callboard_text::path_text;
 use crate::files::state::outputs::{OutputKind, OutputStore, file_uri};
 use crate::limits::{MAX_CHANGES_NAMED, MAX_CHANGES_SHOWN, MAX_NOTES_SHOWN};
 use crate::note::Note;
-use crate::tool::{Context, blocking};
+use crate::tool::{Context, run_on_blocking_thread};
 
 /// Returns the content items for changes, truncated to the limit, and whether all changes are shown
 /// completely. If not, a patch file of the session lists them, and the last item is a link to it.
-pub(super) async fn content_for_changes(
+pub(super) async fn content_and_patch_for_changes(
     changes: Vec<FileChange>,
     context: &Context,
     titles: &Titles,
 ) -> (Vec<Content>, bool) {
-    let (mut shown, is_whole) = bound_changes(&changes, titles);
+    let (mut shown, is_whole) = changes_to_bounded_content(&changes, titles);
     if !is_whole {
         let workspace = context.workspace.clone();
         let title = Note::new("whole-change").render(titles);
-        let staged = blocking(move || Ok(write_patch_file(&changes, workspace.outputs(), title)));
+        let staged = run_on_blocking_thread(move || {
+            Ok(write_patch_file(&changes, workspace.outputs(), title))
+        });
         // Without the file the request is still correct, because it reports the omitted part.
         shown.extend(staged.await.ok().flatten());
     }
     (shown, is_whole)
 }
 
-fn bound_changes(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
+fn changes_to_bounded_content(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool) {
     let (mut shown, mut room, mut is_whole) = (Vec::new(), MAX_FILE_CHANGE_BYTES, true);
     let mut rest = Vec::new();
     for change in changes {
@@ -44,16 +46,16 @@ fn bound_changes(changes: &[FileChange], titles: &Titles) -> (Vec<Content>, bool
             rest.push(change);
             continue;
         }
-        room = room.saturating_sub(bounded.json_len());
+        room = room.saturating_sub(bounded.max_json_len());
         let sentence = change_sentence(change).map(|note| note.render(titles));
         shown.push(Content::Change(FileChange { sentence, unlisted: (0, 0), ..bounded }));
         if cut != (0, 0) {
             is_whole = false;
             let rest = omitted_lines_note("lines-not-shown", &change.path, cut);
-            shown.push(Content::text(rest.render(titles)));
+            shown.push(Content::from_text(rest.render(titles)));
         }
     }
-    shown.extend(omitted_files_note(&rest).map(|note| Content::text(note.render(titles))));
+    shown.extend(omitted_files_note(&rest).map(|note| Content::from_text(note.render(titles))));
     (shown, is_whole && rest.is_empty())
 }
 
@@ -71,8 +73,8 @@ fn change_sentence(change: &FileChange) -> Option<Note> {
         Operation::Copy { from } => ("change-copy", Some(from)),
         _ => return None,
     };
-    let note = Note::new(key).with("path", path_text(&change.path));
-    Some(from.into_iter().fold(note, |note, from| note.with("from", path_text(from))))
+    let note = Note::new(key).with_text("path", path_text(&change.path));
+    Some(from.into_iter().fold(note, |note, from| note.with_text("from", path_text(from))))
 }
 
 /// Describes the changes that are not shown at all.
@@ -88,26 +90,26 @@ fn omitted_files_note(rest: &[&FileChange]) -> Option<Note> {
     let names: Vec<_> = rest.iter().map(|change| path_text(&change.path)).collect();
     let (named, unnamed) = names.split_at(names.len().min(MAX_CHANGES_NAMED));
     let key = if unnamed.is_empty() { "files-not-shown" } else { "files-not-shown-more" };
-    let note = Note::new(key).with("named", named.join(", "));
+    let note = Note::new(key).with_text("named", named.join(", "));
     let numbers =
         [("files", rest.len()), ("added", added), ("removed", removed), ("more", unnamed.len())];
-    let with = |note: Note, (name, number): (_, usize)| note.with(name, number.to_string());
+    let with = |note: Note, (name, number): (_, usize)| note.with_text(name, number.to_string());
     (!rest.is_empty()).then(|| numbers.into_iter().fold(note, with))
 }
 
 /// Returns the notes of a call as content items, joined so that none exceeds the limit.
-pub(super) fn bound_notes(mut notes: Vec<String>) -> Vec<Content> {
+pub(super) fn notes_to_content(mut notes: Vec<String>) -> Vec<Content> {
     if notes.len() > MAX_NOTES_SHOWN {
         let rest = notes.split_off(MAX_NOTES_SHOWN - 1).join("\n");
         notes.push(rest);
     }
-    notes.into_iter().map(Content::text).collect()
+    notes.into_iter().map(Content::from_text).collect()
 }
 
 fn omitted_lines_note(key: &'static str, path: &Path, (added, removed): (usize, usize)) -> Note {
     let note = Note::new(key).with_count("lines", (added + removed) as u64);
-    let note = note.with("path", path_text(path));
-    note.with("added", added.to_string()).with("removed", removed.to_string())
+    let note = note.with_text("path", path_text(path));
+    note.with_text("added", added.to_string()).with_text("removed", removed.to_string())
 }
 
 /// Writes changes as one patch into a file that only its owner can read.
@@ -116,7 +118,7 @@ fn write_patch_file<R>(
     outputs: &OutputStore<R>,
     title: String,
 ) -> Option<Content> {
-    let (mut file, path) = outputs.create(OutputKind::Irreplaceable).ok()??;
+    let (mut file, path) = outputs.create_output_file(OutputKind::Irreplaceable).ok()??;
     let mut bytes = 0;
     for change in changes {
         let mut patch = change.git_patch();
@@ -160,7 +162,7 @@ mod tests {
     }
 
     async fn in_english(changes: Vec<FileChange>, context: &Context) -> (Vec<Content>, bool) {
-        content_for_changes(changes, context, &Titles::default()).await
+        content_and_patch_for_changes(changes, context, &Titles::default()).await
     }
 
     fn linked(content: Option<&Content>) -> Option<(PathBuf, ResourceLink)> {
@@ -183,7 +185,7 @@ mod tests {
         let large = FileChange { unlisted: (7, 0), ..change(300) };
         let (content, is_whole) = in_english(vec![change(1), large.clone()], &context).await;
         assert!(!is_whole);
-        let note = Content::text("/p/a.txt: +55 −0 more lines are not shown.");
+        let note = Content::from_text("/p/a.txt: +55 −0 more lines are not shown.");
         assert_eq!(content[2], note);
         let (path, link) = linked(content.last()).unwrap();
         let patch = std::fs::read_to_string(&path).unwrap();
@@ -241,7 +243,7 @@ mod tests {
     #[test]
     fn many_notes_are_few_items_and_none_is_lost() {
         let all: Vec<_> = (0..300).map(|number| format!("note {number}.")).collect();
-        let items = bound_notes(all.clone());
+        let items = notes_to_content(all.clone());
         assert_eq!(items.len(), MAX_NOTES_SHOWN);
         let text = |item: &Content| match item {
             Content::Block(ContentBlock::Text(text)) => text.text.clone(),

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use acp_lifecycle::{
     CallExecutor, CallFailure, CallHandle, CallPreview, CallSuccess, Effect, Effects, ErasedPlan,
-    Grant, PermissionSubject, Pinned, Titles, Verdict,
+    Grant, PermissionSubject, PinnedPlan, Titles, Verdict,
 };
 use acp_types::{Content, ContentBlock, FileChange, Location, Operation, ToolCallPatch};
 use serde_json::Value;
 
-use super::arguments::Normalised;
+use super::arguments::NormalisedArguments;
 use super::{RegisteredTool, changes, results};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
@@ -22,7 +22,7 @@ use crate::files::write::{PreImage, read_whole};
 use crate::limits::MAX_WHOLE_FILE_BYTES;
 use crate::note::Note;
 use crate::tool::{
-    Context, Invocation, OutputDisplay, SideEffects, Spec, ToolPreview, final_patch,
+    Context, Invocation, OutputDisplay, SideEffects, Spec, ToolPreview, to_final_patch,
 };
 
 /// One call of a tool, ready to be previewed, permitted and run.
@@ -50,9 +50,12 @@ impl CallExecutor for PreparedCall {
     type Plan = ErasedPlan;
 
     async fn preview_reads(&mut self, call: &CallHandle) -> Result<Effects, CallFailure> {
-        let (entry, args, _) = self.prepare(call).await?;
-        let paths =
-            entry.tool.reads(args, &self.context).await.map_err(|error| to_failure(error, call))?;
+        let (entry, args, _) = self.normalise_and_report_description(call).await?;
+        let paths = entry
+            .tool
+            .paths_to_read(args, &self.context)
+            .await
+            .map_err(|error| to_failure(error, call))?;
         if paths.is_empty() {
             return Ok(Effects::empty());
         }
@@ -60,17 +63,17 @@ impl CallExecutor for PreparedCall {
         let paths = shared.clone();
         let reads = self
             .context
-            .run_blocking(move |workspace| Ok(read_effects(workspace, &paths, |_| true)));
+            .run_blocking(move |workspace| Ok(effects_of_reading(workspace, &paths, |_| true)));
         let reads = reads.await.map_err(|error| to_failure(error, call))?;
-        if call.judge(&reads) != Verdict::Ask {
+        if call.judge_effects(&reads) != Verdict::Ask {
             return Ok(reads);
         }
         // Files that the session has read need no further permission.
         let unread = self.context.run_blocking(move |workspace| {
-            Ok(read_effects(workspace, &shared, |at| !is_already_read(workspace, at)))
+            Ok(effects_of_reading(workspace, &shared, |at| !is_already_read(workspace, at)))
         });
         let unread = unread.await.map_err(|error| to_failure(error, call))?;
-        if call.judge(&unread) == Verdict::Ask {
+        if call.judge_effects(&unread) == Verdict::Ask {
             // A note reports it.
             self.is_previewed = true;
         }
@@ -78,7 +81,7 @@ impl CallExecutor for PreparedCall {
     }
 
     async fn preview(&mut self, call: &CallHandle) -> Result<CallPreview<ErasedPlan>, CallFailure> {
-        let (entry, args, is_told) = self.prepare(call).await?;
+        let (entry, args, is_told) = self.normalise_and_report_description(call).await?;
         let invocation = Invocation::new(call, &self.context);
         let draft = entry.tool.preview(args.clone(), invocation).await;
         let draft = draft.map_err(|error| self.failure_with_notes(to_failure(error, call)))?;
@@ -86,28 +89,28 @@ impl CallExecutor for PreparedCall {
         let subject = PermissionSubject::for_call(&entry.spec.name, &args, cwd, &draft.pre_image);
         let effects = guard::mark_outside_effects(
             &self.context.workspace,
-            declared_effects(&entry.spec, &draft),
+            declared_or_unknown_effects(&entry.spec, &draft),
         );
         let outside: Vec<_> = effects.outside_paths().map(Path::to_owned).collect();
         let mut patch = ToolCallPatch::new();
         patch.locations = draft.locations.or_else(|| to_locations(&outside));
         let titles = self.titles.clone();
         let (mut shown, is_shown) =
-            changes::content_for_changes(draft.changes, &self.context, &titles).await;
+            changes::content_and_patch_for_changes(draft.changes, &self.context, &titles).await;
         self.discard_patch_files();
         self.patch_file_uris.extend(shown.iter().filter_map(linked_uri));
         let outside = outside.iter().map(|path| self.context.workspace.display(path));
-        let outside = outside.map(|path| Note::new("outside").with("path", path));
+        let outside = outside.map(|path| Note::new("outside").with_text("path", path));
         let notes = draft.notes.into_iter().chain(outside).map(|note| note.render(&titles));
-        shown.extend(changes::bound_notes(notes.collect()));
+        shown.extend(changes::notes_to_content(notes.collect()));
         if entry.spec.display == OutputDisplay::Terminal {
             // The terminal of the call stays.
-            patch = shown.into_iter().fold(patch, ToolCallPatch::append);
+            patch = shown.into_iter().fold(patch, ToolCallPatch::with_appended_content);
         } else if !shown.is_empty() || self.is_previewed {
-            patch = patch.content(shown);
+            patch = patch.with_content(shown);
         }
         self.is_previewed = true;
-        let pinned = Pinned::new(draft.plan, subject);
+        let pinned = PinnedPlan::new(draft.plan, subject);
         let mut preview = CallPreview::new(pinned, effects).with_patch(patch);
         preview.is_shown_in_full = is_shown && is_told;
         Ok(preview)
@@ -115,7 +118,7 @@ impl CallExecutor for PreparedCall {
 
     async fn run(
         &mut self,
-        pinned: Pinned<ErasedPlan>,
+        pinned: PinnedPlan<ErasedPlan>,
         grant: Grant,
         call: &CallHandle,
     ) -> Result<CallSuccess, CallFailure> {
@@ -127,9 +130,9 @@ impl CallExecutor for PreparedCall {
         if entry.spec.display == OutputDisplay::Content {
             results::store_long_result(&mut output, call, &self.context).await;
         }
-        let (text, failed) = (self.with_notes(&output.text), output.failure);
+        let (text, failed) = (self.text_with_notes(&output.text), output.failure);
         let images = std::mem::take(&mut output.images);
-        let patch = final_patch(output);
+        let patch = to_final_patch(output);
         match failed {
             None => Ok(CallSuccess { text, images, patch }),
             Some((code, reason)) => {
@@ -173,12 +176,12 @@ impl PreparedCall {
     }
 
     /// Reports the description of the call to the client. Returns the tool and its arguments.
-    async fn prepare(
+    async fn normalise_and_report_description(
         &mut self,
         call: &CallHandle,
     ) -> Result<(Arc<RegisteredTool>, Value, bool), CallFailure> {
         let Some(entry) = self.tool.clone() else {
-            call.update(ToolCallPatch::new().raw_input(self.args.clone()));
+            call.update(ToolCallPatch::new().with_raw_input(self.args.clone()));
             return Err(self.unknown_tool_failure());
         };
         if let Some((args, is_told)) = self.normalised.clone() {
@@ -192,9 +195,10 @@ impl PreparedCall {
             return Err(CallFailure::recoverable(ErrorCode::InvalidArguments.as_str(), text));
         }
         if entry.spec.side_effects != SideEffects::Nothing {
-            self.context.wait_recovered().await.map_err(|error| to_failure(error, call))?;
+            self.context.wait_for_recovery().await.map_err(|error| to_failure(error, call))?;
         }
-        let Normalised { args, notes } = formed.map_err(|error| to_failure(error, call))?;
+        let NormalisedArguments { args, notes } =
+            formed.map_err(|error| to_failure(error, call))?;
         self.notes = notes;
         self.normalised = Some((args.clone(), is_told));
         Ok((entry, args, is_told))
@@ -206,7 +210,7 @@ impl PreparedCall {
     }
 
     /// Appends the notes on the arguments to a text for the model.
-    fn with_notes(&self, text: &str) -> String {
+    fn text_with_notes(&self, text: &str) -> String {
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         match &self.notes[..] {
             [] => text.to_owned(),
@@ -215,7 +219,7 @@ impl PreparedCall {
     }
 
     fn failure_with_notes(&self, failure: CallFailure) -> CallFailure {
-        CallFailure { text: self.with_notes(&failure.text), ..failure }
+        CallFailure { text: self.text_with_notes(&failure.text), ..failure }
     }
 
     fn unknown_tool_failure(&self) -> CallFailure {
@@ -234,12 +238,15 @@ fn linked_uri(content: &Content) -> Option<String> {
 
 /// Returns the effects of reading those of the named files that `is_meant` selects. Files that do
 /// not exist or have no valid path have no text.
-fn read_effects(
+fn effects_of_reading(
     workspace: &Workspace,
     paths: &[String],
     is_meant: impl Fn(&WorkspacePath) -> bool,
 ) -> Effects {
-    let found = paths.iter().filter_map(|path| workspace.inspect(path).ok()).filter(is_meant);
+    let found = paths
+        .iter()
+        .filter_map(|path| workspace.resolve_and_follow_links(path).ok())
+        .filter(is_meant);
     let effects = found.flat_map(|at| {
         guard::path_effects(workspace, &at, Effect::Read).iter().cloned().collect::<Vec<_>>()
     });
@@ -254,13 +261,13 @@ fn is_already_read(workspace: &Workspace, at: &WorkspacePath) -> bool {
     };
     let real = workspace.canonicalize(at);
     real.is_ok_and(|real| {
-        workspace.known_hashes().is_current(real.path(), ContentHash::of_bytes(&bytes))
+        workspace.known_hashes().is_last_seen_content(real.path(), ContentHash::of_bytes(&bytes))
     })
 }
 
 /// Returns the effects of a call. If none are declared, they are unknown for a tool that can do
 /// anything or would change files; unknown effects always require permission.
-pub(super) fn declared_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
+pub(super) fn declared_or_unknown_effects<P>(spec: &Spec, draft: &ToolPreview<P>) -> Effects {
     let is_silent = draft.effects.iter().next().is_none();
     let changes = |change: &FileChange| {
         let is_same = change.operation == Operation::Modify && change.old_text == change.new_text;
@@ -280,8 +287,9 @@ fn to_locations(paths: &[PathBuf]) -> Option<Vec<Location>> {
 fn to_failure(error: ToolError, call: &CallHandle) -> CallFailure {
     match error {
         ToolError::Recoverable(mut report) => {
-            let may_read =
-                |path: &Path| call.judge(&Effect::Read(path.to_owned()).into()) == Verdict::Allow;
+            let may_read = |path: &Path| {
+                call.judge_effects(&Effect::Read(path.to_owned()).into()) == Verdict::Allow
+            };
             report.retain_suggestions(may_read);
             CallFailure {
                 is_outdated: report.code == ErrorCode::ChangedSincePreview,

@@ -12,7 +12,7 @@ use callboard_text::group_thousands;
 
 use crate::files::state::outputs::{OutputKind, OutputStore, file_uri};
 use crate::limits::{MAX_INLINE_RESULT_BYTES, MAX_OUTPUT_FILE_BYTES};
-use crate::tool::{Context, ToolOutput, blocking};
+use crate::tool::{Context, ToolOutput, run_on_blocking_thread};
 use callboard_text::path_text;
 
 /// Stores a result in a file, if it is long and not already stored.
@@ -27,10 +27,11 @@ pub(super) async fn store_long_result(
         return;
     }
     let (text, workspace) = (output.text.clone(), context.workspace.clone());
-    let kept = blocking(move || Ok(write(&text, workspace.outputs()))).await;
+    let kept =
+        run_on_blocking_thread(move || Ok(write_result_file(&text, workspace.outputs()))).await;
     let told = match kept {
         Ok(Ok(Some(path))) => {
-            let link = Content::Block(link(&path, bytes));
+            let link = Content::Block(result_file_link(&path, bytes));
             match &mut output.content {
                 Some(content) => content.push(link),
                 None => call.append_content(link),
@@ -51,14 +52,16 @@ pub(super) async fn store_long_result(
 }
 
 /// Writes a result to a file. Returns `None` if the session stores no files.
-fn write<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
-    let Some((mut file, path)) = outputs.create(OutputKind::Reproducible)? else { return Ok(None) };
+fn write_result_file<R>(text: &str, outputs: &OutputStore<R>) -> io::Result<Option<PathBuf>> {
+    let Some((mut file, path)) = outputs.create_output_file(OutputKind::Reproducible)? else {
+        return Ok(None);
+    };
     // A partial result would be mistaken for the whole.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(&path)))?;
     Ok(Some(path))
 }
 
-fn link(path: &Path, bytes: usize) -> ContentBlock {
+fn result_file_link(path: &Path, bytes: usize) -> ContentBlock {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let link = ResourceLink::new(name, file_uri(path))
         .title("The whole result".to_owned())
@@ -73,7 +76,7 @@ mod tests {
 
     use pretty_assertions::assert_eq;
 
-    use super::{link, write};
+    use super::{result_file_link, write_result_file};
     use crate::files::read::read_excerpt;
     use crate::files::state::outputs::OutputStore;
     use crate::files::workspace::Workspace;
@@ -85,17 +88,17 @@ mod tests {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         let workspace = Workspace::new(root, Vec::new()).unwrap();
-        assert!(write("text", workspace.outputs()).unwrap().is_none());
+        assert!(write_result_file("text", workspace.outputs()).unwrap().is_none());
         let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
         let text = "line\n".repeat(MAX_INLINE_RESULT_BYTES);
-        let path = write(&text, workspace.outputs()).unwrap().unwrap();
+        let path = write_result_file(&text, workspace.outputs()).unwrap().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let given = path.to_str().unwrap();
         let window =
             read_excerpt(&workspace.workspace_for_reading(given), given, Some(9_000), Some(1))
                 .unwrap();
         assert_eq!(window.text, "line\n");
-        let link = serde_json::to_string(&link(&path, text.len())).unwrap();
+        let link = serde_json::to_string(&result_file_link(&path, text.len())).unwrap();
         assert!(link.contains(given), "{link}");
     }
 
@@ -104,8 +107,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "").unwrap();
         assert!(
-            write("text", &OutputStore::in_folder(folder.path().join("file/output"), |_| Ok(())))
-                .is_err()
+            write_result_file(
+                "text",
+                &OutputStore::in_folder(folder.path().join("file/output"), |_| Ok(()))
+            )
+            .is_err()
         );
     }
 }

@@ -1,15 +1,15 @@
 //! Tests for the registry and for the arguments that models write.
 
 use super::Registry;
-use super::prepared_call::declared_effects;
+use super::prepared_call::declared_or_unknown_effects;
 use crate::error::ToolError;
 use crate::files::workspace::Workspace;
 use crate::tool::{
     CallDescription, Context, DynTool, Invocation, SideEffects, Spec, Tool, ToolOutput, ToolPreview,
 };
 use acp_lifecycle::{
-    AllowPolicy, Effect, ErasedPlan, Grant, Pinned, Policy, Session, SessionHandle, Verdict,
-    execute_call,
+    AllowInProjectPolicy, Effect, ErasedPlan, Grant, PinnedPlan, Policy, Session, SessionHandle,
+    Verdict, execute_call,
 };
 use acp_types::{CallEndReason, FileChange, Operation, ToolCallId, ToolKind};
 use futures::future::{BoxFuture, FutureExt as _};
@@ -126,7 +126,7 @@ impl Tool for PanickingTool {
 
     async fn run(
         &self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         _: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {
@@ -142,7 +142,7 @@ fn a_tool_that_panics_over_its_arguments_says_nothing_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let context = Context::new(Arc::new(workspace));
-    assert_eq!(registry.locations("fragile", &json!({}), &context), []);
+    assert_eq!(registry.named_locations("fragile", &json!({}), &context), []);
 }
 
 /// A tool of a server with its name and the key of its title.
@@ -176,7 +176,7 @@ impl DynTool for ServerTool {
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<ErasedPlan>,
+        pinned: PinnedPlan<ErasedPlan>,
         grant: Grant,
         _: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
@@ -193,7 +193,7 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::new(folder.path().to_owned(), Vec::new()).unwrap();
     let session = SessionHandle::new(Session::new(workspace.cwd()), SystemTime::now);
-    session.update(|session, _| session.set_policy(Arc::new(AllowPolicy)));
+    session.update(|session, _| session.set_policy(Arc::new(AllowInProjectPolicy)));
     let (context, cancel) = (Context::new(Arc::new(workspace)), CancellationToken::new());
     let titles = [("en", "count = Count\ncount-pending = Soon")];
     for (name, key, pending, whole) in [
@@ -210,11 +210,12 @@ async fn a_tool_known_at_run_time_is_called_as_others_are() {
         ),
         ("search", None, "search", "search query: \"two\", more: 1"),
     ] {
-        let mut registry = Registry::builtin_with(&titles, "en").unwrap();
+        let mut registry = Registry::builtin_with_catalogues(&titles, "en").unwrap();
         registry.add_dyn(Box::new(ServerTool(name, key)));
         let id = ToolCallId::new(format!("call-{name}-{}", key.is_some()));
-        let open = registry.announce(&session, &id, &"t".into(), name, &context, &cancel).unwrap();
-        let title = |id| session.tool_call(id).unwrap().title;
+        let open =
+            registry.announce_call(&session, &id, &"t".into(), name, &context, &cancel).unwrap();
+        let title = |id| session.call_report(id).unwrap().title;
         assert_eq!(title(&id).replace('`', ""), pending);
         // The registry does not remove fields that are not in the schema.
         let call = registry.prepare_call(name, json!({ "query": "two", "more": 1 }), &context);
@@ -240,7 +241,7 @@ impl DynTool for ShowingServerTool {
     }
 
     fn describe(&self, _: &Value, context: &Context) -> Option<CallDescription> {
-        Some(CallDescription::new("").at_line("a.txt", 0, context))
+        Some(CallDescription::new("").with_location("a.txt", 0, context))
     }
 
     fn preview<'a>(
@@ -254,7 +255,7 @@ impl DynTool for ShowingServerTool {
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<ErasedPlan>,
+        pinned: PinnedPlan<ErasedPlan>,
         grant: Grant,
         _: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
@@ -284,7 +285,7 @@ async fn a_tool_known_at_run_time_looks_at_no_file_that_may_not_be_read() {
     let (mut registry, has_looked) = (Registry::builtin(), Arc::<AtomicBool>::default());
     registry.add_dyn(Box::new(ShowingServerTool(has_looked.clone())));
     let (id, turn) = ("c".into(), "t".into());
-    let open = registry.announce(&session, &id, &turn, "shows", &context, &cancel).unwrap();
+    let open = registry.announce_call(&session, &id, &turn, "shows", &context, &cancel).unwrap();
     let ended = execute_call(open, registry.prepare_call("shows", json!({}), &context)).await;
     assert_eq!(ended.reason, Some(CallEndReason::Permission), "{}", ended.text);
     assert!(!has_looked.load(Ordering::Relaxed));
@@ -355,7 +356,7 @@ fn a_silent_tool_that_changes_files_has_an_unknown_effect() {
     let moved = FileChange::new(Operation::Move { from: "/p/b".into() }, "/p/a");
     for (change, acts) in [(modified(), false), (large, true), (moved, true)] {
         let draft = ToolPreview { changes: vec![change], ..ToolPreview::new(()) };
-        let effects = declared_effects(&spec(), &draft);
+        let effects = declared_or_unknown_effects(&spec(), &draft);
         assert_eq!(effects.iter().any(|effect| *effect == Effect::Unknown), acts);
     }
 }

@@ -130,7 +130,7 @@ pub(crate) fn find_at(
         throttle: pace,
     };
     let (passed, entries) = match &mut pattern {
-        NameMatcher::Glob(glob) => look.collect_in_order(glob, offset, limit),
+        NameMatcher::Glob(glob) => look.collect_page_in_order(glob, offset, limit),
         NameMatcher::Fuzzy(fuzzy) => look.collect_best(fuzzy, offset, limit),
     };
     let left_out = look.match_count - passed - entries.len();
@@ -141,8 +141,8 @@ pub(crate) fn find_at(
         skipped_entries: passed,
         omitted_entries: left_out,
         stop: look.walk.early_stop().or(is_enough.then_some(EarlyStop::LimitReached)),
-        unreadable: look.walk.unreadable(),
-        truncated_directories: look.walk.truncated_directories(),
+        unreadable: look.walk.unreadable_directory_count(),
+        truncated_directories: look.walk.truncated_directory_count(),
     })
 }
 
@@ -165,7 +165,7 @@ struct PathSearch<'a> {
 
 impl PathSearch<'_> {
     /// Collects the matches in order, and counts the rest up to a limit.
-    fn collect_in_order(
+    fn collect_page_in_order(
         &mut self,
         glob: &SearchGlob,
         offset: usize,
@@ -252,7 +252,7 @@ impl FoundPaths {
                 passed => format!("[no more matches: there are {passed}]\n"),
             });
         }
-        text + &self.footer(self.next_offset())
+        text + &self.omission_footer(self.next_offset())
     }
 
     /// Returns the first paths as locations for a client to follow.

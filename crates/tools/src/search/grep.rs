@@ -23,14 +23,14 @@ use acp_types::Location;
 
 use crate::error::ToolError;
 use crate::files::walk::{
-    EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder, threads,
+    EarlyStop, IgnoredFiles, IsCancelled, SearchBudget, Walk, WalkOrder, search_thread_count,
 };
 use crate::files::workspace::{Workspace, WorkspacePath};
 use crate::limits::MAX_MATCH_CONTEXT_LINES;
 use crate::lock::lock;
 
 use self::file_queue::FileQueue;
-use self::file_search::FileSearch;
+use self::file_search::FileSearchParameters;
 use self::query::FileFilter;
 use self::result_page::{FileSearchResult, PageRange, ResultPage};
 
@@ -154,12 +154,15 @@ pub(crate) fn search_at(
     let context = query.context.min(MAX_MATCH_CONTEXT_LINES) as usize;
     let part = PageRange { offset: query.offset()?, limit: query.limit(), context };
     let budget = SearchBudget::new(cancel);
-    let look = FileSearch::new(query, budget, part)?;
+    let look = FileSearchParameters::new(query, budget, part)?;
     let filter = FileFilter::from_query(query)?;
     let mut page = ResultPage::new(part, Instant::now());
     if !workspace.metadata(at)?.is_dir() {
         let file = workspace.open_read(at)?;
-        page.add(0, look.worker().search_file(Ok(file), || at.path().to_owned()));
+        page.add_file_result(
+            0,
+            look.create_file_searcher().search_file(Ok(file), || at.path().to_owned()),
+        );
         return Ok(page.into_matches());
     }
     let ignored = IgnoredFiles::include_if(query.include_ignored);
@@ -170,23 +173,23 @@ pub(crate) fn search_at(
         page: Mutex::new(page),
         on_progress: watch,
     };
-    Ok(run.run())
+    Ok(run.run_on_threads())
 }
 
 /// One search of a directory, shared by its threads.
 struct ParallelSearch<'a> {
-    file_search: FileSearch<'a>,
+    file_search: FileSearchParameters<'a>,
     files: FileQueue<'a>,
     page: Mutex<ResultPage>,
     on_progress: &'a OnSearchProgress<'a>,
 }
 
 impl ParallelSearch<'_> {
-    fn run(self) -> Matches {
+    fn run_on_threads(self) -> Matches {
         thread::scope(|scope| {
             // This thread is one of the workers.
             let others: Vec<_> =
-                (1..threads()).map(|_| scope.spawn(|| self.run_worker())).collect();
+                (1..search_thread_count()).map(|_| scope.spawn(|| self.run_worker())).collect();
             self.run_worker();
             for other in others {
                 other.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -198,13 +201,13 @@ impl ParallelSearch<'_> {
         if !matches.truncated {
             matches.stop = matches.stop.or_else(|| walk.early_stop());
         }
-        matches.unsearched.unreadable += walk.unreadable();
-        matches.unsearched.truncated_directories += walk.truncated_directories();
+        matches.unsearched.unreadable += walk.unreadable_directory_count();
+        matches.unsearched.truncated_directories += walk.truncated_directory_count();
         matches
     }
 
     fn run_worker(&self) {
-        let mut worker = self.file_search.worker();
+        let mut worker = self.file_search.create_file_searcher();
         while let Some(next) = self.files.next() {
             let path = || self.files.absolute(&next.path);
             let searched = worker.search_file(next.open(), path);
@@ -214,8 +217,8 @@ impl ParallelSearch<'_> {
 
     fn add_result(&self, place: usize, searched: FileSearchResult) {
         let mut page = lock(&self.page);
-        page.add(place, searched);
-        if page.is_enough() {
+        page.add_file_result(place, searched);
+        if page.has_enough_matches() {
             self.files.close();
         }
         // Called under the lock, so that reports stay in order.

@@ -123,8 +123,8 @@ pub(crate) fn list_at(
         stop: walk
             .early_stop()
             .or((left_out == MAX_ENTRIES_GATHERED).then_some(EarlyStop::LimitReached)),
-        unreadable: walk.unreadable(),
-        truncated_directories: walk.truncated_directories(),
+        unreadable: walk.unreadable_directory_count(),
+        truncated_directories: walk.truncated_directory_count(),
     })
 }
 
@@ -168,7 +168,7 @@ impl Listing {
                 _ => "[nothing more here]\n",
             });
         }
-        text + &self.footer(self.next_offset())
+        text + &self.omission_footer(self.next_offset())
     }
 }
 
@@ -303,8 +303,8 @@ mod tests {
             }
         };
         let said = "[2 directories have more than 500,000 entries: the rest is not shown]\n";
-        assert_eq!(names(0, 2).footer(None), said);
-        assert_eq!(names(2, 0).footer(None), "[2 directories could not be read]\n");
+        assert_eq!(names(0, 2).omission_footer(None), said);
+        assert_eq!(names(2, 0).omission_footer(None), "[2 directories could not be read]\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_types::TerminalExit;
-use callboard_text::{head, visible};
+use callboard_text::{escape_invisible, head};
 use futures::future::BoxFuture;
 
 use crate::limits::MAX_CLIENT_ERROR_BYTES;
@@ -45,7 +45,11 @@ impl ClientError {
     /// characters are made visible.
     #[must_use]
     pub fn new(why: &str) -> Self {
-        Self(visible(head(why.trim(), MAX_CLIENT_ERROR_BYTES)).trim_end_matches('.').to_owned())
+        Self(
+            escape_invisible(head(why.trim(), MAX_CLIENT_ERROR_BYTES))
+                .trim_end_matches('.')
+                .to_owned(),
+        )
     }
 }
 

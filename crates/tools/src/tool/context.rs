@@ -43,13 +43,13 @@ impl Context {
 
     /// Sets the unsaved texts of the client, if it supports them.
     #[must_use]
-    pub fn with_text(self, text: Option<Arc<dyn TextBackend>>) -> Self {
+    pub fn with_text_backend(self, text: Option<Arc<dyn TextBackend>>) -> Self {
         Self { text, ..self }
     }
 
     /// Sets the terminals of the client, if it supports them.
     #[must_use]
-    pub fn with_terminal(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
+    pub fn with_terminal_backend(self, terminal: Option<Arc<dyn TerminalBackend>>) -> Self {
         Self { terminal, ..self }
     }
 
@@ -58,7 +58,7 @@ impl Context {
     /// future is dropped, the next caller receives the reports. Results of changes include them
     /// too, so this is for those after the last change: between requests, and at the end of a turn
     /// or session.
-    pub async fn late_writes(&self) -> Vec<String> {
+    pub async fn take_foreign_change_reports(&self) -> Vec<String> {
         if self.workspace.undo_store().is_watching() {
             let look = |workspace: &Workspace| {
                 workspace.detect_late_writes();
@@ -78,7 +78,7 @@ impl Context {
         work: impl FnOnce(&Workspace) -> Result<T, ToolError> + Send + 'static,
     ) -> Result<T, ToolError> {
         let workspace = self.workspace.clone();
-        blocking(move || work(&workspace)).await
+        run_on_blocking_thread(move || work(&workspace)).await
     }
 
     /// Inspects a path of a call on a blocking thread. Returns it with the effects of reading or
@@ -90,7 +90,7 @@ impl Context {
     ) -> Result<(WorkspacePath, Effects), ToolError> {
         let given = given.to_owned();
         self.run_blocking(move |workspace| {
-            let at = workspace.inspect(&given)?;
+            let at = workspace.resolve_and_follow_links(&given)?;
             let effects = guard::path_effects(workspace, &at, effect);
             Ok((at, effects))
         })
@@ -98,12 +98,12 @@ impl Context {
     }
 
     /// Waits until the recovery of changes of killed processes has completed.
-    pub(crate) async fn wait_recovered(&self) -> Result<(), ToolError> {
+    pub(crate) async fn wait_for_recovery(&self) -> Result<(), ToolError> {
         if self.workspace.is_recovered() {
             return Ok(());
         }
         self.run_blocking(|workspace| {
-            workspace.recover();
+            workspace.recover_unfinished_writes();
             Ok(())
         })
         .await
@@ -121,10 +121,10 @@ impl fmt::Debug for Context {
 }
 
 /// Runs blocking work on a thread that blocks no other task.
-pub(crate) async fn blocking<T: Send + 'static>(
+pub(crate) async fn run_on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    unwrap_join(tokio::task::spawn_blocking(work).await)
+    result_or_resume_panic(tokio::task::spawn_blocking(work).await)
 }
 
 /// Runs a future to completion even if the caller is dropped, because a cancelled call must not
@@ -132,10 +132,12 @@ pub(crate) async fn blocking<T: Send + 'static>(
 pub(crate) async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
-    unwrap_join(tokio::spawn(work).await)
+    result_or_resume_panic(tokio::spawn(work).await)
 }
 
-fn unwrap_join<T>(ended: Result<Result<T, ToolError>, JoinError>) -> Result<T, ToolError> {
+fn result_or_resume_panic<T>(
+    ended: Result<Result<T, ToolError>, JoinError>,
+) -> Result<T, ToolError> {
     match ended {
         Ok(result) => result,
         // Re-raises the panic in the caller, which fails the call.

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use acp_lifecycle::{ErasedPlan, Grant, Pinned};
+use acp_lifecycle::{ErasedPlan, Grant, PinnedPlan};
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
     CallDescription, Context, Invocation, Spec, Tool, ToolHint, ToolOutput, ToolPreview, ToolRole,
-    default_reads,
+    default_paths_to_read,
 };
 use crate::error::ToolError;
 
@@ -107,12 +107,12 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     fn describe(&self, args: &Value, context: &Context) -> Option<CallDescription> {
         let _ = context;
         Some(
-            CallDescription::new(self.spec().custom_title())
-                .with("arguments", arguments_in_words(args)),
+            CallDescription::new(self.spec().title_key_unless_name())
+                .with_argument("arguments", format_arguments_for_title(args)),
         )
     }
 
-    /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::reads`]
+    /// Returns the paths of the files whose text the preview shows or quotes, as [`Tool::paths_to_read`]
     /// does.
     ///
     /// By default these are the paths of [`describe`](Self::describe) for a tool that may change
@@ -121,13 +121,13 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`ToolError`] if the call cannot be done. No permission is requested then.
-    fn reads<'a>(
+    fn paths_to_read<'a>(
         &'a self,
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
         let describe = || self.describe(&args, context);
-        ready(Ok(default_reads(self.spec().side_effects, describe))).boxed()
+        ready(Ok(default_paths_to_read(self.spec().side_effects, describe))).boxed()
     }
 
     /// Determines the effects of a call, without side effects, as [`Tool::preview`] does.
@@ -148,7 +148,7 @@ pub trait DynTool: fmt::Debug + Send + Sync {
     /// [`ToolError`] if the call failed.
     fn run<'a>(
         &'a self,
-        pinned: Pinned<ErasedPlan>,
+        pinned: PinnedPlan<ErasedPlan>,
         grant: Grant,
         invocation: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
@@ -185,12 +185,12 @@ impl<T: Tool> DynTool for T {
         Some(Tool::describe(self, &args, context))
     }
 
-    fn reads<'a>(
+    fn paths_to_read<'a>(
         &'a self,
         args: Value,
         context: &'a Context,
     ) -> BoxFuture<'a, Result<Vec<String>, ToolError>> {
-        Box::pin(async move { Tool::reads(self, &parse_args(self, args)?, context).await })
+        Box::pin(async move { Tool::paths_to_read(self, &parse_args(self, args)?, context).await })
     }
 
     fn preview<'a>(
@@ -214,7 +214,7 @@ impl<T: Tool> DynTool for T {
 
     fn run<'a>(
         &'a self,
-        pinned: Pinned<ErasedPlan>,
+        pinned: PinnedPlan<ErasedPlan>,
         grant: Grant,
         invocation: Invocation<'a>,
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
@@ -238,7 +238,7 @@ fn parse_args<T: Tool>(tool: &T, args: Value) -> Result<T::Args, ToolError> {
 }
 
 /// Formats the arguments of a call for its title: `query: "x", limit: 3`.
-fn arguments_in_words(args: &Value) -> String {
+fn format_arguments_for_title(args: &Value) -> String {
     let word = |(name, value): (&String, &Value)| match value {
         // Not escaped, so that the placeholder of a pending argument is found in it.
         Value::String(text) => format!("{name}: \"{text}\""),

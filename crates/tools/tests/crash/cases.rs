@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use acp_tools::files::Durability;
-use acp_tools::files::remove::inspect;
-use acp_tools::files::write::{FileWrite, write_all};
+use acp_tools::files::remove::inspect_entry;
+use acp_tools::files::write::{FileWrite, write_all_or_none};
 use acp_tools::{ToolError, Workspace};
 use tempfile::TempDir;
 
@@ -131,7 +131,7 @@ pub(crate) fn workspace(folder: &Path) -> Workspace {
     let workspace = Workspace::new(folder.join("root"), Vec::new()).unwrap();
     let workspace =
         workspace.with_durability(Durability::Disk).with_state_folder(&folder.join("state"));
-    workspace.recover();
+    workspace.recover_unfinished_writes();
     workspace
 }
 
@@ -173,10 +173,10 @@ impl CrashCase {
             }
         };
         let changes: Vec<_> = files.iter().zip(&places).map(change).collect();
-        let found = || inspect(&workspace, &places[0]);
+        let found = || inspect_entry(&workspace, &places[0]);
         fs::exists(BEGIN_MARKER).unwrap();
         let done = match self.kind {
-            ChangeKind::Write => write_all(&workspace, &changes),
+            ChangeKind::Write => write_all_or_none(&workspace, &changes),
             ChangeKind::Delete => found().and_then(|found| found.delete(&workspace)),
             ChangeKind::Move => found()
                 .and_then(|found| found.move_to(&workspace, &workspace.resolve("moved/file")?)),

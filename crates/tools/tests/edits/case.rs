@@ -35,7 +35,7 @@ pub(crate) enum FileEncoding {
 
 impl FileEncoding {
     pub(crate) fn detect(text: &DecodedText) -> Self {
-        match text.encoding().as_deref() {
+        match text.non_utf8_encoding_name().as_deref() {
             None => Self::Utf8,
             Some("UTF-16LE") => Self::Utf16(u16::to_le_bytes),
             Some("UTF-16BE") => Self::Utf16(u16::to_be_bytes),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
-use acp_lifecycle::{AllowPolicy, OpenCall, Session, SessionHandle};
+use acp_lifecycle::{AllowInProjectPolicy, OpenCall, Session, SessionHandle};
 use acp_tools::files::Durability;
 use acp_tools::{Context, PreparedCall, Registry, Workspace};
 use acp_types::ToolCallId;
@@ -104,7 +104,7 @@ impl PathTree {
         let workspace = Workspace::new(roots.0.clone(), roots.1).unwrap();
         let workspace = workspace.with_durability(Durability::System);
         let session = SessionHandle::new(Session::new(roots.0), SystemTime::now);
-        session.update(|session, _| session.set_policy(Arc::new(AllowPolicy)));
+        session.update(|session, _| session.set_policy(Arc::new(AllowInProjectPolicy)));
         Self {
             context: Context::new(Arc::new(workspace)),
             session,
@@ -128,7 +128,7 @@ impl PathTree {
         let id = ToolCallId::new(format!("call{}", self.calls.fetch_add(1, Ordering::Relaxed)));
         let cancel = CancellationToken::new();
         let open = REGISTRY
-            .announce(&self.session, &id, &"t".into(), tool, &self.context, &cancel)
+            .announce_call(&self.session, &id, &"t".into(), tool, &self.context, &cancel)
             .unwrap();
         (open, REGISTRY.prepare_call(tool, args.clone(), &self.context))
     }

@@ -105,9 +105,10 @@ fn no_option_shows_an_effect_raw() {
             let open = stage.announce("x");
             let (id, effects) = (open.handle().id(), Effects::from(effect));
             let options = stage.session.update(|session, now| {
-                let permit = session.permit(id, &effects, subject.clone(), true, now);
+                let permit =
+                    session.decide_or_ask_permission(id, &effects, subject.clone(), true, now);
                 let PermitDecision::AwaitingAnswer(number) = permit else { panic!("{permit:?}") };
-                session.permission_request(number).unwrap().options.clone()
+                session.pending_permission_request(number).unwrap().options.clone()
             });
             assert_eq!(options.len(), 4, "{name}");
             options.iter().for_each(|option| check(&option.name, hostile, name));

@@ -30,7 +30,7 @@ impl TitleSession {
         let workspace = Arc::new(Workspace::new(cwd.clone(), vec![more]).unwrap());
         Self {
             session: SessionHandle::new(Session::new(cwd), SystemTime::now),
-            registry: Registry::builtin_in(locale),
+            registry: Registry::builtin_in_locale(locale),
             context: Context::new(workspace),
             folder,
             calls: 0,
@@ -48,20 +48,21 @@ impl TitleSession {
         let id = ToolCallId::new(format!("call{}", self.calls));
         let cancel = CancellationToken::new();
         let Self { session, registry, context, .. } = self;
-        let open = registry.announce(session, &id, &"t".into(), name, context, &cancel);
+        let open = registry.announce_call(session, &id, &"t".into(), name, context, &cancel);
         open.expect("the id is new")
     }
 
     /// Announces and describes a call, and returns the document that the client receives.
     pub(crate) fn describe(&mut self, name: &str, args: &Value) -> ToolCallReport {
         let open = self.announce(name);
-        self.registry.describe(open.handle(), name, args, &self.context);
+        self.registry.report_call_description(open.handle(), name, args, &self.context);
         self.report(&open)
     }
 
     pub(crate) fn report(&self, open: &OpenCall) -> ToolCallReport {
-        let report =
-            |session: &mut Session, _| session.board().tool_call(open.handle().id()).cloned();
+        let report = |session: &mut Session, _| {
+            session.board().open_call_report(open.handle().id()).cloned()
+        };
         self.session.update(report).expect("the call is open")
     }
 

@@ -225,7 +225,7 @@ fn a_last_line_without_newline_is_answered_and_queued_output_is_drained() {
     assert_eq!(parse(&rest[0])["result"].as_str().map(str::len), Some(900_000));
     assert_eq!(parse(&rest[1])["method"], "_bye");
     let counts = counters.snapshot();
-    assert_eq!((counts.lines_written, counts.in_flight()), (3, 0));
+    assert_eq!((counts.lines_written, counts.unwritten_line_count()), (3, 0));
 }
 
 #[test]
@@ -279,7 +279,10 @@ fn a_client_that_never_reads_does_not_hold_up_the_end_for_long() {
     let transport = Transport::new(INITIALIZE.as_bytes(), BlockedWriter(stuck));
     let counters = transport.counters();
     assert_eq!(serve(transport), Ok(()));
-    assert_eq!((counters.snapshot().in_flight(), counters.snapshot().lines_written), (2, 0));
+    assert_eq!(
+        (counters.snapshot().unwritten_line_count(), counters.snapshot().lines_written),
+        (2, 0)
+    );
     drop(over);
 }
 
@@ -301,7 +304,7 @@ fn an_error_of_the_output_that_is_no_hangup_is_reported() {
 fn asked_to_finish_the_driver_writes_what_it_accepted_and_needs_no_end_of_input() {
     let (input, _open) = pipe().unwrap();
     let (mut from_agent, output) = pipe().unwrap();
-    let (channel, mut driver) = Transport::new(input, output).into_parts();
+    let (channel, mut driver) = Transport::new(input, output).into_channel_and_driver();
     let message = RawJsonRpcMessage::response(1, Ok(Value::Null));
     channel.tx.unbounded_send(TransportFrame::Single(message)).unwrap();
     assert!(driver.request_finish());
@@ -318,7 +321,7 @@ fn cancels_of_the_sdk_are_no_messages_of_sessions() {
     let (input, _open) = pipe().unwrap();
     let transport = Transport::new(input, io::sink());
     let counters = transport.counters();
-    let (channel, mut driver) = transport.into_parts();
+    let (channel, mut driver) = transport.into_channel_and_driver();
     for method in ["$/cancel_request", "session/update", "$/cancel_request"] {
         let message = RawJsonRpcMessage::notification(method.into(), Value::Null).unwrap();
         channel.tx.unbounded_send(TransportFrame::Single(message)).unwrap();
@@ -347,7 +350,7 @@ fn a_transport_that_is_never_connected_takes_no_more() {
     let (input, mut client) = pipe().unwrap();
     let mut transport = Transport::new(input, io::sink());
     start_reader(transport.reader.take()).unwrap();
-    let ended = transport.ended();
+    let ended = transport.ended_token();
     drop(transport);
     writeln!(client, "{INITIALIZE}").unwrap();
     runtime().block_on(ended.cancelled());

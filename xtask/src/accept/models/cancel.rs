@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::super::ReleasePrograms;
 use super::super::agent::DEADLINE;
 use super::super::cancel::percentile_99;
-use super::super::model_server::{ModelServer, reply};
-use super::super::scratch::Scratch;
+use super::super::model_server::{ModelServerProcess, reply_with_steps};
+use super::super::scratch::ScratchFolders;
 use super::super::seed::Random;
 use super::SessionClient;
 use crate::process::TaskError;
@@ -50,7 +50,7 @@ const POINTS: &[TurnCancelPoint] = &[
             let call = json!({"id": "c1", "name": "write_file", "args": args, "chunk": 20});
             let mut call = json!({ "call": call });
             call["call"]["pause_ms"] = json!(3);
-            reply(&json!([call]))
+            reply_with_steps(&json!([call]))
         },
         is_there: Some(|update| update["sessionUpdate"] == "tool_call"),
         least_ms: 0,
@@ -64,7 +64,7 @@ const POINTS: &[TurnCancelPoint] = &[
                 let args = json!({"command": "exec sleep 60"});
                 json!({"call": {"id": id, "name": "terminal", "args": args}})
             };
-            reply(&json!([sleep("a"), sleep("b"), sleep("c")]))
+            reply_with_steps(&json!([sleep("a"), sleep("b"), sleep("c")]))
         },
         is_there: Some(|update| update["status"] == "in_progress"),
         least_ms: 0,
@@ -80,7 +80,9 @@ const POINTS: &[TurnCancelPoint] = &[
     },
     TurnCancelPoint {
         name: "while a summary is written",
-        before: Some(|| reply(&json!([{"text": "long ago ".repeat(CONTEXT_TOKENS / 2)}]))),
+        before: Some(|| {
+            reply_with_steps(&json!([{"text": "long ago ".repeat(CONTEXT_TOKENS / 2)}]))
+        }),
         answer: slow_reply,
         is_there: Some(|update| update["sessionUpdate"] == "agent_thought_chunk"),
         least_ms: 10,
@@ -94,7 +96,7 @@ const CONTEXT_TOKENS: usize = 32_000;
 /// Returns a slow reply.
 fn slow_reply() -> Value {
     let words = (0..2_000).flat_map(|_| [json!({"text": "word "}), json!({"pause_ms": 3})]);
-    reply(&json!(words.collect::<Vec<_>>()))
+    reply_with_steps(&json!(words.collect::<Vec<_>>()))
 }
 
 /// Time in milliseconds from a cancel to the response of its turn, the 99th percentile of n turns.
@@ -108,21 +110,22 @@ pub(in super::super) fn cancel_latency_at_points(
     let mut latencies = Vec::new();
     let turns = n.div_ceil(POINTS.len() as u32);
     for point in POINTS {
-        let scratch = Scratch::new("model-cancel")?;
-        scratch.configure(&format!("[providers.openai]\ncontext_tokens = {CONTEXT_TOKENS}"))?;
+        let scratch = ScratchFolders::new("model-cancel")?;
+        scratch
+            .write_user_config(&format!("[providers.openai]\ncontext_tokens = {CONTEXT_TOKENS}"))?;
         let of_turn = |_| point.before.into_iter().chain([point.answer]).map(|answer| answer());
         let answers = (0..turns).flat_map(of_turn);
-        let mut server = ModelServer::start(built, &scratch, answers)?;
-        let mut client = SessionClient::start(&mut server.agent(built, &scratch), scratch)?;
+        let mut server = ModelServerProcess::start(built, &scratch, answers)?;
+        let mut client = SessionClient::start(&mut server.agent_command(built, &scratch), scratch)?;
         for _ in 0..turns {
-            client.open()?;
+            client.reopen_session()?;
             if point.before.is_some() {
-                client.turn(&["go".to_owned()])?;
-                server.next_finished_request()?;
+                client.run_turn(&["go".to_owned()])?;
+                server.wait_for_finished_request()?;
             }
-            let latency = turn(&mut client, &mut server, point, &mut random);
+            let latency = run_cancelled_turn(&mut client, &mut server, point, &mut random);
             let latency = latency.map_err(|stop| {
-                TaskError::Failed(format!("{}: {}", point.name, stop.why().unwrap_or_default()))
+                TaskError::Failed(format!("{}: {}", point.name, stop.message().unwrap_or_default()))
             })?;
             latencies.push(latency.as_secs_f64() * 1000.0);
         }
@@ -130,9 +133,9 @@ pub(in super::super) fn cancel_latency_at_points(
     Ok(percentile_99(latencies))
 }
 
-fn turn(
+fn run_cancelled_turn(
     client: &mut SessionClient,
-    server: &mut ModelServer,
+    server: &mut ModelServerProcess,
     point: &TurnCancelPoint,
     random: &mut Random,
 ) -> Result<Duration, TaskError> {
@@ -140,10 +143,10 @@ fn turn(
     let prompt = json!([{"type": "text", "text": "go"}]);
     let params = json!({"sessionId": client.session, "prompt": prompt});
     let mut calls = BTreeMap::new();
-    client.agent.send("session/prompt", &params)?;
+    client.agent.send_request("session/prompt", &params)?;
     if !point.is_asking {
         // The first reply is complete before the next begins.
-        server.next_finished_request()?;
+        server.wait_for_finished_request()?;
     }
     if let Some(is_there) = point.is_there {
         let early = client.agent.wait_for_message("session/prompt", DEADLINE, |message| {
@@ -154,9 +157,9 @@ fn turn(
             return Err(TaskError::Failed(format!("response {answer} before the cancel point")));
         }
     }
-    thread::sleep(Duration::from_millis(point.least_ms + random.below(MAX_CANCEL_DELAY_MS)));
+    thread::sleep(Duration::from_millis(point.least_ms + random.next_below(MAX_CANCEL_DELAY_MS)));
     let start = Instant::now();
-    client.agent.notify("session/cancel", &session)?;
+    client.agent.send_notification("session/cancel", &session)?;
     let answer = client.agent.wait_for_response("session/prompt", DEADLINE, |message| {
         record_call_status(message, &mut calls);
     })?;
@@ -168,7 +171,7 @@ fn turn(
     if let Some(status) = calls.values().find(is_open) {
         return Err(TaskError::Failed(format!("a call did not end: {status}")));
     }
-    if point.is_asking && server.next_finished_request()?["told"] != false {
+    if point.is_asking && server.wait_for_finished_request()?["told"] != false {
         return Err(TaskError::Failed("the request was read to its end".to_owned()));
     }
     Ok(latency)

@@ -60,7 +60,7 @@ impl SentCall {
             TerminalDisplay::MetaEvents if !self.announced => self.terminals().next().cloned(),
             _ => None,
         };
-        let mut content = encode::content_items(&self.items, shows.meta_key, |id| {
+        let mut content = encode::encode_content_items(&self.items, shows.meta_key, |id| {
             let terminal = shows.terminals.get(id);
             let is_shown = terminal.is_some_and(|terminal| terminal.announced);
             let surface = match is_shown || opens.as_ref() == Some(id) {
@@ -87,7 +87,7 @@ impl SentCall {
     ) {
         let held = std::mem::take(&mut self.deferred);
         let large = LargeFields::take_from(&mut update.fields).or_else(held);
-        if self.announced && !is_final && !self.may_stream(update, &large) {
+        if self.announced && !is_final && !self.admit_large_fields(update, &large) {
             if large.content.is_some() {
                 update.fields.content = self.change_excerpt(json::serialized_len(update), meta_key);
             }
@@ -132,7 +132,7 @@ impl SentCall {
     }
 
     /// Returns the whole call as the client should hold it, including metadata.
-    pub(super) fn take_full_call(&mut self, meta_key: &str) -> ToolCall {
+    pub(super) fn full_call_with_deferred_fields(&mut self, meta_key: &str) -> ToolCall {
         let mut held = ToolCallUpdateFields::new();
         std::mem::take(&mut self.deferred).move_into(&mut held);
         self.call.update(held);
@@ -142,11 +142,11 @@ impl SentCall {
     }
 
     /// Returns whether a streamed update may include the large fields besides its other fields.
-    fn may_stream(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
+    fn admit_large_fields(&mut self, rest: &ToolCallUpdate, large: &LargeFields) -> bool {
         let large = large.json_len();
         // The metadata is in the line too, with a trace of up to 9 KiB.
         large == 0
-            || wire::may_stream(
+            || wire::admit_streamed_large_fields(
                 json::serialized_len(rest) + large,
                 || large,
                 &mut self.streamed_bytes,

@@ -15,7 +15,7 @@ use crate::{
 
 /// Returns the v1 status of a call: a cancelled call is `failed`, a paused one `in_progress`.
 #[must_use]
-pub fn status(status: Status) -> ToolCallStatus {
+pub fn encode_status(status: Status) -> ToolCallStatus {
     match status {
         Status::Pending => ToolCallStatus::Pending,
         Status::InProgress | Status::Paused => ToolCallStatus::InProgress,
@@ -24,7 +24,7 @@ pub fn status(status: Status) -> ToolCallStatus {
     }
 }
 
-pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
+pub(super) fn encode_message_chunk(chunk: &MessageChunk) -> SessionUpdate {
     let text = v1::ContentChunk::new(v1::ContentBlock::from(chunk.text.as_str()));
     let text = text.message_id(v1::MessageId::new(&*chunk.message));
     match chunk.role {
@@ -40,12 +40,12 @@ pub(super) fn prompt_block(part: &PromptBlock) -> SessionUpdate {
 }
 
 /// Encodes a plan. A cancelled step is encoded as completed, with a note in its text.
-pub(super) fn plan(plan: &Plan, meta_key: &str) -> WireUpdate {
-    let entries = plan.entries.iter().map(|entry| plan_entry(entry, meta_key)).collect();
+pub(super) fn encode_plan(plan: &Plan, meta_key: &str) -> WireUpdate {
+    let entries = plan.entries.iter().map(|entry| encode_plan_entry(entry, meta_key)).collect();
     SessionUpdate::Plan(v1::Plan::new(entries)).into()
 }
 
-fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
+fn encode_plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
     let priority = match entry.priority {
         PlanPriority::High => v1::PlanEntryPriority::High,
         PlanPriority::Medium => v1::PlanEntryPriority::Medium,
@@ -67,7 +67,7 @@ fn plan_entry(entry: &PlanEntry, meta_key: &str) -> v1::PlanEntry {
 /// Encodes content items for v1. A change may become several items.
 ///
 /// `shown` encodes a terminal. It returns `None` if nothing is known about it yet.
-pub(super) fn content_items(
+pub(super) fn encode_content_items(
     content: &[Content],
     meta_key: &str,
     shown: impl Fn(&TerminalId) -> Option<ToolCallContent>,
@@ -76,7 +76,7 @@ pub(super) fn content_items(
     for item in content {
         match item {
             Content::Block(block) => items.push(ToolCallContent::from(block.clone())),
-            Content::Change(change) => items.extend(file_change(change, meta_key)),
+            Content::Change(change) => items.extend(encode_file_change(change, meta_key)),
             Content::Terminal(id) => items.extend(shown(id)),
         }
     }
@@ -88,7 +88,8 @@ pub(super) fn shorten_changes(content: &mut [Content], meta_key: &str) {
     let extra = json::escaped_string_len(meta_key).saturating_sub(META_KEY_BYTES);
     for item in content {
         if let Content::Change(change) = item
-            && let Some(short) = diff::shortened_beside(change, MAX_FILE_CHANGE_BYTES, extra)
+            && let Some(short) =
+                diff::shorten_change_with_hunk_overhead(change, MAX_FILE_CHANGE_BYTES, extra)
         {
             *change = short;
         }
@@ -113,16 +114,16 @@ pub(super) fn change_excerpt(
             }
             Content::Terminal(_) => return None,
         };
-        let is_whole = change.byte_len() <= room;
-        let part = if is_whole { change.clone() } else { change.truncated_to(room) };
+        let is_whole = change.texts_or_hunks_byte_len() <= room;
+        let part = if is_whole { change.clone() } else { change.with_hunks_truncated(room) };
         if is_whole || !part.hunks.is_empty() {
             let part = match is_whole {
                 true => part,
                 // Only the hunks are shown; the count covers the omitted lines.
                 false => FileChange { old_text: None, new_text: None, ..part },
             };
-            room = room.saturating_sub(part.byte_len());
-            items.extend(file_change(&part, meta_key));
+            room = room.saturating_sub(part.texts_or_hunks_byte_len());
+            items.extend(encode_file_change(&part, meta_key));
             let (added, removed) = change.omitted_line_counts(&part);
             lines = (lines.0 + added, lines.1 + removed);
         } else {
@@ -145,12 +146,12 @@ pub(super) fn change_excerpt(
 
 /// Encodes a change that is already [shortened](shorten_changes): a small change as one diff of
 /// whole files, a large one as one diff per hunk, and one without text as a sentence.
-fn file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
+fn encode_file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     if let Operation::Move { from } = &change.operation
         && let Some(old) = &change.old_text
     {
-        let gone = whole_diff(change, from, Some(old.clone()), String::new(), meta_key);
-        let come = whole_diff(
+        let gone = encode_whole_file_diff(change, from, Some(old.clone()), String::new(), meta_key);
+        let come = encode_whole_file_diff(
             change,
             &change.path,
             None,
@@ -167,19 +168,22 @@ fn file_change(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     };
     match whole {
         Some((old, new))
-            if change.hunks.is_empty() || change.byte_len() <= MAX_WHOLE_FILE_DIFF_BYTES =>
+            if change.hunks.is_empty()
+                || change.texts_or_hunks_byte_len() <= MAX_WHOLE_FILE_DIFF_BYTES =>
         {
-            vec![whole_diff(change, &change.path, old, new, meta_key)]
+            vec![encode_whole_file_diff(change, &change.path, old, new, meta_key)]
         }
-        _ if change.hunks.is_empty() && change.unlisted == (0, 0) => vec![change_sentence(change)],
-        _ => hunk_diffs(change, meta_key),
+        _ if change.hunks.is_empty() && change.unlisted == (0, 0) => {
+            vec![describe_file_change(change)]
+        }
+        _ => encode_hunks_as_diffs(change, meta_key),
     }
 }
 
-fn hunk_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
+fn encode_hunks_as_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     // A diff has only one path, so the other one is shown before it.
     let from = matches!(change.operation, Operation::Move { .. } | Operation::Copy { .. })
-        .then(|| change_sentence(change));
+        .then(|| describe_file_change(change));
     let hunks = change.hunks.iter().map(|hunk| {
         let old = (change.operation != Operation::Add).then(|| hunk.old_text());
         let mut item = Diff::new(utf8_path(&change.path), hunk.new_text());
@@ -205,7 +209,7 @@ fn hunk_diffs(change: &FileChange, meta_key: &str) -> Vec<ToolCallContent> {
     items
 }
 
-fn whole_diff(
+fn encode_whole_file_diff(
     change: &FileChange,
     path: &Path,
     old: Option<String>,
@@ -221,7 +225,7 @@ fn whole_diff(
     ToolCallContent::Diff(diff)
 }
 
-fn change_sentence(change: &FileChange) -> ToolCallContent {
+fn describe_file_change(change: &FileChange) -> ToolCallContent {
     if let Some(sentence) = &change.sentence {
         return ToolCallContent::from(sentence.clone());
     }

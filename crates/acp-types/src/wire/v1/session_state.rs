@@ -4,12 +4,12 @@ use crate::schema::v1::{self, SessionUpdate};
 use crate::wire::{compaction_meta, maybe_undefined};
 use crate::{
     AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ContextUsage,
-    PermissionOption, PermissionOptionKind, SessionInfo, SessionModes, SessionState,
+    PermissionOption, PermissionOptionKind, SessionInfo, SessionModes, SessionStatePart,
 };
 
 /// Encodes the modes of a session for the response to `session/new`.
 #[must_use]
-pub fn modes(modes: &SessionModes) -> v1::SessionModeState {
+pub fn encode_modes(modes: &SessionModes) -> v1::SessionModeState {
     let mode = |mode: &crate::SessionMode| {
         v1::SessionMode::new(mode.id.clone(), &*mode.name).description(mode.description.clone())
     };
@@ -20,11 +20,11 @@ pub fn modes(modes: &SessionModes) -> v1::SessionModeState {
 /// Encodes the options of a session for the responses to `session/new` and
 /// `session/set_config_option`.
 #[must_use]
-pub fn config_options(options: &[ConfigOption]) -> Vec<v1::SessionConfigOption> {
-    options.iter().map(config_option).collect()
+pub fn encode_config_options(options: &[ConfigOption]) -> Vec<v1::SessionConfigOption> {
+    options.iter().map(encode_config_option).collect()
 }
 
-fn config_option(option: &ConfigOption) -> v1::SessionConfigOption {
+fn encode_config_option(option: &ConfigOption) -> v1::SessionConfigOption {
     let ConfigOption { id, name, description, category, current, values } = option;
     let value = |value: &crate::ConfigValue| {
         v1::SessionConfigSelectOption::new(value.value.clone(), &*value.name)
@@ -33,10 +33,10 @@ fn config_option(option: &ConfigOption) -> v1::SessionConfigOption {
     let values: Vec<_> = values.iter().map(value).collect();
     v1::SessionConfigOption::select(id.clone(), &**name, current.clone(), values)
         .description(description.clone())
-        .category(category.map(self::category))
+        .category(category.map(encode_config_category))
 }
 
-fn category(category: ConfigCategory) -> v1::SessionConfigOptionCategory {
+fn encode_config_category(category: ConfigCategory) -> v1::SessionConfigOptionCategory {
     match category {
         ConfigCategory::Mode => v1::SessionConfigOptionCategory::Mode,
         ConfigCategory::Model => v1::SessionConfigOptionCategory::Model,
@@ -44,7 +44,7 @@ fn category(category: ConfigCategory) -> v1::SessionConfigOptionCategory {
     }
 }
 
-pub(super) fn permission_option(option: PermissionOption) -> v1::PermissionOption {
+pub(super) fn encode_permission_option(option: PermissionOption) -> v1::PermissionOption {
     let kind = match option.kind {
         PermissionOptionKind::AllowOnce => v1::PermissionOptionKind::AllowOnce,
         PermissionOptionKind::AllowAlways => v1::PermissionOptionKind::AllowAlways,
@@ -54,28 +54,28 @@ pub(super) fn permission_option(option: PermissionOption) -> v1::PermissionOptio
     v1::PermissionOption::new(option.id, option.name, kind)
 }
 
-pub(super) fn session_update(state: &SessionState, meta_key: &str) -> SessionUpdate {
+pub(super) fn encode_session_state(state: &SessionStatePart, meta_key: &str) -> SessionUpdate {
     match state {
-        SessionState::Commands(commands) => {
-            let commands = commands.iter().map(command).collect();
+        SessionStatePart::Commands(commands) => {
+            let commands = commands.iter().map(encode_command).collect();
             SessionUpdate::AvailableCommandsUpdate(v1::AvailableCommandsUpdate::new(commands))
         }
-        SessionState::Mode(id) => {
+        SessionStatePart::Mode(id) => {
             SessionUpdate::CurrentModeUpdate(v1::CurrentModeUpdate::new(id.clone()))
         }
-        SessionState::Options(options) => {
-            let update = v1::ConfigOptionUpdate::new(config_options(options));
+        SessionStatePart::Options(options) => {
+            let update = v1::ConfigOptionUpdate::new(encode_config_options(options));
             SessionUpdate::ConfigOptionUpdate(update)
         }
-        SessionState::Info(info) => SessionUpdate::SessionInfoUpdate(session_info(info)),
-        SessionState::Usage(usage) => SessionUpdate::UsageUpdate(context_usage(usage)),
-        SessionState::Compaction(compaction) => {
-            SessionUpdate::CompactionUpdate(self::compaction(compaction, meta_key))
+        SessionStatePart::Info(info) => SessionUpdate::SessionInfoUpdate(encode_session_info(info)),
+        SessionStatePart::Usage(usage) => SessionUpdate::UsageUpdate(encode_context_usage(usage)),
+        SessionStatePart::Compaction(compaction) => {
+            SessionUpdate::CompactionUpdate(encode_compaction(compaction, meta_key))
         }
     }
 }
 
-fn command(command: &AvailableCommand) -> v1::AvailableCommand {
+fn encode_command(command: &AvailableCommand) -> v1::AvailableCommand {
     let AvailableCommand { name, description, hint } = command;
     let input = hint.as_ref().map(|hint| {
         v1::AvailableCommandInput::Unstructured(v1::UnstructuredCommandInput::new(hint))
@@ -83,19 +83,19 @@ fn command(command: &AvailableCommand) -> v1::AvailableCommand {
     v1::AvailableCommand::new(name, description).input(input)
 }
 
-fn session_info(info: &SessionInfo) -> v1::SessionInfoUpdate {
+fn encode_session_info(info: &SessionInfo) -> v1::SessionInfoUpdate {
     let mut update = v1::SessionInfoUpdate::new();
     update.title = maybe_undefined(info.title.clone());
     update.updated_at = maybe_undefined(info.updated_at.clone());
     update
 }
 
-fn context_usage(usage: &ContextUsage) -> v1::UsageUpdate {
+fn encode_context_usage(usage: &ContextUsage) -> v1::UsageUpdate {
     let cost = usage.cost.as_ref().map(|cost| v1::Cost::new(cost.amount, &*cost.currency));
     v1::UsageUpdate::new(usage.used, usage.size).cost(cost)
 }
 
-fn compaction(compaction: &Compaction, meta_key: &str) -> v1::CompactionUpdate {
+fn encode_compaction(compaction: &Compaction, meta_key: &str) -> v1::CompactionUpdate {
     let status = match compaction.status {
         CompactionStatus::InProgress => v1::CompactionStatus::InProgress,
         CompactionStatus::Completed => v1::CompactionStatus::Completed,

@@ -11,7 +11,7 @@ use crate::schema::v1::{
     RequestPermissionRequest, SessionId, SessionUpdate, ToolCall, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
 };
-use crate::wire::{Message, REQUEST_PERMISSION, SESSION_UPDATE};
+use crate::wire::{ClientMessage, REQUEST_PERMISSION, SESSION_UPDATE};
 
 /// An update in the form in which it is serialised for a client.
 ///
@@ -40,7 +40,7 @@ impl WireUpdate {
     }
 
     /// Returns an update of a call without its paths and free-form values.
-    fn reduced_to_status(&self) -> Option<Self> {
+    fn reduced_to_title_and_status(&self) -> Option<Self> {
         let reduced = match &self.0 {
             SessionUpdate::ToolCall(call) => {
                 let reduced = ToolCall::new(call.tool_call_id.clone(), call.title.clone());
@@ -59,7 +59,7 @@ impl WireUpdate {
     }
 }
 
-impl Message for SessionUpdateParams {
+impl ClientMessage for SessionUpdateParams {
     fn method(&self) -> &'static str {
         SESSION_UPDATE
     }
@@ -75,13 +75,13 @@ impl Message for SessionUpdateParams {
     /// Returns an error if such an update is not about a call.
     fn params(&self) -> serde_json::Result<Value> {
         serde_json::to_value(self).or_else(|error| {
-            let update = self.update.reduced_to_status().ok_or(error)?;
+            let update = self.update.reduced_to_title_and_status().ok_or(error)?;
             serde_json::to_value(update.into_params(self.session_id.clone()))
         })
     }
 }
 
-impl Message for RequestPermissionRequest {
+impl ClientMessage for RequestPermissionRequest {
     fn method(&self) -> &'static str {
         REQUEST_PERMISSION
     }
@@ -146,7 +146,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Message as _, WireUpdate};
+    use super::{ClientMessage as _, WireUpdate};
     use crate::ToolKind;
     use crate::schema::v1::{
         Diff, SessionUpdate, ToolCall, ToolCallLocation, ToolCallStatus, ToolCallUpdate,

@@ -16,7 +16,7 @@ impl Utf8Decoder {
     }
 
     /// Decodes the remaining bytes, i.e. an incomplete character.
-    pub(super) fn finish(&mut self) -> String {
+    pub(super) fn decode_remaining(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
     }
 }
@@ -45,7 +45,7 @@ mod tests {
         fn any_cutting_decodes_like_the_whole(chunks in vec(vec(any::<u8>(), 0..6), 0..8)) {
             let mut carry = Utf8Decoder::default();
             let mut text: String = chunks.iter().map(|chunk| carry.decode(chunk)).collect();
-            text.push_str(&carry.finish());
+            text.push_str(&carry.decode_remaining());
             assert_eq!(text, String::from_utf8_lossy(&chunks.concat()));
         }
 

@@ -12,7 +12,7 @@ use crate::{
     PlanStatus, Role, Status,
 };
 
-pub(super) fn status(status: Status) -> ToolCallStatus {
+pub(super) fn encode_status(status: Status) -> ToolCallStatus {
     match status {
         Status::Pending => ToolCallStatus::Pending,
         Status::InProgress => ToolCallStatus::InProgress,
@@ -23,7 +23,7 @@ pub(super) fn status(status: Status) -> ToolCallStatus {
     }
 }
 
-pub(super) fn kind(kind: crate::ToolKind) -> ToolKind {
+pub(super) fn encode_kind(kind: crate::ToolKind) -> ToolKind {
     match kind {
         crate::ToolKind::Read => ToolKind::Read,
         crate::ToolKind::Edit => ToolKind::Edit,
@@ -38,31 +38,31 @@ pub(super) fn kind(kind: crate::ToolKind) -> ToolKind {
     }
 }
 
-pub(super) fn location(location: &Location) -> ToolCallLocation {
+pub(super) fn encode_location(location: &Location) -> ToolCallLocation {
     ToolCallLocation::new(utf8_path(location.path())).line(location.line().map(u32::from))
 }
 
-pub(super) fn capabilities(capabilities: CallCapabilities) -> ToolCallCapabilities {
+pub(super) fn encode_capabilities(capabilities: CallCapabilities) -> ToolCallCapabilities {
     ToolCallCapabilities::new().cancel(capabilities.cancel.then(ToolCallCancelCapabilities::new))
 }
 
-pub(super) fn content(item: &Content, meta_key: &str) -> ToolCallContent {
+pub(super) fn encode_content(item: &Content, meta_key: &str) -> ToolCallContent {
     match item {
-        Content::Block(block) => ToolCallContent::from(content_block(block)),
+        Content::Block(block) => ToolCallContent::from(encode_content_block(block)),
         Content::Terminal(id) => Terminal::new(id.0.clone()).into(),
-        Content::Change(change) => diff(change, meta_key).into(),
+        Content::Change(change) => encode_diff(change, meta_key).into(),
     }
 }
 
 /// Converts a content block. Both versions encode blocks alike; a block that v2 does not define
 /// becomes the text of its JSON.
-fn content_block(block: &crate::ContentBlock) -> ContentBlock {
+fn encode_content_block(block: &crate::ContentBlock) -> ContentBlock {
     let value = serde_json::to_value(block).unwrap_or_default();
     let text = value.to_string();
     serde_json::from_value(value).unwrap_or_else(|_| ContentBlock::from(text))
 }
 
-fn diff(change: &FileChange, meta_key: &str) -> Diff {
+fn encode_diff(change: &FileChange, meta_key: &str) -> Diff {
     let path = utf8_path(&change.path).into_owned();
     let operation = match &change.operation {
         Operation::Add => DiffChange::add(path),
@@ -88,7 +88,7 @@ fn diff(change: &FileChange, meta_key: &str) -> Diff {
     diff
 }
 
-pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
+pub(super) fn encode_message_chunk(chunk: &MessageChunk) -> SessionUpdate {
     let text = ContentChunk::new(ContentBlock::from(chunk.text.as_str()), &*chunk.message);
     match chunk.role {
         Role::Agent => SessionUpdate::AgentMessageChunk(text),
@@ -97,7 +97,7 @@ pub(super) fn chunk(chunk: &MessageChunk) -> SessionUpdate {
     }
 }
 
-pub(super) fn plan_entry(entry: &crate::PlanEntry, meta_key: &str) -> PlanEntry {
+pub(super) fn encode_plan_entry(entry: &crate::PlanEntry, meta_key: &str) -> PlanEntry {
     let priority = match entry.priority {
         PlanPriority::High => PlanEntryPriority::High,
         PlanPriority::Medium => PlanEntryPriority::Medium,

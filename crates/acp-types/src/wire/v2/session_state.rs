@@ -4,17 +4,17 @@ use crate::schema::v2::{self, SessionUpdate};
 use crate::wire::{compaction_meta, maybe_undefined};
 use crate::{
     AvailableCommand, Compaction, CompactionStatus, ConfigCategory, ConfigOption, ContextUsage,
-    PermissionOption, PermissionOptionKind, SessionInfo, SessionState,
+    PermissionOption, PermissionOptionKind, SessionInfo, SessionStatePart,
 };
 
 /// Encodes the options of a session for the responses to `session/new` and
 /// `session/set_config_option`. The modes are one of the options.
 #[must_use]
-pub fn config_options(options: &[ConfigOption]) -> Vec<v2::SessionConfigOption> {
-    options.iter().map(config_option).collect()
+pub fn encode_config_options(options: &[ConfigOption]) -> Vec<v2::SessionConfigOption> {
+    options.iter().map(encode_config_option).collect()
 }
 
-fn config_option(option: &ConfigOption) -> v2::SessionConfigOption {
+fn encode_config_option(option: &ConfigOption) -> v2::SessionConfigOption {
     let ConfigOption { id, name, description, category, current, values } = option;
     let value = |value: &crate::ConfigValue| {
         v2::SessionConfigSelectOption::new(value.value.clone(), &*value.name)
@@ -23,10 +23,10 @@ fn config_option(option: &ConfigOption) -> v2::SessionConfigOption {
     let values: Vec<_> = values.iter().map(value).collect();
     v2::SessionConfigOption::select(id.clone(), &**name, current.clone(), values)
         .description(description.clone())
-        .category(category.map(self::category))
+        .category(category.map(encode_config_category))
 }
 
-fn category(category: ConfigCategory) -> v2::SessionConfigOptionCategory {
+fn encode_config_category(category: ConfigCategory) -> v2::SessionConfigOptionCategory {
     match category {
         ConfigCategory::Mode => v2::SessionConfigOptionCategory::Mode,
         ConfigCategory::Model => v2::SessionConfigOptionCategory::Model,
@@ -34,7 +34,7 @@ fn category(category: ConfigCategory) -> v2::SessionConfigOptionCategory {
     }
 }
 
-pub(super) fn permission_option(option: PermissionOption) -> v2::PermissionOption {
+pub(super) fn encode_permission_option(option: PermissionOption) -> v2::PermissionOption {
     let kind = match option.kind {
         PermissionOptionKind::AllowOnce => v2::PermissionOptionKind::AllowOnce,
         PermissionOptionKind::AllowAlways => v2::PermissionOptionKind::AllowAlways,
@@ -45,47 +45,50 @@ pub(super) fn permission_option(option: PermissionOption) -> v2::PermissionOptio
 }
 
 /// Encodes a part of the state. Returns `None` for a mode, which is an option in draft v2.
-pub(super) fn session_update(state: &SessionState, meta_key: &str) -> Option<SessionUpdate> {
+pub(super) fn encode_session_state(
+    state: &SessionStatePart,
+    meta_key: &str,
+) -> Option<SessionUpdate> {
     Some(match state {
-        SessionState::Commands(commands) => {
-            let commands = commands.iter().map(command).collect();
+        SessionStatePart::Commands(commands) => {
+            let commands = commands.iter().map(encode_command).collect();
             SessionUpdate::AvailableCommandsUpdate(v2::AvailableCommandsUpdate::new(commands))
         }
-        SessionState::Mode(_) => return None,
-        SessionState::Options(options) => {
-            let update = v2::ConfigOptionUpdate::new(config_options(options));
+        SessionStatePart::Mode(_) => return None,
+        SessionStatePart::Options(options) => {
+            let update = v2::ConfigOptionUpdate::new(encode_config_options(options));
             SessionUpdate::ConfigOptionUpdate(update)
         }
-        SessionState::Info(info) => SessionUpdate::SessionInfoUpdate(session_info(info)),
-        SessionState::Usage(usage) => SessionUpdate::UsageUpdate(context_usage(usage)),
-        SessionState::Compaction(compaction) => {
-            SessionUpdate::CompactionUpdate(self::compaction(compaction, meta_key))
+        SessionStatePart::Info(info) => SessionUpdate::SessionInfoUpdate(encode_session_info(info)),
+        SessionStatePart::Usage(usage) => SessionUpdate::UsageUpdate(encode_context_usage(usage)),
+        SessionStatePart::Compaction(compaction) => {
+            SessionUpdate::CompactionUpdate(encode_compaction(compaction, meta_key))
         }
     })
 }
 
-fn command(command: &AvailableCommand) -> v2::AvailableCommand {
+fn encode_command(command: &AvailableCommand) -> v2::AvailableCommand {
     let AvailableCommand { name, description, hint } = command;
     let input =
         hint.as_ref().map(|hint| v2::AvailableCommandInput::Text(v2::TextCommandInput::new(hint)));
     v2::AvailableCommand::Command(v2::Command::new(name, description).input(input))
 }
 
-fn session_info(info: &SessionInfo) -> v2::SessionInfoUpdate {
+fn encode_session_info(info: &SessionInfo) -> v2::SessionInfoUpdate {
     let mut update = v2::SessionInfoUpdate::new();
     update.title = maybe_undefined(info.title.clone());
     update.updated_at = maybe_undefined(info.updated_at.clone());
     update
 }
 
-fn context_usage(usage: &ContextUsage) -> v2::UsageUpdate {
+fn encode_context_usage(usage: &ContextUsage) -> v2::UsageUpdate {
     let cost = usage.cost.as_ref().map(|cost| v2::Cost::new(cost.amount, &*cost.currency));
     let mut update = v2::UsageUpdate::new(usage.used, usage.size);
     update.cost = maybe_undefined(cost);
     update
 }
 
-fn compaction(compaction: &Compaction, meta_key: &str) -> v2::CompactionUpdate {
+fn encode_compaction(compaction: &Compaction, meta_key: &str) -> v2::CompactionUpdate {
     let status = match compaction.status {
         CompactionStatus::InProgress => v2::CompactionStatus::InProgress,
         CompactionStatus::Completed => v2::CompactionStatus::Completed,

@@ -44,21 +44,21 @@ impl Clients {
         self.terminals.take(item);
         let (sent, seen) = &mut self.v2;
         let updates = match item {
-            OutboxItem::ToolCall(id, patch) => sent.tool_call(id, patch),
-            OutboxItem::Terminal(id, patch) => sent.terminal(id, patch),
-            OutboxItem::Plan(plan) => vec![sent.plan("plan", plan)],
-            OutboxItem::PromptResponse(_) => return seen.end_turn(|_| false),
+            OutboxItem::ToolCall(id, patch) => sent.updates_for_call_patch(id, patch),
+            OutboxItem::Terminal(id, patch) => sent.updates_for_terminal_patch(id, patch),
+            OutboxItem::Plan(plan) => vec![sent.update_for_plan("plan", plan)],
+            OutboxItem::PromptResponse(_) => return seen.check_calls_ended(|_| false),
             _ => return,
         };
-        updates.iter().for_each(|update| seen.update(update));
+        updates.iter().for_each(|update| seen.apply_session_update(update));
     }
 
     /// Sends a permission request to each client.
     pub(crate) fn ask(&mut self, request: &PermissionRequest) {
         self.text.ask(request);
         self.terminals.ask(request);
-        let asked = self.v2.0.permission_request("s".into(), &request.call, Vec::new());
-        self.v2.1.permission_request(&asked.expect("the call is told"));
+        let asked = self.v2.0.permission_request_for_call("s".into(), &request.call, Vec::new());
+        self.v2.1.apply_permission_request(&asked.expect("the call is told"));
     }
 
     /// Asserts that no ordering rule was violated.
@@ -73,55 +73,62 @@ impl Clients {
     pub(crate) fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         self.text.check(document, terminal);
         self.terminals.check(document, terminal);
-        let held = self.v2.1.tool_call(&document.id.0).expect("every call is told");
-        let expected = wire::v2::tool_call(document, KEY);
+        let held = self.v2.1.observed_call(&document.id.0).expect("every call is told");
+        let expected = wire::v2::tool_call_from_report(document, KEY);
         assert_eq!(normal(held.clone()), normal(expected));
         let Some(terminal) = terminal else { return };
-        let (shown, output) = self.v2.1.terminal(&terminal.id.0).expect("every terminal is told");
-        assert_eq!(output, terminal.output.to_bytes());
+        let (shown, output) =
+            self.v2.1.observed_terminal(&terminal.id.0).expect("every terminal is told");
+        assert_eq!(output, terminal.output.to_bytes_with_omission_line());
         assert_eq!(shown.exit_status.value().is_some(), terminal.exit.is_some());
     }
 
     /// Asserts that every client holds the last plan.
     pub(crate) fn check_plan(&self, steps: usize) {
         for seen in [&self.text.seen, &self.terminals.seen] {
-            assert_eq!(seen.plan().map(|plan| plan.entries.len()), Some(steps));
+            assert_eq!(seen.latest_plan().map(|plan| plan.entries.len()), Some(steps));
         }
-        assert!(self.v2.1.plan().is_some());
+        assert!(self.v2.1.latest_plan().is_some());
     }
 }
 
 impl V1 {
     fn take(&mut self, item: &OutboxItem) {
         let updates = match item {
-            OutboxItem::ToolCall(id, patch) => self.sent.tool_call(id, patch),
-            OutboxItem::Terminal(id, patch) => self.sent.terminal(id, patch),
-            OutboxItem::Plan(plan) => vec![self.sent.plan(plan)],
-            OutboxItem::PromptResponse(_) => return self.seen.end_turn(),
+            OutboxItem::ToolCall(id, patch) => self.sent.updates_for_call_patch(id, patch),
+            OutboxItem::Terminal(id, patch) => self.sent.updates_for_terminal_patch(id, patch),
+            OutboxItem::Plan(plan) => vec![self.sent.update_for_plan(plan)],
+            OutboxItem::PromptResponse(_) => return self.seen.check_calls_ended(),
             _ => return,
         };
-        updates.iter().for_each(|update| self.seen.update(update));
+        updates.iter().for_each(|update| self.seen.apply_session_update(update));
     }
 
     fn ask(&mut self, request: &PermissionRequest) {
-        let asked =
-            self.sent.permission_request("s".into(), &request.call, request.options.clone());
-        self.seen.permission_request(&asked.expect("the call is told"));
+        let asked = self.sent.permission_request_for_call(
+            "s".into(),
+            &request.call,
+            request.options.clone(),
+        );
+        self.seen.apply_permission_request(&asked.expect("the call is told"));
     }
 
     fn check(&self, document: &ToolCallReport, terminal: Option<&TerminalReport>) {
         // A terminal that was attached after the first report is shown as text.
-        let shown = terminal.and_then(|terminal| self.seen.terminal(&terminal.id.0));
+        let shown = terminal.and_then(|terminal| self.seen.observed_terminal(&terminal.id.0));
         let surface = if shown.is_some() { self.surface } else { TerminalDisplay::Text };
-        let expected = wire::v1::tool_call(document, surface, KEY, |_| terminal);
-        let mut held = self.seen.tool_call(&document.id.0).expect("every call is told").clone();
+        let expected = wire::v1::tool_call_from_report(document, surface, KEY, |_| terminal);
+        let mut held = self.seen.observed_call(&document.id.0).expect("every call is told").clone();
         held.meta = held.meta.filter(|meta| !says_nothing(meta));
         assert_eq!(held, expected);
         // Before the exit, the first bytes of an incomplete character may be buffered.
         if let (Some(shown), Some(terminal)) = (shown, terminal)
             && terminal.exit.is_some()
         {
-            assert_eq!(shown.output, String::from_utf8_lossy(&terminal.output.to_bytes()));
+            assert_eq!(
+                shown.output,
+                String::from_utf8_lossy(&terminal.output.to_bytes_with_omission_line())
+            );
             assert!(shown.exit.is_some());
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use acp_lifecycle::{
     Effect, Effects, Grant, Matcher, PermissionAnswer, PermissionId, PermissionOutcome,
-    PermissionSubject, PermitDecision, Pinned, Rule, Verdict,
+    PermissionSubject, PermitDecision, PinnedPlan, Rule, Verdict,
 };
 use acp_types::{PermissionOptionKind, ToolCallId};
 use pretty_assertions::assert_eq;
@@ -82,7 +82,13 @@ impl World {
         let arguments = self.arguments(&id);
         let subject = subject(&id, arguments.unwrap_or_default());
         let effects = Effects::from(effect.clone());
-        let permit = self.session.permit(&id, &effects, subject, wish != Wish::CutWrite, self.now);
+        let permit = self.session.decide_or_ask_permission(
+            &id,
+            &effects,
+            subject,
+            wish != Wish::CutWrite,
+            self.now,
+        );
         let Some(arguments) = arguments else {
             assert!(
                 matches!(permit, PermitDecision::Denied(_)),
@@ -166,7 +172,7 @@ impl World {
 
     pub(super) fn withdraw(&mut self, which: u8) {
         if let Some(number) = self.permits.any(which) {
-            self.session.withdraw_permission(number);
+            self.session.withdraw_permission_request(number);
             self.permits.asked.get_mut(&number).into_iter().for_each(Asked::end);
         }
     }
@@ -186,14 +192,14 @@ impl World {
     /// Starts a tool: the grant releases only the subject that it was given for.
     fn run(&mut self, id: &ToolCallId, granted: u8, grant: Grant) {
         let now = self.arguments(id).expect("only an open call is granted anything");
-        let released = Pinned::new((), subject(id, now)).release(grant);
+        let released = PinnedPlan::new((), subject(id, now)).release(grant);
         assert_eq!(released.is_ok(), now == granted, "granted {granted}, would run {now}");
     }
 
     /// Asserts that requests stay open exactly as long as their call.
     pub(super) fn check_requests(&mut self) {
         for (number, asked) in &mut self.permits.asked {
-            assert_eq!(self.session.permission_request(*number).is_some(), asked.waits);
+            assert_eq!(self.session.pending_permission_request(*number).is_some(), asked.waits);
             if std::mem::take(&mut asked.is_void) && self.order.take_back(*number) {
                 self.permits.taken_back += 1;
             }
@@ -202,7 +208,8 @@ impl World {
 
     /// Asserts that a request that is truncated or has unknown effects cannot be remembered.
     fn check_options(&self, number: PermissionId, asked: &Asked) {
-        let options = &self.session.permission_request(number).expect("it was just asked").options;
+        let options =
+            &self.session.pending_permission_request(number).expect("it was just asked").options;
         let remembering = options.iter().filter(|option| {
             matches!(
                 option.kind,

@@ -10,7 +10,7 @@ use acp_types::{
     PlanStatus, Progress, Role, Status, TerminalExit, TerminalId, TerminalOutput, TerminalPatch,
     TerminalReport, ToolCallId, ToolCallPatch, ToolKind, TurnId,
 };
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -84,32 +84,32 @@ impl World {
     pub(crate) fn happen(&mut self, event: Event) {
         let now = self.now;
         match event {
-            Event::Announce(call) => self.announce(call, Session::announce),
-            Event::Stream(call) => self.announce(call, Session::announce_streamed),
+            Event::Announce(call) => self.announce(call, Session::announce_call),
+            Event::Stream(call) => self.announce(call, Session::announce_streamed_call),
             Event::ReportWithin(call, wait) => {
                 let id = self.call_id(call);
                 self.session.limit_first_report_delay(&id, Duration::from_millis(wait), now);
             }
             Event::Title(call, title) => {
-                let patch = ToolCallPatch::new().title(title);
+                let patch = ToolCallPatch::new().with_title(title);
                 self.change(call, patch, |call| {
                     if !title.is_empty() {
-                        call.title = visible(title);
+                        call.title = escape_invisible(title);
                     }
                 });
             }
             Event::Append(call, text) => {
-                let patch = ToolCallPatch::new().append(Content::text(text));
+                let patch = ToolCallPatch::new().with_appended_content(Content::from_text(text));
                 self.change(call, patch, |call| call.items += 1);
             }
             Event::Replace(call, text) => self.replace(call, text),
             Event::Arguments(call, value) => {
-                let patch = ToolCallPatch::new().raw_input(arguments(value));
+                let patch = ToolCallPatch::new().with_raw_input(arguments(value));
                 self.change(call, patch, |call| call.arguments = value);
             }
             Event::RawOutput(call, value) => {
                 let output = json!({ "value": value });
-                let patch = ToolCallPatch::new().raw_output(output.clone());
+                let patch = ToolCallPatch::new().with_raw_output(output.clone());
                 self.change(call, patch, |call| call.output = Some(output));
             }
             Event::Progress(call, done) => {
@@ -126,7 +126,7 @@ impl World {
             Event::Adopt(parent, call) => self.adopt(parent, call),
             Event::OfferCancel(call) => {
                 let capabilities = CallCapabilities { cancel: true };
-                self.change(call, ToolCallPatch::new().capabilities(capabilities), |_| ());
+                self.change(call, ToolCallPatch::new().with_capabilities(capabilities), |_| ());
             }
             Event::Finish(call, end) => self.finish(call, end),
             Event::Ask(call, wish) => self.ask(call, wish),
@@ -188,11 +188,11 @@ impl World {
         let (id, now) = (self.call_id(number), self.now);
         let is_new = number < CALLS && !self.calls.contains_key(&id);
         let mut call = Call::titled("Title");
-        let mut patch = ToolCallPatch::announce("tool", "Title", ToolKind::Execute);
-        patch = patch.raw_input(arguments(0));
+        let mut patch = ToolCallPatch::for_new_call("tool", "Title", ToolKind::Execute);
+        patch = patch.with_raw_input(arguments(0));
         if number.is_multiple_of(2) && is_new {
             let terminal = self.open_terminal(&id);
-            patch = patch.append(Content::Terminal(terminal.clone()));
+            patch = patch.with_appended_content(Content::Terminal(terminal.clone()));
             (call.items, call.terminal) = (1, Some(terminal));
         }
         assert_eq!(post(&mut self.session, &id, &turn_of(&id), patch, now), is_new);
@@ -211,15 +211,15 @@ impl World {
     /// Replaces the content except for the terminal.
     fn replace(&mut self, call: u8, text: &'static str) {
         let terminal = self.calls.get(&self.call_id(call)).and_then(|call| call.terminal.clone());
-        let mut content = vec![Content::text(text)];
+        let mut content = vec![Content::from_text(text)];
         content.extend(terminal.map(Content::Terminal));
         let items = content.len();
-        self.change(call, ToolCallPatch::new().content(content), |call| call.items = items);
+        self.change(call, ToolCallPatch::new().with_content(content), |call| call.items = items);
     }
 
     fn open_terminal(&mut self, call: &ToolCallId) -> TerminalId {
         let id = TerminalId::new(call.0.clone());
-        let open = TerminalPatch::open("ls", "/p");
+        let open = TerminalPatch::for_new_terminal("ls", "/p");
         self.session.open_terminal(&id, open.clone(), self.now);
         let report = self.terminals.entry(id.clone());
         open.apply(report.or_insert_with(|| TerminalReport::new(id.clone())));
@@ -230,7 +230,8 @@ impl World {
         let id = self.call_id(call);
         if self.open_call(&id).is_some_and(|call| call.terminal.is_none()) {
             let terminal = self.open_terminal(&id);
-            let patch = ToolCallPatch::new().append(Content::Terminal(terminal.clone()));
+            let patch =
+                ToolCallPatch::new().with_appended_content(Content::Terminal(terminal.clone()));
             self.change(call, patch, |call| {
                 (call.items, call.terminal) = (call.items + 1, Some(terminal));
             });
@@ -243,7 +244,7 @@ impl World {
         if let Some(terminal) = self.terminals.get_mut(&id)
             && terminal.exit.is_none()
         {
-            terminal.output.append(&TerminalOutput::new(bytes));
+            terminal.output.append_output(&TerminalOutput::from_bytes(bytes));
         }
     }
 
@@ -258,7 +259,7 @@ impl World {
 
     fn start(&mut self, call: u8) {
         let id = self.call_id(call);
-        let starts = self.session.start(&id, self.now);
+        let starts = self.session.start_call(&id, self.now);
         assert_eq!(starts, self.started(&id));
     }
 
@@ -274,7 +275,7 @@ impl World {
 
     fn pause(&mut self, call: u8) {
         let id = self.call_id(call);
-        self.session.pause(&id, self.now);
+        self.session.pause_call(&id, self.now);
         self.paused(&id);
     }
 
@@ -288,8 +289,9 @@ impl World {
 
     fn upsert(&mut self, number: u8, status: Status) {
         let id = self.call_id(number);
-        let patch = ToolCallPatch::announce("tool", "Told", ToolKind::Execute).status(status);
-        self.session.upsert(&id, &turn_of(&id), patch, self.now);
+        let patch =
+            ToolCallPatch::for_new_call("tool", "Told", ToolKind::Execute).with_status(status);
+        self.session.upsert_foreign_call(&id, &turn_of(&id), patch, self.now);
         if number < CALLS && !self.calls.contains_key(&id) {
             self.calls.insert(id.clone(), Call::titled("Told"));
             self.order.offer(Fence::Announced(id.clone()));
@@ -333,9 +335,9 @@ impl World {
             2 => CallEnd::failed(CallEndReason::Error),
             3 => CallEnd::cancelled(CallEndReason::User),
             _ => CallEnd::failed(CallEndReason::Timeout)
-                .with_patch(ToolCallPatch::new().title("Too late")),
+                .with_patch(ToolCallPatch::new().with_title("Too late")),
         };
-        self.session.finish(&id, end.clone(), self.now);
+        self.session.finish_call(&id, end.clone(), self.now);
         self.ended(&id, &end);
     }
 
@@ -404,7 +406,7 @@ impl World {
     }
 
     fn flush(&mut self) {
-        self.session.flush(self.now.monotonic);
+        self.session.make_all_items_due(self.now.monotonic);
         self.take(usize::MAX);
         assert!(self.session.outbox().is_empty() || self.pace == Pace::Stuck);
     }
@@ -421,8 +423,10 @@ impl World {
                 self.undelivered(*number);
             }
         } else if let OutboxItem::PermissionRequest(number) = item {
-            let request =
-                self.session.permission_request(*number).expect("a delivered request waits");
+            let request = self
+                .session
+                .pending_permission_request(*number)
+                .expect("a delivered request waits");
             self.clients.ask(request);
         } else {
             self.clients.take(item);
@@ -454,7 +458,7 @@ impl World {
         self.order.check_empty();
         for (id, call) in &self.calls {
             let board = self.session.board();
-            let document = board.tool_call(id).or_else(|| board.history().get(id));
+            let document = board.open_call_report(id).or_else(|| board.history().get(id));
             let document = document.expect("a call is open or remembered");
             // The title of an open call is followed by its progress.
             let title = match document.title.split_once(SUBTITLE_SEPARATOR) {

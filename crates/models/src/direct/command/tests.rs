@@ -6,7 +6,7 @@ use super::*;
 
 /// Returns the calls of a prompt as `tool arguments`, or `help`, or the text of the error.
 fn read_back(prompt: &str) -> Result<Vec<String>, String> {
-    match parse(prompt).map_err(|error| error.to_string())? {
+    match parse_prompt(prompt).map_err(|error| error.to_string())? {
         ParsedPrompt::Help => Ok(vec!["help".to_owned()]),
         ParsedPrompt::Calls(calls) => {
             let show = |call: ToolUse| format!("{} {}", call.tool, call.arguments);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, argument_fragments,
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, split_call_arguments,
     usage_or_default,
 };
 
@@ -21,7 +21,7 @@ impl AnthropicEncoder {
     }
 
     fn start_block(&mut self, kind: &'static str, block: &Value, out: &mut BodyWriter) {
-        self.stop_block(out);
+        self.stop_open_block(out);
         out.push_sse_event(&json!({"type": "content_block_start", "index": self.blocks,
             "content_block": block}));
         self.open = Some(kind);
@@ -33,7 +33,7 @@ impl AnthropicEncoder {
         out.push_sse_event(&json!({"type": "content_block_delta", "index": index, "delta": delta}));
     }
 
-    fn stop_block(&mut self, out: &mut BodyWriter) {
+    fn stop_open_block(&mut self, out: &mut BodyWriter) {
         let Some(kind) = self.open.take() else { return };
         if kind == "thinking" {
             self.push_block_delta(&json!({"type": "signature_delta", "signature": SIGNATURE}), out);
@@ -47,7 +47,7 @@ impl AnthropicEncoder {
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
 impl ReplyEncoder for AnthropicEncoder {
-    fn begin(&mut self, out: &mut BodyWriter) {
+    fn encode_start(&mut self, out: &mut BodyWriter) {
         out.push_sse_event(&json!({"type": "message_start", "message": {
             "id": self.id, "type": "message", "role": "assistant", "model": "scripted",
             "content": [], "stop_reason": null, "stop_sequence": null,
@@ -56,14 +56,14 @@ impl ReplyEncoder for AnthropicEncoder {
         out.push_sse_event(&json!({"type": "ping"}));
     }
 
-    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_text(&mut self, text: &str, out: &mut BodyWriter) {
         if self.open != Some("text") {
             self.start_block("text", &json!({"type": "text", "text": ""}), out);
         }
         self.push_block_delta(&json!({"type": "text_delta", "text": text}), out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_thought(&mut self, text: &str, out: &mut BodyWriter) {
         if self.open != Some("thinking") {
             let block = json!({"type": "thinking", "thinking": "", "signature": ""});
             self.start_block("thinking", &block, out);
@@ -71,28 +71,28 @@ impl ReplyEncoder for AnthropicEncoder {
         self.push_block_delta(&json!({"type": "thinking_delta", "thinking": text}), out);
     }
 
-    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+    fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
         let mut block = json!({"type": "tool_use", "name": call.name, "input": {}});
         if let Some(id) = &call.id {
             block["id"] = json!(id);
         }
         self.start_block("tool_use", &block, out);
-        for fragment in argument_fragments(call) {
+        for fragment in split_call_arguments(call) {
             out.push_fragment_pause(call);
             self.push_block_delta(
                 &json!({"type": "input_json_delta", "partial_json": fragment}),
                 out,
             );
         }
-        self.stop_block(out);
+        self.stop_open_block(out);
     }
 
-    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+    fn encode_error(&mut self, message: &str, out: &mut BodyWriter) {
         out.push_sse_event(&error_object(529, message));
     }
 
-    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
-        self.stop_block(out);
+    fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
+        self.stop_open_block(out);
         let reason = match stop {
             MockStopReason::ToolCalls => "tool_use",
             MockStopReason::MaxTokens => "max_tokens",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     BodyPiece, BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder,
-    argument_fragments,
+    split_call_arguments,
 };
 
 pub(super) struct ChatEncoder {
@@ -18,14 +18,14 @@ impl ChatEncoder {
         Self { id: format!("chatcmpl-{nth}"), has_index: !reply.without_index, calls: 0 }
     }
 
-    fn chunk(&self, choices: &Value) -> Value {
+    fn chunk_object(&self, choices: &Value) -> Value {
         json!({"id": self.id, "object": "chat.completion.chunk", "created": 0, "model": "scripted",
             "choices": choices})
     }
 
     fn push_delta(&self, delta: &Value, out: &mut BodyWriter) {
         let choices = json!([{"index": 0, "delta": delta, "finish_reason": null}]);
-        out.push_sse_data(&self.chunk(&choices));
+        out.push_sse_data(&self.chunk_object(&choices));
     }
 
     fn push_call_delta(&self, mut call: Value, out: &mut BodyWriter) {
@@ -37,20 +37,20 @@ impl ChatEncoder {
 }
 
 impl ReplyEncoder for ChatEncoder {
-    fn begin(&mut self, out: &mut BodyWriter) {
+    fn encode_start(&mut self, out: &mut BodyWriter) {
         self.push_delta(&json!({"role": "assistant", "content": ""}), out);
     }
 
-    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_text(&mut self, text: &str, out: &mut BodyWriter) {
         self.push_delta(&json!({ "content": text }), out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_thought(&mut self, text: &str, out: &mut BodyWriter) {
         self.push_delta(&json!({ "reasoning_content": text }), out);
     }
 
-    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
-        let mut fragments = argument_fragments(call);
+    fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+        let mut fragments = split_call_arguments(call);
         // Without an index, a fragment could not be assigned to its call.
         if !self.has_index {
             fragments = vec![fragments.concat()];
@@ -69,13 +69,13 @@ impl ReplyEncoder for ChatEncoder {
         self.calls += 1;
     }
 
-    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+    fn encode_error(&mut self, message: &str, out: &mut BodyWriter) {
         out.push_sse_data(
             &json!({"error": {"message": message, "type": "server_error", "code": 500}}),
         );
     }
 
-    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
+    fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
         let reason = match stop {
             MockStopReason::ToolCalls => "tool_calls",
             MockStopReason::MaxTokens => "length",
@@ -83,9 +83,9 @@ impl ReplyEncoder for ChatEncoder {
             MockStopReason::EndTurn | MockStopReason::Nothing => "stop",
         };
         let choices = json!([{"index": 0, "delta": {}, "finish_reason": reason}]);
-        out.push_sse_data(&self.chunk(&choices));
+        out.push_sse_data(&self.chunk_object(&choices));
         if let Some(usage) = reply.usage {
-            let mut chunk = self.chunk(&json!([]));
+            let mut chunk = self.chunk_object(&json!([]));
             chunk["usage"] = json!({
                 "prompt_tokens": usage.input,
                 "completion_tokens": usage.output,

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_value,
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_as_json,
     usage_or_default,
 };
 
@@ -20,24 +20,24 @@ impl GeminiEncoder {
 }
 
 impl ReplyEncoder for GeminiEncoder {
-    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_text(&mut self, text: &str, out: &mut BodyWriter) {
         Self::push_part(&json!({ "text": text }), out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_thought(&mut self, text: &str, out: &mut BodyWriter) {
         Self::push_part(&json!({"text": text, "thought": true}), out);
     }
 
-    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
-        let call = json!({"name": call.name, "args": arguments_value(call)});
+    fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+        let call = json!({"name": call.name, "args": arguments_as_json(call)});
         Self::push_part(&json!({"functionCall": call, "thoughtSignature": SIGNATURE}), out);
     }
 
-    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+    fn encode_error(&mut self, message: &str, out: &mut BodyWriter) {
         out.push_sse_data(&error_object(503, message));
     }
 
-    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
+    fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
         let reason = match stop {
             MockStopReason::MaxTokens => "MAX_TOKENS",
             MockStopReason::Filter => "SAFETY",

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_value,
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, arguments_as_json,
     usage_or_default,
 };
 
@@ -16,28 +16,29 @@ fn message_record(message: &Value) -> Value {
 }
 
 impl ReplyEncoder for OllamaEncoder {
-    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_text(&mut self, text: &str, out: &mut BodyWriter) {
         out.push_json_line(&message_record(&json!({"role": "assistant", "content": text})));
     }
 
-    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_thought(&mut self, text: &str, out: &mut BodyWriter) {
         out.push_json_line(&message_record(
             &json!({"role": "assistant", "content": "", "thinking": text}),
         ));
     }
 
-    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
-        let calls = json!([{"function": {"name": call.name, "arguments": arguments_value(call)}}]);
+    fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+        let calls =
+            json!([{"function": {"name": call.name, "arguments": arguments_as_json(call)}}]);
         out.push_json_line(&message_record(
             &json!({"role": "assistant", "content": "", "tool_calls": calls}),
         ));
     }
 
-    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+    fn encode_error(&mut self, message: &str, out: &mut BodyWriter) {
         out.push_json_line(&json!({ "error": message }));
     }
 
-    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
+    fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
         let usage = usage_or_default(reply);
         let mut last = message_record(&json!({"role": "assistant", "content": ""}));
         last["done"] = json!(true);

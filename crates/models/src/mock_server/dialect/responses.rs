@@ -5,7 +5,7 @@ use std::mem;
 use serde_json::{Value, json};
 
 use super::{
-    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, argument_fragments,
+    BodyWriter, MockReply, MockStopReason, MockToolCall, ReplyEncoder, split_call_arguments,
 };
 
 pub(super) struct ResponsesEncoder {
@@ -34,18 +34,18 @@ impl ResponsesEncoder {
             "model": "scripted", "output": self.items, "error": null, "incomplete_details": null})
     }
 
-    fn item_id(&self) -> String {
+    fn current_item_id(&self) -> String {
         format!("{}_{}", self.id.replacen("resp", "item", 1), self.items.len())
     }
 
-    fn add_item(&mut self, item: &Value, out: &mut BodyWriter) {
+    fn start_item(&mut self, item: &Value, out: &mut BodyWriter) {
         self.finish_open_item(out);
         let index = self.items.len();
         self.push_event("output_item.added", json!({"output_index": index, "item": item}), out);
     }
 
     fn item_object(&self, kind: &str, text: &str, is_done: bool) -> Value {
-        let id = self.item_id();
+        let id = self.current_item_id();
         let status = if is_done { "completed" } else { "in_progress" };
         let parts = |kind: &str| match is_done {
             true => json!([{"type": kind, "text": text}]),
@@ -64,7 +64,7 @@ impl ResponsesEncoder {
         if self.open.as_ref().is_none_or(|(open, _)| *open != kind) {
             self.finish_open_item(out);
             let item = self.item_object(kind, "", false);
-            self.add_item(&item, out);
+            self.start_item(&item, out);
             self.open = Some((kind, String::new()));
             if kind == "message" {
                 let part = json!({"type": "output_text", "text": "", "annotations": []});
@@ -91,7 +91,7 @@ impl ResponsesEncoder {
     }
 
     fn push_part_event(&mut self, event: &str, index: &str, mut data: Value, out: &mut BodyWriter) {
-        data["item_id"] = json!(self.item_id());
+        data["item_id"] = json!(self.current_item_id());
         data["output_index"] = json!(self.items.len());
         data[index] = json!(0);
         self.push_event(event, data, out);
@@ -117,30 +117,30 @@ impl ResponsesEncoder {
 }
 
 impl ReplyEncoder for ResponsesEncoder {
-    fn begin(&mut self, out: &mut BodyWriter) {
+    fn encode_start(&mut self, out: &mut BodyWriter) {
         let response = self.response_object("in_progress");
         self.push_event("created", json!({ "response": response }), out);
         self.push_event("in_progress", json!({ "response": response }), out);
     }
 
-    fn text(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_text(&mut self, text: &str, out: &mut BodyWriter) {
         self.append_text("message", text, out);
     }
 
-    fn thought(&mut self, text: &str, out: &mut BodyWriter) {
+    fn encode_thought(&mut self, text: &str, out: &mut BodyWriter) {
         self.append_text("reasoning", text, out);
     }
 
-    fn call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
+    fn encode_call(&mut self, call: &MockToolCall, out: &mut BodyWriter) {
         self.finish_open_item(out);
-        let mut item = json!({"type": "function_call", "id": self.item_id(), "name": call.name,
+        let mut item = json!({"type": "function_call", "id": self.current_item_id(), "name": call.name,
             "arguments": "", "status": "in_progress"});
         if let Some(id) = &call.id {
             item["call_id"] = json!(id);
         }
-        self.add_item(&item, out);
-        let place = json!({"item_id": self.item_id(), "output_index": self.items.len()});
-        for fragment in argument_fragments(call) {
+        self.start_item(&item, out);
+        let place = json!({"item_id": self.current_item_id(), "output_index": self.items.len()});
+        for fragment in split_call_arguments(call) {
             out.push_fragment_pause(call);
             let mut data = place.clone();
             data["delta"] = json!(fragment);
@@ -154,13 +154,13 @@ impl ReplyEncoder for ResponsesEncoder {
         self.finish_item(item, out);
     }
 
-    fn error(&mut self, message: &str, out: &mut BodyWriter) {
+    fn encode_error(&mut self, message: &str, out: &mut BodyWriter) {
         let mut response = self.response_object("failed");
         response["error"] = json!({"code": "server_error", "message": message});
         self.push_event("failed", json!({ "response": response }), out);
     }
 
-    fn end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
+    fn encode_end(&mut self, stop: MockStopReason, reply: &MockReply, out: &mut BodyWriter) {
         self.finish_open_item(out);
         let reason = match stop {
             MockStopReason::MaxTokens => Some("max_output_tokens"),

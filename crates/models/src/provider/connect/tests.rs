@@ -5,14 +5,14 @@ mod images;
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use super::connect;
+use super::create_model;
 use crate::limits;
 use crate::{
     ChatMessage, Model, ModelErrorKind, ModelEvent, ModelRequest, ModelStopReason, TokenUsage,
     ToolResult, ToolSpec,
     provider::{
         ApiKey, Provider, ProviderSettings,
-        test_server::{response_text, serve_over_tls, serve_responses},
+        test_server::{format_response, serve_over_tls, serve_responses},
     },
 };
 use futures::StreamExt as _;
@@ -23,7 +23,7 @@ use tokio::{io::AsyncReadExt as _, net::TcpListener};
 /// Returns a stream of events from one event per line.
 fn events(lines: &str) -> String {
     let lines: Vec<_> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    response_text(
+    format_response(
         "200 OK",
         "content-type: text/event-stream",
         &format!("{}\n\n", lines.join("\n\n")),
@@ -31,9 +31,9 @@ fn events(lines: &str) -> String {
 }
 
 fn model(provider: Provider, url: &str) -> Arc<dyn Model> {
-    connect(ProviderSettings {
+    create_model(ProviderSettings {
         base_url: Some(url.to_owned()),
-        key: ApiKey::new("sk-test-secret"),
+        key: ApiKey::from_nonempty_text("sk-test-secret"),
         ..ProviderSettings::new(provider, NAME)
     })
 }
@@ -177,29 +177,33 @@ async fn errors_say_what_is_worth_doing() {
     let key = r#"{"error":{"message":"Incorrect API key provided: sk-test-secret"}}"#;
     let cases: [(String, ModelErrorKind, &str); 8] = [
         (
-            response_text("429 Too Many", "retry-after: 7", r#"{"error":{"message":"slow"}}"#),
+            format_response("429 Too Many", "retry-after: 7", r#"{"error":{"message":"slow"}}"#),
             ModelErrorKind::Transient,
             "slow",
         ),
-        (response_text("401 No", "", key), ModelErrorKind::Auth, "provided: [key] (status 401)"),
-        (response_text("400 Bad", "", too_long), ModelErrorKind::ContextTooLong, "maximum context"),
+        (format_response("401 No", "", key), ModelErrorKind::Auth, "provided: [key] (status 401)"),
         (
-            response_text("502 Bad", "", "<html>oh</html>"),
+            format_response("400 Bad", "", too_long),
+            ModelErrorKind::ContextTooLong,
+            "maximum context",
+        ),
+        (
+            format_response("502 Bad", "", "<html>oh</html>"),
             ModelErrorKind::Transient,
             "responded with an HTML page",
         ),
         (
-            response_text("302 Found", "location: http://elsewhere", ""),
+            format_response("302 Found", "location: http://elsewhere", ""),
             ModelErrorKind::Other,
             "elsewhere",
         ),
         (
-            response_text("200 OK", "content-type: text/html", "hi"),
+            format_response("200 OK", "content-type: text/html", "hi"),
             ModelErrorKind::Other,
             "text/html",
         ),
         (
-            response_text(
+            format_response(
                 "200 OK",
                 "content-type: application/json",
                 r#"{"error":{"message":"no such model"}}"#,
@@ -349,9 +353,9 @@ const OLLAMA: &str = r#"
 async fn a_local_chat_streams_and_is_told_how_long_the_context_is() {
     let lines: Vec<_> = OLLAMA.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let body = format!("{}\n", lines.join("\n"));
-    let reply = response_text("200 OK", "content-type: application/x-ndjson", &body);
+    let reply = format_response("200 OK", "content-type: application/x-ndjson", &body);
     let (url, asked) = serve_responses(vec![reply.clone(), reply]).await;
-    let model = connect(ProviderSettings {
+    let model = create_model(ProviderSettings {
         base_url: Some(url),
         context_tokens: Some(32_768),
         ..ProviderSettings::new(Provider::Ollama, NAME)
@@ -397,7 +401,7 @@ async fn a_server_with_an_authority_of_its_own_is_trusted_when_the_settings_say_
         let settings =
             ProviderSettings { base_url, ca_file, ..ProviderSettings::new(Provider::OpenAi, NAME) };
         let heard =
-            collect_events(&connect(settings), request(vec![ChatMessage::user("hi")])).await;
+            collect_events(&create_model(settings), request(vec![ChatMessage::user("hi")])).await;
         match (heard.last(), expected) {
             (Some(ModelEvent::Stop(ModelStopReason::EndTurn)), None) => {}
             (Some(ModelEvent::Error(error)), Some(text)) => {
@@ -452,7 +456,7 @@ async fn the_key_is_in_no_line_of_the_log() {
     let guard = tracing::subscriber::set_default(subscriber);
     for provider in Provider::ALL {
         let key = r#"{"error":{"message":"wrong key: sk-test-secret"}}"#;
-        let (url, asked) = serve_responses(vec![response_text("400 Bad", "", key)]).await;
+        let (url, asked) = serve_responses(vec![format_response("400 Bad", "", key)]).await;
         let model = model(provider, &url);
         let heard = collect_events(&model, request(vec![ChatMessage::user("hi")])).await;
         assert!(matches!(heard.last(), Some(ModelEvent::Error(_))), "{heard:?}");

@@ -21,13 +21,13 @@ use crate::{ModelErrorKind, bounded_file, limits};
 /// The properties in which clients differ.
 #[derive(Clone, PartialEq)]
 struct ClientKey {
-    trust: Trust,
+    trust: TlsTrust,
     /// Loopback addresses are reached without proxies.
     is_loopback: bool,
 }
 
 #[derive(Clone, PartialEq)]
-enum Trust {
+enum TlsTrust {
     /// No certificates, for plain HTTP.
     NoTls,
     /// The system's authorities, and those in the file.
@@ -41,27 +41,27 @@ type SharedClient = Shared<BoxFuture<'static, Result<Client, RequestFailure>>>;
 static CLIENTS: Mutex<Vec<(ClientKey, SharedClient)>> = Mutex::new(Vec::new());
 
 /// Returns the process's client for requests to `url`, and builds it if there is none.
-pub(in super::super) async fn client_for(
+pub(in super::super) async fn client_for_url(
     url: &Url,
     ca_file: Option<&Path>,
 ) -> Result<Client, RequestFailure> {
     let trust = match url.scheme() {
-        "https" => Trust::System(ca_file.map(Path::to_owned)),
-        _ => Trust::NoTls,
+        "https" => TlsTrust::System(ca_file.map(Path::to_owned)),
+        _ => TlsTrust::NoTls,
     };
     let kind = ClientKey { trust, is_loopback: is_loopback(url) };
-    timeout(limits::CA_FILE_READ_TIMEOUT, cached_client(kind, build_client)).await.unwrap_or_else(
-        |_elapsed| {
+    timeout(limits::CA_FILE_READ_TIMEOUT, cached_or_building_client(kind, build_client))
+        .await
+        .unwrap_or_else(|_elapsed| {
             let seconds = limits::CA_FILE_READ_TIMEOUT.as_secs();
             let text = format!("the certificates to trust could not be read within {seconds} s");
             Err(RequestFailure::new(ModelErrorKind::Other, text))
-        },
-    )
+        })
 }
 
 /// Returns the client for a key. Each is built on one thread only, however many callers wait:
 /// reading an unresponsive file may block that thread forever.
-fn cached_client(
+fn cached_or_building_client(
     kind: ClientKey,
     build: impl FnOnce(&ClientKey) -> Result<Client, RequestFailure> + Send + 'static,
 ) -> SharedClient {
@@ -100,9 +100,9 @@ fn build_client(kind: &ClientKey) -> Result<Client, RequestFailure> {
         Client::builder().redirect(Policy::none()).connect_timeout(limits::CONNECT_TIMEOUT);
     let builder = if kind.is_loopback { builder.no_proxy() } else { builder };
     let builder = match &kind.trust {
-        Trust::NoTls => builder.tls_certs_only([]),
-        Trust::System(None) => builder,
-        Trust::System(Some(file)) => builder.tls_certs_merge(read_certificates(file)?),
+        TlsTrust::NoTls => builder.tls_certs_only([]),
+        TlsTrust::System(None) => builder,
+        TlsTrust::System(Some(file)) => builder.tls_certs_merge(read_certificates(file)?),
     };
     builder.build().map_err(|error| {
         let text = format!("cannot create an HTTP client: {}", super::root_cause(&error));
@@ -116,7 +116,7 @@ fn read_certificates(file: &Path) -> Result<Vec<Certificate>, RequestFailure> {
             format!("the certificates in {} (`ca_file`) cannot be used: {what}", file.display());
         RequestFailure::new(ModelErrorKind::Other, text)
     };
-    let pem = bounded_file::read_bounded(file, limits::MAX_CA_FILE_BYTES)
+    let pem = bounded_file::read_max_plus_one_bytes(file, limits::MAX_CA_FILE_BYTES)
         .map_err(|error| unusable(&error))?;
     if pem.len() as u64 > limits::MAX_CA_FILE_BYTES {
         return Err(unusable(&format_args!("it exceeds {} bytes", limits::MAX_CA_FILE_BYTES)));
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     fn kind(file: &str) -> ClientKey {
-        ClientKey { trust: Trust::System(Some(file.into())), is_loopback: false }
+        ClientKey { trust: TlsTrust::System(Some(file.into())), is_loopback: false }
     }
 
     #[tokio::test]
@@ -148,7 +148,7 @@ mod tests {
         let reads = Arc::<AtomicUsize>::default();
         let ask = || {
             let (gate, reads) = (gate.clone(), reads.clone());
-            cached_client(kind("hangs"), move |_| {
+            cached_or_building_client(kind("hangs"), move |_| {
                 reads.fetch_add(1, SeqCst);
                 gate.lock().unwrap().recv().unwrap_err();
                 Ok(Client::new())
@@ -168,7 +168,7 @@ mod tests {
         let fail = |_: &ClientKey| {
             Err(RequestFailure::new(ModelErrorKind::Other, "there is no such file"))
         };
-        assert!(cached_client(kind("fails"), fail).await.is_err());
-        cached_client(kind("fails"), |_| Ok(Client::new())).await.unwrap();
+        assert!(cached_or_building_client(kind("fails"), fail).await.is_err());
+        cached_or_building_client(kind("fails"), |_| Ok(Client::new())).await.unwrap();
     }
 }

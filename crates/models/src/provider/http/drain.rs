@@ -20,7 +20,7 @@ impl DrainOnDrop {
     }
 
     /// Reads the next chunk; `None` at the end.
-    pub(super) async fn chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
+    pub(super) async fn next_chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
         let Some(response) = &mut self.0 else { return Ok(None) };
         let chunk = response.chunk().await;
         if !matches!(chunk, Ok(Some(_))) {
@@ -33,11 +33,11 @@ impl DrainOnDrop {
 impl Drop for DrainOnDrop {
     fn drop(&mut self) {
         let (Some(response), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
-        runtime.spawn(timeout(DRAIN_TIMEOUT, drain(response)));
+        runtime.spawn(timeout(DRAIN_TIMEOUT, drain_within_limit(response)));
     }
 }
 
-async fn drain(mut response: Response) {
+async fn drain_within_limit(mut response: Response) {
     let mut bytes = 0;
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes += chunk.len();

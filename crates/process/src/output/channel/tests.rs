@@ -29,14 +29,14 @@ async fn the_first_bytes_come_at_once_and_the_next_at_intervals() {
     let recording = recording();
     let (sender, mut receiver) = channel(Some(recording));
     assert!(receiver.recv().now_or_never().is_none(), "there is nothing yet");
-    assert!(sender.send(b"a"));
+    assert!(sender.record_and_send(b"a"));
     assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"a"));
-    assert!(sender.send(b"b") && sender.send(b"c"));
+    assert!(sender.record_and_send(b"b") && sender.record_and_send(b"c"));
     assert!(receiver.recv().now_or_never().is_none(), "it is too soon");
     advance(LIVE_OUTPUT_INTERVAL).await;
     assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"bc"));
     // The end does not wait.
-    sender.send(b"d");
+    sender.record_and_send(b"d");
     drop(sender);
     assert_eq!(receiver.recv().now_or_never().flatten().unwrap(), all(b"d"));
     assert_eq!(receiver.recv().now_or_never(), Some(None));
@@ -47,20 +47,20 @@ async fn a_flood_that_is_recorded_is_shown_by_its_ends_and_waits_for_nobody_who_
     let recording = recording();
     let (sender, mut receiver) = channel(Some(Arc::clone(&recording)));
     // The receiver waits for the interval to pass.
-    sender.send(b"first\n");
+    sender.record_and_send(b"first\n");
     receiver.recv().await.unwrap();
     // And still shows the first chunk.
-    sender.send(b"second\n");
+    sender.record_and_send(b"second\n");
     let line = [&[b'x'; 1_023][..], b"\n"].concat();
     for _ in 0..500 {
-        sender.send(&line);
+        sender.record_and_send(&line);
     }
     assert!(receiver.recv().now_or_never().is_none());
     advance(LIVE_OUTPUT_INTERVAL / 2).await;
     for _ in 0..500 {
-        sender.send(&line);
+        sender.record_and_send(&line);
     }
-    sender.send(b"last\n");
+    sender.record_and_send(b"last\n");
     advance(LIVE_OUTPUT_INTERVAL).await;
     let shown = receiver.recv().await.unwrap();
     let OutputChunk { head, omitted_bytes, tail } = &shown;
@@ -79,14 +79,16 @@ async fn slowly(recording: Option<Arc<Recording>>, room: usize) -> usize {
     let bytes = room * 3;
     let thread = thread::spawn(move || {
         for chunk in vec![b'x'; bytes].chunks(OUTPUT_READ_BYTES) {
-            assert!(sender.send(chunk));
+            assert!(sender.record_and_send(chunk));
         }
     });
     while lock(&receiver.shared.state).buffered.kept_bytes() < room {
         tokio::task::yield_now().await;
     }
     assert!(!thread.is_finished(), "nobody takes anything, so it waits");
-    assert!(lock(&receiver.shared.state).buffered.total() <= (room + OUTPUT_READ_BYTES) as u64);
+    assert!(
+        lock(&receiver.shared.state).buffered.total_bytes() <= (room + OUTPUT_READ_BYTES) as u64
+    );
     let mut arrived = 0;
     while let Some(chunk) = receiver.recv().await {
         arrived += chunk.len();
@@ -109,7 +111,7 @@ async fn what_is_recorded_waits_too_while_nobody_listens() {
 #[tokio::test]
 async fn a_sender_that_waits_is_told_when_the_receiver_leaves() {
     let (sender, receiver) = channel(None);
-    let thread = thread::spawn(move || while sender.send(&[0; OUTPUT_READ_BYTES]) {});
+    let thread = thread::spawn(move || while sender.record_and_send(&[0; OUTPUT_READ_BYTES]) {});
     let deadline = Instant::now() + Duration::from_secs(20);
     while lock(&receiver.shared.state).buffered.kept_bytes()
         < MAX_BUFFERED_READS * OUTPUT_READ_BYTES

@@ -6,7 +6,7 @@ use std::io;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 
-use super::{Open, OutputPosition, Recording};
+use super::{OpenFileFn, OutputPosition, Recording};
 use crate::limits::{MAX_MODEL_OUTPUT_BYTES, MAX_TRUNCATION_NOTE_BYTES};
 
 /// Records chunks, with a file of at most `room` bytes. Returns the output and the file's content.
@@ -80,7 +80,7 @@ fn the_note_of_what_has_no_room_has_room() {
 #[test]
 fn where_there_is_no_file_nothing_else_changes() {
     let all = "x\n".repeat(MAX_MODEL_OUTPUT_BYTES);
-    let nowhere: [Open; 2] =
+    let nowhere: [OpenFileFn; 2] =
         [Box::new(|| Ok(None)), Box::new(|| Err(io::ErrorKind::StorageFull.into()))];
     for (open, trouble) in nowhere.into_iter().zip([None, Some("no storage space")]) {
         let recording = Recording::new(u64::MAX, open);

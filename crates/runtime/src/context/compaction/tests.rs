@@ -63,7 +63,10 @@ struct CompactionClient(Arc<Mutex<Vec<WireUpdate>>>);
 impl OutboxSink for CompactionClient {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         if let OutboxItem::State(state) = item {
-            self.0.lock().unwrap().push(V1Projection::new(TerminalDisplay::Text).state(&state));
+            self.0
+                .lock()
+                .unwrap()
+                .push(V1Projection::new(TerminalDisplay::Text).update_for_state(&state));
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ fn project(names: &[&str]) -> (TempDir, Workspace, FileVersions) {
     let mut stamps = FileVersions::default();
     for name in names {
         fs::write(folder.path().join(name), "before").unwrap();
-        stamps.record(&workspace, &folder.path().join(name));
+        stamps.record_current_version(&workspace, &folder.path().join(name));
     }
     (folder, workspace, stamps)
 }
@@ -27,29 +27,29 @@ fn set_time(path: &Path, seconds: u64) {
 #[test]
 fn files_that_changed_or_are_gone_are_named_once() {
     let (folder, workspace, mut stamps) = project(&["a", "b", "c"]);
-    assert_eq!(stamps.take_changes(&workspace), None);
+    assert_eq!(stamps.take_changes_report(&workspace), None);
     fs::write(folder.path().join("a"), "after, and longer").unwrap();
     fs::remove_file(folder.path().join("b")).unwrap();
-    let news = stamps.take_changes(&workspace).unwrap();
+    let news = stamps.take_changes_report(&workspace).unwrap();
     let (changed, gone) = news.split_once("\nThese files, which").unwrap();
     assert!(changed.contains("changed by somebody else") && changed.ends_with(":\n- a"), "{news}");
     assert!(gone.ends_with("are gone:\n- b"), "{news}");
-    assert_eq!(stamps.take_changes(&workspace), None);
+    assert_eq!(stamps.take_changes_report(&workspace), None);
     // Once it is read again, it is tracked again.
-    stamps.record(&workspace, &folder.path().join("a"));
-    assert_eq!(stamps.take_changes(&workspace), None);
+    stamps.record_current_version(&workspace, &folder.path().join("a"));
+    assert_eq!(stamps.take_changes_report(&workspace), None);
     fs::write(folder.path().join("a"), "again").unwrap();
-    assert!(stamps.take_changes(&workspace).is_some());
+    assert!(stamps.take_changes_report(&workspace).is_some());
 }
 
 #[test]
 fn a_new_time_alone_is_no_change_and_the_same_size_may_be_one() {
     let (folder, workspace, mut stamps) = project(&["a", "b"]);
     set_time(&folder.path().join("a"), 1);
-    assert_eq!(stamps.take_changes(&workspace), None);
+    assert_eq!(stamps.take_changes_report(&workspace), None);
     fs::write(folder.path().join("b"), "behind").unwrap();
     set_time(&folder.path().join("b"), 1);
-    assert!(stamps.take_changes(&workspace).unwrap().ends_with("- b"));
+    assert!(stamps.take_changes_report(&workspace).unwrap().ends_with("- b"));
 }
 
 #[test]
@@ -60,17 +60,17 @@ fn of_a_large_file_size_and_time_are_compared() {
     file.set_len(MAX_HASHED_FILE_BYTES + 1).unwrap();
     drop(file);
     set_time(&path, 1);
-    stamps.record(&workspace, &path);
-    assert_eq!(stamps.take_changes(&workspace), None);
+    stamps.record_current_version(&workspace, &path);
+    assert_eq!(stamps.take_changes_report(&workspace), None);
     set_time(&path, 2);
-    assert!(stamps.take_changes(&workspace).is_some());
+    assert!(stamps.take_changes_report(&workspace).is_some());
 }
 
 #[test]
 fn what_is_no_file_of_the_workspace_is_not_known() {
     let (folder, workspace, mut stamps) = project(&["a"]);
     for path in [folder.path(), Path::new("/etc/passwd"), &folder.path().join("missing")] {
-        stamps.record(&workspace, path);
+        stamps.record_current_version(&workspace, path);
     }
     assert_eq!(stamps.0.len(), 1);
 }
@@ -82,10 +82,10 @@ fn counts_are_bounded() {
     for n in 0..files {
         let path = folder.path().join(format!("{n:03}"));
         fs::write(&path, "").unwrap();
-        stamps.record(&workspace, &path);
+        stamps.record_current_version(&workspace, &path);
         fs::write(&path, "changed").unwrap();
     }
-    let news = stamps.take_changes(&workspace).unwrap();
+    let news = stamps.take_changes_report(&workspace).unwrap();
     assert!(!news.contains("- 000"), "the oldest is forgotten: {news}");
     let more = MAX_TRACKED_FILES - MAX_LISTED_FILE_CHANGES;
     assert!(news.ends_with(&format!("- and {more} more")), "{news}");

@@ -32,7 +32,7 @@ impl Project {
 
     fn touch(&mut self, path: &str) {
         let path = self.folder.path().join(path);
-        self.instructions.record_touched(&self.workspace, &path);
+        self.instructions.record_touched_file(&self.workspace, &path);
     }
 
     fn news(&mut self) -> String {
@@ -42,7 +42,7 @@ impl Project {
     fn news_within(&mut self, room: usize) -> String {
         let secrets = Secrets::new(["hunter2hunter2"]);
         self.instructions
-            .take_message(&self.workspace, &secrets, &self.rules, room)
+            .take_new_instructions(&self.workspace, &secrets, &self.rules, room)
             .unwrap_or_default()
     }
 }
@@ -89,7 +89,7 @@ fn what_changed_or_was_lost_is_told_again_and_what_is_gone_is_said() {
     // Rewritten with the same content, it is unchanged.
     write(project.folder.path(), "root/AGENTS.md", "Newer.");
     assert_eq!(project.news(), "");
-    project.instructions.mark_forgotten();
+    project.instructions.mark_all_unsent();
     assert!(project.news().contains("Newer."));
     fs::remove_file(project.folder.path().join("root/AGENTS.md")).unwrap();
     assert!(project.news().contains("AGENTS.md is gone"));

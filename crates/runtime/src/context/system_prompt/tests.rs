@@ -22,7 +22,15 @@ fn system_prompt_text(registry: &Registry, mode: impl Into<Option<PermissionMode
     let (tools, hints, mode) = (&*specs(registry), &*registry.hints(), mode.into());
     let roots = [Path::new("/home/me/app"), Path::new("/home/me/lib")];
     let (instructions, os, date) = (None, "linux", "2026-11-22");
-    render(&PromptInputs { instructions, tools, hints, mode, roots: &roots, os, date })
+    render_system_prompt(&SystemPromptInputs {
+        instructions,
+        tools,
+        hints,
+        mode,
+        roots: &roots,
+        os,
+        date,
+    })
 }
 
 #[test]
@@ -83,7 +91,15 @@ fn an_embedder_names_the_agent_and_how_it_works() {
     let (os, date, roots) = ("linux", "2026-11-22", [Path::new("/app")]);
     let (tools, hints) = (&*specs(&all_tools()), &*all_tools().hints());
     let (instructions, mode) = (Some("You are Ada."), Some(PermissionMode::Ask));
-    let text = render(&PromptInputs { instructions, tools, hints, mode, roots: &roots, os, date });
+    let text = render_system_prompt(&SystemPromptInputs {
+        instructions,
+        tools,
+        hints,
+        mode,
+        roots: &roots,
+        os,
+        date,
+    });
     assert!(text.starts_with("You are Ada.\n\n# Where you are\n"), "{text}");
     assert!(
         !text.contains("Callboard") && !text.contains(WORK_RULES) && !text.contains(ANSWER_RULES)

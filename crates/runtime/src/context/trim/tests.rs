@@ -68,14 +68,14 @@ fn older_results_go_first_and_the_newest_stay() {
     let texts = |messages: &[Arc<ChatMessage>]| -> Vec<_> {
         messages.iter().flat_map(|it| tool_results(it).iter().map(|it| it.text.len())).collect()
     };
-    assert_eq!(clear_results(&mut messages, u64::MAX), 0);
+    assert_eq!(clear_older_results(&mut messages, u64::MAX), 0);
     assert_eq!(messages, before);
-    assert_eq!(clear_results(&mut messages, total_estimated_bytes(&before) - 15_000), 2);
+    assert_eq!(clear_older_results(&mut messages, total_estimated_bytes(&before) - 15_000), 2);
     assert_eq!(
         texts(&messages)[..3],
         [CLEARED_RESULT_NOTE.len(), CLEARED_RESULT_NOTE.len(), 10_000]
     );
-    assert_eq!(clear_results(&mut messages, 0), 12 - KEPT_NEWEST_RESULTS - 2);
+    assert_eq!(clear_older_results(&mut messages, 0), 12 - KEPT_NEWEST_RESULTS - 2);
     assert_eq!(
         texts(&messages)[12 - KEPT_NEWEST_RESULTS - 1..][..2],
         [CLEARED_RESULT_NOTE.len(), 10_000]
@@ -90,7 +90,7 @@ fn short_results_and_the_newest_of_one_reply_are_kept() {
         (0..KEPT_NEWEST_RESULTS + 1).map(|_| ("x", MIN_CLEARED_RESULT_BYTES + 1)).collect();
     let mut messages =
         vec![tool_results_message(&[("s", MIN_CLEARED_RESULT_BYTES)]), tool_results_message(&many)];
-    assert_eq!(clear_results(&mut messages, 0), 1);
+    assert_eq!(clear_older_results(&mut messages, 0), 1);
     assert_eq!(tool_results(&messages[0])[0].text.len(), MIN_CLEARED_RESULT_BYTES);
     assert_eq!(tool_results(&messages[1])[0].text, CLEARED_RESULT_NOTE);
 }
@@ -104,7 +104,7 @@ fn the_newest_prompt_stays_also_when_the_work_on_it_is_long() {
     let split = split_history(&mut messages, 2_500);
     assert_eq!(split, HistorySplit { prompt: Some(2), tail: 17 });
     assert_eq!(split.old_messages(&messages).len(), 16);
-    let joined = split.replace_old(&messages, "told".to_owned());
+    let joined = split.replace_old_messages(&messages, "told".to_owned());
     assert_eq!(*joined[0], ChatMessage::Context("told".to_owned()));
     assert_eq!(*joined[1], ChatMessage::user("new"));
     assert_eq!(joined[2..], messages[17..]);
@@ -188,11 +188,11 @@ proptest! {
             .rev()
             .find(|it| matches!(***it, ChatMessage::User(_)))
             .cloned();
-        clear_results(&mut messages, goal);
+        clear_older_results(&mut messages, goal);
         prop_assert_eq!(invalid_reason(&messages), None);
         let told = goal / 4;
         let split = split_history(&mut messages, goal - told);
-        let after = split.replace_old(&messages, "t".repeat((told - 16) as usize));
+        let after = split.replace_old_messages(&messages, "t".repeat((told - 16) as usize));
         prop_assert_eq!(invalid_reason(&after), None);
         prop_assert!(total_estimated_bytes(&after) <= goal, "{} > {}", total_estimated_bytes(&after), goal);
         prop_assert_eq!(newest(&after), newest(&before));

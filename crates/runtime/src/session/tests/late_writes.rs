@@ -26,10 +26,10 @@ async fn a_session_that_closes_logs_what_was_written_late_and_told_by_nobody() {
     agent.initialize().await.unwrap();
     let session = agent.new_session(&cwd).await.unwrap();
     let mut open = OpenOptions::new().write(true).open(cwd.join("a.txt")).unwrap();
-    agent.run_turn(&session, "write a.txt\n<<<\nnew\n>>>").await.unwrap();
+    agent.prompt_and_wait_for_stop(&session, "write a.txt\n<<<\nnew\n>>>").await.unwrap();
     assert_eq!(std::fs::read_to_string(cwd.join("a.txt")).unwrap(), "new\n");
     open.write_all(b"late").unwrap();
-    agent.request("session/close", json!({ "sessionId": session })).await.unwrap();
+    agent.send_request_and_wait("session/close", json!({ "sessionId": session })).await.unwrap();
 
     drop(guard);
     let log = std::fs::read_to_string(log).unwrap();

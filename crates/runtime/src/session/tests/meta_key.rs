@@ -53,7 +53,11 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
         "/mode auto",
         "/usage",
     ] {
-        assert_eq!(agent.run_turn(&session, prompt).await.unwrap(), "end_turn", "{prompt}");
+        assert_eq!(
+            agent.prompt_and_wait_for_stop(&session, prompt).await.unwrap(),
+            "end_turn",
+            "{prompt}"
+        );
     }
     assert_eq!(agent.client.violations_by(Side::Agent), []);
     let mut keys = BTreeSet::new();
@@ -69,7 +73,7 @@ async fn an_embedded_agent_with_a_key_of_its_own_never_sends_ours() {
 async fn a_reason_is_read_under_the_agents_own_key_only() {
     for (key, expected) in [("own", "They said: not now"), ("callboard", "It did not run.")] {
         let (mut agent, session, _folder) = start(PermissionReply::NoReply).await;
-        let prompt = agent.prompt(&session, "run touch made").await.unwrap();
+        let prompt = agent.send_prompt(&session, "run touch made").await.unwrap();
         agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
         let outcome = json!({
             "outcome": "selected", "optionId": "reject", "_meta": {key: {"reason": "not now"}},

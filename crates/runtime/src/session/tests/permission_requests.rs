@@ -20,7 +20,7 @@ async fn permission_request(prompt: &str) -> (Vec<PermissionOptionKind>, Vec<Too
     agent.initialize().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let session = agent.new_session(folder.path()).await.unwrap();
-    agent.prompt(&session, prompt).await.unwrap();
+    agent.send_prompt(&session, prompt).await.unwrap();
     agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
     let asked = agent.client.permission_requests.swap_remove(0).request;
     let kinds = asked.options.iter().map(|option| option.kind).collect();
@@ -53,7 +53,7 @@ async fn what_its_title_cannot_hold_is_allowed_only_once() {
     for (bytes, is_whole) in [(4 * 1024, true), (4 * 1024 + 1, false)] {
         let (mut agent, session, _) = start(PermissionReply::NoReply).await;
         let args = json!({"why": "x".repeat(bytes)});
-        agent.prompt(&session, &format!("tool undo {args}")).await.unwrap();
+        agent.send_prompt(&session, &format!("tool undo {args}")).await.unwrap();
         agent.wait_until(|client| !client.permission_requests.is_empty()).await.unwrap();
         let asked = &agent.client.permission_requests[0].request;
         assert_eq!(asked.tool_call.fields.raw_input, Some(args));
@@ -72,14 +72,14 @@ async fn the_reason_that_a_form_tells_reaches_the_model_and_one_never_told_holds
     ] {
         let behaviour = ClientBehaviour { form: Some(form), ..rejects.into() };
         let (mut agent, session, _) = start(behaviour).await;
-        let prompt = agent.prompt(&session, "tool undo {}").await.unwrap();
+        let prompt = agent.send_prompt(&session, "tool undo {}").await.unwrap();
         agent.wait_until(|client| !client.forms.is_empty()).await.unwrap();
         if matches!(form, FormReply::NoReply) {
-            agent.cancel(&session).await.unwrap();
+            agent.cancel_and_send_deferred_replies(&session).await.unwrap();
         }
         agent.wait_for_stop_reason(&prompt).await.unwrap();
         let output =
-            agent.client.session(&session).call_of_tool("undo").unwrap().raw_output.clone();
+            agent.client.session(&session).only_call_of_tool("undo").unwrap().raw_output.clone();
         assert_eq!(output.unwrap()["error"], expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     IMAGE_LEFT_OUT_NOTE, MAX_REPLY_IMAGE_BYTES, MAX_REPLY_RESULT_BYTES, MAX_RESULT_BYTES,
-    max_share, truncate_results,
+    max_len_per_result, truncate_results,
 };
 use callboard_models::{ContentPart, ToolResult};
 
@@ -15,7 +15,7 @@ fn the_longest_give_way_first() {
         (vec![100, 1, 100], 11, 5),
         (vec![100, 100], 0, 0),
     ] {
-        assert_eq!(max_share(lens.clone(), room), expected, "{lens:?} in {room}");
+        assert_eq!(max_len_per_result(lens.clone(), room), expected, "{lens:?} in {room}");
     }
 }
 

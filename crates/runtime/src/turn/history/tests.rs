@@ -33,7 +33,7 @@ fn results(calls: usize) -> ChatMessage {
 
 fn history(messages: impl IntoIterator<Item = ChatMessage>) -> History {
     let mut history = History::default();
-    messages.into_iter().for_each(|message| drop(history.push(message)));
+    messages.into_iter().for_each(|message| drop(history.push_message(message)));
     history
 }
 
@@ -72,14 +72,14 @@ pub(in crate::turn) fn check_valid(history: &History) {
 #[test]
 fn a_lost_turn_leaves_no_call_without_its_result() {
     let mut history = history([ChatMessage::user("go"), reply("So", 2)]);
-    history.add_lost_results();
+    history.add_results_for_lost_calls();
     let Some(ChatMessage::ToolResults(lost)) = history_messages(&history).pop() else {
         panic!("no results")
     };
     assert!(lost.iter().all(|lost| lost.is_error && lost.text.contains("lost")));
     check_valid(&history);
     let mended = history_messages(&history);
-    history.add_lost_results();
+    history.add_results_for_lost_calls();
     assert_eq!(history_messages(&history), mended);
 }
 
@@ -87,7 +87,7 @@ fn a_lost_turn_leaves_no_call_without_its_result() {
 fn what_was_refused_is_taken_back_and_nothing_before_it() {
     let before = [ChatMessage::user("hello"), reply("Hello.", 0)];
     let mut history = history(before.clone());
-    let prompt = history.push(ChatMessage::user("hello"));
+    let prompt = history.push_message(ChatMessage::user("hello"));
     history.push_text_reply("I will".to_owned(), String::new(), None);
     history.truncate_from(&prompt);
     assert_eq!(history_messages(&history), before);
@@ -118,7 +118,7 @@ fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
         (25, Some(&whole[7..])),
     ] {
         let mut history = history(whole.clone());
-        assert_eq!(history.drop_oldest(bytes), kept.is_some(), "{bytes}");
+        assert_eq!(history.drop_oldest_messages(bytes), kept.is_some(), "{bytes}");
         if let Some(kept) = kept {
             let prompt = (!kept.contains(&whole[4])).then(|| whole[4].clone());
             let expected: Vec<_> =
@@ -128,9 +128,9 @@ fn the_oldest_is_left_out_first_and_the_newest_prompt_and_reply_stay() {
         check_valid(&history);
     }
     let mut history = history(whole.clone());
-    assert!(history.drop_oldest(0));
+    assert!(history.drop_oldest_messages(0));
     assert_eq!(history_messages(&history), [left_out(), whole[4].clone(), whole[7].clone()]);
-    assert!(!history.drop_oldest(0), "nothing is left that could be left out");
+    assert!(!history.drop_oldest_messages(0), "nothing is left that could be left out");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn of_too_many_images_the_oldest_are_left_out_and_no_word() {
     ] {
         let mut history = history([ChatMessage::user("go")]);
         for message in sizes.iter().flat_map(|bytes| shows(*bytes)) {
-            drop(history.push(message));
+            drop(history.push_message(message));
         }
         check_valid(&history);
         let messages = history_messages(&history);
@@ -172,13 +172,13 @@ fn of_too_many_images_the_oldest_are_left_out_and_no_word() {
 #[test]
 fn a_model_that_is_taken_up_is_asked_for_the_first_time() {
     let mut history = History::default();
-    let asked = [0, 0, 1, 1, 2].map(|taken_up| history.count_request(taken_up));
+    let asked = [0, 0, 1, 1, 2].map(|taken_up| history.take_request_index(taken_up));
     assert_eq!(asked, [0, 1, 0, 1, 0]);
     let usage =
         |cost_micros| TokenUsage { input_tokens: Some(3), cost_micros, ..TokenUsage::default() };
     assert_eq!(history.usage_totals().cost_micros, None);
-    history.count_usage(&usage(Some(5)));
-    history.count_usage(&usage(None));
+    history.add_usage(&usage(Some(5)));
+    history.add_usage(&usage(None));
     let spent = history.usage_totals();
     assert_eq!((spent.requests, spent.input_tokens, spent.cost_micros), (5, 6, Some(5)));
 }
@@ -201,7 +201,7 @@ proptest! {
         let mut history = history(exchanges.concat());
         for room in rooms {
             let before = history.messages().to_vec();
-            let is_shorter = history.drop_oldest(room);
+            let is_shorter = history.drop_oldest_messages(room);
             check_valid(&history);
             assert_eq!(before.len() > history.messages().len() || before.first() != history.messages().first(), is_shorter);
             let prompt = before.iter().rfind(|it| matches!(***it, ChatMessage::User(_)));

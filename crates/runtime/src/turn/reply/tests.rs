@@ -137,7 +137,7 @@ fn tells_while_arguments_come(turn: &Turn<'_>) {
     let open = turn.announce_in_batch("1", "write_file", "reply").unwrap();
     let id = open.handle().id().clone();
     let mut call = PendingCall::new(open, "1".to_owned(), "write_file".to_owned());
-    let shown = || handle.tool_call(&id).unwrap();
+    let shown = || handle.call_report(&id).unwrap();
     let pending = shown().title;
     call.push_fragment(r#"{"path": "src/a"#, turn);
     assert_eq!((shown().title, shown().raw_input), (pending, None));

@@ -51,7 +51,7 @@ async fn an_end_is_a_call_of_the_turn_that_learns_of_it_and_a_note_for_its_model
     };
     assert_eq!(noted(&history), [""; 0]);
     std::fs::write(&gate, "the last words\n").unwrap();
-    let background = stage.context.workspace.background();
+    let background = stage.context.workspace.background_commands();
     let mut told = noted(&history);
     let begun = std::time::Instant::now();
     while told.is_empty() {
@@ -60,13 +60,13 @@ async fn an_end_is_a_call_of_the_turn_that_learns_of_it_and_a_note_for_its_model
         assert_eq!(ending, Ok(StopReason::EndTurn));
         told = noted(&history);
     }
-    assert_eq!(background.take_ended_id(), None);
+    assert_eq!(background.take_unreported_ended_id(), None);
     let [told] = &told[..] else { panic!("{told:?}") };
     assert!(told.starts_with("A command in the background has ended.\n[bg-1 ended"), "{told}");
     assert!(told.contains(": exit code 3]\n") && told.ends_with("the last words\n"), "{told}");
     check_valid(&history);
     let seen = stage.end().await;
-    let calls: Vec<_> = seen.observer.tool_calls().collect();
+    let calls: Vec<_> = seen.observer.observed_calls().collect();
     let [sent, ended] = &calls[..] else { panic!("{calls:?}") };
     assert_eq!((sent.status, ended.status), (ToolCallStatus::Completed, ToolCallStatus::Completed));
     assert_eq!(ended.title, "Look at `cat gate; exit 3`, which has ended");

@@ -131,7 +131,7 @@ async fn check_turn(name: &str, case: Case) {
     let seen = stage.end().await;
     assert_eq!(seen.said, case.said, "{name}");
     assert_eq!(seen.observer.violations(), [], "{name}");
-    let done = |status| seen.observer.tool_calls().filter(|call| call.status == status).count();
+    let done = |status| seen.observer.observed_calls().filter(|call| call.status == status).count();
     let ended = (done(ToolCallStatus::Completed), done(ToolCallStatus::Failed));
     assert_eq!(ended, case.calls, "{name}");
     assert_eq!(started, case.calls.0, "{name}");
@@ -522,8 +522,8 @@ async fn a_client_is_told_the_title_once_and_what_was_used_after_each_reply() {
     let (mut titles, mut usage) = (Vec::new(), Vec::new());
     for state in stage.end().await.states {
         match state {
-            SessionState::Info(info) => titles.push((info.title, info.updated_at)),
-            SessionState::Usage(update) => {
+            SessionStatePart::Info(info) => titles.push((info.title, info.updated_at)),
+            SessionStatePart::Usage(update) => {
                 let cost = update.cost.map(|cost| (cost.amount, cost.currency));
                 usage.push((update.used, update.size, cost));
             }
@@ -579,7 +579,7 @@ async fn calls_that_are_too_many_for_a_reply_are_told_to_the_model_and_the_clien
     assert_eq!(history_in_words(&asked).last().unwrap(), &format!("context: {words}"));
     let seen = stage.end().await;
     assert_eq!(seen.thought, words);
-    assert_eq!(seen.observer.tool_calls().count(), limits::MAX_REPLY_CALLS);
+    assert_eq!(seen.observer.observed_calls().count(), limits::MAX_REPLY_CALLS);
 }
 
 #[tokio::test(start_paused = true)]
@@ -608,7 +608,7 @@ async fn after_a_turn_that_was_lost_each_call_has_its_result() {
         arguments: String::new(),
     };
     let (text, thought, calls) = (String::new(), String::new(), vec![lost]);
-    history.push(ChatMessage::Assistant { text, thought, calls, replay: None });
+    history.push_message(ChatMessage::Assistant { text, thought, calls, replay: None });
     drop(stage.run(&model, &mut history, vec![ContentBlock::from("go")]).await);
     check_valid(&history);
     drop(stage.end().await);
@@ -638,7 +638,7 @@ impl Tool for FatalTool {
 
     async fn run(
         &self,
-        pinned: Pinned<()>,
+        pinned: PinnedPlan<()>,
         grant: Grant,
         _: Invocation<'_>,
     ) -> Result<ToolOutput, ToolError> {

@@ -82,7 +82,7 @@ fn of_a_record_whose_file_is_gone_or_changed_the_short_form_is_left() {
             _ => fs::write(path, "").unwrap(),
         }
     }
-    let mut load = store.load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
+    let mut load = store.begin_load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
     let page = store.next_page(&mut load).unwrap();
     let forms: Vec<_> = page.iter().map(|record| record.form).collect();
     assert_eq!(forms, [RecordForm::Whole, RecordForm::Brief, RecordForm::Brief]);
@@ -112,7 +112,7 @@ fn garbage_is_no_database_and_stays_as_it_is() {
 fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
     let Ok(store) = try_open(folder) else { return 0 };
     let mut found = 0;
-    if let Ok(mut load) = store.load(&id("a"), RecordStream::Client, u64::MAX) {
+    if let Ok(mut load) = store.begin_load(&id("a"), RecordStream::Client, u64::MAX) {
         while let Ok(page) = store.next_page(&mut load) {
             if page.is_empty() {
                 break;
@@ -123,8 +123,10 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
             }
         }
         // Records that vanished without a trace are found by a check of the whole database.
-        let is_noticed =
-            || load.damaged > 0 || store.check().map_or(true, |found| !found.is_empty());
+        let is_noticed = || {
+            load.damaged > 0
+                || store.find_integrity_faults().map_or(true, |found| !found.is_empty())
+        };
         assert!(found == original.len() || is_noticed());
     }
     if let Ok(parts) = store.parts(&id("a")) {
@@ -136,7 +138,12 @@ fn read_all(folder: &Path, original: &HashMap<u64, String>) -> usize {
     let written = store.open(&id("a")).map(|mut session| {
         drop(session.write(&[append("x"), SessionChange::Truncate { keep: 1 }], NOW));
     });
-    drop((written, store.sync(), store.delete(&id("a")), store.prune(&Retention::default(), NOW)));
+    drop((
+        written,
+        store.sync(),
+        store.delete(&id("a")),
+        store.prune(&RetentionPolicy::default(), NOW),
+    ));
     found
 }
 
@@ -153,7 +160,7 @@ fn numbers(mut state: u64) -> impl FnMut(u64) -> u64 {
 fn what_can_be_read_of_a_damaged_database_is_as_it_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(folder.path());
-    let mut load = store.load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
+    let mut load = store.begin_load(&id("a"), RecordStream::Client, u64::MAX).unwrap();
     let page = store.next_page(&mut load).unwrap();
     let original: HashMap<_, _> =
         page.iter().map(|record| (record.seq, record.json.clone())).collect();

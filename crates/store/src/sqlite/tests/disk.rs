@@ -80,7 +80,7 @@ fn a_database_that_is_a_link_is_refused() {
 
 /// Lets the database have so many pages more.
 fn limit(store: &SqliteSessionStore, more: i64) {
-    let set = store.0.database.write(|transaction| {
+    let set = store.0.database.run_write_transaction(|transaction| {
         let pages: i64 = transaction.pragma_query_value(None, "page_count", |row| row.get(0))?;
         transaction.pragma_update(None, "max_page_count", pages + more)?;
         Ok(())
@@ -114,7 +114,7 @@ fn a_full_disk_takes_nothing_from_what_is_stored_and_is_over_when_there_is_room(
     session.write(&[append("z")], NOW).unwrap();
     let (texts, damaged) = texts(&store, "a");
     assert_eq!((texts.last().map(String::as_str), damaged), (Some("z"), 0));
-    assert_eq!(store.check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.find_integrity_faults().unwrap(), Vec::<String>::new());
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use std::thread;
 
 use super::*;
-use crate::time::time;
+use crate::time::time_from_millis;
 use pretty_assertions::assert_eq;
 
 /// A step that a later version may have.
 const NEXT: &str = "ALTER TABLE session ADD COLUMN colour TEXT; UPDATE session SET colour = 'red'";
 
-fn migrate(folder: &Path, steps: &[&str]) -> Result<(), Fault> {
+fn migrate(folder: &Path, steps: &[&str]) -> Result<(), TransactionFault> {
     let path = database(folder);
-    schema::migrate(&mut Connection::open(&path).unwrap(), &path, steps)
+    schema::migrate_to_newest(&mut Connection::open(&path).unwrap(), &path, steps)
 }
 
 fn version(folder: &Path) -> i64 {
@@ -31,7 +31,7 @@ fn fixture(folder: &Path) {
 
 /// Stores something of every kind, at fixed times.
 fn fill(store: &SqliteSessionStore) {
-    let at = |seconds: u64| time(1_700_000_000_000 + seconds * 1000);
+    let at = |seconds: u64| time_from_millis(1_700_000_000_000 + seconds * 1000);
     let linked = SessionRecord::new("call", 2, &"x".repeat(70_000)).unwrap().with_subject("c1");
     let mut linked = linked.with_brief(&"short", vec![b"attached\n"[..].into()]).unwrap();
     // Text files of a repository end with a line.
@@ -41,7 +41,9 @@ fn fill(store: &SqliteSessionStore) {
     let mut session = store.create(&new("parent"), &first, at(1)).unwrap();
     let changes = [
         of_model("forgotten"),
-        SessionChange::Append(record("summary").with_stream(RecordStream::Model).as_stream_start()),
+        SessionChange::Append(
+            record("summary").with_stream(RecordStream::Model).with_stream_start(),
+        ),
         of_model("told"),
         SessionChange::Title("A title".into()),
         SessionChange::Part { name: "rules".into(), json: Some("[1]".into()) },
@@ -63,7 +65,7 @@ fn seen(store: &SqliteSessionStore) -> Vec<String> {
         ));
         for stream in [RecordStream::Client, RecordStream::Model] {
             for budget in [0, u64::MAX] {
-                let mut load = store.load(&session, stream, budget).unwrap();
+                let mut load = store.begin_load(&session, stream, budget).unwrap();
                 seen.push(format!("{:?}", store.next_page(&mut load).unwrap()));
                 assert_eq!(load.damaged, 0);
             }
@@ -81,7 +83,7 @@ fn what_schema_1_stored_is_read_as_it_was_and_can_be_changed() {
     let (old, fresh) = (open(old.path()), open(fresh.path()));
     fill(&fresh);
     assert_eq!(seen(&old), seen(&fresh));
-    assert_eq!(old.check().unwrap(), Vec::<String>::new());
+    assert_eq!(old.find_integrity_faults().unwrap(), Vec::<String>::new());
     old.open(&id("parent")).unwrap().write(&[append("x")], NOW).unwrap();
     assert_eq!(texts(&old, "parent").0.len(), 4);
 }
@@ -154,7 +156,7 @@ fn of_several_that_migrate_at_once_one_does() {
                 let path = database(folder.path());
                 let mut connection = Connection::open(&path).unwrap();
                 connection.busy_timeout(Duration::from_secs(60)).unwrap();
-                schema::migrate(&mut connection, &path, &[schema::STEPS[0], NEXT])
+                schema::migrate_to_newest(&mut connection, &path, &[schema::STEPS[0], NEXT])
             })
         })
         .collect();

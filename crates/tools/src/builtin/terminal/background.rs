@@ -12,7 +12,9 @@ use super::command_report::exit_text;
 use crate::background::{BackgroundCommand, CommandPhase, CommandResult};
 use crate::error::{ErrorCode, ToolError};
 use crate::limits::MAX_BACKGROUND_RUNNING;
-use crate::tool::{CallDescription, Context, Invocation, ToolOutput, blocking, redact_secrets};
+use crate::tool::{
+    CallDescription, Context, Invocation, ToolOutput, redact_secrets, run_on_blocking_thread,
+};
 use callboard_process::ExitCause;
 use callboard_process::record::{NewOutput, hidden_chars_note};
 
@@ -26,7 +28,7 @@ pub(super) enum BackgroundReason {
 }
 
 /// Creates the error for a full background.
-pub(super) fn too_many_error() -> ToolError {
+pub(super) fn too_many_commands_error() -> ToolError {
     let message = format!(
         "{MAX_BACKGROUND_RUNNING} commands run in the background, which is the limit. Stop one \
          with terminal_stop, or wait for its end with terminal_wait; terminal_list shows them."
@@ -58,7 +60,7 @@ pub(super) async fn finish_detached_call(
         "{note} terminal_output shows its new output, {typing}terminal_wait waits for its end, \
          terminal_stop ends it."
     );
-    call.append_content(Content::text(note));
+    call.append_content(Content::from_text(note));
     call.update_meta(|meta| drop(meta.custom.insert("background".into(), json!(id))));
     Ok(ToolOutput { content: None, ..new_output_result(&command, &head, fresh.as_ref(), call) })
 }
@@ -68,8 +70,8 @@ pub(in crate::builtin) fn find_command(
     id: &str,
     context: &Context,
 ) -> Result<BackgroundCommand, ToolError> {
-    let background = context.workspace.background();
-    background.find(id.trim()).ok_or_else(|| {
+    let background = context.workspace.background_commands();
+    background.find_by_id(id.trim()).ok_or_else(|| {
         let ids: Vec<_> = background.list().into_iter().map(|command| command.id).collect();
         let known = match &ids[..] {
             [] => "This session has had none.".to_owned(),
@@ -86,9 +88,9 @@ pub(in crate::builtin) fn describe_command_call(
     id: &str,
     context: &Context,
 ) -> CallDescription {
-    let command = context.workspace.background().find(id.trim());
+    let command = context.workspace.background_commands().find_by_id(id.trim());
     let line = command.map_or_else(|| id.to_owned(), |command| command.info.command_line);
-    CallDescription::new(key).with("command", line)
+    CallDescription::new(key).with_argument("command", line)
 }
 
 /// Returns the new output of a command.
@@ -97,7 +99,10 @@ pub(in crate::builtin) async fn read_new_output(
     context: &Context,
 ) -> Result<(BackgroundCommand, Option<NewOutput>), ToolError> {
     let (workspace, wanted) = (context.workspace.clone(), id.trim().to_owned());
-    let seen = blocking(move || Ok(workspace.background().read_new_output(&wanted))).await?;
+    let seen = run_on_blocking_thread(move || {
+        Ok(workspace.background_commands().read_new_output(&wanted))
+    })
+    .await?;
     match seen {
         Some(seen) => Ok(seen),
         // It was removed a moment ago.
@@ -153,14 +158,16 @@ pub(in crate::builtin) async fn status_text(
     let input = command.info.input.clone();
     Ok(match &command.phase {
         CommandPhase::Running(_) => {
-            let awaits = blocking(move || Ok(input.is_some_and(|it| it.is_awaited()))).await?;
+            let awaits =
+                run_on_blocking_thread(move || Ok(input.is_some_and(|it| it.is_input_awaited())))
+                    .await?;
             let awaits = if awaits { " and waits for input" } else { "" };
-            format!("{id} has run for {}{awaits}", seconds(command.info.begun.elapsed()))
+            format!("{id} has run for {}{awaits}", format_seconds(command.info.begun.elapsed()))
         }
         CommandPhase::Ended(done) => {
             format!(
                 "{id} ended after {}: {}",
-                seconds(done.lasted),
+                format_seconds(done.lasted),
                 end_text(done, command.info.timeout)
             )
         }
@@ -175,7 +182,7 @@ fn end_text(done: &CommandResult, timeout: Option<Duration>) -> String {
     }
 }
 
-fn seconds(duration: Duration) -> String {
+fn format_seconds(duration: Duration) -> String {
     format!("{:.1} s", duration.as_secs_f64())
 }
 

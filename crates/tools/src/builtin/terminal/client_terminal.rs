@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_types::{TerminalExit, TerminalId, TerminalOutput as Shown, TerminalPatch};
-use callboard_text::visible;
+use callboard_text::escape_invisible;
 use callboard_text::{head, tail};
 use futures::future::{self, OptionFuture};
 use tokio::time::{Instant, sleep, timeout};
@@ -28,7 +28,7 @@ use crate::limits::{
 use crate::tool::backend::{
     ClientCommand, ClientError, ClientOutput, ClientTerminal, TerminalBackend,
 };
-use crate::tool::{Invocation, ToolOutput, blocking};
+use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::env;
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
@@ -37,7 +37,7 @@ use callboard_process::{self as process, ExitCause, ShellCommand, Streams};
 /// Returns the terminals of the client if it should run the command. It cannot run commands that
 /// read typed input or continue in the background. It also runs none if the client displays the
 /// terminals of the agent.
-pub(super) fn client_backend<'a>(
+pub(super) fn choose_client_backend<'a>(
     plan: &Plan,
     invocation: Invocation<'a>,
 ) -> Option<&'a dyn TerminalBackend> {
@@ -51,7 +51,7 @@ pub(super) fn client_backend<'a>(
 }
 
 /// Runs a command to its end. It is ended when it would have moved to the background.
-pub(super) async fn run(
+pub(super) async fn run_in_client_terminal(
     plan: Plan,
     backend: &dyn TerminalBackend,
     invocation: Invocation<'_>,
@@ -63,16 +63,16 @@ pub(super) async fn run(
     let created = tokio::select! {
         biased;
         () = call.cancel_token().cancelled() => None,
-        created = create(command, backend) => Some(created?),
+        created = create_client_terminal(command, backend) => Some(created?),
     };
     let id = TerminalId::new(call.id().0.clone());
     let ran = match &created {
-        None => ClientRun::new(ExitCause::Cancelled),
+        None => ClientRunResult::from_exit_cause(ExitCause::Cancelled),
         Some(terminal) => {
             call.keep_until_end(Arc::clone(terminal));
             let theirs = TerminalPatch::for_client_terminal(TerminalId::new(terminal.id()));
             call.update_terminal(&id, theirs);
-            wait_or_kill(&**terminal, limit, call.cancel_token()).await
+            wait_or_kill_and_collect_output(&**terminal, limit, call.cancel_token()).await
         }
     };
     let exit = ran.to_process_exit(begun);
@@ -80,21 +80,21 @@ pub(super) async fn run(
     let text = ran.output.map(|output| output.text).unwrap_or_default();
     let workspace = Arc::clone(&context.workspace);
     let record = move || {
-        let shown = Shown::new(&EscapeFilter::default().push(text.as_bytes()));
+        let shown = Shown::from_bytes(&EscapeFilter::default().push(text.as_bytes()));
         let recording = Recording::new(MAX_OUTPUT_FILE_BYTES, move || {
-            workspace.outputs().create(OutputKind::Irreplaceable)
+            workspace.outputs().create_output_file(OutputKind::Irreplaceable)
         });
         recording.push(text.as_bytes());
         Ok((shown, recording.finish()))
     };
-    let (shown, recorded) = blocking(record).await?;
+    let (shown, recorded) = run_on_blocking_thread(record).await?;
     call.append_terminal_output(&id, shown.head());
-    call.skip_terminal_output(&id, shown.omitted_bytes());
+    call.record_terminal_output_gap(&id, shown.omitted_bytes());
     call.append_terminal_output(&id, shown.tail());
     Ok(report_command(call, &exit, &recorded, &how))
 }
 
-async fn create(
+async fn create_client_terminal(
     command: ShellCommand,
     backend: &dyn TerminalBackend,
 ) -> Result<Arc<dyn ClientTerminal>, ToolError> {
@@ -128,23 +128,24 @@ fn client_command(command: ShellCommand) -> ClientCommand {
 }
 
 /// The result of a command that the client ran.
-struct ClientRun {
+struct ClientRunResult {
     end: ExitCause,
     /// `None` if the client did not report how the command ended.
     exit: Option<TerminalExit>,
     output: Result<ClientOutput, ClientError>,
 }
 
-impl ClientRun {
+impl ClientRunResult {
     /// Creates a result of which only the cause of the end is known.
-    fn new(end: ExitCause) -> Self {
+    fn from_exit_cause(end: ExitCause) -> Self {
         Self { end, exit: None, output: Ok(ClientOutput::default()) }
     }
 
     fn to_process_exit(&self, begun: Instant) -> process::CommandExit {
         let TerminalExit { code, signal } = self.exit.clone().unwrap_or_default();
         let signal = signal.filter(|signal| !signal.trim().is_empty());
-        let signal = signal.map(|signal| visible(head(signal.trim(), MAX_CLIENT_SIGNAL_BYTES)));
+        let signal =
+            signal.map(|signal| escape_invisible(head(signal.trim(), MAX_CLIENT_SIGNAL_BYTES)));
         // Some clients report 0 if there is no exit code.
         let code = code.filter(|code| signal.is_none() || *code != 0);
         let (end, duration) = (self.end, begun.elapsed());
@@ -182,16 +183,16 @@ impl ClientRun {
 }
 
 /// Waits for the end of a command, or ends it, and requests its output.
-async fn wait_or_kill(
+async fn wait_or_kill_and_collect_output(
     terminal: &dyn ClientTerminal,
     limit: Option<Duration>,
     cancel: &CancellationToken,
-) -> ClientRun {
+) -> ClientRunResult {
     let mut exited = pin!(wait_exit(terminal));
     let (end, patience) = tokio::select! {
         biased;
         exit = &mut exited => {
-            return ClientRun { end: ExitCause::Exited, exit: exit.ok(), output: final_output(terminal, MAX_CLIENT_OUTPUT_RETRIES).await };
+            return ClientRunResult { end: ExitCause::Exited, exit: exit.ok(), output: final_output(terminal, MAX_CLIENT_OUTPUT_RETRIES).await };
         }
         () = cancel.cancelled() => (ExitCause::Cancelled, CLIENT_CANCEL_GRACE),
         Some(()) = OptionFuture::from(limit.map(sleep)) => (ExitCause::TimedOut, CLIENT_KILL_DEADLINE),
@@ -221,7 +222,7 @@ async fn wait_or_kill(
     let output = timeout(patience, final_output(terminal, tries)).await;
     let output = output.unwrap_or_else(|_| Err(ClientError::new("it did not answer in time")));
     let exit = exit.or_else(|| output.as_ref().ok()?.exit.clone());
-    ClientRun { end, exit, output }
+    ClientRunResult { end, exit, output }
 }
 
 /// Waits until a command has ended. If the wait request fails, the output is polled instead. It is
@@ -276,11 +277,11 @@ async fn final_output(
         sleep(CLIENT_OUTPUT_RETRY_DELAY).await;
         output = terminal.output().await?;
     }
-    Ok(truncate_output(output))
+    Ok(drop_excess_output_start(output))
 }
 
 /// Drops the beginning of an output that exceeds the requested size.
-fn truncate_output(mut output: ClientOutput) -> ClientOutput {
+fn drop_excess_output_start(mut output: ClientOutput) -> ClientOutput {
     let kept = tail(&output.text, MAX_CLIENT_OUTPUT_BYTES as usize).len();
     let over = output.text.len() - kept;
     if over > 0 {

@@ -17,7 +17,7 @@ use crate::error::{ErrorCode, ToolError};
 use crate::files::state::outputs::OutputKind;
 use crate::files::system::Dir;
 use crate::limits::MAX_OUTPUT_FILE_BYTES;
-use crate::tool::{Invocation, ToolOutput, blocking};
+use crate::tool::{Invocation, ToolOutput, run_on_blocking_thread};
 use callboard_process::escapes::EscapeFilter;
 use callboard_process::record::Recording;
 use callboard_process::{
@@ -25,7 +25,10 @@ use callboard_process::{
 };
 
 /// Runs a command to its end, or until it continues in the background.
-pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOutput, ToolError> {
+pub(super) async fn run_local_command(
+    plan: Plan,
+    invocation: Invocation<'_>,
+) -> Result<ToolOutput, ToolError> {
     let Plan { mut command, cwd_handle: folder, is_background, foreground_wait: patience, .. } =
         plan;
     if let Some(path) = folder.descriptor_path() {
@@ -35,12 +38,12 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOu
     if command.streams == Streams::Pipe && call.session().update(|it, _| it.shows_terminals()) {
         command.streams = Streams::Terminal(WindowSize::default());
     }
-    let background = invocation.context.workspace.background();
+    let background = invocation.context.workspace.background_commands();
     // A command with a terminal may need input, which is given in the background.
     let is_interactive = matches!(command.streams, Streams::Interactive(_));
     let mut place = (is_background || is_interactive).then(|| background.reserve_slot()).flatten();
     if is_background && place.is_none() {
-        return Err(told::too_many_error());
+        return Err(told::too_many_commands_error());
     }
     let job = CommandInfo {
         command_line: command.line.clone(),
@@ -66,13 +69,13 @@ pub(super) async fn run(plan: Plan, invocation: Invocation<'_>) -> Result<ToolOu
                     continue;
                 };
                 detached.cancel();
-                let id = place.adopt(job, recording, running);
+                let id = place.run_in_background(job, recording, running);
                 return told::finish_detached_call(&id, why, invocation).await;
             }
         }
     };
     // Decoding long lines takes noticeable time.
-    let recorded = blocking(move || Ok(recording.finish())).await?;
+    let recorded = run_on_blocking_thread(move || Ok(recording.finish())).await?;
     Ok(report_command(call, &exit, &recorded, &exit_text(&exit, job.timeout)))
 }
 
@@ -94,7 +97,9 @@ fn start_command(
     // The output files are deleted with the session. The command must not keep the session alive.
     let workspace = Arc::downgrade(&invocation.context.workspace);
     let open = move || {
-        workspace.upgrade().map_or(Ok(None), |it| it.outputs().create(OutputKind::Irreplaceable))
+        workspace
+            .upgrade()
+            .map_or(Ok(None), |it| it.outputs().create_output_file(OutputKind::Irreplaceable))
     };
     let recording = Arc::new(Recording::new(MAX_OUTPUT_FILE_BYTES, open));
     let detached = CancellationToken::new();
@@ -105,7 +110,8 @@ fn start_command(
         let (session, is_detached) = (session.clone(), is_detached.clone());
         // A detached command does not wait for the client.
         async move {
-            let _is_over = is_detached.run_until_cancelled(session.wait_writable()).await;
+            let _is_over =
+                is_detached.run_until_cancelled(session.wait_while_client_stalled()).await;
         }
         .boxed()
     };
@@ -117,7 +123,7 @@ fn start_command(
         OutputPiece::Omitted(bytes) => {
             // The escape state is unknown after a gap.
             filter = EscapeFilter::default();
-            call.skip_terminal_output(&id, bytes);
+            call.record_terminal_output_gap(&id, bytes);
         }
     };
     let (stop, kept, input) = (job.stop.clone(), Arc::clone(&recording), job.input.clone());

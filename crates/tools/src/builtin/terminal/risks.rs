@@ -33,7 +33,7 @@ pub(crate) fn assess_command(
 ) -> RiskAssessment {
     let place = ShellContext { cwd: Some(cwd), home, project_folders: workspace.roots().collect() };
     let run = Effect::Run { command: line.to_owned(), cwd: cwd.to_owned() };
-    assess(run, risks::find_risks(line, place), None, workspace)
+    assessment_from_risks(run, risks::find_risks(line, place), None, workspace)
 }
 
 /// Assesses the input for a program that may be a shell, in any folder. The completion of a partial
@@ -48,10 +48,15 @@ pub(crate) fn assess_terminal_input(
     let is_key = |letter: char| letter.is_control() && letter != '\n';
     let lines = text.trim_end_matches(is_key);
     let is_part = !lines.is_empty() && (!lines.ends_with('\n') || lines.contains(is_key));
-    assess(Effect::Unknown, risks, is_part.then(|| Note::new("risk-part-of-line")), workspace)
+    assessment_from_risks(
+        Effect::Unknown,
+        risks,
+        is_part.then(|| Note::new("risk-part-of-line")),
+        workspace,
+    )
 }
 
-fn assess(
+fn assessment_from_risks(
     whole: Effect,
     risks: Risks,
     more: Option<Note>,
@@ -61,19 +66,20 @@ fn assess(
     let mut reasons: Vec<_> = reasons.into_iter().map(Note::from).chain(more).collect();
     let mut effects = vec![whole];
     for path in writes {
-        match write_effect(&path, workspace) {
+        match write_effect_or_ask_reason(&path, workspace) {
             Ok(effect) if effects.contains(&effect) => {}
             Ok(effect) => effects.push(effect),
-            Err(key) => reasons.push(Note::new(key).with("path", workspace.display(&path))),
+            Err(key) => reasons.push(Note::new(key).with_text("path", workspace.display(&path))),
         }
     }
     let guarded = |path: &&PathBuf| {
-        let at = workspace.inspect_path(path).or_else(|_| workspace.resolve_path(path));
+        let at =
+            workspace.follow_links_of_recorded_path(path).or_else(|_| workspace.resolve_path(path));
         at.is_ok_and(|at| guard::is_guarded(workspace, &at))
     };
-    let ours = |path: &&PathBuf| guard::is_own_state(workspace, path);
+    let ours = |path: &&PathBuf| guard::is_in_agent_folder(workspace, path);
     let protected = names.iter().filter(guarded).chain(reads.iter().filter(ours));
-    let named = |key, path: &PathBuf| Note::new(key).with("path", workspace.display(path));
+    let named = |key, path: &PathBuf| Note::new(key).with_text("path", workspace.display(path));
     reasons.extend(protected.map(|path| named("risk-names-protected", path)));
     effects.extend(reads.iter().filter_map(|path| linked_read_effect(path, workspace)));
     let is_linked = |path: &&PathBuf| is_reached_by_link(path, workspace);
@@ -91,7 +97,7 @@ fn linked_read_effect(path: &Path, workspace: &Workspace) -> Option<Effect> {
     if workspace.canonicalize(&at).is_ok() {
         return None;
     }
-    let elsewhere = workspace.inspect(at.given()).ok()?;
+    let elsewhere = workspace.resolve_and_follow_links(at.given()).ok()?;
     workspace.is_outside(&elsewhere).then(|| Effect::Read(elsewhere.path().to_owned()))
 }
 
@@ -103,7 +109,7 @@ fn is_reached_by_link(path: &Path, workspace: &Workspace) -> bool {
 
 /// Returns the effect of writing a file, or the key of the reason why it always requires
 /// permission.
-fn write_effect(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
+fn write_effect_or_ask_reason(path: &Path, workspace: &Workspace) -> Result<Effect, &'static str> {
     let at = workspace.resolve_path(path);
     let Ok(real) = at.and_then(|at| workspace.canonicalize(&at)) else {
         return Err("risk-writes-outside");
@@ -126,7 +132,7 @@ fn risk_note(reasons: &[Note]) -> Option<Note> {
     }
     let note = match reasons.len().saturating_sub(MAX_COMMAND_RISKS_SHOWN) {
         0 => Note::new("risks"),
-        more => Note::new("risks-more").with("more", more.to_string()),
+        more => Note::new("risks-more").with_text("more", more.to_string()),
     };
     let shown = reasons.iter().take(MAX_COMMAND_RISKS_SHOWN);
     let shown = shown.map(|why| why.clone().truncated(MAX_COMMAND_RISK_TEXT_BYTES));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use acp_lifecycle::{
-    AllowPolicy, CallOutcome, Effect, Policy, Secrets, Session, SessionHandle, Verdict,
+    AllowInProjectPolicy, CallOutcome, Effect, Policy, Secrets, Session, SessionHandle, Verdict,
     execute_call,
 };
 use acp_types::{Content, ContentBlock, Status, ToolCallId, ToolCallReport};
@@ -37,7 +37,7 @@ impl TestSession {
         let root = folder.path().join("root");
         std::fs::create_dir(&root).unwrap();
         let mut session = Session::new(root.clone());
-        session.set_policy(Arc::new(AllowPolicy));
+        session.set_policy(Arc::new(AllowInProjectPolicy));
         session.set_secrets(Secrets::new(["hunter2hunter2"]));
         let workspace = Workspace::new(root, Vec::new()).unwrap();
         let workspace = Arc::new(workspace.with_state_folder(&folder.path().join("state")));
@@ -70,7 +70,8 @@ impl TestSession {
         self.calls += 1;
         let id = ToolCallId::new(format!("call{}", self.calls));
         let Self { session, registry, context, .. } = self;
-        let open = registry.announce(session, &id, &"t".into(), name, context, cancel).unwrap();
+        let open =
+            registry.announce_call(session, &id, &"t".into(), name, context, cancel).unwrap();
         // A call that requests permission would wait forever, because the test does not answer.
         let running = execute_call(open, registry.prepare_call(name, args, context));
         let ended = timeout(Duration::from_secs(200), running).await.expect(name);

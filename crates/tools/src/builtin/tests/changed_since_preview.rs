@@ -34,10 +34,10 @@ struct ApprovingClient {
 impl OutboxSink for ApprovingClient {
     fn deliver(&mut self, item: OutboxItem) -> Result<(), ClientUnreachable> {
         if let OutboxItem::PermissionRequest(number) = item {
-            let call = self
-                .session
-                .update(|session, _| session.permission_request(number).unwrap().call.clone());
-            let change = change(&self.session.tool_call(&call).unwrap());
+            let call = self.session.update(|session, _| {
+                session.pending_permission_request(number).unwrap().call.clone()
+            });
+            let change = change(&self.session.call_report(&call).unwrap());
             self.shown.lock().unwrap().push(change);
             (self.meanwhile)(&self.tree, self.asked.fetch_add(1, Ordering::Relaxed));
             let answer = PermissionAnswer::Selected { option_id: "allow".to_owned(), reason: None };

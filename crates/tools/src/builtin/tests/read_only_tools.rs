@@ -71,7 +71,7 @@ async fn a_search_tells_its_first_places_and_how_far_it_is() {
         run_call(&tree, "grep", json!({ "pattern": "needle", "max_results": 2000 })).await;
     assert_eq!(ended.status, Status::Completed);
     assert!(ended.text.contains("[300 matching lines in 300 files]"), "{}", ended.text);
-    let place = |name: &str| Location::try_new(tree.path(name)).unwrap().at_line(2);
+    let place = |name: &str| Location::try_new(tree.path(name)).unwrap().with_line(2);
     assert_eq!(report.locations[..2], [place("000"), place("001")]);
     assert_eq!(report.meta.progress, None, "the call has ended");
     // A short call may end before a report is due.
@@ -93,16 +93,17 @@ async fn a_file_that_is_being_dictated_is_followed_line_by_line() {
     let workspace = Arc::new(tree.workspace);
     let context = Context::new(workspace);
     let (id, mut arriving) = ("t/c".into(), PartialArguments::default());
-    let open =
-        registry.announce(&session, &id, &"t".into(), "write_file", &context, &cancel).unwrap();
+    let open = registry
+        .announce_call(&session, &id, &"t".into(), "write_file", &context, &cancel)
+        .unwrap();
     for (fragment, line) in [
         (r#"{"path": "new.rs", "#, None),
         (r#""content": "fn a() {\n"#, Some(2)),
         (r"    b();\n}\n", Some(4)),
     ] {
         arriving.push(fragment);
-        registry.describe_partial(open.handle(), "write_file", &arriving, &context);
-        let shown = session.tool_call(&id).unwrap().locations;
+        registry.report_partial_call(open.handle(), "write_file", &arriving, &context);
+        let shown = session.call_report(&id).unwrap().locations;
         let shown: Vec<_> = shown.iter().map(|at| (at.path(), at.line().map(u32::from))).collect();
         assert_eq!(shown, [(path.as_path(), line)], "{fragment}");
     }
@@ -175,7 +176,7 @@ async fn an_image_is_for_the_model_also_where_it_is_too_large_for_the_client() {
         let items = content.as_array().unwrap().iter();
         let kinds: Vec<_> = items.map(|item| item["value"]["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, shown, "{bytes}");
-        assert!(report.content.iter().map(Content::byte_len).sum::<usize>() <= whole);
+        assert!(report.content.iter().map(Content::approximate_json_len).sum::<usize>() <= whole);
         let seen: Vec<_> = ended.images.iter().map(|image| image.data.len()).collect();
         let is_taken = bytes as u64 <= MAX_IMAGE_BYTES;
         assert_eq!(seen, if is_taken { vec![bytes.div_ceil(3) * 4] } else { vec![] }, "{bytes}");
@@ -289,12 +290,13 @@ async fn what_arrives_by_another_name_is_what_the_call_is_about() {
     let session = SessionHandle::new(Session::new(context.workspace.cwd()), SystemTime::now);
     let registry = Registry::builtin();
     let (id, cancel) = ("t/c".into(), CancellationToken::new());
-    let open =
-        registry.announce(&session, &id, &"t".into(), "write_file", &context, &cancel).unwrap();
+    let open = registry
+        .announce_call(&session, &id, &"t".into(), "write_file", &context, &cancel)
+        .unwrap();
     let mut args = PartialArguments::default();
     args.push(r#"{"filePath": "a.rs", "file_text": "one\ntwo"#);
-    registry.describe_partial(open.handle(), "write_file", &args, &context);
-    let report = session.tool_call(&id).unwrap();
+    registry.report_partial_call(open.handle(), "write_file", &args, &context);
+    let report = session.call_report(&id).unwrap();
     assert!(report.title.contains("a.rs"), "{}", report.title);
     assert_eq!(report.raw_input, Some(json!({ "filePath": "a.rs" })));
     let lines: Vec<_> = report.locations.iter().map(|at| at.line().map(u32::from)).collect();

@@ -78,7 +78,7 @@ fn editor_session(names: &[&str], refuses: Option<&'static str>) -> EditorSessio
 impl EditorSession {
     fn at(&self, name: &str) -> (WorkspacePath, WorkspacePath) {
         let workspace = &self.context.workspace;
-        let at = workspace.inspect(name).unwrap();
+        let at = workspace.resolve_and_follow_links(name).unwrap();
         let real = workspace.canonicalize(&at).unwrap();
         (at, real)
     }
@@ -109,7 +109,7 @@ async fn each_file_is_asked_about_once_and_only_where_the_disk_would_be() {
     let [a, b] = ["a", "b"].map(|name| stage.at(name).1);
     assert_eq!(held.unsaved_text(a.path()), Some("unsaved text"));
     assert_eq!(held.unsaved_text(b.path()), Some("unsaved text"));
-    assert_eq!((held.texts.len(), held.change_notes().len()), (2, 2));
+    assert_eq!((held.texts.len(), held.notes_for_change().len()), (2, 2));
     let cwd = stage.context.workspace.cwd();
     let expected = ["a", "b", "missing"].map(|name| cwd.join(name));
     // The requests are concurrent, each sent as soon as the file was read from the disk.
@@ -234,7 +234,10 @@ async fn a_text_that_the_editor_could_not_read_whole_is_never_written_back() {
         stage.editor.texts.lock().unwrap().insert(path, text.to_owned());
         let (at, real) = stage.at("a");
         let read = UnsavedTexts::query_for_read(&stage.context, &at).await;
-        assert_eq!((read.single_text(), read.read_notes().is_empty()), (None, !is_changed));
+        assert_eq!(
+            (read.text_if_single_file(), read.notes_for_read().is_empty()),
+            (None, !is_changed)
+        );
         let changed = UnsavedTexts::query_for_change(&stage.context, &["a".to_owned()]).await;
         match changed {
             Ok(held) => assert!(!is_changed && held.is_same_on_disk(real.path()), "{text}"),

@@ -24,21 +24,30 @@ pub(super) fn compare_with_disk(client: &str, disk: Option<&DecodedText>) -> Tex
     let Some(disk) = disk else {
         return if client.is_empty() { TextComparison::Same } else { TextComparison::Different };
     };
-    let (bytes, text) = (disk.bytes(), disk.as_str());
+    let (bytes, text) = (disk.original_bytes(), disk.as_str());
     if client.as_bytes() == bytes
-        || equals_except_last_line_end(&normalise(client), &normalise(text))
+        || equals_except_last_line_end(
+            &normalise_bom_and_line_ends(client),
+            &normalise_bom_and_line_ends(text),
+        )
     {
         return TextComparison::Same;
     }
-    let held = merge_holes(&normalise(client));
+    let held = merge_replacement_chars(&normalise_bom_and_line_ends(client));
     let is_read = |reading: Cow<'_, str>| {
-        equals_except_last_line_end(&held, &merge_holes(&normalise(&reading)))
+        equals_except_last_line_end(
+            &held,
+            &merge_replacement_chars(&normalise_bom_and_line_ends(&reading)),
+        )
     };
-    if matches_with_holes(&held, &normalise(text)) || possible_decodings(bytes).any(is_read) {
+    if matches_except_replacement_chars(&held, &normalise_bom_and_line_ends(text))
+        || possible_decodings(bytes).any(is_read)
+    {
         return TextComparison::Same;
     }
     let holes = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
-    let is_emptied = disk.encoding().is_some() && client.is_ascii() && !text.is_ascii();
+    let is_emptied =
+        disk.non_utf8_encoding_name().is_some() && client.is_ascii() && !text.is_ascii();
     if is_emptied || holes(client) > holes(text) {
         TextComparison::Garbled
     } else {
@@ -80,7 +89,7 @@ fn equals_except_last_line_end(one: &str, other: &str) -> bool {
 
 /// Whether a text with holes is equal to another one except for the holes and the last line end.
 /// Each hole stands for some characters that are not ASCII.
-fn matches_with_holes(holed: &str, whole: &str) -> bool {
+fn matches_except_replacement_chars(holed: &str, whole: &str) -> bool {
     let [holed, whole] = [holed, whole].map(|text| text.strip_suffix('\n').unwrap_or(text));
     let (mut holed, mut whole) = (holed.chars().peekable(), whole.chars().peekable());
     while let Some(letter) = holed.next() {
@@ -100,12 +109,12 @@ fn matches_with_holes(holed: &str, whole: &str) -> bool {
     whole.next().is_none()
 }
 
-fn normalise(text: &str) -> String {
+fn normalise_bom_and_line_ends(text: &str) -> String {
     text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// Merges adjacent holes, because clients differ in how many bytes one hole stands for.
-fn merge_holes(text: &str) -> String {
+fn merge_replacement_chars(text: &str) -> String {
     let mut merged = String::with_capacity(text.len());
     for letter in text.chars() {
         let is_again = letter == char::REPLACEMENT_CHARACTER && merged.ends_with(letter);

@@ -29,8 +29,8 @@ fn each_encoding_is_decoded_and_named() {
     ] {
         let decoded = DecodedText::decode("f", bytes.clone()).unwrap();
         assert_eq!(decoded.as_str(), text);
-        assert_eq!(decoded.bytes(), bytes);
-        assert_eq!(decoded.encoding().as_deref(), encoding, "{text}");
+        assert_eq!(decoded.original_bytes(), bytes);
+        assert_eq!(decoded.non_utf8_encoding_name().as_deref(), encoding, "{text}");
     }
 }
 

@@ -43,7 +43,7 @@ impl ImageFile {
             group_thousands(bytes),
             group_thousands(most)
         );
-        vec![Content::Block(ContentBlock::ResourceLink(link)), Content::text(note)]
+        vec![Content::Block(ContentBlock::ResourceLink(link)), Content::from_text(note)]
     }
 
     /// Returns a one-line description for models without image support.

@@ -125,7 +125,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
     }
 
     /// Skips lines until [`Self::count`] is `count`.
-    pub(super) fn skip_to(&mut self, count: u64) -> io::Result<()> {
+    pub(super) fn skip_until_count(&mut self, count: u64) -> io::Result<()> {
         let mut is_open = false;
         while self.count < count {
             let chunk = match self.input.fill_buf() {
@@ -189,7 +189,7 @@ impl<'a, R: io::Read> LineReader<'a, R> {
     }
 
     /// Returns whether the file continues beyond the read limit.
-    pub(super) fn is_truncated(&self, file_bytes: u64) -> bool {
+    pub(super) fn is_file_beyond_read_limit(&self, file_bytes: u64) -> bool {
         self.input.get_ref().limit() == 0 && file_bytes > MAX_LINE_READ_FILE_BYTES
     }
 

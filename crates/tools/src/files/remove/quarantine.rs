@@ -43,7 +43,7 @@ impl<'a> Quarantined<'a> {
         // The journal is best effort: either the entry is not restorable anyway, or a backup exists
         // before it is removed.
         let journal = folder.map(begin).and_then(Result::ok);
-        dir.rename(&entry.name, &name).map_err(explain)?;
+        dir.rename_to_unused(&entry.name, &name).map_err(explain)?;
         let aside = Self { dir, entry, kind: seen.kind, name, journal };
         // The only remaining writers are programs that already have the directory open.
         if EntrySnapshot::take(dir, &aside.name).is_ok_and(|now| now == *seen) {
@@ -60,7 +60,7 @@ impl<'a> Quarantined<'a> {
 
     /// Moves the entry back to its name.
     pub(super) fn restore(mut self) -> Result<(), ToolError> {
-        let back = self.dir.rename(&self.name, &self.entry.name);
+        let back = self.dir.rename_to_unused(&self.name, &self.entry.name);
         back.map_err(|_taken| {
             if let Some(journal) = &mut self.journal {
                 journal.keep_for_replay();
@@ -76,7 +76,7 @@ impl<'a> Quarantined<'a> {
         let is_done = self.journal.as_mut().is_none_or(|journal| journal.write_done().is_ok());
         let removed = match self.kind {
             FileKind::Directory => remove_tree(self.dir, &self.name),
-            FileKind::File | FileKind::Link | FileKind::Special => self.dir.remove(&self.name),
+            FileKind::File | FileKind::Link | FileKind::Special => self.dir.remove_file(&self.name),
         };
         removed.map_err(|error| {
             if let (true, Some(journal)) = (is_done, &mut self.journal) {

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::inspect;
+use super::inspect_entry;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::Durability;
 use crate::files::state::undo_entry::{FileOperation, UndoEntry};
@@ -18,16 +18,16 @@ use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::UndoPlan;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace, test_workspace_with_undo};
 use crate::files::workspace::{Workspace, guard};
-use crate::files::write::{FileWrite, PreImage, atomic_write, read_whole, write_all};
+use crate::files::write::{FileWrite, PreImage, atomic_write, read_whole, write_all_or_none};
 use crate::limits::MAX_UNDO_ENTRIES;
 use crate::tool::ToolOutput;
 
 fn delete(tree: &TestWorkspace, path: &str) -> Result<(), ToolError> {
-    inspect(&tree.workspace, &tree.resolve(path))?.delete(&tree.workspace)
+    inspect_entry(&tree.workspace, &tree.resolve(path))?.delete(&tree.workspace)
 }
 
 fn rename(tree: &TestWorkspace, from: &str, to: &str) -> Result<(), ToolError> {
-    inspect(&tree.workspace, &tree.resolve(from))?.move_to(&tree.workspace, &tree.resolve(to))
+    inspect_entry(&tree.workspace, &tree.resolve(from))?.move_to(&tree.workspace, &tree.resolve(to))
 }
 
 fn write(tree: &TestWorkspace, path: &str, text: &str) -> Result<(), ToolError> {
@@ -94,7 +94,7 @@ fn what_something_else_changed_stays_and_stands_in_no_other_files_way() {
         FileWrite { path: &b, expected: Some(b"old b"), bytes: b"new b" },
         FileWrite { path: &made, expected: None, bytes: b"made" },
     ];
-    write_all(&tree.workspace, &changes).unwrap();
+    write_all_or_none(&tree.workspace, &changes).unwrap();
     tree.write("a", "theirs");
     tree.write("dir/made", "theirs");
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
@@ -159,14 +159,14 @@ fn what_changes_after_an_undo_was_looked_at_is_looked_at_again() {
     let tree = test_workspace_with_undo(&[("a", "old")]);
     write(&tree, "a", "new").unwrap();
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
-    let pre_image = undoing.pre_image();
+    let pre_image = undoing.state_fingerprint();
     tree.write("a", "other");
     let error = undoing.run(&tree.workspace).unwrap_err();
     assert_eq!(
         (error.code(), tree.read("a").as_str()),
         (Some(ErrorCode::ChangedSincePreview), "other")
     );
-    assert!(UndoPlan::for_last_change(&tree.workspace).unwrap().pre_image() != pre_image);
+    assert!(UndoPlan::for_last_change(&tree.workspace).unwrap().state_fingerprint() != pre_image);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn whoever_pushes_the_oldest_changes_out_is_told_so_once() {
 #[test]
 fn what_changed_since_the_preview_stays() {
     let tree = test_workspace_with_undo(&[("a", "old"), ("dir/b", "b")]);
-    let found = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
+    let found = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "new");
     let error = found.delete(&tree.workspace).unwrap_err();
     assert_eq!(
@@ -195,7 +195,7 @@ fn what_changed_since_the_preview_stays() {
         (Some(ErrorCode::ChangedSincePreview), "new")
     );
     tree.write("c", "there");
-    let found = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
+    let found = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
     let error = found.move_to(&tree.workspace, &tree.resolve("c")).unwrap_err();
     assert_eq!(
         (error.code(), tree.read("c").as_str()),
@@ -230,7 +230,7 @@ fn a_directory_in_which_anything_changed_since_the_preview_stays() {
         for moves in [false, true] {
             let tree = test_workspace_with_undo(&[("dir/b", "b"), ("dir/deep/c", "c")]);
             tree.link("dir/link", "a");
-            let found = inspect(&tree.workspace, &tree.resolve("dir")).unwrap();
+            let found = inspect_entry(&tree.workspace, &tree.resolve("dir")).unwrap();
             change(&tree);
             let before = files(tree.workspace.cwd());
             let result = if moves {
@@ -251,7 +251,7 @@ fn a_file_or_link_that_changed_since_the_preview_is_not_moved() {
     let tree = test_workspace_with_undo(&[("a", "old")]);
     tree.link("link", "a");
     let [file, link] =
-        ["a", "link"].map(|path| inspect(&tree.workspace, &tree.resolve(path)).unwrap());
+        ["a", "link"].map(|path| inspect_entry(&tree.workspace, &tree.resolve(path)).unwrap());
     tree.write("a", "new");
     fs::remove_file(tree.path("link")).unwrap();
     tree.link("link", "b");
@@ -307,7 +307,7 @@ fn an_undo_that_cannot_be_finished_changes_nothing() {
         FileWrite { path: &new, expected: None, bytes: b"new" },
         FileWrite { path: &a, expected: Some(b"1"), bytes: b"2" },
     ];
-    write_all(&tree.workspace, &changes).unwrap();
+    write_all_or_none(&tree.workspace, &changes).unwrap();
     let undoing = UndoPlan::for_last_change(&tree.workspace).unwrap();
     tree.write("a", "theirs");
     let before = files(tree.workspace.cwd());
@@ -369,7 +369,7 @@ fn a_name_that_is_no_text_comes_back_as_it_was() {
     fs::write(tree.workspace.cwd().join(name), "text").unwrap();
     let before = files(tree.workspace.cwd());
     let dir = tree.resolve(".").child(name);
-    inspect(&tree.workspace, &dir).unwrap().delete(&tree.workspace).unwrap();
+    inspect_entry(&tree.workspace, &dir).unwrap().delete(&tree.workspace).unwrap();
     assert_eq!(files(tree.workspace.cwd()).len(), 0);
     undo(&tree).unwrap();
     assert_eq!(files(tree.workspace.cwd()), before);
@@ -393,7 +393,8 @@ fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
     };
     fs::set_permissions(tree.path("a"), fs::Permissions::from_mode(0o751)).unwrap();
     let before = files(tree.workspace.cwd());
-    let [a, dir] = ["a", "dir"].map(|path| inspect(&tree.workspace, &tree.resolve(path)).unwrap());
+    let [a, dir] =
+        ["a", "dir"].map(|path| inspect_entry(&tree.workspace, &tree.resolve(path)).unwrap());
     assert_eq!((a.can_be_restored(), a.restorability_note()), (true, None));
     assert!(
         !dir.can_be_restored()
@@ -403,7 +404,7 @@ fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
     assert_eq!(tree.names("."), ["dir"]);
     undo(&tree).unwrap();
     assert_eq!(files(tree.workspace.cwd()), before);
-    let a = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
+    let a = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
     tree.write("a", "theirs");
     assert_eq!(a.delete(&tree.workspace).unwrap_err().code(), Some(ErrorCode::ChangedSincePreview));
     assert_eq!(
@@ -420,7 +421,8 @@ fn a_file_of_another_file_system_is_copied_and_all_else_is_said_to_be_lost() {
 fn what_is_not_kept_at_all_is_said_to_be_lost_and_compared_all_the_same() {
     let tree = test_workspace(&[("a", "text"), ("dir/deep/b", "b")]);
     tree.link("dir/out", tree.outer_folder());
-    let [a, dir] = ["a", "dir"].map(|path| inspect(&tree.workspace, &tree.resolve(path)).unwrap());
+    let [a, dir] =
+        ["a", "dir"].map(|path| inspect_entry(&tree.workspace, &tree.resolve(path)).unwrap());
     assert!(!a.can_be_restored() && !dir.can_be_restored());
     tree.write("a", "other");
     tree.write("dir/deep/c", "");

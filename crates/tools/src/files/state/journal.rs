@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::files::Durability;
-use crate::files::state::make_private;
+use crate::files::state::create_private_folder;
 use crate::files::system::{FileId, PinnedDirectory, link_count};
 use crate::limits::{MAX_JOURNAL_BYTES, MAX_OPEN_TRIES};
 
-pub(crate) use self::replay::{remove_tree, replay};
+pub(crate) use self::replay::{recover_unlocked_journals, remove_tree};
 
 /// The journal of one call. Dropping it removes the file.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(in crate::files) enum JournalWriteKind {
 impl Journal {
     /// Begins a journal in a folder, which is created if it is missing.
     pub(in crate::files) fn begin(folder: &Path, names: Vec<JournalFile>) -> io::Result<Self> {
-        make_private(folder)?;
+        create_private_folder(folder)?;
         for _ in 0..MAX_OPEN_TRIES {
             let file = tempfile::Builder::new().prefix(JOURNAL_PREFIX).tempfile_in(folder)?;
             let (file, path) = file.keep().map_err(|error| error.error)?;
@@ -157,11 +157,11 @@ impl Drop for Journal {
 
 /// Returns a unique name for a temporary file.
 pub(crate) fn unique_temporary_name() -> OsString {
-    temporary_name(call_number(), 0)
+    temporary_name(next_call_number(), 0)
 }
 
 /// Returns a unique number for a call.
-pub(in crate::files) fn call_number() -> u64 {
+pub(in crate::files) fn next_call_number() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

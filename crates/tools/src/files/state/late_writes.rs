@@ -33,10 +33,10 @@ impl LateWrite {
     /// `path` is the path of the file as the session displays it.
     pub(crate) fn note(&self, path: String) -> Note {
         let Some(kept) = &self.backup else {
-            return Note::new("late-in-place").with("path", path);
+            return Note::new("late-in-place").with_text("path", path);
         };
         let key = if self.can_be_undone { "late-undoable" } else { "late" };
-        Note::new(key).with("path", path).with("kept", path_text(kept))
+        Note::new(key).with_text("path", path).with_text("kept", path_text(kept))
     }
 }
 
@@ -63,21 +63,21 @@ impl WatchedBackup {
     }
 
     /// Returns whether the backup was written since the last check.
-    pub(super) fn was_written(&mut self, dir: &Dir) -> io::Result<bool> {
+    pub(super) fn has_write_since_last_check(&mut self, dir: &Dir) -> io::Result<bool> {
         let look = dir.entry_metadata(&self.name)?;
         let now = (look.bytes, look.modified);
         let Some(stamp) = self.hash else {
             return Ok(std::mem::replace(&mut self.size_and_mtime, now) != now);
         };
         let is_settled = is_mtime_settled(&look);
-        let mut stamping = HashingReader::new(dir.open(&self.name)?);
+        let mut stamping = HashingReader::new(dir.open_file(&self.name)?);
         io::copy(&mut stamping, &mut io::sink())?;
         let found = stamping.hash();
         (self.size_and_mtime, self.hash) = (now, found.filter(|_| !is_settled));
         Ok(found != Some(stamp))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(super) fn replaced_file_path(&self) -> &Path {
         &self.path
     }
 

@@ -67,13 +67,16 @@ impl<Reader> OutputStore<Reader> {
     }
 
     /// Creates a file that only its owner can read; returns `None` if no outputs are kept.
-    pub(crate) fn create(&self, kind: OutputKind) -> io::Result<Option<(File, PathBuf)>> {
+    pub(crate) fn create_output_file(
+        &self,
+        kind: OutputKind,
+    ) -> io::Result<Option<(File, PathBuf)>> {
         let Some((folder, pin)) = &self.folder else { return Ok(None) };
         let mut locked = lock(&self.store);
         let store = match &mut *locked {
             Some(store) => store,
             none => {
-                let made = SessionOutputFolder::make(folder)?;
+                let made = SessionOutputFolder::create_for_session(folder)?;
                 let reader = Arc::new(pin(made.path.clone())?);
                 self.reader.get_or_init(|| (made.path.clone(), reader));
                 none.insert(made)
@@ -84,13 +87,13 @@ impl<Reader> OutputStore<Reader> {
             // The sweep is slow, so other threads, including async tasks, can use the lock
             // meanwhile.
             drop(locked);
-            let surplus = session_folder::surplus_bytes(&path);
+            let surplus = session_folder::sweep_and_count_surplus_bytes(&path);
             locked = lock(&self.store);
             let Some(store) = &mut *locked else { return Ok(None) };
-            store.bytes_at_last_sweep = store.bytes().saturating_sub(surplus);
+            store.bytes_at_last_sweep = store.total_bytes().saturating_sub(surplus);
             room = room.min(store.bytes_at_last_sweep);
         }
-        locked.as_mut().map(|store| store.create(kind, room)).transpose()
+        locked.as_mut().map(|store| store.create_file_evicting_oldest(kind, room)).transpose()
     }
 
     /// Removes an output of this session by its URI.
@@ -112,7 +115,7 @@ impl<Reader> OutputStore<Reader> {
     }
 
     /// Returns whether a path is an output of any session. Blocks on the disk.
-    pub(crate) fn contains(&self, path: &Path) -> bool {
+    pub(crate) fn is_output_of_any_session(&self, path: &Path) -> bool {
         self.folder.as_ref().is_some_and(|(folder, _)| {
             let is_within = |folder: &Path| path.starts_with(folder);
             is_within(folder) || fs::canonicalize(folder).is_ok_and(|real| is_within(&real))
@@ -122,8 +125,8 @@ impl<Reader> OutputStore<Reader> {
 
 impl SessionOutputFolder {
     /// Creates a folder for this session and removes expired ones.
-    fn make(folder: &Path) -> io::Result<Self> {
-        let (path, held) = session_folder::make(folder)?;
+    fn create_for_session(folder: &Path) -> io::Result<Self> {
+        let (path, held) = session_folder::create_session_folder(folder)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
         Ok(Self {
             dir,
@@ -135,8 +138,12 @@ impl SessionOutputFolder {
         })
     }
 
-    fn create(&mut self, kind: OutputKind, room: u64) -> io::Result<(File, PathBuf)> {
-        while self.names.len() >= MAX_OUTPUT_FILES || self.bytes() > room {
+    fn create_file_evicting_oldest(
+        &mut self,
+        kind: OutputKind,
+        room: u64,
+    ) -> io::Result<(File, PathBuf)> {
+        while self.names.len() >= MAX_OUTPUT_FILES || self.total_bytes() > room {
             let result = self.names.iter().position(|(_, kind)| *kind == OutputKind::Reproducible);
             let Some((oldest, _)) = self.names.remove(result.unwrap_or(0)) else { break };
             // A missing file is no error; a command that still writes to it continues.
@@ -144,7 +151,7 @@ impl SessionOutputFolder {
         }
         self.count += 1;
         let name = OsString::from(format!("output-{}.txt", self.count));
-        let file = self.dir.create(&name, FileVisibility::Owner)?;
+        let file = self.dir.create_new_file(&name, FileVisibility::Owner)?;
         let path = self.path.join(&name);
         self.names.push_back((name, kind));
         Ok((file, path))
@@ -153,13 +160,13 @@ impl SessionOutputFolder {
     /// Returns the path of the folder if enough was written since the last sweep that another one
     /// is due. If all sessions together exceed their limit, this one may keep less than it has.
     fn path_if_sweep_due(&mut self) -> Option<PathBuf> {
-        let bytes = self.bytes();
+        let bytes = self.total_bytes();
         let is_due = bytes >= self.bytes_at_last_sweep + STATE_SWEEP_INTERVAL_BYTES;
         self.bytes_at_last_sweep = if is_due { bytes } else { self.bytes_at_last_sweep.min(bytes) };
         is_due.then(|| self.path.clone())
     }
 
-    fn bytes(&self) -> u64 {
+    fn total_bytes(&self) -> u64 {
         let sizes = self.names.iter().map(|(name, _)| fs::metadata(self.path.join(name)));
         sizes.map(|metadata| metadata.map_or(0, |metadata| metadata.len())).sum()
     }
@@ -203,7 +210,7 @@ mod tests {
         let workspace =
             Arc::new(Workspace::new(root.clone(), Vec::new()).unwrap().with_state_folder(&state));
         let (mut file, path) =
-            workspace.outputs().create(OutputKind::Irreplaceable).unwrap().unwrap();
+            workspace.outputs().create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
         writeln!(file, "one\ntwo\nthree").unwrap();
         #[cfg(unix)]
         {
@@ -245,7 +252,8 @@ mod tests {
         }
         let workspace =
             Arc::new(Workspace::new(root, Vec::new()).unwrap().with_state_folder(&state));
-        let (_, path) = workspace.outputs().create(OutputKind::Irreplaceable).unwrap().unwrap();
+        let (_, path) =
+            workspace.outputs().create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
         // Replace the folder before anything was read.
         let outputs = path.parent().unwrap();
         std::fs::rename(outputs, state.join("moved")).unwrap();
@@ -265,7 +273,7 @@ mod tests {
         let time = SystemTime::now() - MAX_OUTPUT_AGE - Duration::from_secs(9);
         std::fs::File::open(&old).unwrap().set_modified(time).unwrap();
         let paths: Vec<_> = (0..=MAX_OUTPUT_FILES)
-            .map(|_| outputs.create(OutputKind::Irreplaceable).unwrap().unwrap().1)
+            .map(|_| outputs.create_output_file(OutputKind::Irreplaceable).unwrap().unwrap().1)
             .collect();
         let deadline = Instant::now() + Duration::from_secs(20);
         while old.exists() {
@@ -279,7 +287,7 @@ mod tests {
     fn results_go_before_outputs() {
         let folder = tempfile::tempdir().unwrap();
         let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
-        let make = |kind| outputs.create(kind).unwrap().unwrap().1;
+        let make = |kind| outputs.create_output_file(kind).unwrap().unwrap().1;
         let output = make(OutputKind::Irreplaceable);
         let results: Vec<_> =
             (0..MAX_OUTPUT_FILES).map(|_| make(OutputKind::Reproducible)).collect();
@@ -292,13 +300,15 @@ mod tests {
     fn an_open_session_gives_way_by_its_own_oldest_where_all_have_too_much() {
         for is_too_much in [false, true] {
             let folder = tempfile::tempdir().unwrap();
-            let (other, _held) = session_folder::make(&folder.path().join(UNDO_FOLDER)).unwrap();
+            let (other, _held) =
+                session_folder::create_session_folder(&folder.path().join(UNDO_FOLDER)).unwrap();
             let theirs = std::fs::File::create(other.join("1")).unwrap();
             theirs.set_len(if is_too_much { MAX_STATE_BYTES } else { 1 }).unwrap();
             let outputs = OutputStore::in_folder(folder.path().join(OUTPUT_FOLDER), |_| Ok(()));
             let paths: Vec<_> = (0..3)
                 .map(|_| {
-                    let (file, path) = outputs.create(OutputKind::Irreplaceable).unwrap().unwrap();
+                    let (file, path) =
+                        outputs.create_output_file(OutputKind::Irreplaceable).unwrap().unwrap();
                     file.set_len(STATE_SWEEP_INTERVAL_BYTES).unwrap();
                     path
                 })

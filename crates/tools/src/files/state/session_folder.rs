@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, UNDO_FOLDER, make_private};
+use crate::files::state::{JOURNAL_FOLDER, OUTPUT_FOLDER, UNDO_FOLDER, create_private_folder};
 use crate::limits::{
     MAX_COUNTED_DEPTH, MAX_COUNTED_FILES, MAX_OPEN_TRIES, MAX_OUTPUT_AGE, MAX_STATE_BYTES,
     MAX_UNDO_AGE,
@@ -27,8 +27,8 @@ static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// Creates a session folder that only its owner can access.
 ///
 /// The first call for a state folder also spawns a thread that [sweeps](sweep) it.
-pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
-    make_private(folder)?;
+pub(crate) fn create_session_folder(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
+    create_private_folder(folder)?;
     restrict_to_owner(folder);
     let is_new = |state: &PathBuf| lock(&SWEPT).insert(state.clone());
     if let Some(state) = folder.parent().map(Path::to_owned).filter(is_new) {
@@ -44,7 +44,7 @@ pub(crate) fn make(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
 }
 
 fn create_locked(folder: &Path) -> io::Result<(PathBuf, FolderLock)> {
-    make_private(folder)?;
+    create_private_folder(folder)?;
     for _ in 0..MAX_OPEN_TRIES {
         let mut builder = tempfile::Builder::new();
         builder.prefix(SESSION);
@@ -101,7 +101,7 @@ fn sweep_with_file_limit(state: &Path, bound: u64, files: u64) -> u64 {
 
 /// Sweeps the state folder of an open session, and returns by how many bytes the total still
 /// exceeds the limit.
-pub(crate) fn surplus_bytes(session: &Path) -> u64 {
+pub(crate) fn sweep_and_count_surplus_bytes(session: &Path) -> u64 {
     let state = session.ancestors().nth(2);
     state.map_or(0, |state| sweep(state, MAX_STATE_BYTES).saturating_sub(MAX_STATE_BYTES))
 }
@@ -111,7 +111,7 @@ fn list_stored(folder: &Path, age: Duration, files: u64) -> Vec<StoredItem> {
     let entries = entries.filter_map(|entry| {
         let (path, metadata) = (entry.path(), entry.metadata().ok()?);
         let modified = metadata.modified().ok()?;
-        let is_session = metadata.is_dir() && starts_with(&path, SESSION);
+        let is_session = metadata.is_dir() && has_file_name_prefix(&path, SESSION);
         let is_old = SystemTime::now().duration_since(modified).is_ok_and(|since| since > age);
         let mut left = files;
         let bytes = tree_bytes(&path, &metadata, &mut left, 0);
@@ -186,7 +186,7 @@ pub(crate) fn restrict_to_owner(path: &Path) {
 #[cfg(not(unix))]
 pub(crate) fn restrict_to_owner(_: &Path) {}
 
-fn starts_with(path: &Path, beginning: &str) -> bool {
+fn has_file_name_prefix(path: &Path, beginning: &str) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(beginning.as_bytes()))
 }
 
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_was_never_put_in_order_goes_with_its_age_alone() {
         let state = tempfile::tempdir().unwrap();
-        make_private(&state.path().join(JOURNAL_FOLDER)).unwrap();
+        create_private_folder(&state.path().join(JOURNAL_FOLDER)).unwrap();
         let paths = ["call-1", "call-2"].map(|name| state.path().join(JOURNAL_FOLDER).join(name));
         paths.iter().for_each(|path| fs::write(path, "text").unwrap());
         let file = File::options().write(true).open(&paths[0]).unwrap();

@@ -15,7 +15,7 @@ use super::undo_entry::{Backup, FileOperation, UndoEntry};
 use crate::files::content_hash::ContentHash;
 use crate::files::snapshot::EntrySnapshot;
 use crate::files::state::journal::unique_temporary_name;
-use crate::files::state::open_private;
+use crate::files::state::open_private_for_append;
 use crate::files::state::session_folder::{self, FolderLock};
 use crate::files::system::{Dir, EntryMetadata, FileVisibility, PinnedDirectory, copy_access};
 use crate::limits::{
@@ -96,24 +96,24 @@ impl UndoStore {
         name: &OsStr,
         bytes: u64,
     ) -> io::Result<Option<Backup>> {
-        self.store_backup(|store, blob| {
-            dir.rename_into(name, &store.dir, &blob)?;
+        self.create_backup_with(|store, blob| {
+            dir.rename_to_unused_in(name, &store.dir, &blob)?;
             Ok(store.restrict_to_owner(blob, bytes))
         })
     }
 
     /// Copies a file into the store, with its owner, mode and attributes where possible.
     pub(crate) fn copy_in(&self, dir: &Dir, name: &OsStr) -> io::Result<Option<Backup>> {
-        self.store_backup(|store, blob| {
-            let bytes = copy(dir, name, &store.dir, &blob)?;
+        self.create_backup_with(|store, blob| {
+            let bytes = copy_file_with_attributes(dir, name, &store.dir, &blob)?;
             Ok(store.restrict_to_owner(blob, bytes))
         })
     }
 
     /// Writes bytes into the store.
     pub(crate) fn write_backup(&self, bytes: &[u8]) -> io::Result<Option<Backup>> {
-        self.store_backup(|store, blob| {
-            store.dir.create(&blob, FileVisibility::Owner)?.write_all(bytes)?;
+        self.create_backup_with(|store, blob| {
+            store.dir.create_new_file(&blob, FileVisibility::Owner)?.write_all(bytes)?;
             Ok(Backup { name: blob, bytes: bytes.len() as u64, mode: None })
         })
     }
@@ -125,7 +125,7 @@ impl UndoStore {
 
     /// Returns the path of a backup.
     pub(crate) fn backup_path(&self, blob: &Backup) -> Option<PathBuf> {
-        Some(self.open_folder().ok()?.path.join(&blob.name))
+        Some(self.existing_folder().ok()?.path.join(&blob.name))
     }
 
     /// Returns the path of a backup if it exists.
@@ -135,22 +135,22 @@ impl UndoStore {
 
     /// Takes a snapshot of a backup.
     pub(crate) fn snapshot_backup(&self, blob: &Backup) -> io::Result<EntrySnapshot> {
-        EntrySnapshot::take(&self.open_folder()?.dir, &blob.name)
+        EntrySnapshot::take(&self.existing_folder()?.dir, &blob.name)
     }
 
     /// Moves a backup to an unused name. A file that cannot be moved is copied.
     pub(crate) fn restore(&self, blob: &Backup, dir: &Dir, name: &OsStr) -> io::Result<()> {
-        let store = self.open_folder()?;
+        let store = self.existing_folder()?;
         if let Some(mode) = blob.mode {
             store.dir.set_mode(&blob.name, mode)?;
         }
-        match store.dir.rename_into(&blob.name, dir, name) {
+        match store.dir.rename_to_unused_in(&blob.name, dir, name) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 // Copy to a temporary name first: a partial file must never have the final name.
                 let beside = unique_temporary_name();
-                let copied = copy(&store.dir, &blob.name, dir, &beside);
-                let placed = copied.and_then(|_bytes| dir.rename(&beside, name));
-                placed.inspect_err(|_| drop(dir.remove(&beside)))
+                let copied = copy_file_with_attributes(&store.dir, &blob.name, dir, &beside);
+                let placed = copied.and_then(|_bytes| dir.rename_to_unused(&beside, name));
+                placed.inspect_err(|_| drop(dir.remove_file(&beside)))
             }
             done => done,
         }
@@ -159,14 +159,14 @@ impl UndoStore {
 
     /// Removes a backup.
     pub(crate) fn remove(&self, blob: &Backup) {
-        if let Ok(store) = self.open_folder() {
+        if let Ok(store) = self.existing_folder() {
             store.remove(&blob.name);
         }
     }
 
     /// Watches the backup of a replaced file for late writes. `look` and `old` describe its last
     /// comparison.
-    pub(crate) fn watch(
+    pub(crate) fn watch_backup(
         &self,
         path: &Path,
         blob: &Backup,
@@ -187,13 +187,13 @@ impl UndoStore {
 
     /// Checks the watched backups for late writes.
     pub(crate) fn detect_late_writes(&self) {
-        let Ok(store) = self.open_folder() else { return };
+        let Ok(store) = self.existing_folder() else { return };
         // Taking the list out ensures that each late write is reported once.
         let mut watched = mem::take(&mut self.lock_state().watched);
         let mut late = Vec::new();
-        watched.retain_mut(|watched| match watched.was_written(&store.dir) {
+        watched.retain_mut(|watched| match watched.has_write_since_last_check(&store.dir) {
             Ok(is_written) => {
-                let found = || (watched.path().to_owned(), watched.name().to_owned());
+                let found = || (watched.replaced_file_path().to_owned(), watched.name().to_owned());
                 late.extend(is_written.then(found));
                 true
             }
@@ -202,7 +202,7 @@ impl UndoStore {
         });
         let mut kept = self.lock_state();
         for (path, name) in late {
-            let can_be_undone = kept.can_undo(&name);
+            let can_be_undone = kept.is_backup_referenced(&name);
             let place = store.path.join(name);
             kept.push_late_write(LateWrite { path, backup: Some(place), can_be_undone });
         }
@@ -254,7 +254,7 @@ impl UndoStore {
                 // The sweep is slow, so other threads, including async tasks, can use the lock
                 // meanwhile.
                 drop(kept);
-                let surplus = session_folder::surplus_bytes(&store.path);
+                let surplus = session_folder::sweep_and_count_surplus_bytes(&store.path);
                 kept = self.lock_state();
                 kept.bytes_at_last_sweep = kept.bytes.saturating_sub(surplus);
                 MAX_UNDO_BYTES.min(kept.bytes_at_last_sweep)
@@ -271,7 +271,7 @@ impl UndoStore {
     }
 
     /// Returns whether entries were dropped since the last call; these cannot be undone.
-    pub(crate) fn take_has_dropped_entries(&self) -> bool {
+    pub(crate) fn take_dropped_entries_flag(&self) -> bool {
         mem::take(&mut self.lock_state().has_dropped_entries)
     }
 
@@ -281,7 +281,7 @@ impl UndoStore {
     }
 
     /// Removes and returns the last entry if it has this number, so that no other caller undoes it.
-    pub(crate) fn claim(&self, number: u64) -> Option<UndoEntry> {
+    pub(crate) fn claim_last_entry(&self, number: u64) -> Option<UndoEntry> {
         let mut kept = self.lock_state();
         let is_last = kept.entries.back().is_some_and(|(last, _)| *last == number);
         let (_, step) = is_last.then(|| kept.entries.pop_back()).flatten()?;
@@ -289,7 +289,7 @@ impl UndoStore {
     }
 
     /// Puts back an entry that was not undone.
-    pub(crate) fn unclaim(&self, number: u64, step: UndoEntry) {
+    pub(crate) fn put_back_entry(&self, number: u64, step: UndoEntry) {
         let mut kept = self.lock_state();
         let at = kept.entries.partition_point(|(other, _)| *other < number);
         kept.entries.insert(at, (number, step));
@@ -297,7 +297,7 @@ impl UndoStore {
 
     /// Removes the backups of an undone entry, except those of `left`, the part that was not
     /// restored.
-    pub(crate) fn discard(&self, step: &UndoEntry, left: UndoEntry) {
+    pub(crate) fn discard_backups_except(&self, step: &UndoEntry, left: UndoEntry) {
         let is_left = |blob: &Backup| left.backups().any(|other| other.name == blob.name);
         let gone: Vec<_> = step.backups().filter(|blob| !is_left(blob)).collect();
         let mut kept = self.lock_state();
@@ -309,7 +309,7 @@ impl UndoStore {
         gone.into_iter().for_each(|blob| self.remove(blob));
     }
 
-    fn open_folder(&self) -> io::Result<Arc<SessionUndoFolder>> {
+    fn existing_folder(&self) -> io::Result<Arc<SessionUndoFolder>> {
         self.lock_state().folder.clone().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -318,7 +318,7 @@ impl UndoStore {
     }
 
     /// Runs `make` in the store with a new name, if there is a store.
-    fn store_backup(
+    fn create_backup_with(
         &self,
         make: impl FnOnce(&SessionUndoFolder, OsString) -> io::Result<Backup>,
     ) -> io::Result<Option<Backup>> {
@@ -357,7 +357,7 @@ impl UndoState {
     }
 
     /// Returns whether an undo entry refers to this backup, so that it can be restored.
-    fn can_undo(&self, name: &OsStr) -> bool {
+    fn is_backup_referenced(&self, name: &OsStr) -> bool {
         self.entries.iter().any(|(_, step)| step.backups().any(|blob| blob.name == name))
     }
 
@@ -377,7 +377,9 @@ impl UndoState {
     ) -> io::Result<(Arc<SessionUndoFolder>, OsString)> {
         let store = match &self.folder {
             Some(store) => store.clone(),
-            None => self.folder.insert(Arc::new(SessionUndoFolder::make(folder)?)).clone(),
+            None => {
+                self.folder.insert(Arc::new(SessionUndoFolder::create_for_session(folder)?)).clone()
+            }
         };
         self.backup_count += 1;
         Ok((store, self.backup_count.to_string().into()))
@@ -386,8 +388,8 @@ impl UndoState {
 
 impl SessionUndoFolder {
     /// Creates a folder for this session and removes expired ones.
-    fn make(folder: &Path) -> io::Result<Self> {
-        let (path, held) = session_folder::make(folder)?;
+    fn create_for_session(folder: &Path) -> io::Result<Self> {
+        let (path, held) = session_folder::create_session_folder(folder)?;
         let dir = PinnedDirectory::pin(&path)?.open_dir(Path::new(""))?;
         Ok(Self { dir, path, _held: held })
     }
@@ -400,7 +402,7 @@ impl SessionUndoFolder {
     }
 
     fn append_to_log(&self, step: &UndoEntry) -> io::Result<()> {
-        write_entry(step, open_private(&self.path.join("steps.jsonl"))?)
+        write_entry(step, open_private_for_append(&self.path.join("steps.jsonl"))?)
     }
 
     fn remove(&self, name: &OsStr) {
@@ -418,9 +420,14 @@ fn write_entry(step: &UndoEntry, mut list: impl io::Write) -> io::Result<()> {
 
 /// Copies a file to an unused name, with its owner, mode and attributes where possible; returns its
 /// size in bytes.
-fn copy(from: &Dir, name: &OsStr, to: &Dir, as_name: &OsStr) -> io::Result<u64> {
-    let mut from = from.open(name)?;
-    let mut to = to.create(as_name, FileVisibility::Owner)?;
+fn copy_file_with_attributes(
+    from: &Dir,
+    name: &OsStr,
+    to: &Dir,
+    as_name: &OsStr,
+) -> io::Result<u64> {
+    let mut from = from.open_file(name)?;
+    let mut to = to.create_new_file(as_name, FileVisibility::Owner)?;
     let bytes = io::copy(&mut from, &mut to)?;
     copy_access(&from, &to)?;
     to.sync_data()?;

@@ -41,12 +41,12 @@ impl PinnedDirectory {
     }
 
     /// Opens a file of any kind for reading.
-    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         File::open(self.resolve(path)?)
     }
 
     /// As [`Self::open`], but rejects links in the path.
-    pub(crate) fn open_without_links(&self, path: &Path) -> io::Result<File> {
+    pub(crate) fn open_file_without_links(&self, path: &Path) -> io::Result<File> {
         File::open(self.resolve_without_links(path)?)
     }
 
@@ -128,7 +128,7 @@ impl Dir {
         !self.0.exists()
     }
 
-    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
+    pub(crate) fn entry_kind(&self, name: &OsStr) -> io::Result<FileKind> {
         Ok(fs::symlink_metadata(self.0.join(name))?.file_type().into())
     }
 
@@ -160,7 +160,7 @@ impl Dir {
 
     /// Opens a directory in this one.
     pub(crate) fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
-        if self.kind(name)? == FileKind::Directory {
+        if self.entry_kind(name)? == FileKind::Directory {
             Ok(Self(self.0.join(name)))
         } else {
             Err(io::ErrorKind::NotADirectory.into())
@@ -178,22 +178,22 @@ impl Dir {
 
     /// Opens a file for reading and writing.
     pub(crate) fn open_read_write(&self, name: &OsStr) -> io::Result<File> {
-        if self.kind(name)? == FileKind::Link {
+        if self.entry_kind(name)? == FileKind::Link {
             return Err(outside_root_error());
         }
         File::options().read(true).write(true).open(self.0.join(name))
     }
 
     /// Opens a file of any kind for reading.
-    pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
-        if self.kind(name)? == FileKind::Link {
+    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        if self.entry_kind(name)? == FileKind::Link {
             return Err(outside_root_error());
         }
         File::open(self.0.join(name))
     }
 
     /// Creates a new file; fails if the name exists.
-    pub(crate) fn create(&self, name: &OsStr, _: FileVisibility) -> io::Result<File> {
+    pub(crate) fn create_new_file(&self, name: &OsStr, _: FileVisibility) -> io::Result<File> {
         File::create_new(self.0.join(name))
     }
 
@@ -202,7 +202,7 @@ impl Dir {
     }
 
     /// Moves a file over another one.
-    pub(crate) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::rename(self.0.join(from), self.0.join(to))
     }
 
@@ -212,19 +212,24 @@ impl Dir {
     }
 
     /// Adds a hard link with an unused name.
-    pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn create_hard_link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::hard_link(self.0.join(from), self.0.join(to))
     }
 
     /// Moves a file to an unused name.
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        self.rename_into(from, self, to)
+    pub(crate) fn rename_to_unused(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.rename_to_unused_in(from, self, to)
     }
 
     /// Moves a file to an unused name in another directory.
-    pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename_to_unused_in(
+        &self,
+        from: &OsStr,
+        dir: &Self,
+        to: &OsStr,
+    ) -> io::Result<()> {
         fs::hard_link(self.0.join(from), dir.0.join(to))?;
-        self.remove(from)
+        self.remove_file(from)
     }
 
     /// Only checks that the directory exists: this system cannot sync directories.
@@ -268,7 +273,7 @@ impl Dir {
         fs::remove_dir(self.0.join(name))
     }
 
-    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.0.join(name))
     }
 }

@@ -61,15 +61,16 @@ macro_rules! holds {
                 ("../secret", Err(io::ErrorKind::CrossesDevices)),
             ] {
                 let mut text = String::new();
-                let read =
-                    root.open(Path::new(path)).and_then(|mut file| file.read_to_string(&mut text));
+                let read = root
+                    .open_file(Path::new(path))
+                    .and_then(|mut file| file.read_to_string(&mut text));
                 assert_eq!(
                     read.map(|_| text.as_str()).map_err(|error| error.kind()),
                     expected,
                     "{path}"
                 );
                 let straight = root
-                    .open_without_links(Path::new(path))
+                    .open_file_without_links(Path::new(path))
                     .map(drop)
                     .and_then(|()| root.metadata_without_links(Path::new(path)));
                 let has_link = path == "in";
@@ -98,39 +99,42 @@ macro_rules! holds {
             assert_eq!(dir.read_link(OsStr::new("in")).unwrap(), "dir/file");
 
             let [a, b, link] = ["a", "b", "in"].map(OsStr::new);
-            dir.create(a, FileVisibility::Owner).unwrap().write_all(b"new").unwrap();
-            assert!(dir.create(a, FileVisibility::Everyone).is_err());
-            dir.create(b, FileVisibility::Everyone).unwrap();
-            assert_eq!(dir.rename(a, b).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-            dir.replace(a, b).unwrap();
-            dir.rename(b, a).unwrap();
-            assert_eq!(dir.kind(b).unwrap_err().kind(), io::ErrorKind::NotFound);
+            dir.create_new_file(a, FileVisibility::Owner).unwrap().write_all(b"new").unwrap();
+            assert!(dir.create_new_file(a, FileVisibility::Everyone).is_err());
+            dir.create_new_file(b, FileVisibility::Everyone).unwrap();
+            assert_eq!(
+                dir.rename_to_unused(a, b).unwrap_err().kind(),
+                io::ErrorKind::AlreadyExists
+            );
+            dir.rename_over(a, b).unwrap();
+            dir.rename_to_unused(b, a).unwrap();
+            assert_eq!(dir.entry_kind(b).unwrap_err().kind(), io::ErrorKind::NotFound);
             assert!(dir.open_read_write(link).is_err());
             let mut text = String::new();
             dir.open_read_write(a).unwrap().read_to_string(&mut text).unwrap();
             assert_eq!(text, "new");
-            dir.link(a, b).unwrap();
+            dir.create_hard_link(a, b).unwrap();
             assert_eq!(dir.entry_id(a).unwrap(), dir.entry_id(b).unwrap());
-            dir.remove(b).unwrap();
-            let mut other = dir.create(b, FileVisibility::Everyone).unwrap();
+            dir.remove_file(b).unwrap();
+            let mut other = dir.create_new_file(b, FileVisibility::Everyone).unwrap();
             other.write_all(b"other").unwrap();
             let mut text = String::new();
             match dir.sync().and_then(|()| dir.exchange(a, b)) {
-                Ok(()) => drop(dir.open(b).unwrap().read_to_string(&mut text).unwrap()),
+                Ok(()) => drop(dir.open_file(b).unwrap().read_to_string(&mut text).unwrap()),
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-                    dir.open(a).unwrap().read_to_string(&mut text).unwrap();
+                    dir.open_file(a).unwrap().read_to_string(&mut text).unwrap();
                 }
             }
             assert_eq!(text, "new");
-            assert!(dir.open(link).is_err());
-            dir.remove(b).unwrap();
-            dir.remove(a).unwrap();
+            assert!(dir.open_file(link).is_err());
+            dir.remove_file(b).unwrap();
+            dir.remove_file(a).unwrap();
             dir.create_dir(a).unwrap();
-            assert_eq!(dir.kind(a).unwrap(), FileKind::Directory);
+            assert_eq!(dir.entry_kind(a).unwrap(), FileKind::Directory);
             assert!(dir.remove_dir(OsStr::new("dir")).is_err());
             dir.remove_dir(a).unwrap();
-            assert!(dir.kind(a).is_err());
+            assert!(dir.entry_kind(a).is_err());
         }
     };
 }
@@ -158,7 +162,7 @@ looks!(a_look_tells_what_is_there, unix::PinnedDirectory::pin);
 looks!(a_portable_look_tells_what_is_there, portable::PinnedDirectory::pin);
 
 holds!(the_kernel_fence_holds, unix::PinnedDirectory::pin);
-holds!(the_compared_fence_holds, unix::PinnedDirectory::pin_compared);
+holds!(the_compared_fence_holds, unix::PinnedDirectory::pin_with_path_comparison);
 holds!(the_portable_fence_holds, portable::PinnedDirectory::pin);
 
 #[test]
@@ -168,7 +172,11 @@ fn a_root_tells_its_fence() {
         unix::PinnedDirectory::pin(outer.path()).unwrap().has_kernel_confinement(),
         cfg!(target_os = "linux")
     );
-    assert!(!unix::PinnedDirectory::pin_compared(outer.path()).unwrap().has_kernel_confinement());
+    assert!(
+        !unix::PinnedDirectory::pin_with_path_comparison(outer.path())
+            .unwrap()
+            .has_kernel_confinement()
+    );
     assert!(!portable::PinnedDirectory::pin(outer.path()).unwrap().has_kernel_confinement());
     let metadata = fs::metadata(outer.path().join("secret")).unwrap();
     let copy = fs::File::create(outer.path().join("copy")).unwrap();
@@ -198,11 +206,11 @@ fn a_root_tells_its_fence() {
 fn where_the_kernel_has_no_fence_a_root_that_is_another_one_now_is_closed() {
     let outer = tree();
     let (root, aside) = (outer.path().join("root"), outer.path().join("aside"));
-    let pinned = unix::PinnedDirectory::pin_compared(&root).unwrap();
+    let pinned = unix::PinnedDirectory::pin_with_path_comparison(&root).unwrap();
     fs::rename(&root, &aside).unwrap();
     fs::create_dir_all(root.join("dir")).unwrap();
     fs::write(root.join("dir/file"), "another").unwrap();
-    assert!(pinned.open(Path::new("dir/file")).is_err());
+    assert!(pinned.open_file(Path::new("dir/file")).is_err());
     assert!(pinned.open_dir_without_links(Path::new("dir")).is_err());
 }
 
@@ -253,7 +261,7 @@ fn who_swaps_a_directory_for_a_link_gets_nothing_from_outside() {
         });
         for _ in 0..20_000 {
             let mut text = String::new();
-            let opened = pinned.open(Path::new("dir/file"));
+            let opened = pinned.open_file(Path::new("dir/file"));
             if opened.and_then(|mut file| file.read_to_string(&mut text)).is_ok() {
                 *if text == "inside" { &mut inside } else { &mut outside } += 1;
             }
@@ -276,31 +284,31 @@ fn a_name_that_something_has_stays_on_every_file_system() {
             .open_dir(Path::new(""))
             .unwrap();
         let [file, other, link, inner, new] = ["file", "other", "in", "dir", "new"].map(OsStr::new);
-        dir.create(file, FileVisibility::Owner).unwrap().write_all(b"file").unwrap();
-        dir.create(other, FileVisibility::Owner).unwrap();
+        dir.create_new_file(file, FileVisibility::Owner).unwrap().write_all(b"file").unwrap();
+        dir.create_new_file(other, FileVisibility::Owner).unwrap();
         dir.create_dir(OsStr::new("empty")).unwrap();
         simulated_file_system::run_on(file_system, || {
             for (from, to) in [(file, "other"), (file, "empty"), (inner, "empty"), (inner, "file")]
             {
-                let error = dir.rename(from, OsStr::new(to)).unwrap_err();
+                let error = dir.rename_to_unused(from, OsStr::new(to)).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{from:?} {to}");
             }
             // The directory stays where it is, and no placeholder remains.
-            assert!(dir.rename(inner, OsStr::new("dir/dir")).is_err());
-            assert!(dir.rename(OsStr::new("missing"), new).is_err());
-            assert_eq!(dir.kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert!(dir.rename_to_unused(inner, OsStr::new("dir/dir")).is_err());
+            assert!(dir.rename_to_unused(OsStr::new("missing"), new).is_err());
+            assert_eq!(dir.entry_kind(new).unwrap_err().kind(), io::ErrorKind::NotFound);
             let into = dir.open_dir(OsStr::new("empty")).unwrap();
             for (name, kind) in
                 [(file, FileKind::File), (inner, FileKind::Directory), (link, FileKind::Link)]
             {
                 let identity = dir.entry_id(name).unwrap();
-                dir.rename_into(name, &into, new).unwrap();
+                dir.rename_to_unused_in(name, &into, new).unwrap();
                 assert_eq!(
-                    (into.kind(new).unwrap(), into.entry_id(new).unwrap()),
+                    (into.entry_kind(new).unwrap(), into.entry_id(new).unwrap()),
                     (kind, identity)
                 );
-                assert!(dir.kind(name).is_err());
-                into.rename_into(new, &dir, name).unwrap();
+                assert!(dir.entry_kind(name).is_err());
+                into.rename_to_unused_in(new, &dir, name).unwrap();
             }
         });
         let text = fs::read_to_string(outer.path().join("root/dir/file")).unwrap();

@@ -61,13 +61,13 @@ impl PinnedDirectory {
     pub(crate) fn pin_without_links(path: &Path) -> io::Result<Self> {
         match open_absolute_without_links(path, OPEN_DIRECTORY_FLAGS) {
             Ok(fd) => Ok(Self { fd, confinement: Confinement::Kernel }),
-            Err(error) if is_openat2_missing(error) => Self::pin_compared(path),
-            Err(error) => Err(open_error(error)),
+            Err(error) if is_openat2_missing(error) => Self::pin_with_path_comparison(path),
+            Err(error) => Err(io_error_from_open(error)),
         }
     }
 
     /// As [`Self::pin_without_links`], for kernels without `openat2`.
-    pub(super) fn pin_compared(path: &Path) -> io::Result<Self> {
+    pub(super) fn pin_with_path_comparison(path: &Path) -> io::Result<Self> {
         if path.canonicalize()? != path {
             return Err(outside_root_error());
         }
@@ -98,35 +98,40 @@ impl PinnedDirectory {
     }
 
     /// Opens a file of any kind for reading. Never blocks.
-    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
-        Ok(self.open_with(path, OPEN_READ_FLAGS, LinkPolicy::Followed)?.into())
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
+        Ok(self.open_confined_path(path, OPEN_READ_FLAGS, LinkPolicy::Followed)?.into())
     }
 
-    /// As [`Self::open`], but rejects links in the path.
-    pub(crate) fn open_without_links(&self, path: &Path) -> io::Result<File> {
-        Ok(self.open_with(path, OPEN_READ_FLAGS, LinkPolicy::Refused)?.into())
+    /// As [`Self::open_file`], but rejects links in the path.
+    pub(crate) fn open_file_without_links(&self, path: &Path) -> io::Result<File> {
+        Ok(self.open_confined_path(path, OPEN_READ_FLAGS, LinkPolicy::Refused)?.into())
     }
 
     /// Follows links, as [`std::fs::metadata`] does.
     pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        File::from(self.open_with(path, OPEN_PATH_FLAGS, LinkPolicy::Followed)?).metadata()
+        File::from(self.open_confined_path(path, OPEN_PATH_FLAGS, LinkPolicy::Followed)?).metadata()
     }
 
     /// As [`Self::metadata`], but rejects links in the path.
     pub(crate) fn metadata_without_links(&self, path: &Path) -> io::Result<Metadata> {
-        File::from(self.open_with(path, OPEN_PATH_FLAGS, LinkPolicy::Refused)?).metadata()
+        File::from(self.open_confined_path(path, OPEN_PATH_FLAGS, LinkPolicy::Refused)?).metadata()
     }
 
     pub(crate) fn open_dir(&self, path: &Path) -> io::Result<Dir> {
-        Ok(Dir(self.open_with(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Followed)?))
+        Ok(Dir(self.open_confined_path(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Followed)?))
     }
 
     /// As [`Self::open_dir`], but rejects links in the path.
     pub(crate) fn open_dir_without_links(&self, path: &Path) -> io::Result<Dir> {
-        Ok(Dir(self.open_with(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Refused)?))
+        Ok(Dir(self.open_confined_path(path, OPEN_DIRECTORY_FLAGS, LinkPolicy::Refused)?))
     }
 
-    fn open_with(&self, path: &Path, flags: OFlags, links: LinkPolicy) -> io::Result<OwnedFd> {
+    fn open_confined_path(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        links: LinkPolicy,
+    ) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let opened = match &self.confinement {
             Confinement::Kernel => open_beneath(&self.fd, path, flags, links),
@@ -141,7 +146,7 @@ impl PinnedDirectory {
                 sys::open(&real, flags | OFlags::NOFOLLOW, Mode::empty())
             }
         };
-        opened.map_err(open_error)
+        opened.map_err(io_error_from_open)
     }
 }
 
@@ -150,14 +155,14 @@ impl PinnedDirectory {
 /// Rejects paths through magic links of procfs, which lead to files that a process has open.
 pub(crate) fn path_metadata(path: &Path) -> io::Result<Metadata> {
     #[cfg(target_os = "linux")]
-    match open_and_compare(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
+    match openat2_with_retries(&sys::CWD, path, OPEN_PATH_FLAGS, sys::ResolveFlags::NO_MAGICLINKS) {
         Err(error) if is_openat2_missing(error) => {}
-        other => return File::from(other.map_err(open_error)?).metadata(),
+        other => return File::from(other.map_err(io_error_from_open)?).metadata(),
     }
     std::fs::metadata(path)
 }
 
-fn open_error(error: Errno) -> io::Error {
+fn io_error_from_open(error: Errno) -> io::Error {
     match error {
         Errno::XDEV | Errno::LOOP => outside_root_error(),
         other => other.into(),
@@ -179,17 +184,17 @@ fn open_beneath(
 ) -> rustix::io::Result<OwnedFd> {
     let mut fence = sys::ResolveFlags::BENEATH | sys::ResolveFlags::NO_MAGICLINKS;
     fence.set(sys::ResolveFlags::NO_SYMLINKS, links == LinkPolicy::Refused);
-    open_and_compare(root, path, flags, fence)
+    openat2_with_retries(root, path, flags, fence)
 }
 
 /// Opens an absolute path without links.
 #[cfg(target_os = "linux")]
 fn open_absolute_without_links(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    open_and_compare(&sys::CWD, path, flags, sys::ResolveFlags::NO_SYMLINKS)
+    openat2_with_retries(&sys::CWD, path, flags, sys::ResolveFlags::NO_SYMLINKS)
 }
 
 #[cfg(target_os = "linux")]
-fn open_and_compare(
+fn openat2_with_retries(
     at: &impl AsFd,
     path: &Path,
     flags: OFlags,
@@ -256,7 +261,7 @@ pub(crate) fn copy_access(from: &File, to: &File) -> io::Result<bool> {
             let _ = sys::fchown(to, None, Some(gid));
         }
     }
-    is_kept &= attributes::copy(from, to);
+    is_kept &= attributes::copy_attributes(from, to);
     // Set the mode last: a change of owner clears the set-user-id bit, and the directory may add a
     // default access control list.
     to.set_permissions(wanted.permissions())?;
@@ -276,8 +281,8 @@ mod attributes {
     type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
     /// Replaces the attributes of `to` by those of `from`; returns whether all could be replaced.
-    pub(super) fn copy(from: &File, to: &File) -> bool {
-        let both = (read_all(from), read_all(to));
+    pub(super) fn copy_attributes(from: &File, to: &File) -> bool {
+        let both = (read_all_attributes(from), read_all_attributes(to));
         let (Ok(wanted), Ok(now)) = both else {
             // A file system without attributes has none to copy.
             return matches!(both.0, Err(Errno::NOTSUP | Errno::NOSYS));
@@ -292,17 +297,17 @@ mod attributes {
         missing.map(set).fold(is_rid, |all, one| all & one)
     }
 
-    fn read_all(file: &File) -> Result<Attributes> {
+    fn read_all_attributes(file: &File) -> Result<Attributes> {
         let mut names = vec![0; sys::flistxattr_query(file)?];
         if names.is_empty() {
             return Ok(Attributes::new());
         }
         let length = sys::flistxattr(file, &mut names[..])?;
         let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        names.map(|name| Ok((name.to_owned(), value(file, name)?))).collect()
+        names.map(|name| Ok((name.to_owned(), read_attribute(file, name)?))).collect()
     }
 
-    fn value(file: &File, name: &[u8]) -> Result<Vec<u8>> {
+    fn read_attribute(file: &File, name: &[u8]) -> Result<Vec<u8>> {
         let mut value = vec![0; sys::fgetxattr_query(file, name)?];
         if !value.is_empty() {
             let length = sys::fgetxattr(file, name, &mut value[..])?;
@@ -318,7 +323,7 @@ mod attributes {
 
     use std::fs::File;
 
-    pub(super) fn copy(_: &File, _: &File) -> bool {
+    pub(super) fn copy_attributes(_: &File, _: &File) -> bool {
         true
     }
 }

@@ -81,17 +81,17 @@ async fn each_is_told_once_whoever_waits_for_it() {
     let TestWorkspace { workspace, outer } = tree;
     let workspace = Arc::new(workspace);
     let context = Context::new(workspace.clone());
-    assert_eq!(context.late_writes().await, [""; 0]);
+    assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
     open.write_all_at(b"late", 0).unwrap();
     // The first caller did not wait for the result.
     workspace.detect_late_writes();
-    let told = context.late_writes().await;
+    let told = context.take_foreign_change_reports().await;
     let [told] = &told[..] else { panic!("{told:?}") };
     assert!(told.starts_with("Another program wrote to file after it was replaced"), "{told}");
     assert!(told.contains("undoing that change restores it"), "{told}");
     workspace.undo_store().record_concurrent_write(&workspace.cwd().join("file"));
-    let mixed = context.late_writes().await;
+    let mixed = context.take_foreign_change_reports().await;
     assert!(mixed.len() == 1 && mixed[0].contains("may hold parts of both"), "{mixed:?}");
-    assert_eq!(context.late_writes().await, [""; 0]);
+    assert_eq!(context.take_foreign_change_reports().await, [""; 0]);
     drop(outer);
 }

@@ -14,7 +14,7 @@ use crate::limits::MAX_GIT_CONFIG_BYTES;
 ///
 /// Such a folder contains `HEAD`, `objects` and `refs`. Its configuration determines which commands
 /// git runs.
-pub(super) fn is_in_repository(root: &Path, beneath: &Path) -> bool {
+pub(super) fn is_in_git_directory(root: &Path, beneath: &Path) -> bool {
     let mut folder = root.to_owned();
     beneath.iter().any(|name| {
         let is_there = |part: &&&str| {
@@ -36,8 +36,8 @@ pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
     let path = root.join(beneath);
     let Some((folder, config)) = read_config(root) else { return false };
     let is_split = |letter: char| letter.is_whitespace() || "\"';|&!".contains(letter);
-    let words =
-        values(&config).flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
+    let words = config_values(&config)
+        .flat_map(|text| text.split(is_split).chain([text.trim_matches('"')]));
     // Paths of hooks are relative to the root, paths of includes to the including file.
     let places = words
         .filter(|word| !word.is_empty())
@@ -46,7 +46,7 @@ pub(super) fn is_named_in_config(root: &Path, beneath: &Path) -> bool {
 }
 
 /// Returns the values in a configuration.
-fn values(config: &str) -> impl Iterator<Item = &str> {
+fn config_values(config: &str) -> impl Iterator<Item = &str> {
     let lines = config.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
     lines.filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim())
 }
@@ -54,21 +54,21 @@ fn values(config: &str) -> impl Iterator<Item = &str> {
 /// Returns the configuration of the root's repository and the folder that contains it.
 fn read_config(root: &Path) -> Option<(PathBuf, String)> {
     let git = root.join(".git");
-    let folder = match read(&git) {
+    let folder = match read_small_text_file(&git) {
         // In a worktree or submodule, `.git` is a file with the path of the folder.
         Some(text) => normalise(&root.join(text.strip_prefix("gitdir:")?.trim())),
         None => git,
     };
-    let common = read(&folder.join("commondir"));
+    let common = read_small_text_file(&folder.join("commondir"));
     let common: PathBuf =
         common.map_or(folder.clone(), |text| normalise(&folder.join(text.trim())));
-    let of_tree = read(&folder.join("config.worktree")).unwrap_or_default();
-    let config = read(&common.join("config"))? + "\n" + &of_tree;
+    let of_tree = read_small_text_file(&folder.join("config.worktree")).unwrap_or_default();
+    let config = read_small_text_file(&common.join("config"))? + "\n" + &of_tree;
     Some((common, config))
 }
 
 /// Reads the beginning of a small text file.
-fn read(path: &Path) -> Option<String> {
+fn read_small_text_file(path: &Path) -> Option<String> {
     let is_plain = path.components().all(|part| part != Component::ParentDir);
     if !is_plain || !fs::metadata(path).ok()?.is_file() {
         return None;
@@ -95,7 +95,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let root = folder.path();
             write(root, "sub/config", "");
-            let is_one = |path: &str| is_in_repository(root, Path::new(path));
+            let is_one = |path: &str| is_in_git_directory(root, Path::new(path));
             assert!(!is_one(files[last]) && !is_one("sub/config"));
             for (at, file) in files.iter().enumerate() {
                 if at != last {

@@ -22,11 +22,11 @@ pub(crate) fn is_guarded(workspace: &Workspace, real: &WorkspacePath) -> bool {
     let is_of = |root: &Arc<WorkspaceRoot>| {
         is_protected_beneath(&root.real_path, &path)
             || path.strip_prefix(&root.real_path).is_ok_and(|beneath| {
-                git::is_in_repository(&root.real_path, beneath)
+                git::is_in_git_directory(&root.real_path, beneath)
                     || git::is_named_in_config(&root.real_path, beneath)
             })
     };
-    workspace.roots.iter().any(is_of) || is_own_state(workspace, &path)
+    workspace.roots.iter().any(is_of) || is_in_agent_folder(workspace, &path)
 }
 
 /// Returns whether a change of a file also changes a program: the file is executable, or is a
@@ -42,11 +42,11 @@ pub(crate) fn is_executable_change(
 
 /// Outside of the roots, all components of the path are checked.
 fn is_guarded_outside(workspace: &Workspace, path: &Path) -> bool {
-    is_protected(path) || is_own_state(workspace, path)
+    is_protected(path) || is_in_agent_folder(workspace, path)
 }
 
 /// Returns whether a path is in a folder of the agent itself, e.g. of rules, keys or backups.
-pub(crate) fn is_own_state(workspace: &Workspace, path: &Path) -> bool {
+pub(crate) fn is_in_agent_folder(workspace: &Workspace, path: &Path) -> bool {
     let is_in = |folder: &PathBuf| {
         let real = canonicalize_existing(folder);
         path.starts_with(folder) || real.is_ok_and(|real| path.starts_with(real))
@@ -57,7 +57,7 @@ pub(crate) fn is_own_state(workspace: &Workspace, path: &Path) -> bool {
 /// Marks the effects of a call outside of the roots, by their real paths. They need permission, and
 /// each time if one of the paths is guarded.
 pub(crate) fn mark_outside_effects(workspace: &Workspace, effects: Effects) -> Effects {
-    let effects = effects.with_outside_paths(|path| workspace.locate("", path).is_none());
+    let effects = effects.with_outside_paths(|path| workspace.locate_in_roots("", path).is_none());
     let is_guarded = effects.outside_paths().any(|path| is_guarded_outside(workspace, path));
     if is_guarded { effects.always_ask() } else { effects }
 }
@@ -70,7 +70,7 @@ pub(crate) fn path_effects(
     effect: fn(PathBuf) -> Effect,
 ) -> Effects {
     let named = at.inspected.as_ref().map_or(&at.path, |seen| &seen.named_path);
-    let named = workspace.locate("", named).map(|placed| placed.path);
+    let named = workspace.locate_in_roots("", named).map(|placed| placed.path);
     let real = workspace.canonicalize(at).ok().map(|real| real.path);
     let real = real.filter(|real| named.as_ref() != Some(real));
     named.into_iter().chain(real).map(effect).collect()

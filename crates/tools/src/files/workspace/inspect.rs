@@ -34,27 +34,27 @@ pub(super) fn absolute_path(cwd: &Path, given: &str) -> Result<PathBuf, ToolErro
 }
 
 /// Follows the links of a path and records the file there.
-pub(super) fn inspect_path(
+pub(super) fn follow_links_and_record_file(
     workspace: &Workspace,
     given: &str,
     named: PathBuf,
 ) -> Result<WorkspacePath, ToolError> {
     let explain = |error: io::Error| explain_path_error(given, &error);
-    let placed = workspace.locate(given, &named);
+    let placed = workspace.locate_in_roots(given, &named);
     let whole = placed.as_ref().map_or_else(|| named.clone(), |at| workspace.real_path(at));
     let real = canonicalize_existing(&whole).map_err(explain)?;
-    if let Some(there) = workspace.locate(given, &real) {
+    if let Some(there) = workspace.locate_in_roots(given, &real) {
         if placed.is_none() && path_metadata(&whole).is_err_and(|error| crosses_proc_link(&error)) {
             // Refuse links of processes, even those that lead inside at the moment.
             return Err(outside_roots_error(workspace, given));
         }
-        let seen = inspect_real_path(workspace, &there, named)?;
+        let seen = record_file_ids(workspace, &there, named)?;
         // Keep the path that the model named, if it is inside as well.
         let at = placed.unwrap_or(there);
         return Ok(WorkspacePath { inspected: Some(seen), ..at });
     }
     let at = pin_outside_roots(workspace, given, &whole, &real)?;
-    let seen = inspect_real_path(workspace, &at, named)?;
+    let seen = record_file_ids(workspace, &at, named)?;
     Ok(WorkspacePath { inspected: Some(seen), ..at })
 }
 
@@ -91,7 +91,7 @@ fn pin_outside_roots(
 }
 
 /// Records the ids of the file at a real path and of its directory.
-pub(super) fn inspect_real_path(
+pub(super) fn record_file_ids(
     workspace: &Workspace,
     real: &WorkspacePath,
     named: PathBuf,
@@ -112,7 +112,7 @@ pub(super) fn inspect_real_path(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(seen),
         other => other.map_err(explain)?,
     };
-    let itself = match dir.kind(name) {
+    let itself = match dir.entry_kind(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Ok(FileKind::Link) => {
             let given = &real.given;

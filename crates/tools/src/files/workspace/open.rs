@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Workspace;
 use super::errors::{changed_error, is_a_directory_error, not_a_file_error};
-use super::inspect::inspect_real_path;
+use super::inspect::record_file_ids;
 use super::workspace_path::WorkspacePath;
 use crate::error::{ErrorCode, ToolError};
 use crate::files::system::{Dir, FileKind, HasFileId, PinnedDirectory as Pinned};
@@ -30,7 +30,10 @@ impl EntryPath {
     ///
     /// As [`Workspace::canonicalize`]; `invalid_arguments` for a root or a directory that contains
     /// one.
-    pub(crate) fn find(workspace: &Workspace, at: &WorkspacePath) -> Result<Self, ToolError> {
+    pub(crate) fn resolve_without_following(
+        workspace: &Workspace,
+        at: &WorkspacePath,
+    ) -> Result<Self, ToolError> {
         let (Some(parent), Some(name)) = (at.parent(), at.path_in_root.file_name()) else {
             return Err(ToolError::invalid_arguments(format!(
                 "{} is a root of the workspace",
@@ -39,7 +42,7 @@ impl EntryPath {
         };
         let real = workspace.canonicalize(&parent)?;
         let there = real.child(name);
-        let seen = Some(inspect_real_path(workspace, &real, parent.path.clone())?);
+        let seen = Some(record_file_ids(workspace, &real, parent.path.clone())?);
         let parent = WorkspacePath { inspected: seen, ..parent };
         let path = workspace.real_path(&there);
         if workspace.roots.iter().any(|root| root.real_path.starts_with(&path)) {
@@ -83,7 +86,7 @@ pub(super) fn open_confined<T>(
 }
 
 /// Refuses a file with another id than the inspected one, if the path was inspected.
-pub(crate) fn require_same(
+pub(crate) fn require_inspected_file_id(
     workspace: &Workspace,
     at: &WorkspacePath,
     now: &impl HasFileId,
@@ -157,12 +160,12 @@ pub(crate) fn create_dirs(
         };
         next.map_err(explain)
     });
-    let dir = dir.and_then(|dir| require_same(workspace, at, &dir).map(|()| dir));
-    Ok((dir.inspect_err(|_| remove_dirs(&made))?, made))
+    let dir = dir.and_then(|dir| require_inspected_file_id(workspace, at, &dir).map(|()| dir));
+    Ok((dir.inspect_err(|_| remove_empty_dirs(&made))?, made))
 }
 
 /// Removes created directories that are empty.
-pub(crate) fn remove_dirs(made: &[WorkspacePath]) {
+pub(crate) fn remove_empty_dirs(made: &[WorkspacePath]) {
     for at in made.iter().rev() {
         let Some((parent, name)) = at.path_in_root.parent().zip(at.path_in_root.file_name()) else {
             continue;
@@ -175,7 +178,10 @@ pub(crate) fn remove_dirs(made: &[WorkspacePath]) {
 }
 
 /// Refuses all entries except regular files; reading others could block or have side effects.
-pub(crate) fn require_file(at: &WorkspacePath, metadata: &Metadata) -> Result<(), ToolError> {
+pub(crate) fn require_regular_file(
+    at: &WorkspacePath,
+    metadata: &Metadata,
+) -> Result<(), ToolError> {
     match FileKind::from(metadata.file_type()) {
         FileKind::File => Ok(()),
         FileKind::Directory => Err(is_a_directory_error(&at.given)),

@@ -11,7 +11,10 @@ use super::write_safety::{BackupLocation, WriteMode};
 use super::{FileWrite, state_folder_error};
 use crate::error::{ErrorCode, ToolError};
 use crate::files::content_hash::ContentHash;
-use crate::files::contents::{differs, equals, equals_undisturbed, overwrite, write_with_progress};
+use crate::files::contents::{
+    differs_if_readable, equals_without_concurrent_change, overwrite, rest_equals,
+    write_with_progress,
+};
 use crate::files::state::journal::{self, PreparedFile, new_content_name, old_file_name};
 use crate::files::state::undo_entry::FileOperation;
 use crate::files::state::undo_store::UndoStore;
@@ -104,7 +107,7 @@ impl StageError {
 impl<'a> StagedFile<'a> {
     /// Creates the new file next to the old one, which is not changed. Reports to `filled` how many
     /// bytes are written.
-    pub(super) fn new(
+    pub(super) fn prepare(
         workspace: &'a Workspace,
         change: FileWrite<'a>,
         manner: WriteMode,
@@ -163,7 +166,7 @@ impl<'a> StagedFile<'a> {
 
     fn write_temporary(&mut self, filled: &mut dyn FnMut(usize)) -> Result<(), StageError> {
         let Some(old) = self.change.expected else {
-            let temporary = self.dir.create(&self.temporary, FileVisibility::Everyone)?;
+            let temporary = self.dir.create_new_file(&self.temporary, FileVisibility::Everyone)?;
             self.new_file_id = self.dir.entry_id(&self.temporary)?;
             write_with_progress(&temporary, self.change.bytes, filled)?;
             return Ok(self.workspace.durability().sync_file(&temporary)?);
@@ -176,15 +179,16 @@ impl<'a> StagedFile<'a> {
             other => other?,
         };
         let metadata = file.metadata()?;
-        open::require_file(self.change.path, &metadata)?;
-        open::require_same(self.workspace, self.change.path, &metadata)?;
+        open::require_regular_file(self.change.path, &metadata)?;
+        open::require_inspected_file_id(self.workspace, self.change.path, &metadata)?;
         self.old_metadata = Some(self.dir.entry_metadata(&self.name)?);
         self.require_unchanged(&mut file)?;
         if self.mode.backup_location == BackupLocation::NoBackup {
             self.method = WriteMethod::InPlace(file);
             return Ok(());
         }
-        let temporary = self.temporary_dir().create(&self.temporary, FileVisibility::Owner);
+        let temporary =
+            self.temporary_dir().create_new_file(&self.temporary, FileVisibility::Owner);
         let temporary = temporary.map_err(|error| self.backup_error(error))?;
         self.method = WriteMethod::Replace;
         let ours = self.temporary_dir().entry_id(&self.temporary);
@@ -199,7 +203,7 @@ impl<'a> StagedFile<'a> {
             // With both versions, recovery can distinguish a torn file from any other content.
             let copied = self
                 .temporary_dir()
-                .create(&new_content_name(&self.temporary), FileVisibility::Owner);
+                .create_new_file(&new_content_name(&self.temporary), FileVisibility::Owner);
             let copied = copied.and_then(|new| {
                 write_with_progress(&new, self.change.bytes, filled)?;
                 self.workspace.durability().sync_file(&new)?;
@@ -244,15 +248,15 @@ impl<'a> StagedFile<'a> {
         }
         self.new_file = Some(self.dir.hold_open(&self.temporary)?);
         match self.method {
-            WriteMethod::Add => self.add(),
-            _ => self.replace(),
+            WriteMethod::Add => self.add_new_file(),
+            _ => self.exchange_if_unchanged(),
         }
     }
 
-    fn add(&self) -> Result<(), StageError> {
-        match self.dir.rename(&self.temporary, &self.name) {
+    fn add_new_file(&self) -> Result<(), StageError> {
+        match self.dir.rename_to_unused(&self.temporary, &self.name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(match self.dir.kind(&self.name)? {
+                Err(match self.dir.entry_kind(&self.name)? {
                     FileKind::Link => dangling_link_error(self.change.path).into(),
                     FileKind::Directory => StageError::Io(io::ErrorKind::IsADirectory.into()),
                     FileKind::File | FileKind::Special => changed_error(self.change.path).into(),
@@ -262,7 +266,7 @@ impl<'a> StagedFile<'a> {
         }
     }
 
-    fn replace(&mut self) -> Result<(), StageError> {
+    fn exchange_if_unchanged(&mut self) -> Result<(), StageError> {
         match self.dir.exchange(&self.temporary, &self.name) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.replace_without_exchange()
@@ -290,17 +294,17 @@ impl<'a> StagedFile<'a> {
     fn replace_without_exchange(&mut self) -> Result<(), StageError> {
         let old = old_file_name(&self.temporary);
         self.require_unchanged_at(&self.name.clone())?;
-        if self.dir.link(&self.name, &old).is_err() {
+        if self.dir.create_hard_link(&self.name, &old).is_err() {
             // Without a hard link, the rollback uses `recreate_old`.
-            return Ok(self.dir.replace(&self.temporary, &self.name)?);
+            return Ok(self.dir.rename_over(&self.temporary, &self.name)?);
         }
-        if let Err(error) = self.dir.replace(&self.temporary, &self.name) {
-            self.dir.remove(&old)?;
+        if let Err(error) = self.dir.rename_over(&self.temporary, &self.name) {
+            self.dir.remove_file(&old)?;
             return Err(error.into());
         }
-        if let Err(error) = self.dir.replace(&old, &self.temporary) {
+        if let Err(error) = self.dir.rename_over(&old, &self.temporary) {
             self.stage = StagedState::Stranded;
-            self.dir.replace(&old, &self.name)?;
+            self.dir.rename_over(&old, &self.name)?;
             self.stage = StagedState::Prepared;
             return Err(error.into());
         }
@@ -311,7 +315,7 @@ impl<'a> StagedFile<'a> {
         // If another program replaced the file by a rename, this descriptor refers to the old one.
         let is_there = self.dir.entry_id(&self.name).ok() == Some(file.file_id()?);
         let old = self.change.expected.unwrap_or_default();
-        if !is_there || !equals_undisturbed(file, &mut &*file, old)? {
+        if !is_there || !equals_without_concurrent_change(file, &mut &*file, old)? {
             return Err(self.changed_error().into());
         }
         let durability = self.workspace.durability();
@@ -322,13 +326,16 @@ impl<'a> StagedFile<'a> {
             overwrite(file, old)?;
             self.stage = StagedState::Prepared;
         }
-        self.had_concurrent_write = written.is_ok() && differs(file, self.change.bytes);
+        self.had_concurrent_write = written.is_ok() && differs_if_readable(file, self.change.bytes);
         Ok(written?)
     }
 
     /// Waits until the entries of the directory are on the disk, unless `waited` contains the
     /// directory.
-    pub(super) fn sync_names(&self, waited: &mut HashSet<FileId>) -> Result<(), ToolError> {
+    pub(super) fn sync_directory_entries(
+        &self,
+        waited: &mut HashSet<FileId>,
+    ) -> Result<(), ToolError> {
         let mut wait = || match waited.insert(self.dir.own_id()?) {
             true => self.workspace.durability().sync_directory(&self.dir),
             false => Ok(()),
@@ -347,7 +354,7 @@ impl<'a> StagedFile<'a> {
         PreparedFile { way, ours: self.new_file_id, old, after: *self.new_hash.as_bytes() }
     }
 
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(super) fn is_written_in_place(&self) -> bool {
         matches!(self.method, WriteMethod::InPlace(_))
     }
 
@@ -388,7 +395,7 @@ impl<'a> StagedFile<'a> {
         let before = match undo.move_in(self.temporary_dir(), &self.temporary, bytes) {
             Ok(Some(blob)) => {
                 if let (WriteMethod::Replace, Some(look)) = (&self.method, self.old_metadata) {
-                    undo.watch(&path, &blob, look, || ContentHash::of_bytes(old));
+                    undo.watch_backup(&path, &blob, look, || ContentHash::of_bytes(old));
                 }
                 Some(blob)
             }
@@ -406,7 +413,7 @@ impl<'a> StagedFile<'a> {
     }
 
     /// Removes the temporary files. Returns whether nothing is left for recovery.
-    pub(super) fn clean(&mut self) -> bool {
+    pub(super) fn remove_temporary_files(&mut self) -> bool {
         let state = std::mem::replace(&mut self.stage, StagedState::Cleaned);
         if state == StagedState::Cleaned {
             return true;
@@ -414,7 +421,7 @@ impl<'a> StagedFile<'a> {
         if self.mode.backup_location == BackupLocation::NoBackup {
             return true;
         }
-        let remove = |name: &OsStr| match self.temporary_dir().remove(name) {
+        let remove = |name: &OsStr| match self.temporary_dir().remove_file(name) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
             Ok(()) => true,
         };
@@ -424,7 +431,7 @@ impl<'a> StagedFile<'a> {
             is_clean = remove(&new_content_name(&self.temporary));
         }
         if state != StagedState::Written {
-            open::remove_dirs(&self.created_dirs);
+            open::remove_empty_dirs(&self.created_dirs);
         }
         is_clean
     }
@@ -436,13 +443,15 @@ impl<'a> StagedFile<'a> {
         }
         let done = match (&self.method, self.change.expected) {
             (WriteMethod::InPlace(file), Some(old)) => self.restore_in_place(file, old),
-            (WriteMethod::Add, _) | (_, None) => self.if_still_ours(|| self.dir.remove(&self.name)),
+            (WriteMethod::Add, _) | (_, None) => {
+                self.run_if_still_ours(|| self.dir.remove_file(&self.name))
+            }
             (WriteMethod::Replace, Some(old)) => {
                 self.exchange_back(self.new_file_id).or_else(|error| match error.kind() {
                     io::ErrorKind::Unsupported => {
-                        self.if_still_ours(|| self.dir.replace(&self.temporary, &self.name))
+                        self.run_if_still_ours(|| self.dir.rename_over(&self.temporary, &self.name))
                     }
-                    io::ErrorKind::NotFound => self.if_still_ours(|| self.recreate_old(old)),
+                    io::ErrorKind::NotFound => self.run_if_still_ours(|| self.recreate_old(old)),
                     _ => Err(error),
                 })
             }
@@ -453,22 +462,22 @@ impl<'a> StagedFile<'a> {
 
     /// Creates the old file again, where it could not get a hard link.
     fn recreate_old(&self, old: &[u8]) -> io::Result<()> {
-        let again = self.dir.create(&self.temporary, FileVisibility::Owner)?;
+        let again = self.dir.create_new_file(&self.temporary, FileVisibility::Owner)?;
         write_with_progress(&again, old, &mut |_| {})?;
-        copy_access(&self.dir.open(&self.name)?, &again)?;
+        copy_access(&self.dir.open_file(&self.name)?, &again)?;
         self.workspace.durability().sync_file(&again)?;
-        self.dir.replace(&self.temporary, &self.name)
+        self.dir.rename_over(&self.temporary, &self.name)
     }
 
     /// Changes the file if it is still the new one; any other file is newer.
-    fn if_still_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn run_if_still_ours(&self, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let is_ours = self.dir.entry_id(&self.name).is_ok_and(|there| there == self.new_file_id);
         if is_ours { change() } else { Ok(()) }
     }
 
     /// Restores the old bytes if the file holds the new ones; any other content is newer.
     fn restore_in_place(&self, file: &File, old: &[u8]) -> io::Result<()> {
-        let is_ours = equals_undisturbed(file, &mut &*file, self.change.bytes)?;
+        let is_ours = equals_without_concurrent_change(file, &mut &*file, self.change.bytes)?;
         if is_ours { overwrite(file, old) } else { Ok(()) }
     }
 
@@ -484,7 +493,7 @@ impl<'a> StagedFile<'a> {
             let holding = self.dir.hold_open(&self.temporary);
             match self.dir.exchange(&self.temporary, &self.name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return self.dir.rename(&self.temporary, &self.name);
+                    return self.dir.rename_to_unused(&self.temporary, &self.name);
                 }
                 other => other?,
             }
@@ -497,7 +506,7 @@ impl<'a> StagedFile<'a> {
     }
 
     fn require_unchanged_at(&mut self, name: &OsStr) -> Result<(), StageError> {
-        let Ok(mut file) = self.dir.open(name) else {
+        let Ok(mut file) = self.dir.open_file(name) else {
             return Err(changed_error(self.change.path).into());
         };
         if !file.metadata()?.is_file() {
@@ -509,14 +518,14 @@ impl<'a> StagedFile<'a> {
     }
 
     fn require_unchanged(&self, file: &mut impl io::Read) -> Result<(), StageError> {
-        let is_old = equals(file, self.change.expected.unwrap_or_default())?;
+        let is_old = rest_equals(file, self.change.expected.unwrap_or_default())?;
         if is_old { Ok(()) } else { Err(changed_error(self.change.path).into()) }
     }
 }
 
 impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
-        self.clean();
+        self.remove_temporary_files();
     }
 }
 

@@ -8,7 +8,7 @@ mod journal;
 
 use super::staged::StagedFile;
 use super::{
-    FileWrite, PreImage, WriteMode, WriteSafety, atomic_write, read_whole, write_all,
+    FileWrite, PreImage, WriteMode, WriteSafety, atomic_write, read_whole, write_all_or_none,
     write_all_with_progress,
 };
 use crate::error::{ErrorCode, ToolError};
@@ -45,7 +45,7 @@ fn who_gets_the_number_of_ours_is_not_taken_for_it() {
     let tree = test_workspace(&[("file", "old")]);
     let at = tree.resolve("file");
     let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-    let staged = StagedFile::new(
+    let staged = StagedFile::prepare(
         &tree.workspace,
         change,
         WriteMode::default(),
@@ -75,7 +75,7 @@ fn what_changes_after_the_new_file_was_made_is_not_overwritten() {
         let tree = test_workspace(&[("file", "old")]);
         let at = tree.resolve("file");
         let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-        let staged = StagedFile::new(
+        let staged = StagedFile::prepare(
             &tree.workspace,
             change,
             WriteMode::default(),
@@ -199,7 +199,7 @@ fn several_files_are_written_all_or_none() {
         ]
     };
     let failed = |changes: &[FileWrite<'_>]| {
-        let error = write_all(&tree.workspace, changes).unwrap_err();
+        let error = write_all_or_none(&tree.workspace, changes).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!((tree.read("a"), tree.read("b")), ("old a".into(), "old b".into()));
         assert!(!tree.path("dir").exists());
@@ -211,7 +211,7 @@ fn several_files_are_written_all_or_none() {
     let [one, two, three] = changes(b"old b");
     failed(&[one, two, again]);
     failed(&[one, three, two, again]);
-    write_all(&tree.workspace, &changes(b"old b")).unwrap();
+    write_all_or_none(&tree.workspace, &changes(b"old b")).unwrap();
     let texts = ["a", "b", "dir/new"].map(|path| tree.read(path));
     assert_eq!(texts, ["new a", "new b", "new"]);
     #[cfg(unix)]
@@ -246,7 +246,7 @@ fn no_directory_is_left_of_a_way_that_cannot_be_made() {
     let path = format!("new/{}/file", "x".repeat(300));
     write(&tree, &path, "text").unwrap_err();
     let bytes = FileWrite { path: &tree.resolve(&path), expected: None, bytes: b"text" };
-    write_all(&tree.workspace, &[bytes]).unwrap_err();
+    write_all_or_none(&tree.workspace, &[bytes]).unwrap_err();
     assert_eq!(tree.names(".").len(), 0);
 }
 

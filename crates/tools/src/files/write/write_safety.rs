@@ -52,7 +52,7 @@ impl WriteSafety {
         workspace: &Workspace,
         changes: &[FileWrite<'_>],
     ) -> Result<Self, ToolError> {
-        let bytes = changes.iter().map(|change| backup_bytes(workspace, *change));
+        let bytes = changes.iter().map(|change| required_backup_bytes(workspace, *change));
         let unkept = match changes {
             [] => None,
             _ => workspace.state_folder().require_space(bytes.sum()).err(),
@@ -76,7 +76,7 @@ impl WriteSafety {
     }
 
     /// Returns whether a crash could leave a mixture of old and new content.
-    pub(crate) fn is_risky(&self) -> bool {
+    pub(crate) fn can_crash_mix_contents(&self) -> bool {
         !self.unprotected_in_place.is_empty()
     }
 
@@ -85,13 +85,13 @@ impl WriteSafety {
         let unkept = self.state_unavailable.as_ref().filter(|_| self.replaces_files);
         let unkept = unkept.map(|why| Note::new("unkept").with_notes("why", [why.note()], ""));
         let is_torn = !self.unprotected_in_place.is_empty();
-        let torn =
-            is_torn.then(|| Note::new("torn").with("paths", self.unprotected_in_place.join(", ")));
+        let torn = is_torn
+            .then(|| Note::new("torn").with_text("paths", self.unprotected_in_place.join(", ")));
         torn.into_iter().chain(unkept)
     }
 
     /// Returns the bytes that bind a permission to this protection.
-    pub(crate) fn pre_image(&self) -> Vec<u8> {
+    pub(crate) fn fingerprint(&self) -> Vec<u8> {
         self.notes().map(|note| note.to_string()).collect::<String>().into_bytes()
     }
 
@@ -130,7 +130,7 @@ impl WriteSafety {
 
 /// Returns the number of bytes that the state folder needs for a change; zero if the old file is
 /// moved there.
-fn backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
+fn required_backup_bytes(workspace: &Workspace, change: FileWrite<'_>) -> u64 {
     let Some(found) = change.expected else { return 0 };
     let parent = workspace.canonicalize(change.path).ok().and_then(|at| at.parent());
     let dir = parent.and_then(|parent| workspace.open_dir(&parent).ok());

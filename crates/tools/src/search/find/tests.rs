@@ -180,7 +180,7 @@ fn the_first_places_are_told_as_they_are_found() {
     let seen = Mutex::new(Vec::<SearchProgress>::new());
     let watch = |news| seen.lock().unwrap().push(news);
     let query = NameQuery { offset: 3, ..NameQuery::new("*.rs") };
-    let at = tree.workspace.inspect(".").unwrap();
+    let at = tree.workspace.resolve_and_follow_links(".").unwrap();
     let found = find_at(&tree.workspace, &query, &at, &|| false, &watch).unwrap();
     let all: Vec<_> = found.locations().collect();
     let seen = seen.into_inner().unwrap();

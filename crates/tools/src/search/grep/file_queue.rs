@@ -28,7 +28,7 @@ pub(super) struct QueuedFile {
 impl QueuedFile {
     /// Opens the file relative to the directory in which it was found, which is beneath the root.
     pub(super) fn open(&self) -> io::Result<File> {
-        self.dir.open(self.path.file_name().unwrap_or(OsStr::new("")))
+        self.dir.open_file(self.path.file_name().unwrap_or(OsStr::new("")))
     }
 }
 

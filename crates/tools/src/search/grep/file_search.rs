@@ -22,7 +22,7 @@ use crate::limits::{
 };
 
 /// The parameters of the search of each file.
-pub(super) struct FileSearch<'a> {
+pub(super) struct FileSearchParameters<'a> {
     matcher: RegexMatcher,
     pub(super) budget: SearchBudget<'a>,
     multiline: bool,
@@ -30,7 +30,7 @@ pub(super) struct FileSearch<'a> {
     max_matches_per_file: usize,
 }
 
-impl<'a> FileSearch<'a> {
+impl<'a> FileSearchParameters<'a> {
     pub(super) fn new(
         query: &GrepQuery,
         budget: SearchBudget<'a>,
@@ -48,7 +48,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// Creates a searcher for one thread.
-    pub(super) fn worker(&self) -> FileSearcher<'_> {
+    pub(super) fn create_file_searcher(&self) -> FileSearcher<'_> {
         // Threads that share a matcher would wait for each other.
         let matcher = BudgetedMatcher::new(self.matcher.clone(), self.budget);
         let matcher = Rc::new(matcher);
@@ -68,7 +68,7 @@ impl<'a> FileSearch<'a> {
     }
 
     /// Removes the context of a match that was omitted.
-    fn trim(&self, lines: &mut Vec<MatchLine>) {
+    fn trim_trailing_context(&self, lines: &mut Vec<MatchLine>) {
         let last = lines.iter().rfind(|line| line.is_match).map_or(0, |line| line.number);
         lines.retain(|line| line.number <= last + self.range.context as u64);
     }
@@ -76,7 +76,7 @@ impl<'a> FileSearch<'a> {
 
 /// Searches files one after the other.
 pub(super) struct FileSearcher<'a> {
-    spec: &'a FileSearch<'a>,
+    spec: &'a FileSearchParameters<'a>,
     matcher: Rc<BudgetedMatcher<'a>>,
     searcher: Searcher,
     /// The buffer for files that are read whole.
@@ -120,7 +120,7 @@ impl FileSearcher<'_> {
             return FileSearchResult { found: None, skipped, stop };
         }
         if end == Some(PartialSearchReason::MatchLimit) {
-            look.trim(&mut lines);
+            look.trim_trailing_context(&mut lines);
         }
         let bytes = lines.iter().map(|line| line.text.len()).sum();
         let file = FileMatches { path: path(), lines, partial_reason: end };
@@ -138,7 +138,7 @@ impl FileSearcher<'_> {
         if bytes > MAX_BUFFERED_SEARCH_FILE_BYTES {
             return self.search_stream(file, sink);
         }
-        let read = self.read(&mut file, bytes as usize)?;
+        let read = self.fill_buffer(&mut file, bytes as usize)?;
         let text = &self.buffer[..read];
         if memchr::memchr(0, text).is_none() {
             return self.searcher.search_slice(&*self.matcher, text, sink);
@@ -150,7 +150,7 @@ impl FileSearcher<'_> {
         result
     }
 
-    fn read(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
+    fn fill_buffer(&mut self, file: &mut File, length: usize) -> io::Result<usize> {
         // Some system files are longer than they report.
         let length = if length == 0 { BUFFER_BYTES } else { length };
         if self.buffer.len() < length {
@@ -209,7 +209,7 @@ impl<R: io::Read> io::Read for BudgetedReader<'_, R> {
 
 /// Collects the matches of one file.
 struct MatchCollector<'a> {
-    spec: &'a FileSearch<'a>,
+    spec: &'a FileSearchParameters<'a>,
     matcher: Rc<BudgetedMatcher<'a>>,
     lines: Vec<MatchLine>,
     found: usize,
@@ -220,7 +220,7 @@ struct MatchCollector<'a> {
 }
 
 impl<'a> MatchCollector<'a> {
-    fn new(spec: &'a FileSearch<'a>, matcher: Rc<BudgetedMatcher<'a>>) -> Self {
+    fn new(spec: &'a FileSearchParameters<'a>, matcher: Rc<BudgetedMatcher<'a>>) -> Self {
         Self {
             spec,
             matcher,

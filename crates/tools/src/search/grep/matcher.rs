@@ -48,7 +48,7 @@ impl<'a> BudgetedMatcher<'a> {
 
     /// Returns the number of match attempts of a multi-line search.
     #[cfg(test)]
-    pub(super) fn find_calls(&self) -> u32 {
+    pub(super) fn find_call_count(&self) -> u32 {
         self.find_calls.get()
     }
 

@@ -96,10 +96,10 @@ impl ResultPage {
     }
 
     /// Adds the result of a file at its position. Each position must be added exactly once.
-    pub(super) fn add(&mut self, place: usize, searched: FileSearchResult) {
+    pub(super) fn add_file_result(&mut self, place: usize, searched: FileSearchResult) {
         let FileSearchResult { found, skipped, stop } = searched;
         self.files += 1;
-        self.matches.unsearched.add(skipped);
+        self.matches.unsearched.add_counts(skipped);
         let earliest = self.first_stop.map_or(usize::MAX, |(earliest, _)| earliest);
         if let Some(stop) = stop.filter(|_| place < earliest) {
             self.first_stop = Some((place, stop));
@@ -128,7 +128,7 @@ impl ResultPage {
     }
 
     /// Returns whether all files that may be shown, and all before these, have been started.
-    pub(super) fn is_enough(&self) -> bool {
+    pub(super) fn has_enough_matches(&self) -> bool {
         self.last_index.is_some()
     }
 
@@ -234,7 +234,7 @@ impl ResultPage {
 }
 
 impl UnsearchedCounts {
-    fn add(&mut self, more: Self) {
+    fn add_counts(&mut self, more: Self) {
         self.binary += more.binary;
         self.large += more.large;
         self.long_lines += more.long_lines;

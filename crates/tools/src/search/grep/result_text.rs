@@ -37,7 +37,7 @@ impl Matches {
         });
         lines.take(MAX_MATCH_LOCATIONS).filter_map(|(path, number)| {
             let line = u32::try_from(number).unwrap_or(0);
-            Some(Location::try_new(path).ok()?.at_line(line))
+            Some(Location::try_new(path).ok()?.with_line(line))
         })
     }
 
@@ -66,10 +66,10 @@ impl Matches {
             });
             text.push('\n');
         }
-        text + &self.footer()
+        text + &self.omission_footer()
     }
 
-    fn footer(&self) -> String {
+    fn omission_footer(&self) -> String {
         let (files, first, last) =
             (self.files.len(), self.skipped_matches + 1, self.skipped_matches + self.count);
         let mut text = match (self.count, self.skipped_matches) {

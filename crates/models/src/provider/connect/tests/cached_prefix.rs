@@ -7,7 +7,7 @@ use rig_core::message::{
     AssistantContent, AssistantMessage, CallId, Text, ToolCall, ToolFunction, ToolName,
 };
 
-use super::{NAME, collect_events, model, request, response_text, serve_responses};
+use super::{NAME, collect_events, format_response, model, request, serve_responses};
 use crate::limits;
 use crate::{
     ChatMessage, ContentPart, ModelToolCall, ProviderReplay, ToolResult,
@@ -153,9 +153,9 @@ proptest! {
 }
 
 async fn check_same_request(provider: Provider, steps: &[Step]) {
-    let refusal = response_text("400 Bad Request", "content-length: 0", "");
+    let refusal = format_response("400 Bad Request", "content-length: 0", "");
     let (url, asked) = serve_responses(vec![refusal; 2 * (steps.len() + 1)]).await;
-    let origin = replay::origin(&format!("{}/{NAME}", provider.name()), Some(&url));
+    let origin = replay::replay_origin(&format!("{}/{NAME}", provider.name()), Some(&url));
     let one = model(provider, &url);
     let first = request(Vec::new());
     for messages in requests(&origin, steps) {

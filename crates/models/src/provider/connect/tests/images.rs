@@ -8,9 +8,11 @@ use crate::{ContentPart, ModelToolCall};
 
 /// Requests a reply to a tool result with an image. Returns the request that the provider receives.
 async fn sent_request(provider: Provider, name: &str) -> Value {
-    let (url, asked) = serve_responses(vec![response_text("400 Bad", "", "{}")]).await;
-    let model =
-        connect(ProviderSettings { base_url: Some(url), ..ProviderSettings::new(provider, name) });
+    let (url, asked) = serve_responses(vec![format_response("400 Bad", "", "{}")]).await;
+    let model = create_model(ProviderSettings {
+        base_url: Some(url),
+        ..ProviderSettings::new(provider, name)
+    });
     let (call_id, name) = ("call_1".to_owned(), "read_file".to_owned());
     let call =
         ModelToolCall { id: call_id.clone(), name: name.clone(), arguments: "{}".to_owned() };

@@ -475,7 +475,7 @@ fn what_is_shown_by_a_link_that_leads_out_is_an_effect_of_its_own() {
         assert_eq!(note, None, "{line:?}");
         let effects = guard::mark_outside_effects(&tree.workspace, effects);
         let told: Vec<_> =
-            effects.iter().skip(1).filter(|effect| effects.is_outside(effect)).collect();
+            effects.iter().skip(1).filter(|effect| effects.is_outside_project(effect)).collect();
         assert_eq!(told, if is_told { vec![&out] } else { vec![] }, "{line:?}");
     }
 }
@@ -549,13 +549,21 @@ async fn a_call_keeps_its_terminal_and_says_why_it_is_asked_about() {
     ] {
         let id = ToolCallId::new(command);
         let open = registry
-            .announce(&session, &id, &"t".into(), "terminal", &context, &CancellationToken::new())
+            .announce_call(
+                &session,
+                &id,
+                &"t".into(),
+                "terminal",
+                &context,
+                &CancellationToken::new(),
+            )
             .unwrap();
         let mut call = registry.prepare_call("terminal", args, &context);
         let preview = call.preview(open.handle()).await.unwrap_or_else(|_| panic!("{command}"));
         assert_eq!(preview.effects.is_always_asked(), texts > 0);
         open.handle().update(preview.patch);
-        let report = session.update(|session, _| session.board().tool_call(&id).cloned()).unwrap();
+        let report =
+            session.update(|session, _| session.board().open_call_report(&id).cloned()).unwrap();
         assert_eq!(report.title, title);
         assert!(matches!(report.content[0], Content::Terminal(_)));
         assert_eq!(report.content.len(), 1 + texts);

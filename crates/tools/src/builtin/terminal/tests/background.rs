@@ -96,9 +96,9 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert_eq!((&raw["background"], &raw["running"]), (&json!("bg-1"), &json!(true)));
     assert!(report.content.iter().any(|content| matches!(content, Content::Terminal(_))));
     assert!(
-        report
-            .content
-            .contains(&Content::text("It still runs, and continues in the background as bg-1."))
+        report.content.contains(&Content::from_text(
+            "It still runs, and continues in the background as bg-1."
+        ))
     );
 
     let nothing = stage.call_text("terminal_output", json!({ "id": "bg-1" })).await;
@@ -119,7 +119,7 @@ async fn a_command_in_the_background_runs_on_and_is_looked_at_and_stopped() {
     assert_eq!(report.raw_output.unwrap()["running"], false);
     wait_until_gone(&sleep).await;
     // Its end has been reported.
-    assert_eq!(stage.context.workspace.background().take_ended_id(), None);
+    assert_eq!(stage.context.workspace.background_commands().take_unreported_ended_id(), None);
     let again = stage.call_text("terminal_stop", json!({ "id": "bg-1" })).await;
     assert!(again.contains("ended after") && again.ends_with("[nothing new]\n"), "{again}");
 }
@@ -183,7 +183,7 @@ async fn a_cancelled_turn_leaves_the_background_alone_and_ends_the_rest() {
     let (waited, ()) = tokio::join!(waiting, async move { cancel.cancel() });
     assert_eq!(waited.0.status, Status::Cancelled);
     assert!(is_running(&kept));
-    stage.context.workspace.background().stop_all_and_wait().await;
+    stage.context.workspace.background_commands().stop_all_and_wait().await;
     assert!(!is_running(&kept));
 }
 
@@ -219,7 +219,7 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
     assert_eq!(stage.call("terminal", args).await.0.status, Status::Completed);
 
     let background = stage.context.workspace.clone();
-    let background = background.background();
+    let background = background.background_commands();
     for place in 0..=MAX_BACKGROUND_ENDED_KEPT {
         stage.call_text("terminal_stop", json!({ "id": format!("bg-{}", place + 2) })).await;
         let args = json!({ "command": "read", "tty": true, "background_after_ms": 1 });
@@ -227,7 +227,7 @@ async fn no_more_run_and_no_more_are_remembered_than_may() {
     }
     let ended = background.list().iter().filter(|command| !command.is_running()).count();
     assert_eq!(ended, MAX_BACKGROUND_ENDED_KEPT);
-    assert!(background.find("bg-1").is_none());
+    assert!(background.find_by_id("bg-1").is_none());
     background.stop_all_and_wait().await;
     assert!(background.reserve_slot().is_none());
 }
@@ -357,12 +357,13 @@ async fn what_is_typed_is_asked_about_and_what_only_looks_is_not() {
             None => json!({ "id": "bg-1" }),
         };
         let id = ToolCallId::new(format!("look{place}"));
-        let open = registry.announce(session, &id, &"t".into(), tool, context, &cancel).unwrap();
+        let open =
+            registry.announce_call(session, &id, &"t".into(), tool, context, &cancel).unwrap();
         let preview =
             registry.prepare_call(tool, args, context).preview(open.handle()).await.unwrap();
         assert_eq!(preview.effects.iter().collect::<Vec<_>>(), effects, "{tool}");
         assert_eq!(preview.effects.is_always_asked(), is_guarded, "{tool}: {text:?}");
-        let title = session.tool_call(&id).unwrap().title;
+        let title = session.call_report(&id).unwrap().title;
         assert!(title.contains("`cat`"), "{title}");
         let plain = text.map(str::trim_end).filter(|text| !text.contains(char::is_control));
         assert!(title.contains(plain.unwrap_or_default()), "{title}");
@@ -377,12 +378,12 @@ async fn an_end_is_told_once_and_secrets_never() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &gate, rustix::fs::Mode::RWXU).unwrap();
     stage.start_in_background("cat notes.txt gate notes.txt; : hunter2hunter2; exit 4").await;
     let background = stage.context.workspace.clone();
-    let background = background.background();
-    assert_eq!(background.take_ended_id(), None);
+    let background = background.background_commands();
+    assert_eq!(background.take_unreported_ended_id(), None);
     std::fs::write(&gate, "").unwrap();
-    background.wait_ended("bg-1").await;
-    assert_eq!(background.take_ended_id().as_deref(), Some("bg-1"));
-    assert_eq!(background.take_ended_id(), None);
+    background.wait_until_ended("bg-1").await;
+    assert_eq!(background.take_unreported_ended_id().as_deref(), Some("bg-1"));
+    assert_eq!(background.take_unreported_ended_id(), None);
     let (told, report) = stage.call("terminal_output", json!({ "id": "bg-1" })).await;
     assert!(
         told.text.contains(": exit code 4]\n") && told.text.ends_with("\n[redacted]\n"),

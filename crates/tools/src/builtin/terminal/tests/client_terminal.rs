@@ -193,7 +193,8 @@ impl ClientTerminal for ScriptedTerminal {
 impl Drop for ScriptedTerminal {
     fn drop(&mut self) {
         let session = self.client.session.get().unwrap();
-        let is_open = session.update(|session, _| session.board().tool_call(&id()).is_some());
+        let is_open =
+            session.update(|session, _| session.board().open_call_report(&id()).is_some());
         self.client.record_request(if is_open { "released-too-early" } else { "release" });
     }
 }
@@ -350,7 +351,7 @@ async fn run_and_cancel(client: &ScriptedClient, is_aborted: bool) -> Option<Cal
     let TestSession { session, registry, context, .. } = &stage;
     let cancel = CancellationToken::new();
     let open =
-        registry.announce(session, &id(), &"t".into(), "terminal", context, &cancel).unwrap();
+        registry.announce_call(session, &id(), &"t".into(), "terminal", context, &cancel).unwrap();
     let running =
         execute_call(open, registry.prepare_call("terminal", json!({"command": "x"}), context));
     let running = tokio::spawn(running);

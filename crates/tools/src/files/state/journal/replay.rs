@@ -20,7 +20,7 @@ use crate::limits::{
 
 /// Replays all journals in a folder that no live process holds. Failed ones are kept for the next
 /// start.
-pub(crate) fn replay(folder: &Path) {
+pub(crate) fn recover_unlocked_journals(folder: &Path) {
     let Ok(journals) = fs::read_dir(folder) else { return };
     let is_call = |path: &PathBuf| {
         path.file_name()
@@ -30,13 +30,13 @@ pub(crate) fn replay(folder: &Path) {
         // The lock is held until the file is removed. A process that creates the same journal waits
         // for it and then sees the removal.
         let Ok(file) = File::open(&journal) else { continue };
-        if file.try_lock().is_ok() && replay_one(&file).is_ok() {
+        if file.try_lock().is_ok() && recover_journal(&file).is_ok() {
             drop(fs::remove_file(&journal));
         }
     }
 }
 
-fn replay_one(file: &File) -> io::Result<()> {
+fn recover_journal(file: &File) -> io::Result<()> {
     if link_count(&file.metadata()?) == 0 {
         // Another process has replayed it meanwhile.
         return Ok(());
@@ -121,7 +121,7 @@ impl JournalFile {
             self.temporary.clone(),
         ] {
             if is_removable(dir, &beside, left) {
-                dir.remove(&beside).or_else(ignore_missing)?;
+                dir.remove_file(&beside).or_else(ignore_missing)?;
             }
         }
         Ok(())
@@ -134,20 +134,21 @@ impl JournalFile {
             let is_ours = dir.entry_id(&self.name).is_ok_and(|there| there == prepared.ours);
             let is_after =
                 |bytes: Vec<u8>| ContentHash::of_bytes(&bytes).as_bytes() == &prepared.after;
-            Ok(is_ours && read(dir, &self.name)?.is_some_and(is_after))
+            Ok(is_ours && read_whole_if_small(dir, &self.name)?.is_some_and(is_after))
         };
         match prepared.way {
-            JournalWriteKind::Add if is_there()? => dir.remove(&self.name),
+            JournalWriteKind::Add if is_there()? => dir.remove_file(&self.name),
             JournalWriteKind::Replace if is_there()? => {
                 let old = old_file_name(&self.temporary);
                 // On file systems without hard links, the temporary file is the old one by now.
                 let old = if dir.entry_id(&old).is_ok() { &old } else { &self.temporary };
-                dir.replace(old, &self.name)
+                dir.rename_over(old, &self.name)
             }
             JournalWriteKind::InPlace => {
                 let [old, new] = [self.temporary.clone(), new_content_name(&self.temporary)];
-                let (old, new) = (read(copies, &old)?, read(copies, &new)?);
-                let now = read(dir, &self.name)?;
+                let (old, new) =
+                    (read_whole_if_small(copies, &old)?, read_whole_if_small(copies, &new)?);
+                let now = read_whole_if_small(dir, &self.name)?;
                 if let (Some(old), Some(new), Some(now)) = (old, new, now)
                     && now != old
                     && is_torn(&now, &old, &new)
@@ -157,7 +158,7 @@ impl JournalFile {
                 Ok(())
             }
             // Never overwrites an entry that was recreated since.
-            JournalWriteKind::Aside => match dir.rename(&self.temporary, &self.name) {
+            JournalWriteKind::Aside => match dir.rename_to_unused(&self.temporary, &self.name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
                 other => other,
             },
@@ -207,8 +208,8 @@ const DISK_BLOCK_BYTES: usize = 512;
 /// are too large are not removed.
 pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
     fn remove(dir: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
-        if dir.kind(name)? != FileKind::Directory {
-            return dir.remove(name);
+        if dir.entry_kind(name)? != FileKind::Directory {
+            return dir.remove_file(name);
         }
         if depth > MAX_COUNTED_DEPTH {
             return Err(io::Error::other("directories are nested too deeply"));
@@ -223,8 +224,8 @@ pub(crate) fn remove_tree(dir: &Dir, name: &OsStr) -> io::Result<()> {
 }
 
 /// Reads a whole file; `None` if it is too large to belong to a call.
-fn read(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
-    read_to_cap(&dir.open(name)?, MAX_WHOLE_FILE_BYTES)
+fn read_whole_if_small(dir: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+    read_to_cap(&dir.open_file(name)?, MAX_WHOLE_FILE_BYTES)
 }
 
 fn ignore_missing(error: io::Error) -> io::Result<()> {

@@ -51,7 +51,7 @@ impl Dir {
             let name = OsStr::from_bytes(name).to_owned();
             let kind = match entry.file_type() {
                 // Some file systems do not report the kind here.
-                FileType::Unknown => self.kind(&name).unwrap_or(FileKind::Special),
+                FileType::Unknown => self.entry_kind(&name).unwrap_or(FileKind::Special),
                 known => known.into(),
             };
             entries.push(DirectoryEntry { name, kind });
@@ -64,7 +64,7 @@ impl Dir {
         sys::fstat(&self.0).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    pub(crate) fn kind(&self, name: &OsStr) -> io::Result<FileKind> {
+    pub(crate) fn entry_kind(&self, name: &OsStr) -> io::Result<FileKind> {
         let stat = sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(stat.st_mode).into())
     }
@@ -131,12 +131,16 @@ impl Dir {
     }
 
     /// Opens a file of any kind for reading. Never blocks.
-    pub(crate) fn open(&self, name: &OsStr) -> io::Result<File> {
+    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<File> {
         Ok(sys::openat(&self.0, name, OPEN_READ_FLAGS | OFlags::NOFOLLOW, Mode::empty())?.into())
     }
 
     /// Creates a new file; fails if the name exists.
-    pub(crate) fn create(&self, name: &OsStr, audience: FileVisibility) -> io::Result<File> {
+    pub(crate) fn create_new_file(
+        &self,
+        name: &OsStr,
+        audience: FileVisibility,
+    ) -> io::Result<File> {
         let mode = match audience {
             FileVisibility::Owner => 0o600,
             FileVisibility::Everyone => 0o666,
@@ -149,7 +153,7 @@ impl Dir {
     }
 
     /// Moves a file over another one.
-    pub(crate) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename_over(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
@@ -163,27 +167,32 @@ impl Dir {
     }
 
     /// Adds a hard link with an unused name.
-    pub(crate) fn link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn create_hard_link(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         hard_link(&self.0, from, &self.0, to)
     }
 
     /// Moves a file to an unused name.
-    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        self.rename_into(from, self, to)
+    pub(crate) fn rename_to_unused(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        self.rename_to_unused_in(from, self, to)
     }
 
     /// Moves a file or directory to an unused name in another directory.
-    pub(crate) fn rename_into(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
+    pub(crate) fn rename_to_unused_in(
+        &self,
+        from: &OsStr,
+        dir: &Self,
+        to: &OsStr,
+    ) -> io::Result<()> {
         if let Some(done) = rename_with(&self.0, from, &dir.0, to, RenameMode::NoReplace) {
             return done;
         }
         // Fall back to a hard link: not every file system supports `NoReplace`.
         match hard_link(&self.0, from, &dir.0, to) {
-            Ok(()) => self.remove(from).inspect_err(|_| {
+            Ok(()) => self.remove_file(from).inspect_err(|_| {
                 // Revert, unless another program replaced the new name meanwhile.
                 let identities = (self.entry_id(from).ok(), dir.entry_id(to).ok());
                 if identities.0.is_some() && identities.0 == identities.1 {
-                    drop(dir.remove(to));
+                    drop(dir.remove_file(to));
                 }
             }),
             Err(error) if is_hard_link_refused(&error) => {
@@ -196,14 +205,14 @@ impl Dir {
     /// Moves an entry that cannot have hard links, e.g. a directory. An empty placeholder reserves
     /// the new name first, which fails if the name exists.
     fn rename_over_placeholder(&self, from: &OsStr, dir: &Self, to: &OsStr) -> io::Result<()> {
-        let is_directory = self.kind(from)? == FileKind::Directory;
+        let is_directory = self.entry_kind(from)? == FileKind::Directory;
         match is_directory {
             true => dir.create_dir(to)?,
-            false => drop(dir.create(to, FileVisibility::Owner)?),
+            false => drop(dir.create_new_file(to, FileVisibility::Owner)?),
         }
         sys::renameat(&self.0, from, &dir.0, to).map_err(|error| {
             // A directory that is no longer empty belongs to another program, and stays.
-            drop(if is_directory { dir.remove_dir(to) } else { dir.remove(to) });
+            drop(if is_directory { dir.remove_dir(to) } else { dir.remove_file(to) });
             error.into()
         })
     }
@@ -260,7 +269,7 @@ impl Dir {
     /// or removed.
     pub(crate) fn is_mounted(&self, name: &OsStr) -> bool {
         #[cfg(test)]
-        if simulated_file_system::is_mounted() {
+        if simulated_file_system::are_files_mounted() {
             return true;
         }
         #[cfg(target_os = "linux")]
@@ -312,7 +321,7 @@ impl Dir {
         Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
-    pub(crate) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 }

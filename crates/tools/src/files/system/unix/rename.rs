@@ -31,7 +31,7 @@ pub(super) fn rename_with(
         return None;
     }
     #[cfg(test)]
-    if simulated_file_system::is_mounted() && manner == RenameMode::Exchange {
+    if simulated_file_system::are_files_mounted() && manner == RenameMode::Exchange {
         return Some(Err(Errno::BUSY.into()));
     }
     let flags = match manner {
@@ -129,7 +129,7 @@ pub(crate) mod simulated_file_system {
         }
     }
 
-    pub(in super::super) fn is_mounted() -> bool {
+    pub(in super::super) fn are_files_mounted() -> bool {
         SIMULATED.get() == SimulatedFileSystem::MountedFiles
     }
 

@@ -4,11 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-use acp_lifecycle::{AllowPolicy, AskPolicy, Effect, Effects, ReadOnlyPolicy, Rules, Verdict};
+use acp_lifecycle::{
+    AllowInProjectPolicy, AskExceptReadsPolicy, Effect, Effects, ReadOnlyPolicy, Rules, Verdict,
+};
 use pretty_assertions::assert_eq;
 
 use crate::error::{ErrorCode, ToolError};
-use crate::files::remove::inspect;
+use crate::files::remove::inspect_entry;
 use crate::files::undo::UndoPlan;
 use crate::files::workspace::open::EntryPath;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
@@ -64,7 +66,7 @@ fn where_the_way_leads_elsewhere_since_the_look_nothing_is_written() {
     ];
     for (number, (path, swap)) in swaps.into_iter().enumerate() {
         let tree = tree_with_link();
-        let at = tree.workspace.inspect(path).unwrap();
+        let at = tree.workspace.resolve_and_follow_links(path).unwrap();
         let seen = read_whole(&tree.workspace, &at, 99).unwrap();
         swap(&tree);
         let written = atomic_write(&tree.workspace, &at, b"new", &seen);
@@ -80,7 +82,7 @@ fn where_the_way_leads_elsewhere_since_the_look_nothing_is_written() {
 #[test]
 fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
     let tree = tree_with_link();
-    let at = tree.workspace.inspect("way/file").unwrap();
+    let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
     let seen = read_whole(&tree.workspace, &at, 99).unwrap();
     // The same text in another file, which may have other hard links.
     tree.write("other", "text");
@@ -90,7 +92,7 @@ fn a_file_that_is_another_one_since_the_look_is_not_written_but_read() {
     assert_eq!(tree.read("dir/file"), "text");
     assert!(tree.workspace.open_read(&at).is_ok());
 
-    let at = tree.workspace.inspect("way/file").unwrap();
+    let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
     atomic_write(&tree.workspace, &at, b"new", &seen).unwrap();
     assert_eq!(tree.read("dir/file"), "new");
 }
@@ -101,7 +103,7 @@ fn what_was_looked_at_is_read_nowhere_else() {
         [by_a_link, moved_away, |tree: &TestWorkspace| remove_link(tree, tree.outer_folder())]
     {
         let tree = tree_with_link();
-        let at = tree.workspace.inspect("way/file").unwrap();
+        let at = tree.workspace.resolve_and_follow_links("way/file").unwrap();
         swap(&tree);
         assert_eq!(code(tree.workspace.open_read(&at)), Some(ErrorCode::ChangedSincePreview));
         assert_eq!(code(tree.workspace.metadata(&at)), Some(ErrorCode::ChangedSincePreview));
@@ -113,11 +115,13 @@ fn what_is_moved_goes_where_it_was_shown_to_go() {
     for swap in [by_a_link, by_another_directory, |tree: &TestWorkspace| remove_link(tree, "old")] {
         let tree = tree_with_link();
         tree.write("a", "a");
-        let found = inspect(&tree.workspace, &tree.resolve("a")).unwrap();
-        let to = EntryPath::find(&tree.workspace, &tree.resolve("way/b")).unwrap();
-        let moved = inspect(&tree.workspace, &tree.resolve("way/file")).unwrap();
+        let found = inspect_entry(&tree.workspace, &tree.resolve("a")).unwrap();
+        let to =
+            EntryPath::resolve_without_following(&tree.workspace, &tree.resolve("way/b")).unwrap();
+        let moved = inspect_entry(&tree.workspace, &tree.resolve("way/file")).unwrap();
         swap(&tree);
-        let moved_out = EntryPath::find(&tree.workspace, &tree.resolve("c")).unwrap();
+        let moved_out =
+            EntryPath::resolve_without_following(&tree.workspace, &tree.resolve("c")).unwrap();
         assert_eq!(
             code(found.move_creating_dirs(&tree.workspace, &to)),
             Some(ErrorCode::ChangedSincePreview)
@@ -130,7 +134,7 @@ fn what_is_moved_goes_where_it_was_shown_to_go() {
 }
 
 fn outside(tree: &TestWorkspace, given: &str) -> WorkspacePath {
-    let at = tree.workspace.inspect(given).unwrap();
+    let at = tree.workspace.resolve_and_follow_links(given).unwrap();
     assert!(tree.workspace.is_outside(&at), "{given}");
     at
 }
@@ -155,7 +159,7 @@ fn what_lies_outside_is_shown_by_its_real_path_and_pinned() {
         let at = outside(&tree, given);
         assert_eq!(at.path(), real.join(path), "{given}");
     }
-    assert_eq!(tree.workspace.inspect("..").unwrap().path(), real);
+    assert_eq!(tree.workspace.resolve_and_follow_links("..").unwrap().path(), real);
 
     // The link and the directory name changed, but the pinned directory is the permitted one.
     let at = outside(&tree, "../alias/file");
@@ -198,7 +202,7 @@ fn what_is_no_file_or_of_a_process_is_not_even_asked_about() {
         ("/dev/stdin", ErrorCode::OutsideRoots),
         ("/proc/self/cwd/new", ErrorCode::OutsideRoots),
     ] {
-        let looked = tree.workspace.inspect(given);
+        let looked = tree.workspace.resolve_and_follow_links(given);
         assert_eq!(code(looked), Some(expected), "{given}");
     }
 }
@@ -216,15 +220,23 @@ fn the_outside_is_asked_about_and_what_is_protected_there_each_time() {
         ("../.ssh/key", true, true),
         ("../.SSH/new", true, true),
     ] {
-        let at = tree.workspace.inspect(given).unwrap();
+        let at = tree.workspace.resolve_and_follow_links(given).unwrap();
         let effects = guard::mark_outside_effects(
             &tree.workspace,
             guard::path_effects(&tree.workspace, &at, Effect::Read),
         );
         let expected = if is_asked { Verdict::Ask } else { Verdict::Allow };
-        assert_eq!(Rules::default().judge(&effects, &AskPolicy), expected, "{given}");
-        assert_eq!(Rules::default().judge(&effects, &AllowPolicy), expected, "{given}");
-        let read_only = Rules::default().judge(&effects, &ReadOnlyPolicy);
+        assert_eq!(
+            Rules::default().judge_call(&effects, &AskExceptReadsPolicy),
+            expected,
+            "{given}"
+        );
+        assert_eq!(
+            Rules::default().judge_call(&effects, &AllowInProjectPolicy),
+            expected,
+            "{given}"
+        );
+        let read_only = Rules::default().judge_call(&effects, &ReadOnlyPolicy);
         assert_eq!(read_only == Verdict::Deny, is_asked, "{given}");
         assert_eq!(effects.is_always_asked(), is_guarded, "{given}");
         assert_eq!(guard::is_guarded(&tree.workspace, &at), is_guarded, "{given}");
@@ -260,7 +272,7 @@ fn what_was_written_outside_is_undone_there() {
     let effects: Effects =
         undoing.affected_paths().map(|(path, _)| Effect::Write(path.into())).collect();
     let effects = guard::mark_outside_effects(&tree.workspace, effects);
-    assert_eq!(Rules::default().judge(&effects, &AllowPolicy), Verdict::Ask);
+    assert_eq!(Rules::default().judge_call(&effects, &AllowInProjectPolicy), Verdict::Ask);
     undoing.run(&tree.workspace).unwrap();
     assert_eq!(fs::read_to_string(tree.outer_folder().join("secret")).unwrap(), "secret");
 }

@@ -12,7 +12,7 @@ use pretty_assertions::assert_eq;
 use super::super::staged::StagedFile;
 use super::super::{FileWrite, PreImage, WriteMode, atomic_write};
 use crate::error::ErrorCode;
-use crate::files::contents::equals_undisturbed;
+use crate::files::contents::equals_without_concurrent_change;
 use crate::files::workspace::testing::{test_workspace, test_workspace_with_undo};
 
 /// A reader that writes to the start of the file when it reaches the end.
@@ -37,7 +37,7 @@ fn who_writes_to_what_was_compared_already_is_seen() {
         let path = tree.path("file");
         let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        let read = equals_undisturbed(
+        let read = equals_without_concurrent_change(
             &file,
             &mut ConcurrentlyWrittenReader(&file, meddling),
             b"text of ours",
@@ -52,7 +52,7 @@ fn a_file_that_was_replaced_by_a_rename_is_not_written_by_its_other_name() {
     fs::hard_link(tree.path("file"), tree.path("other")).unwrap();
     let at = tree.resolve("file");
     let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"ours" };
-    let mut staged = StagedFile::new(
+    let mut staged = StagedFile::prepare(
         &tree.workspace,
         change,
         WriteMode::default(),

@@ -2,7 +2,8 @@
 
 use crate::files::content_hash::ContentHash;
 use crate::files::state::journal::{
-    Journal, JournalFile, JournalWriteKind, PreparedFile, new_content_name, replay, temporary_name,
+    Journal, JournalFile, JournalWriteKind, PreparedFile, new_content_name,
+    recover_unlocked_journals, temporary_name,
 };
 use crate::files::system::simulated_file_system;
 use crate::files::workspace::testing::{TestWorkspace, test_workspace};
@@ -79,7 +80,7 @@ fn after_a_kill_all_files_are_the_old_ones_or_all_the_new_ones() {
         let tree = test_workspace(&[("replaced", "old"), ("linked", "old linked")]);
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
         let folder = interrupt_after(&tree, steps);
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         let expected: &[_] = if steps == 8 {
             &[("added", "new"), ("linked", "new li"), ("other", "new li"), ("replaced", "new")]
         } else {
@@ -99,7 +100,7 @@ fn what_somebody_else_wrote_since_stays() {
     let folder = interrupt_after(&tree, 5);
     tree.write("beside", "theirs");
     fs::rename(tree.path("beside"), tree.path("replaced")).unwrap();
-    replay(&folder);
+    recover_unlocked_journals(&folder);
     assert_eq!(tree.read("replaced"), "theirs");
     assert_eq!(tree.names("."), ["linked", "replaced"]);
 }
@@ -112,7 +113,7 @@ fn what_its_user_wrote_since_stays_in_the_same_file_too() {
         let folder = interrupt_after(&tree, 7);
         // In place, as some editors save: the file id stays the same.
         fs::write(tree.path(name), "theirs").unwrap();
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         assert_eq!(tree.read(name), "theirs", "{name}");
         assert!(!tree.names(".").iter().any(|it| it.starts_with(".acp-tools-")));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
@@ -132,14 +133,14 @@ fn the_journal_of_a_living_process_and_other_files_are_left_alone() {
     };
     let living = Journal::begin(&folder, vec![names(".acp-tools-1-0.tmp")]).unwrap();
     tree.write(".acp-tools-1-0.tmp", "new");
-    replay(&folder);
+    recover_unlocked_journals(&folder);
     assert_eq!(tree.names("."), [".acp-tools-1-0.tmp", "replaced"]);
     drop(living);
     let forged = Journal::begin(&folder, vec![names("replaced")]).unwrap();
     let (path, bytes) = (forged.path.clone(), fs::read(&forged.path).unwrap());
     drop(forged);
     fs::write(path, bytes).unwrap();
-    replay(&folder);
+    recover_unlocked_journals(&folder);
     assert_eq!(tree.read("replaced"), "old");
 }
 
@@ -163,7 +164,7 @@ fn a_file_that_was_half_written_in_place_is_the_old_one_again() {
         fs::hard_link(tree.path("linked"), tree.path("other")).unwrap();
         let folder = interrupt_after(&tree, 6);
         fs::write(tree.path("linked"), torn).unwrap();
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         assert_eq!(tree.read("other"), expected, "{torn}");
     }
 }
@@ -178,7 +179,7 @@ fn what_came_out_of_an_exchange_and_was_never_seen_is_not_removed() {
     fs::rename(tree.path("theirs"), &beside).unwrap();
     tree.write("newer", "newer");
     fs::rename(tree.path("newer"), tree.path("replaced")).unwrap();
-    replay(&folder);
+    recover_unlocked_journals(&folder);
     assert_eq!(tree.read("replaced"), "newer");
     assert_eq!(fs::read_to_string(&beside).unwrap(), "theirs");
 }
@@ -198,7 +199,7 @@ fn what_was_out_of_the_way_comes_back_unless_its_name_is_taken() {
         }
         journal.keep_for_replay();
         drop(journal);
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         assert_eq!(tree.read("file"), if is_taken { "newer" } else { "old" });
         assert_eq!(tree.names(".").len(), 1 + usize::from(is_taken));
     }

@@ -10,9 +10,9 @@ use super::super::staged::StagedFile;
 use super::super::{FileWrite, atomic_write, read_whole, write_all_with_progress};
 use super::{BackupLocation, WriteMode, WriteSafety};
 use crate::error::{ErrorCode, ToolError};
-use crate::files::remove::inspect;
+use crate::files::remove::inspect_entry;
 use crate::files::state::journal::{
-    Journal, JournalFile, PreparedFile, call_number, replay, temporary_name,
+    Journal, JournalFile, PreparedFile, next_call_number, recover_unlocked_journals, temporary_name,
 };
 use crate::files::system::simulated_file_system::{self, SimulatedFileSystem};
 use crate::files::undo::UndoPlan;
@@ -130,7 +130,7 @@ fn a_file_that_is_mounted_by_itself_is_written_in_place_and_undone() {
             ..tree
         };
         is_written_in_place_and_undone(&tree);
-        let error = inspect(&tree.workspace, &tree.resolve("file")).unwrap_err();
+        let error = inspect_entry(&tree.workspace, &tree.resolve("file")).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::NotPermitted), "{error}");
     }
 }
@@ -152,7 +152,7 @@ fn what_cannot_be_written_is_refused_before_anybody_is_asked() {
         let refused = |error: ToolError| assert_eq!(error.code(), Some(ErrorCode::NotPermitted));
         refused(protection(&tree, Some(b"old")).unwrap_err());
         make_read_only(&tree);
-        refused(inspect(&tree.workspace, &tree.resolve("target")).unwrap_err());
+        refused(inspect_entry(&tree.workspace, &tree.resolve("target")).unwrap_err());
         for path in ["added", "folder/added"] {
             let at = tree.resolve(path);
             let change = FileWrite { path: &at, expected: None, bytes: b"new" };
@@ -175,11 +175,11 @@ fn a_state_folder_that_cannot_be_written_keeps_no_edit_from_being_made() {
             let state = tree.outer_folder().join("state").display().to_string();
             assert!(notes.contains(&state) && notes.contains("cannot be restored"), "{notes}");
             assert_eq!(notes.contains("crash"), is_closed, "{notes}");
-            assert_eq!(protection.is_risky(), is_closed);
+            assert_eq!(protection.can_crash_mix_contents(), is_closed);
             write(&tree, "new").unwrap();
             assert_eq!(tree.read("file"), "new");
             if !is_closed {
-                let found = inspect(&tree.workspace, &tree.resolve("goes")).unwrap();
+                let found = inspect_entry(&tree.workspace, &tree.resolve("goes")).unwrap();
                 assert!(found.restorability_note().unwrap().to_string().contains(&state));
                 found.delete(&tree.workspace).unwrap();
             }
@@ -202,7 +202,7 @@ fn a_full_state_folder_keeps_no_edit_from_being_made() {
     assert!(notes.contains(state.to_str().unwrap()), "{notes}");
     write(&tree, "new").unwrap();
     assert_eq!(tree.read("file"), "new");
-    inspect(&tree.workspace, &tree.resolve("goes")).unwrap().delete(&tree.workspace).unwrap();
+    inspect_entry(&tree.workspace, &tree.resolve("goes")).unwrap().delete(&tree.workspace).unwrap();
     assert_eq!(tree.names("."), ["file"]);
 }
 
@@ -274,14 +274,14 @@ fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first()
         let at = tree.resolve("file");
         let change = FileWrite { path: &at, expected: Some(b"old"), bytes: b"new" };
         let permitted = protection(&tree, Some(b"old")).unwrap();
-        assert!(!permitted.is_risky());
+        assert!(!permitted.can_crash_mix_contents());
         let write =
             |permitted| write_all_with_progress(&tree.workspace, &[change], permitted, &mut |_| {});
         let error = write(&permitted).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::ChangedSincePreview), "{error}");
         assert_eq!((tree.read("file"), tree.names(".")), ("old".into(), vec!["file".to_owned()]));
         let again = protection(&tree, Some(b"old")).unwrap();
-        assert!(again.is_risky() && again.pre_image() != permitted.pre_image());
+        assert!(again.can_crash_mix_contents() && again.fingerprint() != permitted.fingerprint());
         write(&again).unwrap();
         assert_eq!(tree.read("file"), "new");
     });
@@ -292,7 +292,7 @@ fn a_file_that_turns_out_to_be_written_in_place_is_asked_about_with_that_first()
 fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
     let folder = tree.outer_folder().join("state/journal");
     fs::create_dir_all(&folder).unwrap();
-    let (at, temporary) = (tree.resolve("file"), temporary_name(call_number(), 0));
+    let (at, temporary) = (tree.resolve("file"), temporary_name(next_call_number(), 0));
     let names = JournalFile {
         dir: tree.workspace.cwd().into(),
         name: "file".into(),
@@ -307,7 +307,8 @@ fn interrupted_write(tree: &TestWorkspace, torn: &str) -> PathBuf {
         ..WriteMode::default()
     };
     let change = FileWrite { path: &at, expected: Some(b"old text"), bytes: b"new" };
-    let staged = StagedFile::new(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
+    let staged =
+        StagedFile::prepare(&tree.workspace, change, manner, temporary, &mut |_| {}).unwrap();
     let prepared: PreparedFile = staged.journal_entry();
     journal.write_ready(vec![prepared]).unwrap();
     // The state that a killed process leaves.
@@ -324,7 +325,7 @@ fn after_a_kill_a_torn_file_is_made_whole_from_the_state_folder() {
     for torn in ["new", "old text", "new text", "theirs"] {
         let tree = test_workspace_with_undo(&[("file", "old text")]);
         let folder = interrupted_write(&tree, torn);
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         let expected = if torn == "theirs" { torn } else { "old text" };
         assert_eq!(tree.read("file"), expected, "{torn}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
@@ -342,12 +343,12 @@ fn the_copies_of_a_torn_file_stay_until_its_folder_can_be_opened() {
         if is_blocked {
             fs::write(root, "").unwrap();
         }
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         if is_blocked {
             fs::remove_file(root).unwrap();
         }
         fs::rename(&elsewhere, root).unwrap();
-        replay(&folder);
+        recover_unlocked_journals(&folder);
         assert_eq!(tree.read("file"), "old text", "{is_blocked}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     }

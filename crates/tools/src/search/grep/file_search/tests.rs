@@ -1,6 +1,6 @@
 //! Tests for the collected lines of multi-line matches, and for the number of match attempts.
 
-use super::{FileSearch, FileSearchResult};
+use super::{FileSearchParameters, FileSearchResult};
 use crate::files::walk::{EarlyStop, SearchBudget};
 use crate::limits::MAX_MATCH_LINE_BYTES;
 use crate::search::grep::GrepQuery;
@@ -22,11 +22,11 @@ fn search(
     file.write_all(text.as_bytes()).unwrap();
     file.rewind().unwrap();
     let query = GrepQuery { multiline: true, ..GrepQuery::new(pattern) };
-    let look = FileSearch::new(&query, budget, part).unwrap();
-    let mut worker = look.worker();
+    let look = FileSearchParameters::new(&query, budget, part).unwrap();
+    let mut worker = look.create_file_searcher();
     (
         worker.search_file(Ok::<File, _>(file), || PathBuf::from("/file")),
-        worker.matcher.find_calls(),
+        worker.matcher.find_call_count(),
     )
 }
 

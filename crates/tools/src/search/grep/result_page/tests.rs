@@ -35,16 +35,16 @@ fn page(part: PageRange) -> (ResultPage, Instant) {
 fn the_first_places_are_told_when_all_files_before_them_have_ended() {
     let (mut page, now) = page(ALL);
     for place in 1..=MAX_MATCH_LOCATIONS {
-        page.add(place, file(place, 1, 1));
+        page.add_file_result(place, file(place, 1, 1));
         assert_eq!(page.progress_update(now), None, "file 0 may have matches still");
     }
-    page.add(0, file(0, 1, 1));
+    page.add_file_result(0, file(0, 1, 1));
     let news = page.progress_update(now).unwrap();
     assert_eq!((news.files_searched, news.match_count), (21, 21));
     let first: Vec<_> = news.locations.unwrap().iter().map(|at| at.path().to_owned()).collect();
     assert_eq!(first.len(), MAX_MATCH_LOCATIONS);
     assert!(first[0].ends_with("0000") && first.is_sorted(), "{first:?}");
-    page.add(21, file(21, 1, 1));
+    page.add_file_result(21, file(21, 1, 1));
     assert_eq!(page.progress_update(now), None, "the first places stay");
     let news = page.progress_update(now + PROGRESS_INTERVAL).unwrap();
     assert_eq!((news.files_searched, news.match_count, news.locations), (22, 22, None));
@@ -63,16 +63,16 @@ fn what_waits_for_a_file_that_takes_long_is_bounded() {
         let (mut page, _) = page(part);
         let mut handed_out = 0;
         for place in 1..2_000 {
-            if !page.is_enough() {
+            if !page.has_enough_matches() {
                 handed_out = place;
             }
-            page.add(place, file(place, matches, bytes));
+            page.add_file_result(place, file(place, matches, bytes));
         }
         let kept: usize = page.waiting.values().flatten().map(|found| found.bytes).sum();
         assert_eq!(kept, page.waiting_bytes);
         assert!(kept <= most, "{kept} bytes are kept of {part:?}");
         assert!(handed_out < 1_999, "no file is begun any more that cannot be shown");
-        page.add(0, FileSearchResult::default());
+        page.add_file_result(0, FileSearchResult::default());
         assert!(page.waiting.is_empty());
         let matches = page.into_matches();
         assert!(matches.truncated, "{part:?}");
@@ -88,13 +88,13 @@ fn a_stop_counts_where_it_left_something_out_of_the_page() {
     {
         let (mut page, _) = page(PageRange { limit: 2, ..ALL });
         for at in (0..4).rev() {
-            page.add(at, if at == place { stopped() } else { file(at, 2, 1) });
+            page.add_file_result(at, if at == place { stopped() } else { file(at, 2, 1) });
         }
         let matches = page.into_matches();
         assert_eq!((matches.count, matches.truncated, matches.stop), (2, true, expected));
     }
     let (mut page, _) = page(ALL);
-    page.add(0, stopped());
+    page.add_file_result(0, stopped());
     assert_eq!(page.into_matches().stop, Some(EarlyStop::TimedOut));
 }
 
@@ -103,8 +103,8 @@ fn a_file_of_which_not_all_was_gathered_is_the_last_one() {
     let (mut page, _) = page(PageRange { offset: 5, ..ALL });
     let mut cut = file(0, 7, 1);
     cut.found.as_mut().unwrap().is_truncated = true;
-    page.add(0, cut);
-    page.add(1, file(1, 7, 1));
+    page.add_file_result(0, cut);
+    page.add_file_result(1, file(1, 7, 1));
     let matches = page.into_matches();
     assert_eq!((matches.skipped_matches, matches.count, matches.truncated), (5, 2, true));
     assert_eq!(matches.next_offset(), Some(7));
@@ -114,7 +114,7 @@ fn shown(part: PageRange, files: &[(usize, usize)], order: &[usize]) -> Matches 
     let (mut page, _) = page(part);
     for &place in order {
         let (matches, bytes) = files[place];
-        page.add(place, file(place, matches, bytes));
+        page.add_file_result(place, file(place, matches, bytes));
     }
     page.into_matches()
 }
