@@ -15,6 +15,11 @@ use crate::process::{self, TaskError, TaskResult};
 use crate::ui::Ui;
 use crate::workspace::Workspace;
 
+/// Crates that are only checked in the whole workspace. Each other crate is also checked alone, to
+/// find a feature of a dependency that only another crate enables. These two use nearly all crates,
+/// and would compile most dependencies again.
+const CHECKED_TOGETHER: [&str; 2] = ["callboard-runtime", "callboard"];
+
 /// A published crate.
 struct PublishedCrate {
     name: String,
@@ -44,12 +49,16 @@ pub(crate) fn check_packages(workspace: &Workspace, _: &mut Ui<'_>, _: &[String]
         tar.arg("-xzmf").arg(packages.join(format!("{}.crate", one.package_folder_name())));
         process::run_expecting_success(tar.current_dir(&unpacked))?;
     }
-    for one in &all {
+    let check = |selection: &[&str]| {
         let mut check = workspace.cargo_command("check");
-        check.args(["-p", &one.name]).arg("--target-dir").arg(&workspace.target);
-        process::run_expecting_success(check.current_dir(&unpacked))?;
-    }
-    Ok(())
+        check.args(selection).arg("--target-dir").arg(&workspace.target);
+        process::run_expecting_success(check.current_dir(&unpacked))
+    };
+    // With the features of the other steps, whose dependencies are reused.
+    check(&["--workspace", "--all-features"])?;
+    all.iter()
+        .filter(|one| !CHECKED_TOGETHER.contains(&one.name.as_str()))
+        .try_for_each(|one| check(&["-p", &one.name]))
 }
 
 fn published_crates(metadata: &Value) -> Vec<PublishedCrate> {
