@@ -13,12 +13,12 @@
 //!
 //! let mut projection = wire::v1::V1Projection::new(wire::v1::TerminalDisplay::Text);
 //! let mut client = observe::v1::V1Observer::new();
-//! let announce = ToolCallPatch::announce("read_file", "Reading src/lib.rs", ToolKind::Read);
-//! let start = ToolCallPatch::new().status(Status::InProgress);
-//! let finish = ToolCallPatch::new().status(Status::Completed);
+//! let announce = ToolCallPatch::for_new_call("read_file", "Reading src/lib.rs", ToolKind::Read);
+//! let start = ToolCallPatch::new().with_status(Status::InProgress);
+//! let finish = ToolCallPatch::new().with_status(Status::Completed);
 //! for patch in [announce, start, finish] {
 //!     for update in projection.updates_for_call_patch(&"turn1/call1".into(), &patch) {
-//!         client.update(&update);
+//!         client.apply_session_update(&update);
 //!     }
 //! }
 //! assert_eq!(client.violations(), []);

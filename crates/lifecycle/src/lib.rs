@@ -15,9 +15,9 @@
 //!
 //! let now = Timestamp { monotonic: Instant::now(), wall: SystemTime::now() };
 //! let mut session = Session::new("/project");
-//! session.announce(&"c".into(), &"turn1".into(), ToolCallPatch::announce("x", "Do x", ToolKind::Other), now);
-//! session.start(&"c".into(), now);
-//! session.finish(&"c".into(), CallEnd::completed(), now);
+//! session.announce_call(&"c".into(), &"turn1".into(), ToolCallPatch::for_new_call("x", "Do x", ToolKind::Other), now);
+//! session.start_call(&"c".into(), now);
+//! session.finish_call(&"c".into(), CallEnd::completed(), now);
 //! let mut sent = 0;
 //! while let Some(OutboxItem::ToolCall(..)) = session.poll(now.monotonic) {
 //!     sent += 1;

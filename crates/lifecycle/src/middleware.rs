@@ -46,7 +46,7 @@ use crate::title;
 /// }
 ///
 /// async fn on_tool_call(session: SessionHandle, cancel: CancellationToken) {
-///     let tools = ToolMiddleware::new(session).titles(|name, args| format!("{name} {args}"));
+///     let tools = ToolMiddleware::new(session).with_titles(|name, args| format!("{name} {args}"));
 ///     let args = json!({ "city": "Bern" });
 ///     match tools.call(&"turn1".into(), "id1", "get_weather", args, &cancel, my_tools).await {
 ///         Ok(text) => println!("to the model: {text}"),

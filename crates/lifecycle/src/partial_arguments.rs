@@ -17,7 +17,7 @@ use crate::limits::{MAX_PARTIAL_FIELD_BYTES, MAX_PARTIAL_FIELDS, MAX_PARTIAL_FIE
 /// let mut arguments = PartialArguments::default();
 /// assert!(!arguments.push(r#"{"path": "a.r"#));
 /// assert!(arguments.push(r#"s", "content": "fn"#));
-/// assert_eq!(arguments.fields()["path"], "a.rs");
+/// assert_eq!(arguments.complete_fields()["path"], "a.rs");
 /// assert_eq!(arguments.partial_field_bytes()["content"], 3);
 /// ```
 #[derive(Debug, Clone, Default)]

@@ -83,12 +83,12 @@ pub(crate) use permissions::{AnsweredBy, PolicyCheck};
 /// # let wall = std::time::SystemTime::now();
 /// # let now = Timestamp { monotonic: std::time::Instant::now(), wall };
 /// let mut session = Session::new("/project");
-/// session.announce(&"c".into(), &"t".into(), ToolCallPatch::new().title("Do it"), now);
-/// session.finish(&"c".into(), CallEnd::completed(), now);
-/// session.finish(&"c".into(), CallEnd::completed(), now);
+/// session.announce_call(&"c".into(), &"t".into(), ToolCallPatch::new().with_title("Do it"), now);
+/// session.finish_call(&"c".into(), CallEnd::completed(), now);
+/// session.finish_call(&"c".into(), CallEnd::completed(), now);
 /// // The announcement, and one end.
 /// assert_eq!(std::iter::from_fn(|| session.poll(now.monotonic)).count(), 2);
-/// assert_eq!(session.board().counters().late_changes, 1);
+/// assert_eq!(session.board().rejected_change_counters().late_changes, 1);
 /// ```
 ///
 /// ```compile_fail,E0624

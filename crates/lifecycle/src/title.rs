@@ -179,7 +179,7 @@ use acp_lifecycle::Titles;
 let messages = "thousands = .\nsize = { $path }: { $bytes-text } Byte";
 let titles = Titles::parse("de", messages)?;
 let path = ("path", "a.rs".to_owned());
-assert_eq!(titles.sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
+assert_eq!(titles.render_sentence("size", &[path], &[("bytes", 1234)]), "a.rs: 1.234 Byte");
 # Ok::<(), acp_lifecycle::TitlesError>(())
 ```"#
     )]

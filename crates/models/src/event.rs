@@ -58,7 +58,7 @@ impl ModelEvent {
     ///
     /// let arguments = r#"{"path": "notes"}"#.to_owned();
     /// let call = ModelToolCall { id: "c1".into(), name: "read_file".into(), arguments };
-    /// assert_eq!(ModelEvent::from_call(call, 8).count(), 1 + 3 + 1);
+    /// assert_eq!(ModelEvent::call_events(call, 8).count(), 1 + 3 + 1);
     /// ```
     pub fn call_events(call: ModelToolCall, bytes: usize) -> impl Iterator<Item = Self> + Send {
         let ModelToolCall { id, name, arguments } = call;

@@ -21,9 +21,9 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! let server = ModelServer::start([
-//!     MockReply::new().call(MockToolCall::new("read_file", &json!({"path": "a.txt"}))).into(),
-//!     MockResponse::error(429, "slow down").header("retry-after", "1"),
-//!     MockReply::new().text("It says ").text("hello.").into(),
+//!     MockReply::new().with_call(MockToolCall::new("read_file", &json!({"path": "a.txt"}))).into(),
+//!     MockResponse::error(429, "slow down").with_header("retry-after", "1"),
+//!     MockReply::new().with_text("It says ").with_text("hello.").into(),
 //! ])
 //! .await?;
 //! let url = server.base_url(Dialect::OpenAiChat); // for the agent under test

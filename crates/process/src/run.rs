@@ -213,7 +213,7 @@ pub fn has_helper() -> bool {
 /// ```
 /// # #[cfg(unix)]
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-/// use callboard_process::{ShellCommand, Streams, env, run, text::plain_text};
+/// use callboard_process::{ShellCommand, Streams, env, run_command, text::plain_text};
 /// let command = ShellCommand {
 ///     line: "echo on stage; exit 3".into(),
 ///     cwd: std::env::temp_dir(),
@@ -222,7 +222,7 @@ pub fn has_helper() -> bool {
 ///     timeout: None,
 /// };
 /// let mut output = Vec::new();
-/// let exit = run(command, Default::default(), |chunk| output.extend_from_slice(chunk)).await?;
+/// let exit = run_command(command, Default::default(), |chunk| output.extend_from_slice(chunk)).await?;
 /// assert_eq!((plain_text(&output).as_str(), exit.code), ("on stage\n", Some(3)));
 /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())

@@ -7,7 +7,7 @@
 //! use acp_store::{MemorySessionStore, conformance};
 //!
 //! let stores = Mutex::new(HashMap::<String, MemorySessionStore>::new());
-//! let verdicts = conformance::check(&|name| {
+//! let verdicts = conformance::check_store_rules(&|name| {
 //!     let mut stores = stores.lock().unwrap();
 //!     Arc::new(stores.entry(name.to_owned()).or_default().clone())
 //! });

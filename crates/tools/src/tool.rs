@@ -336,7 +336,7 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 /// A tool.
 ///
 /// ```
-/// use acp_lifecycle::{Grant, Pinned};
+/// use acp_lifecycle::{Grant, PinnedPlan};
 /// use acp_tools::{
 ///     CallDescription, Context, Invocation, SideEffects, Spec, Tool, ToolError, ToolOutput,
 ///     ToolPreview,
@@ -362,7 +362,7 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 ///     }
 ///
 ///     fn describe(&self, args: &Args, _: &Context) -> CallDescription {
-///         CallDescription::new("greet").with("name", &args.name)
+///         CallDescription::new("greet").with_argument("name", &args.name)
 ///     }
 ///
 ///     async fn preview(
@@ -375,7 +375,7 @@ pub(crate) fn redact_secrets(call: &CallHandle, text: &str) -> String {
 ///
 ///     async fn run(
 ///         &self,
-///         pinned: Pinned<String>,
+///         pinned: PinnedPlan<String>,
 ///         grant: Grant,
 ///         _: Invocation<'_>,
 ///     ) -> Result<ToolOutput, ToolError> {

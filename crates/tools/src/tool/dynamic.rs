@@ -22,7 +22,7 @@ use crate::error::ToolError;
 /// Arguments are not validated against the schema, unless [`DynTool::accepts`] does so.
 ///
 /// ```
-/// use acp_lifecycle::{ErasedPlan, Grant, Pinned};
+/// use acp_lifecycle::{ErasedPlan, Grant, PinnedPlan};
 /// use acp_tools::{DynTool, Invocation, Registry, Spec, ToolError, ToolOutput, ToolPreview};
 /// use futures::FutureExt as _;
 /// use futures::future::BoxFuture;
@@ -51,7 +51,7 @@ use crate::error::ToolError;
 ///
 ///     fn run<'a>(
 ///         &'a self,
-///         pinned: Pinned<ErasedPlan>,
+///         pinned: PinnedPlan<ErasedPlan>,
 ///         grant: Grant,
 ///         _: Invocation<'a>,
 ///     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
