@@ -120,6 +120,19 @@ impl FileChange {
         Self { operation, path: path.into(), old_text, new_text, hunks, unlisted, sentence }
     }
 
+    /// Creates the change of an existing file from its whole text before and after. A message shows
+    /// changed regions of large texts, which are computed without a search for the smallest
+    /// difference; `diff::diff_texts` (feature `diff`) makes such a search.
+    #[must_use]
+    pub fn modify(
+        path: impl Into<PathBuf>,
+        old: impl Into<String>,
+        new: impl Into<String>,
+    ) -> Self {
+        let (old_text, new_text) = (Some(old.into()), Some(new.into()));
+        Self { old_text, new_text, ..Self::new(Operation::Modify, path) }
+    }
+
     /// Returns the size of the texts in bytes, or of the hunks if there are no texts.
     pub(crate) fn texts_or_hunks_byte_len(&self) -> usize {
         let whole = self.old_text.as_ref().map_or(0, String::len)
@@ -127,7 +140,8 @@ impl FileChange {
         if whole > 0 { whole } else { self.hunks.iter().map(Hunk::byte_len).sum() }
     }
 
-    /// Returns an upper bound of the serialised bytes of the texts in a message, whole or as hunks.
+    /// Returns an upper bound of the serialised bytes of the texts in a message, whole or as hunks,
+    /// and of the sentence.
     #[must_use]
     pub fn max_json_len(&self) -> usize {
         let frame = self.hunk_overhead_json_len();
@@ -138,7 +152,12 @@ impl FileChange {
             frame + lines.sum::<usize>()
         };
         let whole = [&self.old_text, &self.new_text].into_iter().flatten().map(text);
-        whole.sum::<usize>().max(self.hunks.iter().map(hunk).sum())
+        whole.sum::<usize>().max(self.hunks.iter().map(hunk).sum()) + self.sentence_json_len()
+    }
+
+    /// Returns the bytes of the sentence, 0 if there is none.
+    pub(crate) fn sentence_json_len(&self) -> usize {
+        self.sentence.as_deref().map_or(0, json::escaped_string_len)
     }
 
     /// Returns an upper bound of the bytes of a hunk besides its lines. In v1 a hunk is a whole

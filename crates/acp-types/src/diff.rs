@@ -46,26 +46,20 @@ pub fn change_from_edits(
 /// Shortens a change to `max` bytes of JSON: its first hunks, and a count of the omitted lines.
 /// Returns `None` if the whole change fits.
 ///
+/// A sentence that does not fit is replaced by the English default.
+///
 /// Whole texts that do not fit are replaced by hunks. If there are no hunks yet, they are built
 /// without a search: lines that occur once in both texts are kept where their order allows it. For
 /// the smallest difference, call `diff_texts` (feature `diff`) before.
 #[must_use]
 pub fn shorten_change(change: &FileChange, max: usize) -> Option<FileChange> {
-    shorten_change_with_hunk_overhead(change, max, 0)
-}
-
-/// Like [`shorten_change`], with `extra` more bytes per hunk for a long key of `_meta`.
-pub(crate) fn shorten_change_with_hunk_overhead(
-    change: &FileChange,
-    max: usize,
-    extra: usize,
-) -> Option<FileChange> {
-    let room = max.saturating_sub(change.non_hunk_max_json_len() + 6 * extra);
-    // Whole texts need at most two diffs.
-    if change.max_json_len() + extra * change.hunks.len().max(2) <= room {
+    let room = max.saturating_sub(change.non_hunk_max_json_len());
+    if change.max_json_len() <= room {
         return None;
     }
-    let mut listed = HunkBuilder::with_message_limit(change, room, extra);
+    let sentence = change.sentence.clone().filter(|_| change.sentence_json_len() <= room);
+    let room = room - sentence.as_ref().map_or(0, |_| change.sentence_json_len());
+    let mut listed = HunkBuilder::with_message_limit(change, room);
     if change.hunks.is_empty() && change.unlisted == (0, 0) {
         let old = change.old_text.as_deref().unwrap_or_default();
         let new = change.new_text.as_deref().unwrap_or_default();
@@ -82,7 +76,7 @@ pub(crate) fn shorten_change_with_hunk_overhead(
             change.unlisted.0.saturating_add(added),
             change.unlisted.1.saturating_add(removed),
         ),
-        sentence: change.sentence.clone(),
+        sentence,
         ..FileChange::new(change.operation.clone(), &change.path)
     })
 }
@@ -183,6 +177,7 @@ mod tests {
         #[test]
         fn a_shortened_change_is_within_its_bound_and_counts_what_it_leaves_out(
             old in text(), new in text(), max in 0_usize..8_000,
+            sentence in prop::option::of("[a-z\"]{0,3000}"),
         ) {
             let (old_text, new_text) = (Some(old.clone()), Some(new.clone()));
             let whole =
@@ -191,6 +186,7 @@ mod tests {
             let no_texts = FileChange { old_text: None, new_text: None, ..listed.clone() };
             let counts = no_texts.line_counts();
             for change in [whole, listed, no_texts] {
+                let change = FileChange { sentence: sentence.clone(), ..change };
                 let Some(short) = shorten_change(&change, max) else { continue };
                 prop_assert!(short.max_json_len() <= max);
                 prop_assert!(shorten_change(&short, max).is_none_or(|again| again == short));

@@ -31,13 +31,12 @@ pub(crate) const MAX_WHOLE_FILE_DIFF_BYTES: usize = 16 * 1024;
 /// Serialised bytes sent per change. Lines beyond it are counted.
 pub const MAX_FILE_CHANGE_BYTES: usize = 256 * 1024;
 
-/// Serialised bytes of a hunk besides its lines and its path, with a key of `_meta` of up to
-/// [`META_KEY_BYTES`].
-pub(crate) const HUNK_JSON_OVERHEAD_BYTES: usize = 192;
+/// Serialised bytes of a hunk besides its lines and its path, with the longest key of `_meta`.
+pub(crate) const HUNK_JSON_OVERHEAD_BYTES: usize = 160 + MAX_META_KEY_BYTES;
 
-/// Serialised bytes of a `_meta` key that are included in each hunk's overhead. A longer key adds
-/// its length.
-pub(crate) const META_KEY_BYTES: usize = 32;
+/// Serialised bytes of the key in `_meta`, which is repeated in every report and hunk. A longer key
+/// is truncated.
+pub(crate) const MAX_META_KEY_BYTES: usize = 64;
 
 /// Lines of two texts up to which their smallest difference is computed.
 #[cfg(feature = "diff")]

@@ -7,12 +7,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::json;
-use crate::limits::MAX_META_BYTES;
+use crate::limits::{MAX_META_BYTES, MAX_META_KEY_BYTES};
 use crate::schema::v1::Meta;
 use crate::trace::TraceContext;
 
 /// Default key of the object in `_meta`. An embedder can choose another one.
 pub const DEFAULT_KEY: &str = "callboard";
+
+/// Returns a key of `_meta` as it is sent: a key of more than 64 bytes in JSON is truncated.
+#[must_use]
+pub fn truncated_key(key: &str) -> &str {
+    json::prefix_within_escaped_len(key, MAX_META_KEY_BYTES)
+}
 
 /// Timing, progress, relations and end of a call.
 ///
@@ -140,8 +146,10 @@ impl Progress {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallEndReason {
-    /// The user, or the approver of an embedder, rejected it. Or the user stopped only this call.
+    /// The user rejected it, or stopped only this call.
     User,
+    /// The approver of an embedder, a program, rejected it without asking the user.
+    Approver,
     /// Its turn was cancelled.
     Turn,
     /// A rule or a mode forbids it, or no client could be asked for permission. The text of the
@@ -163,6 +171,7 @@ impl CallEndReason {
     pub fn description(self) -> &'static str {
         match self {
             Self::User => "Cancelled by the user.",
+            Self::Approver => "Rejected by the approver.",
             Self::Turn => "Cancelled with its turn.",
             Self::Permission => "Not permitted.",
             Self::Timeout => "Ended because it took too long.",
@@ -204,7 +213,8 @@ impl CallMeta {
         *self == Self::default()
     }
 
-    /// Returns the `_meta` object: everything under `key`, in at most 2 KiB.
+    /// Returns the `_meta` object: everything under `key`, which is [truncated](truncated_key), in
+    /// at most 2 KiB.
     ///
     /// If it is larger, fields are removed in this order: the custom keys, the title's arguments,
     /// the progress message, the streamed argument sizes. The other fields always fit unless a
@@ -215,7 +225,7 @@ impl CallMeta {
         if json::object_len(&object) > MAX_META_BYTES {
             object = self.to_bounded_object();
         }
-        let mut meta = Meta::from_iter([(key.to_owned(), Value::Object(object))]);
+        let mut meta = Meta::from_iter([(truncated_key(key).to_owned(), Value::Object(object))]);
         if !self.trace.is_empty()
             && let Ok(Value::Object(trace)) = serde_json::to_value(&self.trace)
         {

@@ -47,6 +47,7 @@ sent-unasked = es gibt kein Terminal für eine Frage; siehe --approve-all
 # Warum ein Aufruf zu Ende ist.
 
 reason-user = Vom Benutzer abgebrochen.
+reason-approver = Von der prüfenden Stelle abgelehnt.
 reason-turn = Mit dem ganzen Zug abgebrochen.
 reason-permission = Nicht erlaubt.
 reason-timeout = Beendet, weil es zu lange dauerte.

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use acp_types::meta::truncated_key;
 use acp_types::schema::v1::{
     Plan, PlanEntryStatus, RequestPermissionRequest, SessionUpdate, ToolCallId, ToolCallUpdate,
 };
@@ -68,10 +69,10 @@ impl CardRenderer {
     }
 
     /// Sets the key of `_meta` for durations, end reasons and line numbers of changes. The default
-    /// is `callboard`.
+    /// is `callboard`. A key of more than 64 bytes is [truncated](truncated_key), as the agent does.
     #[must_use]
-    pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
-        self.page.meta_key = key.into();
+    pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
+        truncated_key(key.as_ref()).clone_into(&mut self.page.meta_key);
         self
     }
 

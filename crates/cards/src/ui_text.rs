@@ -55,6 +55,7 @@ pub const CATALOGUE_KEYS: &[&str] = &[
     "kind-fetch",
     "kind-switch-mode",
     "reason-user",
+    "reason-approver",
     "reason-turn",
     "reason-permission",
     "reason-timeout",
@@ -185,8 +186,9 @@ pub(crate) fn protocol_kind_word(kind: ToolKind) -> &'static str {
     }
 }
 
-const REASON_KEYS: [(CallEndReason, &str); 7] = [
+const REASON_KEYS: [(CallEndReason, &str); 8] = [
     (CallEndReason::User, "reason-user"),
+    (CallEndReason::Approver, "reason-approver"),
     (CallEndReason::Turn, "reason-turn"),
     (CallEndReason::Permission, "reason-permission"),
     (CallEndReason::Timeout, "reason-timeout"),

@@ -1,17 +1,17 @@
 //! A complete ACP agent around tools without ACP: diffs, permission, progress, cancellation.
 //!
-//! `cargo run -p acp-connection --example middleware_agent`: a prompt is the path of a note.
-
-use std::future::ready;
+//! `cargo run -p acp-connection --example middleware_agent`: a prompt is the name of a note in the
+//! session's folder.
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::{Arc, atomic::AtomicU32, atomic::Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use acp::v1::schema::{self as v1, ContentBlock, StopReason};
-use acp::{Client, ConnectTo, Error, on_receive_notification, on_receive_request};
+use acp::{Client, ConnectTo, Error, on_receive_request};
 use acp_connection::{ClientSessions, Turn};
 use acp_lifecycle::{BatchCall, Effect, Effects, Session, ToolMiddleware, report_progress};
-use acp_types::{Content, Operation, ToolCallPatch, diff};
+use acp_types::{FileChange, ToolCallPatch};
 use agent_client_protocol as acp;
 use serde_json::{Value, json};
 
@@ -40,22 +40,29 @@ fn effects(name: &str, args: &Value) -> Effects {
 }
 
 /// Returns the change of a file, which is shown before the permission request.
-fn preview(name: &str, args: &Value) -> Result<ToolCallPatch, String> {
-    let ("add_line", Some(path)) = (name, args["path"].as_str()) else {
-        return Ok(ToolCallPatch::new());
-    };
+async fn preview(path: Value) -> Result<ToolCallPatch, String> {
+    let path = path.as_str().ok_or("There is no such note in the project folder.")?;
     let note = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let deadline = Instant::now() + Duration::from_millis(500);
-    let change = diff::diff_texts(path, Operation::Modify, &note, &(note.clone() + LINE), deadline);
-    Ok(ToolCallPatch::new().with_appended_content(Content::Change(change)))
+    let changed = note.clone() + LINE;
+    Ok(ToolCallPatch::new().with_appended_content(FileChange::modify(path, note, changed).into()))
+}
+
+/// Returns the real path of an existing file in the project folder, or `None` for any other path.
+fn resolve(cwd: &Path, path: &str) -> Option<String> {
+    let path = cwd.join(path).canonicalize().ok()?;
+    let is_inside = path.starts_with(cwd.canonicalize().ok()?);
+    path.to_str().filter(|_| is_inside).map(str::to_owned)
 }
 
 /// Runs one turn. A model would choose the calls; this agent always calls the same two tools.
-async fn run_turn(path: String, turn: Turn) -> acp::Result<StopReason> {
-    let tools = ToolMiddleware::new(turn.session).with_effects(effects);
-    let tools = tools.with_previews(|name, args| ready(preview(name, args)));
+async fn run_turn(name: String, turn: Turn) -> acp::Result<StopReason> {
+    let tools = ToolMiddleware::new(turn.session)
+        .with_effects(effects)
+        .with_previews(|name, args| (name == "add_line").then(|| preview(args["path"].clone())));
+    let args = json!({ "path": resolve(&turn.cwd, &name) });
     let calls = [("a", "count_lines"), ("b", "add_line")];
-    let calls = calls.map(|(id, name)| BatchCall::new(id, name, json!({ "path": path })));
+    let calls = calls.map(|(id, name)| BatchCall::new(id, name, args.clone()));
+    // A loop ends if a result has `ends_turn`, and passes the results to its model otherwise.
     let _for_the_model = tools.call_batch(&turn.id, calls.into(), &turn.cancel, run_tool).await;
     Ok(StopReason::EndTurn)
 }
@@ -65,12 +72,11 @@ pub(crate) fn agent(
     counters: Option<Arc<acp_transport::TransportCounters>>,
 ) -> impl ConnectTo<Client> {
     let (sessions, count) = (ClientSessions::default(), AtomicU32::new(1));
-    let [init, new, prompted, cancelled, closed, ended] = [(); 6].map(|()| sessions.clone());
-    acp::Agent
-        .v1()
+    let (new, prompted) = (sessions.clone(), sessions.clone());
+    sessions
+        .agent_builder(Duration::from_secs(1))
         .on_receive_request(
-            async move |request: v1::InitializeRequest, responder, _| {
-                init.set_client_capabilities(request.client_capabilities);
+            async |request: v1::InitializeRequest, responder, _| {
                 let can = v1::SessionCapabilities::new().close(v1::SessionCloseCapabilities::new());
                 let can = v1::AgentCapabilities::new().session_capabilities(can);
                 let answer = v1::InitializeResponse::new(request.protocol_version);
@@ -89,32 +95,15 @@ pub(crate) fn agent(
         )
         .on_receive_request(
             async move |request: v1::PromptRequest, responder, _| {
-                let Some(ContentBlock::Text(path)) = request.prompt.into_iter().next() else {
+                let Some(ContentBlock::Text(name)) = request.prompt.into_iter().next() else {
                     return responder.respond_with_error(Error::invalid_params());
                 };
                 prompted.queue_prompt_turn(&request.session_id, responder, |turn| {
-                    run_turn(path.text, turn)
+                    run_turn(name.text, turn)
                 })
             },
             on_receive_request!(),
         )
-        .on_receive_request(
-            async move |request: v1::CloseSessionRequest, responder, _| {
-                closed.close_and_respond(&request.session_id, responder, Duration::from_secs(1))
-            },
-            on_receive_request!(),
-        )
-        .on_receive_notification(
-            async move |notification: v1::CancelNotification, _| {
-                cancelled.cancel(&notification.session_id);
-                Ok(())
-            },
-            on_receive_notification!(),
-        )
-        .on_close(async move |_| {
-            ended.close_all(Duration::from_secs(1)).await;
-            Ok(())
-        })
 }
 
 #[tokio::main(flavor = "current_thread")]

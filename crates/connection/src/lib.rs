@@ -2,7 +2,8 @@
 //! updates, permission requests and prompt responses, in order.
 //!
 //! This crate *only* connects a session's outbox to a connection, and a prompt to its response. It
-//! has no handlers: the agent decides which methods it serves. For the bytes beneath a connection
+//! has no handlers but those that [`ClientSessions::agent_builder`] offers: the agent decides which
+//! methods it serves. For the bytes beneath a connection
 //! use `acp-transport`; for a complete agent, `callboard-runtime`.
 #![doc = include_str!("../README.md")]
 

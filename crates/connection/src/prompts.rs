@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use acp_lifecycle::{CancellationToken, SessionHandle};
@@ -23,6 +24,8 @@ pub struct Turn {
     /// Cancelled when the turn should end: the client cancelled it, the session closes, or its
     /// prompt is answered.
     pub cancel: CancellationToken,
+    /// The folder of the session, in which relative paths begin.
+    pub cwd: PathBuf,
     /// The handle with which the turn sends messages and announces calls.
     pub session: SessionHandle,
 }
@@ -48,7 +51,8 @@ impl OpenPrompt {
         responder: Responder<PromptResponse>,
     ) -> Self {
         let (id, cancel) = turns.begin();
-        let turn = Turn { id, cancel, session };
+        let cwd = session.update(|session, _| session.cwd().to_owned());
+        let turn = Turn { id, cancel, cwd, session };
         let request_cancellation = responder.cancellation();
         let id = PendingResponseId::Turn(turn.id.clone());
         let slot = answers.register(id, responder, Ok(cancelled_response()));
@@ -80,6 +84,8 @@ impl OpenPrompt {
 impl Drop for OpenPrompt {
     fn drop(&mut self) {
         lock(&self.slot).get_or_insert_with(|| Ok(cancelled_response()));
+        // A client that reads the response may send the next prompt at once.
+        self.turns.begin_response();
         self.turn.session.end_turn(&self.turn.id, self.reason);
         // Nothing of this turn may run after its response.
         self.turn.cancel.cancel();
@@ -108,6 +114,8 @@ pub(crate) struct OpenTurns {
 #[derive(Default)]
 struct TurnRegistry {
     cancel_tokens: HashMap<TurnId, CancellationToken>,
+    /// Number of these turns whose response may be on its way.
+    responding: usize,
     /// Number of prompts so far; used as the id of the next turn.
     turn_count: u64,
     /// Whether new turns are cancelled before they begin.
@@ -133,13 +141,23 @@ impl OpenTurns {
         (id, cancel)
     }
 
+    /// Frees the place of a turn before its response can be sent. [`end`](Self::end) follows.
+    fn begin_response(&self) {
+        lock(&self.turns).responding += 1;
+    }
+
     fn end(&self, turn: &TurnId) {
-        lock(&self.turns).cancel_tokens.remove(turn);
+        let mut turns = lock(&self.turns);
+        turns.cancel_tokens.remove(turn);
+        turns.responding -= 1;
+        drop(turns);
         self.ended.notify_waiters();
     }
 
-    pub(crate) fn count(&self) -> usize {
-        lock(&self.turns).cancel_tokens.len()
+    /// Returns the number of prompts whose response is not on its way.
+    pub(crate) fn unanswered_count(&self) -> usize {
+        let turns = lock(&self.turns);
+        turns.cancel_tokens.len() - turns.responding
     }
 
     /// Returns the ids of the turns.
@@ -161,7 +179,7 @@ impl OpenTurns {
     pub(crate) async fn wait_until_all_ended(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.count() == 0 {
+            if lock(&self.turns).cancel_tokens.is_empty() {
                 return;
             }
             ended.await;

@@ -72,7 +72,8 @@ impl ClientSessionBuilder {
         Self { counters: counters.into(), ..self }
     }
 
-    /// Sets the key of metadata in `_meta`; the default is `callboard`.
+    /// Sets the key of metadata in `_meta`; the default is `callboard`. A key of more than 64 bytes
+    /// is truncated.
     pub fn with_meta_key(self, key: impl Into<String>) -> Self {
         Self { meta_key: key.into(), ..self }
     }
@@ -234,8 +235,9 @@ impl ClientSession {
             return responder.respond_with_error(errors::session_closing_error());
         }
         let waiting = state.waiting_prompts;
-        if state.turns.count() > waiting {
-            let what = format!("{waiting} prompts wait already; wait for the end of one");
+        if state.turns.unanswered_count() > waiting {
+            let what =
+                format!("The limit of waiting prompts is {waiting}; wait for the turn to end");
             return responder.respond_with_error(errors::busy_error(&what));
         }
         let prompt = self.open_prompt(responder);

@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use acp_lifecycle::Session;
 use agent_client_protocol::v1::schema::{
-    ClientCapabilities, CloseSessionResponse, PromptResponse, SessionId, StopReason,
+    CancelNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
+    InitializeRequest, PromptResponse, SessionId, StopReason,
 };
-use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{Client, Result};
+use agent_client_protocol::v1::{self, ConnectionTo, Responder};
+use agent_client_protocol::{
+    Agent, Client, HandleConnectionClose, HandleDispatchFrom, Handled, Result, RunWithConnectionTo,
+    on_receive_notification, on_receive_request,
+};
 use futures::future::join_all;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -37,6 +41,51 @@ struct OpenSessions {
 }
 
 impl ClientSessions {
+    /// Returns the SDK's builder of an agent that handles `session/cancel`, `session/close` and the
+    /// end of the connection for these sessions. Turns have `grace` to end. It also reads the
+    /// client's capabilities from `initialize`, which your handler still answers.
+    ///
+    /// To handle one of these methods yourself, begin with `Agent.v1()` instead, and call
+    /// [`set_client_capabilities`](Self::set_client_capabilities), [`cancel`](Self::cancel),
+    /// [`close`](Self::close) and [`close_all`](Self::close_all).
+    pub fn agent_builder(
+        &self,
+        grace: Duration,
+    ) -> v1::Builder<
+        Agent,
+        impl HandleDispatchFrom<Client> + use<>,
+        impl RunWithConnectionTo<Client> + use<>,
+        impl HandleConnectionClose<Client> + use<>,
+    > {
+        let [init, cancelled, closed, ended] = [(); 4].map(|()| self.clone());
+        Agent
+            .v1()
+            .on_receive_request(
+                async move |request: InitializeRequest, responder, _| {
+                    init.set_client_capabilities(request.client_capabilities.clone());
+                    Ok(Handled::No { message: (request, responder), retry: false })
+                },
+                on_receive_request!(),
+            )
+            .on_receive_notification(
+                async move |notification: CancelNotification, _| {
+                    cancelled.cancel(&notification.session_id);
+                    Ok(())
+                },
+                on_receive_notification!(),
+            )
+            .on_receive_request(
+                async move |request: CloseSessionRequest, responder, _| {
+                    closed.close_and_respond(&request.session_id, responder, grace)
+                },
+                on_receive_request!(),
+            )
+            .on_close(async move |_| {
+                ended.close_all(grace).await;
+                Ok(())
+            })
+    }
+
     /// Sets the client's capabilities: `initialize`.
     pub fn set_client_capabilities(&self, capabilities: ClientCapabilities) {
         lock(&self.0).client = capabilities;

@@ -12,10 +12,10 @@ use acp_types::{
 use foldhash::HashMap;
 use serde_json::json;
 
-use crate::call_history::CallHistory;
+use crate::call_history::{CallHistory, InputHash};
 use crate::config::SessionConfig;
-use crate::sanitize::{OmissionCounts, Secrets};
-use crate::terminals::Terminals;
+use crate::sanitize::{self, OmissionCounts, Secrets};
+use crate::terminals::{TerminalPiece, Terminals};
 use crate::title;
 
 mod validate;
@@ -110,6 +110,8 @@ struct BoardCall {
     content_bytes: usize,
     content_dropped: u64,
     losses: OmissionCounts,
+    /// The newest input.
+    input: Option<InputHash>,
     /// The failed call with the same tool and arguments.
     retry_of: Option<String>,
 }
@@ -118,6 +120,13 @@ impl CallBoard {
     /// Sets the limits on the displayed content of later changes.
     pub(crate) fn set_config(&mut self, config: SessionConfig) {
         self.config = config;
+    }
+
+    /// Returns how many bytes of content an open call may still show.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn content_room(&self, id: &ToolCallId) -> usize {
+        let used = self.calls.get(id).map_or(0, |call| call.content_bytes);
+        self.config.content_bytes.saturating_sub(used)
     }
 
     /// Returns the settings of the session.
@@ -171,6 +180,7 @@ impl CallBoard {
             content_bytes: 0,
             content_dropped: 0,
             losses: OmissionCounts::default(),
+            input: None,
             retry_of: None,
         };
         self.calls.insert(id.clone(), call);
@@ -282,6 +292,7 @@ impl CallBoard {
     ) -> Option<ToolCallPatch> {
         let mut patch = self.drop_invalid_fields(id, end.patch)?;
         let output_bytes = self.terminal_output_bytes(id);
+        let raw_bytes = self.config.raw_bytes;
         let call = self.open_call_or_count_late(id)?;
         if call.subtitle.take().is_some() {
             patch.title = Some(call.base_title.clone());
@@ -293,8 +304,10 @@ impl CallBoard {
         if let Some(reason) = reason
             && call.report.raw_output.is_none()
             && patch.raw_output.is_none()
+            && raw_bytes > 0
         {
-            patch.raw_output = Some(json!({ "error": reason.description(), "code": reason }));
+            let output = json!({ "error": reason.description(), "code": reason });
+            patch.raw_output = Some(sanitize::truncate_json(output, raw_bytes).0);
         }
         let told = || Box::new(call.report.meta.clone());
         let mut meta = patch.meta.take().unwrap_or_else(told);
@@ -322,7 +335,7 @@ impl CallBoard {
         }
         let patch = self.apply_patch(id, patch);
         if let Some(call) = self.calls.remove(id) {
-            self.history.insert(call.report, call.content_bytes);
+            self.history.insert(call.report, call.content_bytes, call.input);
         }
         Some(patch)
     }
@@ -335,7 +348,8 @@ impl CallBoard {
         }
         let bytes = report.content.iter().map(Content::approximate_json_len).sum();
         self.last_number += 1;
-        self.history.insert(Box::new(report), bytes);
+        let input = report.raw_input.as_ref().map(InputHash::new);
+        self.history.insert(Box::new(report), bytes, input);
         true
     }
 
@@ -378,29 +392,16 @@ impl CallBoard {
         totals.reduce(u64::saturating_add)
     }
 
-    /// Appends output to an open terminal.
-    pub(crate) fn append_terminal_output(
+    /// Appends a piece of output to an open terminal.
+    pub(crate) fn push_terminal_output(
         &mut self,
         id: &TerminalId,
-        bytes: &[u8],
+        piece: TerminalPiece<'_>,
     ) -> Option<TerminalPatch> {
-        if bytes.is_empty() {
+        if matches!(piece, TerminalPiece::Bytes([]) | TerminalPiece::Gap(0)) {
             return None;
         }
-        let patch = self.terminals.append_output(id, bytes, &self.secrets);
-        self.count_if_late(patch).filter(|patch| !patch.is_empty())
-    }
-
-    /// Records that `bytes` bytes of an open terminal's output are missing at this position.
-    pub(crate) fn record_terminal_output_gap(
-        &mut self,
-        id: &TerminalId,
-        bytes: u64,
-    ) -> Option<TerminalPatch> {
-        if bytes == 0 {
-            return None;
-        }
-        let patch = self.terminals.record_output_gap(id, bytes, &self.secrets);
+        let patch = self.terminals.push_output(id, piece, &self.secrets);
         self.count_if_late(patch).filter(|patch| !patch.is_empty())
     }
 

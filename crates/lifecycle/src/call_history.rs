@@ -1,13 +1,25 @@
 //! The history of ended calls: their reports, within bounds, and sums by tool.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher as _;
 
 use acp_types::{Status, ToolCallId, ToolCallReport};
 use foldhash::HashMap;
+use foldhash::quality::FixedState;
 use serde_json::Value;
 
 use crate::limits;
 use crate::usage::ToolUsage;
+
+/// Identifies the input of a call, also where the report shows only a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InputHash(u64);
+
+impl InputHash {
+    pub(crate) fn new(input: &Value) -> Self {
+        Self(FixedState::default().hash_one(input))
+    }
+}
 
 /// The newest calls that have ended, and sums over all ended calls.
 #[derive(Debug, Default)]
@@ -18,8 +30,8 @@ pub struct CallHistory {
     ended_ids: VecDeque<ToolCallId>,
     kept_reports: VecDeque<(ToolCallId, usize)>,
     bytes: usize,
-    /// The newest failed calls; a retried call is matched against them.
-    failed: VecDeque<ToolCallId>,
+    /// The newest failed calls with their inputs; a retried call is matched against them.
+    failed: VecDeque<(ToolCallId, Option<InputHash>)>,
     usage: BTreeMap<String, ToolUsage>,
 }
 
@@ -47,16 +59,19 @@ impl CallHistory {
     }
 
     /// Returns the newest failed call with this tool and these arguments.
-    pub(crate) fn newest_failed(&self, name: &str, input: &Value) -> Option<&ToolCallId> {
-        self.failed.iter().rev().find(|id| {
-            self.get(id).is_some_and(|report| {
-                report.name == name && report.raw_input.as_ref() == Some(input)
-            })
-        })
+    pub(crate) fn newest_failed(&self, name: &str, input: InputHash) -> Option<&ToolCallId> {
+        let is_same = |id: &ToolCallId| self.get(id).is_some_and(|report| report.name == name);
+        let mut same_input = self.failed.iter().rev().filter(|(_, failed)| *failed == Some(input));
+        same_input.find_map(|(id, _)| is_same(id).then_some(id))
     }
 
     /// Inserts the report of an ended call; `content_bytes` is the approximate size of its content.
-    pub(crate) fn insert(&mut self, report: Box<ToolCallReport>, content_bytes: usize) {
+    pub(crate) fn insert(
+        &mut self,
+        report: Box<ToolCallReport>,
+        content_bytes: usize,
+        input: Option<InputHash>,
+    ) {
         self.add_usage(&report);
         let (id, bytes) =
             (report.id.clone(), content_bytes + report_bytes_without_content(&report));
@@ -64,7 +79,7 @@ impl CallHistory {
             if self.failed.len() >= limits::MAX_FAILED_CALLS {
                 self.failed.pop_front();
             }
-            self.failed.push_back(id.clone());
+            self.failed.push_back((id.clone(), input));
         }
         self.reports.insert(id.clone(), Some(report));
         self.ended_ids.push_back(id.clone());
@@ -133,7 +148,7 @@ mod tests {
             meta: CallMeta { duration_ms: Some(2), ..CallMeta::default() },
             ..ToolCallReport::new(format!("c{number}").into())
         };
-        history.insert(Box::new(report), bytes);
+        history.insert(Box::new(report), bytes, None);
     }
 
     #[test]

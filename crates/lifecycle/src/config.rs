@@ -42,10 +42,12 @@ impl Default for SessionConfig {
 
 impl SessionConfig {
     /// Sets the minimum interval between two streamed updates of one call, terminal or message: 50
-    /// ms by default, at most 10 s. With zero, each update is sent as soon as it is offered.
+    /// ms by default, at least 10 ms, at most 10 s. Without a minimum, each update of a growing text
+    /// would repeat the text.
     #[must_use]
     pub fn with_update_interval(self, interval: Duration) -> Self {
-        Self { update_interval: interval.min(limits::MAX_UPDATE_INTERVAL), ..self }
+        let bounds = (limits::MIN_UPDATE_INTERVAL, limits::MAX_UPDATE_INTERVAL);
+        Self { update_interval: interval.clamp(bounds.0, bounds.1), ..self }
     }
 
     /// Sets the maximum size of the content that a call shows, in bytes: 768 KiB by default and at
@@ -58,15 +60,15 @@ impl SessionConfig {
 
     /// Sets the maximum serialised size of raw input and of raw output, in bytes: 64 KiB each by
     /// default and at most. A larger value is truncated in its own shape, to at least 64 bytes.
-    /// With zero, neither is shown.
+    /// With zero, neither is shown. A retry is recognised by the whole input in any case.
     #[must_use]
     pub fn with_max_raw_bytes(self, bytes: usize) -> Self {
         Self { raw_bytes: bytes.min(limits::MAX_RAW_BYTES), ..self }
     }
 
-    /// Sets the maximum size of a tool's result that the middleware shows as text, in bytes: 32 KiB
-    /// by default, at most 256 KiB. The bytes beyond it are counted. With zero, only the count is
-    /// shown.
+    /// Sets the maximum size of a result of the middleware, or of an error of any call, that is shown
+    /// as text, in bytes: 32 KiB by default, at most 256 KiB. The bytes beyond it, and those that
+    /// exceed the content of the call, are counted. With zero, only the count is shown.
     #[must_use]
     pub fn with_max_result_text_bytes(self, bytes: usize) -> Self {
         Self { result_text_bytes: bytes.min(limits::MAX_RESULT_TEXT_BYTES), ..self }

@@ -168,15 +168,15 @@ impl Effects {
     }
 
     /// Returns the effects of a preview that reads the named files, judged as strictly as the call.
-    /// An unknown effect stays unknown.
+    /// An unknown effect names none.
     #[cfg(feature = "tokio")]
     pub(crate) fn reads_for_preview(&self) -> Self {
         let look = |effect: &Effect| match effect {
-            Effect::Read(_) | Effect::Search(_) | Effect::Unknown => Some(effect.clone()),
+            Effect::Read(_) | Effect::Search(_) => Some(effect.clone()),
             Effect::Write(path) => Some(Effect::Read(path.clone())),
             // Including everything beneath it.
             Effect::Delete(path) => Some(Effect::Search(path.clone())),
-            Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } => None,
+            Effect::Run { .. } | Effect::Connect(_) | Effect::Mcp { .. } | Effect::Unknown => None,
         };
         let effects: Vec<_> = self.effects.iter().filter_map(look).collect();
         // A preview that reads nothing needs no permission.

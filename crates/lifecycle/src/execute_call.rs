@@ -111,7 +111,8 @@ pub struct CallFailure {
     pub code: String,
     /// The reason why the call ends.
     pub reason: CallEndReason,
-    /// Note for the client, unless the call already shows the error.
+    /// Note for the client, unless the call already shows the error. It is truncated like a result
+    /// ([`with_result_text_bytes`](crate::SessionConfig::with_result_text_bytes)); `text` is not.
     pub note: Option<String>,
     /// Whether the turn cannot continue.
     pub is_fatal: bool,
@@ -408,7 +409,7 @@ impl CallStopReason {
         if end.status == Status::Failed
             && let Some(note) = note
         {
-            patch = patch.with_appended_content(Content::from_text(note));
+            patch = patch.with_appended_content(Content::from_text(open.handle().fit_text(note)));
         }
         let (status, reason) = (end.status, end.reason);
         // Fields that the tool itself set take precedence.
@@ -476,7 +477,11 @@ impl CallStopReason {
                     (Rejecter::Approver, Some(_)) => "rejected-approver-said",
                 };
                 let said = reason.map(|said| ("said", said));
-                not_run(CallEndReason::User, "rejected", key, said.as_slice())
+                let reason = match by {
+                    Rejecter::User => CallEndReason::User,
+                    Rejecter::Approver => CallEndReason::Approver,
+                };
+                not_run(reason, "rejected", key, said.as_slice())
             }
         }
     }

@@ -17,7 +17,6 @@ use crate::SessionCallUsage;
 use crate::board::Timestamp;
 use crate::call_span;
 use crate::catch_panic::catch_panic;
-use crate::config::SessionConfig;
 use crate::ids::PermissionId;
 use crate::limits::MAX_POLICY_CHANGES;
 use crate::outbox::OutboxItem;
@@ -470,10 +469,6 @@ impl SessionHandle {
             monotonic: tokio::time::Instant::now().into_std(),
             wall: (self.shared.wall_clock)(),
         }
-    }
-
-    pub(crate) fn config(&self) -> SessionConfig {
-        self.lock().board().config()
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {

@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Minimum time between two streamed updates of one call, terminal or message.
 pub(crate) const DEFAULT_UPDATE_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Smallest update interval that a session can be configured with: an update may repeat a text of 4
+/// KiB.
+pub(crate) const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Largest update interval that a session can be configured with.
 pub(crate) const MAX_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -103,7 +107,7 @@ pub(crate) const MAX_ENDED_TURNS: usize = 64;
 /// Maximum number of open turns whose trace context is passed on to their calls.
 pub(crate) const MAX_TRACED_TURNS: usize = 64;
 
-/// Bytes of a tool result that the middleware shows as text by default. The rest is counted.
+/// Bytes of a result or an error that are shown as text by default. The rest is counted.
 pub(crate) const DEFAULT_RESULT_TEXT_BYTES: usize = 32 * 1024;
 
 /// Largest value that this limit can be configured to.

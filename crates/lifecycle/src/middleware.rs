@@ -14,7 +14,7 @@ use acp_types::{
     CallEndReason, Content, ContentPatch, Progress, Status, ToolCallId, ToolCallPatch, ToolKind,
     TurnId, id,
 };
-use callboard_text::{count_with_noun, escape_invisible, head};
+use callboard_text::escape_invisible;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -29,7 +29,6 @@ use crate::execute_call::{
     CallExecutor, CallFailure, CallOutcome, CallPreview, CallSuccess, execute_call,
 };
 use crate::handle::{CallHandle, OpenCall, SessionHandle};
-use crate::limits::DEFAULT_RESULT_TEXT_BYTES;
 use crate::permission::{Grant, PermissionSubject, PinnedPlan};
 use crate::schedule::{Footprint, Schedule};
 use crate::title;
@@ -62,14 +61,14 @@ pub struct ToolMiddleware {
     session: SessionHandle,
     titles: DescribeCallFn<String>,
     effects: DescribeCallFn<Effects>,
-    previews: Option<PreviewFn>,
+    previews: PreviewFn,
     kinds: DescribeToolFn<Option<ToolKind>>,
     annotations: DescribeToolFn<ToolAnnotations>,
     timeout: Option<Duration>,
 }
 
-/// Returns the changes that are shown before a call is permitted.
-type PreviewFn = DescribeCallFn<BoxFuture<'static, Result<ToolCallPatch, String>>>;
+/// Returns the changes that are shown before a call is permitted, if the tool has a preview.
+type PreviewFn = DescribeCallFn<Option<BoxFuture<'static, Result<ToolCallPatch, String>>>>;
 
 /// A callback that describes a call by its tool's name and its arguments.
 type DescribeCallFn<T> = Box<dyn Fn(&str, &Value) -> T + Send + Sync>;
@@ -85,7 +84,7 @@ impl ToolMiddleware {
             session,
             titles: Box::new(title::default_title),
             effects: Box::new(|_, _| Effects::from(Effect::Unknown)),
-            previews: None,
+            previews: Box::new(|_, _| None),
             kinds: Box::new(|_| None),
             annotations: Box::new(|_| ToolAnnotations::default()),
             timeout: None,
@@ -126,23 +125,44 @@ impl ToolMiddleware {
     }
 
     /// Sets the previews of calls, which are shown before the permission request: the change of a
-    /// file as [`Content::Change`], locations, a better title. An error ends the call, and the
-    /// model reads it.
+    /// file as [`Content::Change`], locations, a better title. Return `None` for a call without a
+    /// preview. An error ends the call, and the model reads it.
     ///
     /// A preview must change nothing, and may read only files that the call's
     /// [effects](Self::with_effects) name. These reads are judged first, with the same marks as the
-    /// call. If the effects are unknown, so are the reads, and the user is asked twice. The preview
-    /// runs again right before the tool. If it then shows something else, permission is requested
-    /// again.
+    /// call. Unknown effects name no file, so the preview of such a call should show only its
+    /// arguments.
+    ///
+    /// The callback must read nothing itself: it runs before the reads are judged, and its future
+    /// after that. Both run again right before the tool. If the preview then shows something else,
+    /// permission is requested again.
+    ///
+    /// ```
+    /// use acp_lifecycle::{SessionHandle, ToolMiddleware};
+    /// use acp_types::{FileChange, ToolCallPatch};
+    /// use serde_json::Value;
+    ///
+    /// async fn preview(path: Value) -> Result<ToolCallPatch, String> {
+    ///     let path = path.as_str().ok_or("`path` is missing")?;
+    ///     let old = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    ///     let new = old.to_uppercase();
+    ///     Ok(ToolCallPatch::new().append(FileChange::modify(path, old, new).into()))
+    /// }
+    ///
+    /// fn middleware(session: SessionHandle) -> ToolMiddleware {
+    ///     ToolMiddleware::new(session)
+    ///         .previews(|name, args| (name == "upcase").then(|| preview(args["path"].clone())))
+    /// }
+    /// ```
     #[must_use]
     pub fn with_previews<R>(
         mut self,
-        previews: impl Fn(&str, &Value) -> R + Send + Sync + 'static,
+        previews: impl Fn(&str, &Value) -> Option<R> + Send + Sync + 'static,
     ) -> Self
     where
         R: Future<Output = Result<ToolCallPatch, String>> + Send + 'static,
     {
-        self.previews = Some(Box::new(move |name, args| Box::pin(previews(name, args))));
+        self.previews = Box::new(move |name, args| Some(Box::pin(previews(name, args)?)));
         self
     }
 
@@ -319,7 +339,7 @@ impl ToolMiddleware {
         result.ok_or(ended)
     }
 
-    /// Previews a call; without a preview callback, the patch is empty. The returned text
+    /// Previews a call; without a preview, the patch is empty. The returned text
     /// identifies the preview: it changes whenever the effects or the patch change.
     async fn preview_call(
         &self,
@@ -327,9 +347,9 @@ impl ToolMiddleware {
         args: &Value,
     ) -> Result<(Effects, ToolCallPatch, String), CallFailure> {
         let effects = (self.effects)(name, args);
-        let shown = match &self.previews {
-            Some(previews) => tokio::select! {
-                shown = previews(name, args) => shown,
+        let shown = match (self.previews)(name, args) {
+            Some(preview) => tokio::select! {
+                shown = preview => shown,
                 () = wait_for_timeout_or_forever(self.timeout) => {
                     let text = "The preview timed out. The call did not run.";
                     let failure = CallFailure::recoverable("timeout", text);
@@ -338,9 +358,7 @@ impl ToolMiddleware {
             },
             None => Ok(ToolCallPatch::new()),
         };
-        let shown = shown.map_err(|text| {
-            CallFailure::recoverable("failed", truncate_result(text, DEFAULT_RESULT_TEXT_BYTES))
-        })?;
+        let shown = shown.map_err(|text| CallFailure::recoverable("failed", text))?;
         let text = format!("{:?} {shown:?}", effects.sorted());
         Ok((effects, shown, text))
     }
@@ -386,8 +404,9 @@ impl fmt::Debug for ToolMiddleware {
 /// with `None` if the total is unknown. Outside of a call, nothing happens.
 ///
 /// [`CallHandle::current`] defines which tasks belong to a call. The function may be called at any
-/// rate: a client receives at most one update per 50 ms, with the newest progress. The final update
-/// contains no progress, so the last progress before it may not be sent.
+/// rate: a client receives at most one update per 50 ms, or as
+/// [configured](crate::SessionConfig::with_update_interval), with the newest progress. The final
+/// update contains no progress, so the last progress before it may not be sent.
 pub fn report_progress(current: f64, total: impl Into<Option<f64>>, message: &str) {
     if let Some(call) = CallHandle::current() {
         let message = (!message.is_empty()).then(|| escape_invisible(message));
@@ -419,10 +438,11 @@ where
     type Plan = Value;
 
     async fn preview_reads(&mut self, _: &CallHandle) -> Result<Effects, CallFailure> {
-        if self.middleware.previews.is_none() {
-            return Ok(Effects::empty());
-        }
-        Ok((self.middleware.effects)(self.name, &self.args).reads_for_preview())
+        let ToolMiddleware { effects, previews, .. } = self.middleware;
+        Ok(match previews(self.name, &self.args) {
+            Some(_) => effects(self.name, &self.args).reads_for_preview(),
+            None => Effects::empty(),
+        })
     }
 
     async fn preview(&mut self, _: &CallHandle) -> Result<CallPreview<Value>, CallFailure> {
@@ -470,16 +490,8 @@ where
             done = tool(args) => done,
             () = wait_for_timeout_or_forever(timeout) => return Err(timeout_failure(timeout.unwrap_or_default())),
         };
-        let value = done.map_err(|error| {
-            CallFailure::recoverable(
-                "failed",
-                truncate_result(error.to_string(), DEFAULT_RESULT_TEXT_BYTES),
-            )
-        })?;
-        let config = self.middleware.session.config();
-        // An item that exceeds the call's limit would not be shown at all.
-        let success =
-            success_from_value(&value, config.result_text_bytes.min(config.content_bytes / 2));
+        let value = done.map_err(|error| CallFailure::recoverable("failed", error.to_string()))?;
+        let success = success_from_value(&value, |text| call.fit_text(text));
         *self.result = Some(value);
         Ok(success)
     }
@@ -492,8 +504,8 @@ async fn wait_for_timeout_or_forever(timeout: Option<Duration>) {
     }
 }
 
-/// Returns a result as text of at most `text_bytes` bytes, and as raw output in its own shape.
-fn success_from_value(value: &impl Serialize, text_bytes: usize) -> CallSuccess {
+/// Returns a result as text, which `fit` truncates, and as raw output in its own shape.
+fn success_from_value(value: &impl Serialize, fit: impl FnOnce(String) -> String) -> CallSuccess {
     // A value that cannot be serialised is not shown, but the caller receives it.
     let raw = serde_json::to_value(value).unwrap_or_default();
     let text = match &raw {
@@ -503,20 +515,9 @@ fn success_from_value(value: &impl Serialize, text_bytes: usize) -> CallSuccess 
     };
     let mut patch = ToolCallPatch::new();
     if !text.is_empty() {
-        patch = patch
-            .with_appended_content(Content::from_text(truncate_result(text.clone(), text_bytes)));
+        patch = patch.with_appended_content(Content::from_text(fit(text.clone())));
     }
     CallSuccess { text, patch: patch.with_raw_output(raw), ..CallSuccess::default() }
-}
-
-fn truncate_result(text: String, bytes: usize) -> String {
-    match text.len().checked_sub(bytes) {
-        None | Some(0) => text,
-        Some(over) => {
-            let over = count_with_noun(over as u64, "more byte", "more bytes");
-            format!("{}… and {over}", head(&text, bytes))
-        }
-    }
 }
 
 fn cancelled_while_running_failure() -> CallFailure {

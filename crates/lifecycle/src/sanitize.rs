@@ -10,6 +10,8 @@ use acp_types::{
     CallMeta, Content, ContentBlock, ContentPatch, Location, Plan, SessionStatePart, TerminalPatch,
     ToolCallPatch, json,
 };
+#[cfg(feature = "tokio")]
+use callboard_text::{count_with_noun, head};
 use serde_json::{Map, Value};
 
 mod automaton;
@@ -124,6 +126,23 @@ fn sanitize_raw_json(
         *losses = (redactor.take_count(), bytes);
         *value = Some(shown);
     }
+}
+
+/// Truncates a text of a call to `bytes` bytes and to its `room` in the call's content, and states
+/// how much is omitted.
+#[cfg(feature = "tokio")]
+pub(crate) fn truncate_text(text: String, bytes: usize, room: usize) -> String {
+    let room = room.saturating_sub("\"\"".len());
+    if text.len() <= bytes && json::escaped_string_len(&text) <= room {
+        return text;
+    }
+    let omitted = |shown: &str| {
+        let count = (text.len() - shown.len()) as u64;
+        format!("… and {}", count_with_noun(count, "more byte", "more bytes"))
+    };
+    let room = room.saturating_sub(omitted("").len());
+    let shown = json::prefix_within_escaped_len(head(&text, bytes), room);
+    format!("{shown}{}", omitted(shown))
 }
 
 /// Replaces secrets and counts them.

@@ -23,6 +23,7 @@ use crate::limits::{self, MAX_MESSAGE_CHUNK_BYTES, MAX_PROGRESS_MESSAGE_BYTES};
 use crate::message_stream::RecentMessageRedactors;
 use crate::outbox::{FirstReportTiming, Outbox, OutboxItem};
 use crate::sanitize::{Redactor, Secrets};
+use crate::terminals::TerminalPiece;
 use crate::title;
 use crate::usage::{SessionCallUsage, UpdateCounts};
 use permissions::SessionPermissions;
@@ -149,6 +150,12 @@ impl Session {
         self.board.set_config(config);
         self.outbox.set_update_interval(config.update_interval);
         self
+    }
+
+    /// Returns the folder in which relative paths begin.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
     }
 
     /// Sets the values that are redacted from now on.
@@ -393,13 +400,13 @@ impl Session {
 
     /// Appends output to an open terminal.
     pub fn append_terminal_output(&mut self, id: &TerminalId, bytes: &[u8], now: Timestamp) {
-        let patch = self.board.append_terminal_output(id, bytes);
+        let patch = self.board.push_terminal_output(id, TerminalPiece::Bytes(bytes));
         self.enqueue_terminal(id, patch, now);
     }
 
     /// Records that `bytes` of an open terminal's output are omitted here.
     pub fn record_terminal_output_gap(&mut self, id: &TerminalId, bytes: u64, now: Timestamp) {
-        let patch = self.board.record_terminal_output_gap(id, bytes);
+        let patch = self.board.push_terminal_output(id, TerminalPiece::Gap(bytes));
         self.enqueue_terminal(id, patch, now);
     }
 

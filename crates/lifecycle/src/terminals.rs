@@ -17,6 +17,14 @@ struct TrackedTerminal {
     redacted_secrets: u64,
 }
 
+/// A piece of a terminal's output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TerminalPiece<'a> {
+    Bytes(&'a [u8]),
+    /// Number of bytes that are missing at this position.
+    Gap(u64),
+}
+
 impl Terminals {
     /// Opens a terminal, unless the id is in use.
     pub(crate) fn open(
@@ -47,29 +55,29 @@ impl Terminals {
         Some(terminal.redact_and_apply_patch(patch, secrets))
     }
 
-    /// Appends output. Bytes that may be the beginning of a secret are held back.
-    pub(crate) fn append_output(
-        &mut self,
-        id: &TerminalId,
-        bytes: &[u8],
-        secrets: &Secrets,
-    ) -> Option<TerminalPatch> {
-        let terminal = self.running_terminal(id)?;
-        let shown = terminal.output.push(secrets, bytes);
-        Some(terminal.redact_and_apply_patch(TerminalPatch::from_output(&shown), secrets))
-    }
+    /// Appends a piece of output. Bytes that may be the beginning of a secret are held back.
 
-    /// Records that output is omitted here, after flushing the held-back output. A partial secret
-    /// before the gap is redacted, and the output after the gap does not continue it.
-    pub(crate) fn record_output_gap(
+    ///
+    /// A gap first flushes the held-back output. A partial secret before the gap is redacted, and
+    /// the output after the gap does not continue it.
+    pub(crate) fn push_output(
         &mut self,
         id: &TerminalId,
-        bytes: u64,
+        piece: TerminalPiece<'_>,
         secrets: &Secrets,
     ) -> Option<TerminalPatch> {
         let terminal = self.running_terminal(id)?;
-        let mut output = TerminalOutput::from_bytes(&std::mem::take(&mut terminal.output).flush());
-        output.record_omitted_bytes(bytes);
+        let output = match piece {
+            TerminalPiece::Bytes(bytes) => {
+                TerminalOutput::from_bytes(&terminal.output.push(secrets, bytes))
+            }
+            TerminalPiece::Gap(bytes) => {
+                let mut output =
+                    TerminalOutput::from_bytes(&std::mem::take(&mut terminal.output).flush());
+                output.record_omitted_bytes(bytes);
+                output
+            }
+        };
         Some(
             terminal.redact_and_apply_patch(
                 TerminalPatch { output, ..TerminalPatch::default() },

@@ -139,7 +139,7 @@ impl CodingAgent {
 
     /// Sets the key of `_meta` that holds data without a place in the protocol, such as the
     /// duration of a call. The default is `callboard`. Clients send the reason for a rejected call
-    /// under the same key.
+    /// under the same key. A key of more than 64 bytes is truncated.
     #[must_use]
     pub fn with_meta_key(self, key: impl Into<Arc<str>>) -> Self {
         Self { meta_key: key.into(), ..self }

@@ -225,7 +225,8 @@ impl Session {
             Ok(place) => place,
             Err(mpsc::error::TrySendError::Full(())) => {
                 let waiting = limits::MAX_WAITING_PROMPTS;
-                let what = format!("{waiting} prompts wait already; wait for the end of one");
+                let what =
+                    format!("The limit of waiting prompts is {waiting}; wait for the turn to end");
                 return responder.respond_with_error(errors::busy_error(&what));
             }
             Err(mpsc::error::TrySendError::Closed(())) => {

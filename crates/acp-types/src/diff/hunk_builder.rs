@@ -30,14 +30,9 @@ impl HunkBuilder {
         }
     }
 
-    /// Creates a builder for `remaining_bytes` of a message, with `extra` more bytes per hunk.
-    pub(super) fn with_message_limit(
-        change: &FileChange,
-        remaining_bytes: usize,
-        extra: usize,
-    ) -> Self {
-        let (hunk_cost, line_cost) =
-            (change.hunk_overhead_json_len() + extra, max_hunk_line_json_len);
+    /// Creates a builder for `remaining_bytes` of a message.
+    pub(super) fn with_message_limit(change: &FileChange, remaining_bytes: usize) -> Self {
+        let (hunk_cost, line_cost) = (change.hunk_overhead_json_len(), max_hunk_line_json_len);
         Self { hunks: Vec::new(), remaining_bytes, hunk_cost, line_cost, unlisted: (0, 0) }
     }
 

@@ -11,7 +11,7 @@ use foldhash::HashMap;
 use serde_json::{Map, Value, json};
 
 use crate::limits::{MAX_OUTPUT_CHUNK_BYTES, MAX_RUNNING_OUTPUT_BYTES};
-use crate::meta::DEFAULT_KEY;
+use crate::meta::{DEFAULT_KEY, truncated_key};
 use crate::schema::v1::{
     ClientCapabilities, RequestPermissionRequest, SessionId, SessionUpdate, Terminal, ToolCall,
     ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
@@ -103,10 +103,10 @@ impl V1Projection {
     }
 
     /// Sets the key of `_meta` for data that the protocol has no field for. The default is
-    /// `callboard`.
+    /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
     #[must_use]
-    pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
-        self.meta_key = key.into();
+    pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
+        truncated_key(key.as_ref()).clone_into(&mut self.meta_key);
         self
     }
 
@@ -417,7 +417,7 @@ pub fn reduce_to_v1(mut report: ToolCallReport) -> ToolCallReport {
         Status::Paused => report.status = Status::InProgress,
         _ => {}
     }
-    encode::shorten_changes(&mut report.content, DEFAULT_KEY);
+    encode::shorten_changes(&mut report.content);
     report.capabilities = crate::CallCapabilities::default();
     report
 }
@@ -434,8 +434,7 @@ pub fn tool_call_from_report<'a>(
     meta_key: &str,
     terminal: impl Fn(&TerminalId) -> Option<&'a TerminalReport>,
 ) -> ToolCall {
-    let mut report = reduce_to_v1(report.clone());
-    encode::shorten_changes(&mut report.content, meta_key);
+    let (report, meta_key) = (reduce_to_v1(report.clone()), truncated_key(meta_key));
     let status = encode_status(report.status);
     let content = encode::encode_content_items(&report.content, meta_key, |id| {
         terminal_content(id, terminal(id), surface, status)

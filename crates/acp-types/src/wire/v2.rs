@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{ClientMessage, EndedCalls, REQUEST_PERMISSION, SESSION_UPDATE, maybe_undefined};
 use crate::limits::MAX_STREAMED_UPDATE_BYTES;
-use crate::meta::DEFAULT_KEY;
+use crate::meta::{DEFAULT_KEY, truncated_key};
 use crate::schema::MaybeUndefined;
 use crate::schema::v2::{
     PlanUpdate, PlanUpdateContent, RequestPermissionRequest, RequestPermissionSubject, SessionId,
@@ -160,10 +160,10 @@ impl V2Projection {
     }
 
     /// Sets the key of `_meta` for data that the protocol has no field for. The default is
-    /// `callboard`.
+    /// `callboard`. A key of more than 64 bytes is [truncated](truncated_key).
     #[must_use]
-    pub fn with_meta_key(mut self, key: impl Into<String>) -> Self {
-        self.meta_key = key.into();
+    pub fn with_meta_key(mut self, key: impl AsRef<str>) -> Self {
+        truncated_key(key.as_ref()).clone_into(&mut self.meta_key);
         self
     }
 
@@ -348,6 +348,7 @@ impl ClientMessage for RequestPermissionRequest {
 /// Encodes a whole document.
 #[must_use]
 pub fn tool_call_from_report(report: &ToolCallReport, meta_key: &str) -> ToolCallUpdate {
+    let meta_key = truncated_key(meta_key);
     let content = report.content.iter().map(|item| encode::encode_content(item, meta_key));
     let mut call = ToolCallUpdate::new(report.id.0.clone())
         .name(report.name.clone())

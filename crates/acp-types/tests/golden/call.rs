@@ -111,6 +111,26 @@ fn a_whole_life() {
 }
 
 #[test]
+fn a_rejection_has_the_reason_of_its_side() {
+    for (reason, word) in [(CallEndReason::User, "user"), (CallEndReason::Approver, "approver")] {
+        let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };
+        let rejected = ToolCallPatch::new().with_status(Status::Failed).with_meta(meta);
+        let update = json!([{
+            "sessionUpdate": "tool_call_update", "toolCallId": "c",
+            "status": "failed", "_meta": {"callboard": {"reason": word}},
+        }]);
+        let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text);
+        let mut v2 = wire::v2::V2Projection::new();
+        drop((
+            v1.updates_for_call_patch(&id(), announce()),
+            v2.updates_for_call_patch(&id(), &announce()),
+        ));
+        assert_eq!(crate::json(&v1.updates_for_call_patch(&id(), &rejected)), update, "v1");
+        assert_eq!(crate::json(&v2.updates_for_call_patch(&id(), &rejected)), update, "v2");
+    }
+}
+
+#[test]
 fn a_cancelled_call_has_failed_in_v1_and_says_why() {
     let cancelled = |reason| {
         let meta = CallMeta { reason: Some(reason), ..CallMeta::default() };

@@ -261,7 +261,7 @@ fn a_small_change_with_hunks_is_one_diff_of_whole_files_in_v1() {
 #[test]
 fn a_change_over_its_bound_is_cut_and_says_so() {
     // Includes the rest of the message around the texts.
-    let (old, last) = ("old\n", "x".repeat(MAX_FILE_CHANGE_BYTES - 1500) + "\n");
+    let (old, last) = ("old\n", "x".repeat(MAX_FILE_CHANGE_BYTES - 1800) + "\n");
     let place = |start, new: &str| Hunk {
         old_start: start,
         new_start: start,
@@ -321,6 +321,13 @@ fn whatever_a_change_is_given_as_it_is_listed_within_its_bound() {
         (change(Operation::Delete, Some(&old), None), true),
         (change(Operation::Modify, Some(&old), Some(&new)), true),
         (change(moved(), Some(&old), Some(&new)), true),
+        (
+            FileChange {
+                sentence: Some(long_sentence()),
+                ..change(moved(), Some(&old), Some(&new))
+            },
+            true,
+        ),
         (change(copied(), None, Some(&old)), true),
         (change(Operation::Modify, Some(&old), Some(&(old.clone() + "more\n"))), false),
         (change(Operation::Modify, Some(&old), Some(&controls)), true),
@@ -345,6 +352,22 @@ fn whatever_a_change_is_given_as_it_is_listed_within_its_bound() {
     }
 }
 
+/// Returns a sentence that fits in a message, but not together with many lines.
+fn long_sentence() -> String {
+    "moves ".repeat(40_000)
+}
+
+#[test]
+fn a_sentence_that_does_not_fit_is_replaced_by_the_default() {
+    let move_with = |text| FileChange { sentence: Some(text), ..change(moved(), None, None) };
+    for (text, expected) in [
+        (long_sentence(), long_sentence()),
+        ("\u{1}".repeat(50_000), "Moves /p/old.rs to /p/a.rs".to_owned()),
+    ] {
+        assert_eq!(shown(&move_with(text)).0, json!([sentence(&expected)]));
+    }
+}
+
 #[test]
 fn a_move_of_large_texts_names_both_paths() {
     let old: String = (0..15_000).map(|number| format!("line {number} of a long file\n")).collect();
@@ -356,7 +379,7 @@ fn a_move_of_large_texts_names_both_paths() {
 }
 
 #[test]
-fn a_long_key_of_metadata_leaves_a_change_within_its_bound() {
+fn a_long_key_of_metadata_is_truncated_and_leaves_a_change_within_its_bound() {
     let places = (1..=50_000).map(|at| Hunk {
         old_start: at,
         new_start: at,
@@ -364,15 +387,26 @@ fn a_long_key_of_metadata_leaves_a_change_within_its_bound() {
     });
     let hunks = places.collect();
     let change = FileChange { hunks, ..change(Operation::Modify, None, None) };
-    for key in ["k".repeat(33), "k".repeat(100), "\u{1}".repeat(500)] {
-        let mut sent =
-            wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key(key.clone());
-        let sent = sent
-            .updates_for_call_patch(&id(), announce().with_appended_content(change.clone().into()));
-        let content = crate::json(&sent)[0]["content"].clone();
-        let len = content.to_string().len();
-        assert!(len <= MAX_FILE_CHANGE_BYTES, "{len} with a key of {} bytes", key.len());
-        assert!(content.as_array().unwrap().len() > 10);
+    for (key, sent_as) in [
+        ("k".repeat(64), "k".repeat(64)),
+        ("k".repeat(100), "k".repeat(64)),
+        ("ä".repeat(100), "ä".repeat(32)),
+        ("\u{1}".repeat(500), "\u{1}".repeat(10)),
+    ] {
+        let patch = announce().with_appended_content(change.clone().into());
+        let mut v1 = wire::v1::V1Projection::new(TerminalDisplay::Text).with_meta_key(&key);
+        let mut v2 = wire::v2::V2Projection::new().with_meta_key(&key);
+        for sent in [
+            crate::json(&v1.updates_for_call_patch(&id(), &patch)),
+            crate::json(&v2.updates_for_call_patch(&id(), &patch)),
+        ] {
+            let content = &sent[0]["content"];
+            let len = content.to_string().len();
+            assert!(len <= MAX_FILE_CHANGE_BYTES, "{len} with a key of {} bytes", key.len());
+            let meta = content[0]["_meta"].as_object().unwrap();
+            assert_eq!(meta.keys().collect::<Vec<_>>(), [&sent_as]);
+        }
+        assert_eq!(v1.meta_key(), sent_as);
     }
 }
 

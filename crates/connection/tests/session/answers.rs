@@ -1,9 +1,24 @@
 //! How requests are answered: by their own turn, however it ends, and in any order.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
 use acp_conformance::{AgentTestError, AgentUnderTest, ConformanceRule, PermissionReply, Side};
+use acp_connection::{ClientSessions, Turn};
+use acp_lifecycle::Session;
+use agent_client_protocol::v1::schema::{
+    InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse, PromptRequest,
+    StopReason,
+};
+use agent_client_protocol::{Client, ConnectTo, on_receive_request};
 use futures::{StreamExt as _, stream};
 use pretty_assertions::assert_eq;
 use serde_json::json;
+
+use tokio::task::block_in_place;
 
 use crate::agent::{BLOCKING_TURN_TIME, BuilderChange};
 use crate::{outcome, send_mode, start, start_with};
@@ -78,7 +93,7 @@ async fn turns_run_one_after_the_other_and_few_prompts_wait() -> Result<(), Agen
     }
     let busy = agent.send_prompt("s", "say").await?;
     agent.wait_until(|client| client.response(&busy).is_some()).await?;
-    assert!(outcome(&agent, &busy).starts_with("8 prompts wait already"));
+    assert!(outcome(&agent, &busy).starts_with("The limit of waiting prompts is 8;"));
     agent.notify("$/cancel_request", json!({ "requestId": prompts[8] })).await?;
     agent.wait_until(|client| client.response(&prompts[8]).is_some()).await?;
     assert_eq!(outcome(&agent, &prompts[8]), "The request was cancelled");
@@ -108,10 +123,77 @@ async fn the_number_of_prompts_that_wait_can_be_set() -> Result<(), AgentTestErr
         }
         let busy = agent.send_prompt("s", "wait").await?;
         agent.wait_until(|client| client.response(&busy).is_some()).await?;
-        assert!(outcome(&agent, &busy).starts_with(&format!("{waiting} prompts wait already")));
+        let limit = format!("The limit of waiting prompts is {waiting};");
+        assert!(outcome(&agent, &busy).starts_with(&limit));
         agent.close_input_and_wait_for_exit().await?;
     }
     Ok(())
+}
+
+/// Blocks the thread that wakes it until its channel has a message or is closed.
+struct Gate(Mutex<mpsc::Receiver<()>>);
+
+impl Wake for Gate {
+    fn wake(self: Arc<Self>) {
+        let _ = block_in_place(|| self.0.lock().unwrap().recv());
+    }
+}
+
+/// Returns an agent without waiting prompts, whose first turn is dropped no sooner than its second
+/// prompt has arrived: the cancellation of the turn, after its response, waits.
+fn agent_with_late_drop() -> impl ConnectTo<Client> {
+    let (sessions, (open, opened)) = (ClientSessions::default(), mpsc::channel());
+    let (new, prompted, opened) = (sessions.clone(), sessions.clone(), Mutex::new(Some(opened)));
+    sessions
+        .agent_builder(Duration::from_secs(1))
+        .on_receive_request(
+            async |request: InitializeRequest, responder, _| {
+                responder.respond(InitializeResponse::new(request.protocol_version))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: NewSessionRequest, responder, client| {
+                let session = new.builder("s", Session::new(request.cwd), client);
+                new.insert(session.with_waiting_prompts(0).open());
+                responder.respond(NewSessionResponse::new("s"))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: PromptRequest, responder, _| {
+                let gate = opened.lock().unwrap().take();
+                let is_first = gate.is_some();
+                let run_turn = async move |turn: Turn| {
+                    if let Some(opened) = gate {
+                        let waker = Waker::from(Arc::new(Gate(Mutex::new(opened))));
+                        let mut cancelled = Box::pin(turn.cancel.cancelled_owned());
+                        let poll = cancelled.as_mut().poll(&mut Context::from_waker(&waker));
+                        assert!(poll.is_pending());
+                        // Dropping it would remove the waker.
+                        std::mem::forget(cancelled);
+                    }
+                    Ok(StopReason::EndTurn)
+                };
+                prompted.queue_prompt_turn(&request.session_id, responder, run_turn)?;
+                if !is_first {
+                    let _ = open.send(());
+                }
+                Ok(())
+            },
+            on_receive_request!(),
+        )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_leaves_room_for_the_next_prompt() -> Result<(), AgentTestError> {
+    let mut agent = AgentUnderTest::in_process(agent_with_late_drop(), PermissionReply::NoReply);
+    agent.initialize().await?;
+    agent.new_session(&std::env::temp_dir()).await?;
+    for prompt in ["first", "second"] {
+        assert_eq!(agent.prompt_and_wait_for_stop("s", prompt).await?, "end_turn", "{prompt}");
+    }
+    agent.close_input_and_wait_for_exit().await.map(drop)
 }
 
 #[tokio::test]

@@ -1,13 +1,21 @@
 //! The middleware example, an agent around tools without ACP, behind the fault-injecting client.
 
+use std::time::Duration;
+
 use acp_conformance::{
-    AgentTestError, AgentUnderTest, ClientBehaviour, PermissionReply, ReplyTiming, Side,
-    content_text,
+    AgentTestError, AgentUnderTest, ClientBehaviour, FileService, PermissionReply, ReplyTiming,
+    Side, content_text,
 };
+use acp_connection::ClientSessions;
+use acp_lifecycle::Session;
 use acp_types::schema::v1::{PermissionOptionKind, ToolCall, ToolCallContent};
+use agent_client_protocol::on_receive_request;
+use agent_client_protocol::v1::schema::{
+    InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse,
+};
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use tempfile::NamedTempFile;
+use tempfile::TempDir;
 
 #[path = "../../examples/middleware_agent.rs"]
 #[expect(dead_code, reason = "the program's `main` serves what is judged here")]
@@ -16,18 +24,23 @@ mod example;
 /// Session ids of each agent.
 const SESSIONS: [&str; 2] = ["note1", "note2"];
 
-/// Starts the agent with two sessions and a note of two lines.
+/// Starts the agent with two sessions, each with a note of two lines in its folder.
 async fn start(
     behaviour: impl Into<ClientBehaviour>,
-) -> Result<(AgentUnderTest, NamedTempFile), AgentTestError> {
-    let note = NamedTempFile::new()?;
-    std::fs::write(&note, "one\ntwo\n")?;
+) -> Result<(AgentUnderTest, [TempDir; 2]), AgentTestError> {
+    let folders = [TempDir::new()?, TempDir::new()?];
     let mut agent = AgentUnderTest::in_process(example::agent(None), behaviour);
     agent.initialize().await?;
-    for expected in SESSIONS {
-        assert_eq!(agent.new_session(&std::env::temp_dir()).await?, expected);
+    for (expected, folder) in SESSIONS.iter().zip(&folders) {
+        std::fs::write(folder.path().join("note"), "one\ntwo\n")?;
+        assert_eq!(agent.new_session(folder.path()).await?, *expected);
     }
-    Ok((agent, note))
+    Ok((agent, folders))
+}
+
+/// Returns the note in a folder.
+fn note(folder: &TempDir) -> Result<String, AgentTestError> {
+    Ok(std::fs::read_to_string(folder.path().join("note"))?)
 }
 
 /// Returns the last text that each call of a session shows.
@@ -41,17 +54,16 @@ fn texts(agent: &AgentUnderTest, session: &str) -> Vec<String> {
 async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), AgentTestError> {
     let rejected = "Rejected by the user. It did not run.";
     for (permission, expected, lines) in [
-        (PermissionOptionKind::AllowOnce, [["2 lines", "added"], ["3 lines", "added"]], 4),
-        (PermissionOptionKind::RejectOnce, [["2 lines", rejected]; 2], 2),
+        (PermissionOptionKind::AllowOnce, ["2 lines", "added"], 3),
+        (PermissionOptionKind::RejectOnce, ["2 lines", rejected], 2),
     ] {
-        let (mut agent, note) = start(PermissionReply::Select(permission)).await?;
-        for (session, expected) in SESSIONS.iter().zip(expected) {
-            let path = note.path().to_str().unwrap();
-            assert_eq!(agent.prompt_and_wait_for_stop(session, path).await?, "end_turn");
+        let (mut agent, folders) = start(PermissionReply::Select(permission)).await?;
+        for (session, folder) in SESSIONS.iter().zip(&folders) {
+            assert_eq!(agent.prompt_and_wait_for_stop(session, "note").await?, "end_turn");
             assert_eq!(texts(&agent, session), expected);
+            assert_eq!(note(folder)?.lines().count(), lines);
         }
-        let text = std::fs::read_to_string(&note)?;
-        assert_eq!(text.lines().count(), lines);
+        assert_eq!(agent.client.permission_requests.len(), 2);
         let asked = agent.client.permission_requests[0].request.tool_call.fields.content.as_deref();
         let Some([ToolCallContent::Diff(diff)]) = asked else { panic!("{asked:?}") };
         assert_eq!(diff.old_text.as_deref(), Some("one\ntwo\n"));
@@ -68,8 +80,8 @@ async fn foreign_tools_live_the_whole_life_of_a_call() -> Result<(), AgentTestEr
 async fn a_yes_that_comes_after_the_cancel_changes_nothing() -> Result<(), AgentTestError> {
     let behaviour =
         ClientBehaviour { timing: ReplyTiming::AfterCancel, ..ClientBehaviour::default() };
-    let (mut agent, note) = start(behaviour).await?;
-    let prompt = agent.send_prompt("note1", note.path().to_str().unwrap()).await?;
+    let (mut agent, folders) = start(behaviour).await?;
+    let prompt = agent.send_prompt("note1", "note").await?;
     agent.wait_until(|client| !client.permission_requests.is_empty()).await?;
     agent.notify("session/cancel", json!({ "sessionId": "note2" })).await?;
     agent.cancel_and_send_deferred_replies("note1").await?;
@@ -77,20 +89,61 @@ async fn a_yes_that_comes_after_the_cancel_changes_nothing() -> Result<(), Agent
     agent.close_input_and_wait_for_exit().await?;
     let texts = texts(&agent, "note1");
     assert!(texts[1].starts_with("Cancelled "), "{texts:?}");
-    assert_eq!(std::fs::read_to_string(&note)?, "one\ntwo\n");
+    assert_eq!(note(&folders[0])?, "one\ntwo\n");
     assert_eq!(agent.client.violations_by(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_note_outside_of_the_folder_is_neither_shown_nor_changed() -> Result<(), AgentTestError> {
+    let (mut agent, folders) = start(PermissionReply::default()).await?;
+    std::os::unix::fs::symlink(folders[1].path(), folders[0].path().join("link"))?;
+    let absolute = folders[1].path().join("note");
+    for path in ["link/note", absolute.to_str().unwrap()] {
+        assert_eq!(agent.prompt_and_wait_for_stop("note1", path).await?, "end_turn");
+    }
+    agent.close_input_and_wait_for_exit().await?;
+    assert_eq!(note(&folders[1])?, "one\ntwo\n");
+    assert!(!agent.client.transcript().contains("2 lines"));
+    assert_eq!(agent.client.violations_by(Side::Agent), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_knows_the_capabilities_of_its_client() -> Result<(), AgentTestError> {
+    let sessions = ClientSessions::default();
+    let agent = sessions
+        .agent_builder(Duration::ZERO)
+        .on_receive_request(
+            async |request: InitializeRequest, responder, _| {
+                responder.respond(InitializeResponse::new(request.protocol_version))
+            },
+            on_receive_request!(),
+        )
+        .on_receive_request(
+            async move |request: NewSessionRequest, responder, client| {
+                let session = sessions.builder("s", Session::new(request.cwd), client).open();
+                let reads = session.capabilities().fs.read_text_file;
+                responder.respond(NewSessionResponse::new(format!("reads files: {reads}")))
+            },
+            on_receive_request!(),
+        );
+    let files = Some(FileService::default());
+    let behaviour = ClientBehaviour { files, ..ClientBehaviour::default() };
+    let mut agent = AgentUnderTest::in_process(agent, behaviour);
+    agent.initialize().await?;
+    assert_eq!(agent.new_session(&std::env::temp_dir()).await?, "reads files: true");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_session_that_is_closed_is_unknown_and_the_others_go_on() -> Result<(), AgentTestError> {
     let allow = PermissionReply::Select(PermissionOptionKind::AllowOnce);
-    let (mut agent, note) = start(allow).await?;
-    let path = note.path().to_str().unwrap();
+    let (mut agent, _folders) = start(allow).await?;
     agent.send_request_and_wait("session/close", json!({ "sessionId": "note1" })).await?;
     for id in ["note1", "note3"] {
         let Err(AgentTestError::ErrorResponse(error)) =
-            agent.prompt_and_wait_for_stop(id, path).await
+            agent.prompt_and_wait_for_stop(id, "note").await
         else {
             panic!("{id} is open")
         };
@@ -100,7 +153,7 @@ async fn a_session_that_is_closed_is_unknown_and_the_others_go_on() -> Result<()
             matches!(close, Err(AgentTestError::ErrorResponse(error)) if error["code"] == -32002)
         );
     }
-    assert_eq!(agent.prompt_and_wait_for_stop("note2", path).await?, "end_turn");
+    assert_eq!(agent.prompt_and_wait_for_stop("note2", "note").await?, "end_turn");
     agent.close_input_and_wait_for_exit().await?;
     assert_eq!(agent.client.violations_by(Side::Agent), []);
     Ok(())

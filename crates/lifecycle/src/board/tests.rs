@@ -1,6 +1,6 @@
 //! Tests of the board's steps.
 
-use super::{CallBoard, CallEnd, Secrets, Timestamp};
+use super::{CallBoard, CallEnd, Secrets, SessionConfig, TerminalPiece, Timestamp};
 use acp_types::{
     CallEndReason, CallMeta, Content, FileChange, Operation, Progress, Status, TerminalPatch,
     ToolCallId, ToolCallPatch, ToolKind, TurnId,
@@ -131,6 +131,33 @@ fn repeating_a_failed_call_sets_retry_of() {
     assert_eq!(live("c", "y", failed()), None);
     assert_eq!(live("d", "x", failed()).as_deref(), Some("a"));
     assert_eq!(live("e", "x", CallEnd::completed()).as_deref(), Some("d"));
+}
+
+#[test]
+fn a_retry_is_known_by_its_whole_input_however_little_is_shown() {
+    let start = Instant::now();
+    for raw_bytes in [0, 64, 1024] {
+        let mut board = CallBoard::default();
+        board.set_config(SessionConfig::default().with_max_raw_bytes(raw_bytes));
+        board.set_secrets(Secrets::new(["hunter2-hunter2", "hunter3-hunter3"]));
+        let mut fail = |id: &str, input: String| {
+            let id = ToolCallId::new(id);
+            let patch = ToolCallPatch::for_new_call("read_file", "Read", ToolKind::Read);
+            let patch = patch.with_raw_input(json!({ "path": input }));
+            board.announce_call(&id, &"t".into(), patch, timestamp_at(start, 0)).unwrap();
+            board.finish_call(&id, CallEnd::failed(CallEndReason::Error), timestamp_at(start, 2));
+            let report = board.history().get(&id).unwrap();
+            let raw = [&report.raw_input, &report.raw_output].into_iter().flatten();
+            assert!(raw.map(|raw| raw.to_string().len()).max().unwrap_or(0) <= raw_bytes);
+            report.meta.retry_of.clone()
+        };
+        let long = "x".repeat(100);
+        assert_eq!(fail("a", format!("{long}1")), None);
+        assert_eq!(fail("b", format!("{long}2")), None, "{raw_bytes}");
+        assert_eq!(fail("c", format!("{long}1")).as_deref(), Some("a"), "{raw_bytes}");
+        assert_eq!(fail("d", "hunter2-hunter2".to_owned()), None);
+        assert_eq!(fail("e", "hunter3-hunter3".to_owned()), None, "{raw_bytes}");
+    }
 }
 
 #[test]
@@ -282,13 +309,13 @@ fn a_terminal_opens_and_ends_once() {
         (board.open_terminal(&id, open()), board.rejected_change_counters().illegal_steps),
         (None, 1)
     );
-    assert_eq!(board.append_terminal_output(&id, b""), None);
-    assert!(board.append_terminal_output(&id, b"x").is_some());
+    assert_eq!(board.push_terminal_output(&id, TerminalPiece::Bytes(b"")), None);
+    assert!(board.push_terminal_output(&id, TerminalPiece::Bytes(b"x")).is_some());
     assert!(board.update_terminal(&id, open()).is_some());
     assert!(board.exit_terminal(&id, acp_types::TerminalExit::default()).is_some());
     assert_eq!(board.rejected_change_counters().late_changes, 0);
     assert_eq!(board.exit_terminal(&id, acp_types::TerminalExit::default()), None);
-    assert_eq!(board.append_terminal_output(&id, b"y"), None);
+    assert_eq!(board.push_terminal_output(&id, TerminalPiece::Bytes(b"y")), None);
     assert_eq!(board.update_terminal(&id, open()), None);
     assert_eq!(board.rejected_change_counters().late_changes, 3);
     assert_eq!(board.terminal(&id).unwrap().output.to_bytes_with_omission_line(), b"x");
@@ -370,7 +397,7 @@ fn an_end_reports_the_output_bytes_of_its_terminals() {
             board.open_terminal(&terminal.into(), patch).unwrap();
             let shown = Content::Terminal(terminal.into());
             board.update_call(&id, ToolCallPatch::new().with_appended_content(shown)).unwrap();
-            board.append_terminal_output(&terminal.into(), b"abc").unwrap();
+            board.push_terminal_output(&terminal.into(), TerminalPiece::Bytes(b"abc")).unwrap();
         }
         let last = board
             .finish_call(&id, CallEnd::cancelled(CallEndReason::User), timestamp_at(start, 1))

@@ -5,6 +5,7 @@ use acp_types::{CallMeta, Content, ContentPatch, OmittedCounts, ToolCallId, Tool
 use callboard_text::escape_invisible_truncated;
 
 use super::{BoardCall, CallBoard};
+use crate::call_history::InputHash;
 use crate::{limits, sanitize, title};
 
 impl CallBoard {
@@ -18,6 +19,8 @@ impl CallBoard {
             self.counters.late_changes += 1;
             return None;
         };
+        // Inputs that differ may look the same once they are redacted and truncated.
+        let input = patch.raw_input.as_ref().filter(|input| !input.is_null()).map(InputHash::new);
         sanitize::sanitize_patch(
             &mut patch,
             &self.secrets,
@@ -52,7 +55,7 @@ impl CallBoard {
             meaningless += self.drop_invalid_meta(id, meta);
         }
         self.counters.fields_dropped += meaningless;
-        self.mark_retry(id, &mut patch);
+        self.mark_retry(id, input, &mut patch);
         self.report_omissions_in_meta(id, &mut patch);
         Some(patch)
     }
@@ -61,8 +64,9 @@ impl CallBoard {
     ///
     /// While arguments still arrive, they may equal those of a failed call until the next fragment,
     /// so `retry_of` is cleared again. A value that the tool itself set is kept.
-    fn mark_retry(&mut self, id: &ToolCallId, patch: &mut ToolCallPatch) {
-        let (Some(input), Some(call)) = (&patch.raw_input, self.calls.get_mut(id)) else { return };
+    fn mark_retry(&mut self, id: &ToolCallId, input: Option<InputHash>, patch: &mut ToolCallPatch) {
+        let (Some(input), Some(call)) = (input, self.calls.get_mut(id)) else { return };
+        call.input = Some(input);
         let name = patch.name.as_ref().unwrap_or(&call.report.name);
         let earlier = self.history.newest_failed(name, input).map(ToString::to_string);
         let told = &patch.meta.as_deref().unwrap_or(&call.report.meta).retry_of;

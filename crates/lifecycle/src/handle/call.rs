@@ -18,6 +18,7 @@ use crate::ids::PermissionId;
 use crate::permission::{
     PermissionAnswer, PermissionOutcome, PermitDecision, UnansweredReason, UnaskedDenialReason,
 };
+use crate::sanitize::truncate_text;
 use crate::session::{AnsweredBy, Session};
 use crate::{Effects, PermissionSubject, Verdict};
 
@@ -239,6 +240,16 @@ impl CallHandle {
         if let Some(open) = lock(&self.session.shared.calls).get_mut(&self.id) {
             open.kept_until_end.push(Box::new(thing));
         }
+    }
+
+    /// Truncates a result or an error to what the call may show of it as text.
+    pub(crate) fn fit_text(&self, text: String) -> String {
+        let (bytes, room) = {
+            let session = self.session.lock();
+            let board = session.board();
+            (board.config().result_text_bytes, board.content_room(&self.id))
+        };
+        truncate_text(text, bytes, room)
     }
 
     pub(crate) fn start(&self) -> bool {

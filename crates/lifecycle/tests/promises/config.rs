@@ -43,7 +43,7 @@ fn content_and_raw_values_are_cut_to_their_settings() {
 fn updates_keep_the_interval_that_is_set() {
     let millis = Duration::from_millis;
     for (interval, expected) in [
-        (millis(0), millis(0)),
+        (millis(0), millis(10)),
         (millis(200), millis(200)),
         (Duration::MAX, Duration::from_secs(10)),
     ] {
@@ -70,25 +70,34 @@ fn settings_are_clamped_to_their_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_text_of_a_result_is_cut_to_its_setting_and_its_room() {
+async fn the_text_of_a_result_or_error_is_cut_to_its_setting_and_its_room() {
     let base = SessionConfig::default();
-    for (config, expected) in [
+    let cut = |shown: usize| format!("{}… and {} more bytes", "x".repeat(shown), 4000 - shown);
+    let cases = [
         (base, "x".repeat(4000)),
-        (base.with_max_result_text_bytes(10), format!("{}… and 3990 more bytes", "x".repeat(10))),
-        (base.with_max_result_text_bytes(0), "… and 4000 more bytes".to_owned()),
-        (base.with_max_content_bytes(2000), format!("{}… and 3000 more bytes", "x".repeat(1000))),
-    ] {
-        let session = Session::new("/p").with_config(config);
+        (base.with_max_result_text_bytes(10), cut(10)),
+        (base.with_max_result_text_bytes(0), cut(0)),
+        // Without quotes and the count.
+        (base.with_max_content_bytes(2000), cut(2000 - 2 - cut(0).len())),
+        (base.with_max_content_bytes(2 + cut(0).len()), cut(0)),
+    ];
+    for ((config, expected), fails) in cases.iter().flat_map(|case| [(case, false), (case, true)]) {
+        let session = Session::new("/p").with_config(*config);
         let session = SessionHandle::new(session, SystemTime::now);
         let tools = ToolMiddleware::new(session.clone()).with_effects(|_, _| Effects::empty());
         let cancel = CancellationToken::new();
-        let tool = async |_: &str, _| Ok::<_, String>("x".repeat(4000));
+        let tool = async |_: &str, _| match fails {
+            true => Err("x".repeat(4000)),
+            false => Ok("x".repeat(4000)),
+        };
         let result = tools
             .call(&"t".into(), "a", "x", json!({}), &cancel, |name, args| {
                 Box::pin(tool(name, args))
             })
             .await;
-        assert_eq!(result.map(|text| text.len()), Ok(4000), "the caller has it whole");
+        assert_eq!(result.is_err(), fails);
+        let whole = result.unwrap_or_else(|ended| ended.text);
+        assert_eq!(whole, "x".repeat(4000), "the caller has it whole");
         let call = session.call_report(&"t/a".into()).unwrap();
         assert_eq!(call.content, [Content::from_text(expected)]);
     }

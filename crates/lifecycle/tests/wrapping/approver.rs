@@ -35,7 +35,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
             PermissionAnswer::reject_once(Some("no".to_owned())),
             Err((
                 Status::Failed,
-                Some(CallEndReason::User),
+                Some(CallEndReason::Approver),
                 "Rejected by the approver. It did not run. It said: no",
             )),
         ),
@@ -43,7 +43,7 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
             PermissionAnswer::reject_once(None),
             Err((
                 Status::Failed,
-                Some(CallEndReason::User),
+                Some(CallEndReason::Approver),
                 "Rejected by the approver. It did not run.",
             )),
         ),
@@ -81,6 +81,8 @@ async fn an_approver_sees_the_whole_call_and_the_client_is_not_asked() {
                 [Content::from_text(text)],
                 "the client reads it too"
             );
+            let (_, meta) = stage.shown("t/a").await;
+            assert_eq!(meta.reason, Some(CallEndReason::Approver));
         }
         assert!(stage.seen.lock().unwrap().asked.is_empty());
     }

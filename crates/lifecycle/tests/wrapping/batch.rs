@@ -96,7 +96,7 @@ fn change(line: &str) -> ToolCallPatch {
 #[tokio::test(start_paused = true)]
 async fn a_change_is_shown_before_anybody_is_asked_about_it() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools = tools(&stage).with_previews(|_, _| async { Ok(change("x")) });
+    let tools = tools(&stage).with_previews(|_, _| Some(async { Ok(change("x")) }));
     let args = json!({ "path": "/p/x" });
     tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
     let seen = stage.seen.lock().unwrap();
@@ -118,10 +118,12 @@ async fn of_changes_that_no_message_holds_a_part_is_shown_and_they_are_allowed_o
     };
     for files in [1, 4] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
-        let tools = tools(&stage).with_previews(move |_, _| async move {
-            Ok((0..files)
-                .map(large)
-                .fold(ToolCallPatch::new(), ToolCallPatch::with_appended_content))
+        let tools = tools(&stage).with_previews(move |_, _| {
+            Some(async move {
+                Ok((0..files)
+                    .map(large)
+                    .fold(ToolCallPatch::new(), ToolCallPatch::with_appended_content))
+            })
         });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
@@ -150,11 +152,15 @@ async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_no
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let previews = Arc::new(Mutex::new(0));
         let tools = tools(&stage).with_previews(move |_, _| {
-            let mut count = previews.lock().unwrap();
-            *count += 1;
-            // Each attempt is previewed once before the permission request and once before it runs.
-            let shown = if *count / 2 < changes { *count } else { 0 };
-            async move { Ok(change(&shown.to_string())) }
+            let previews = previews.clone();
+            Some(async move {
+                let mut count = previews.lock().unwrap();
+                *count += 1;
+                // Each attempt is previewed once before the permission request and once before it
+                // runs.
+                let shown = if *count / 2 < changes { *count } else { 0 };
+                Ok(change(&shown.to_string()))
+            })
         });
         let args = json!({ "path": "/p/x" });
         let ran = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
@@ -167,12 +173,18 @@ async fn a_call_that_would_do_something_else_by_now_is_permitted_anew_or_does_no
 #[tokio::test(start_paused = true)]
 async fn a_preview_that_fails_ends_its_call_and_asks_nobody() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools = tools(&stage).with_previews(|_, _| async { Err("no such file".to_owned()) });
+    let tools = tools(&stage).with_previews(|_, _| Some(async { Err("no such file".to_owned()) }));
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     let ended = ended.unwrap_err();
     assert_eq!((ended.text.as_str(), ended.reason), ("no such file", Some(CallEndReason::Error)));
     assert!(stage.seen.lock().unwrap().asked.is_empty() && log.lock().unwrap().is_empty());
+}
+
+/// A preview that shows nothing, and records that it ran.
+async fn look(looked: Arc<Mutex<bool>>) -> Result<ToolCallPatch, String> {
+    *looked.lock().unwrap() = true;
+    Ok(ToolCallPatch::new())
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,10 +193,7 @@ async fn the_reads_of_a_preview_are_judged_before_it_looks() {
     stage.session.update(|session, _| session.set_policy(Arc::new(acp_lifecycle::AskAlwaysPolicy)));
     let looked = Arc::new(Mutex::new(false));
     let looks = looked.clone();
-    let tools = tools(&stage).with_previews(move |_, _| {
-        *looks.lock().unwrap() = true;
-        async { Ok(ToolCallPatch::new()) }
-    });
+    let tools = tools(&stage).with_previews(move |_, _| Some(look(looks.clone())));
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
     assert!(ended.is_err() && !*looked.lock().unwrap());
@@ -210,7 +219,7 @@ impl Policy for AsksAboutMore {
 #[tokio::test(start_paused = true)]
 async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
     let (read, write) = (|| Effect::Read("/p/x".into()), || Effect::Write("/p/x".into()));
-    let cases: [(Mark, _); 8] = [
+    let cases: [(Mark, _); 9] = [
         (|effects| effects, (read(), 0)),
         (|effects| effects, (write(), 0)),
         (Effects::always_ask, (read(), 1)),
@@ -218,6 +227,7 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         (Effects::with_sensitive_mark, (write(), 1)),
         (|effects| effects.with_outside_paths(|_| true), (write(), 1)),
         (|effects| effects, (Effect::Unknown, 0)),
+        (Effects::always_ask, (Effect::Unknown, 0)),
         (Effects::always_ask, (Effect::Connect("h".to_owned()), 0)),
     ];
     for (mark, (effect, asked)) in cases {
@@ -228,10 +238,7 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
         let looks = looked.clone();
         let tools = ToolMiddleware::new(stage.session.clone())
             .with_effects(move |_, _| mark(effect.clone().into()))
-            .with_previews(move |_, _| {
-                *looks.lock().unwrap() = true;
-                async { Ok(ToolCallPatch::new()) }
-            });
+            .with_previews(move |_, _| Some(look(looks.clone())));
         let call = tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await;
         assert_eq!(!*looked.lock().unwrap(), asked == 1, "{case}");
         assert!(asked == 0 || call.is_err(), "{case}");
@@ -242,12 +249,16 @@ async fn the_reads_of_a_preview_are_judged_as_strictly_as_their_call() {
     }
 }
 
+async fn text_preview() -> Result<ToolCallPatch, String> {
+    Ok(ToolCallPatch::new().with_appended_content(Content::from_text("the preview")))
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_note_of_the_first_question_is_gone_once_the_preview_was_permitted() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
-    let tools = ToolMiddleware::new(stage.session.clone()).with_previews(|_, _| async {
-        Ok(ToolCallPatch::new().with_appended_content(Content::from_text("the preview")))
-    });
+    let tools = ToolMiddleware::new(stage.session.clone())
+        .with_effects(|_, _| Effects::from(Effect::Write("/p/x".into())).always_ask())
+        .with_previews(|_, _| Some(text_preview()));
     tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await.unwrap();
     let seen = stage.seen.lock().unwrap();
     let asked: Vec<_> = seen.asked.iter().map(|it| serde_json::to_string(it).unwrap()).collect();
@@ -260,16 +271,23 @@ async fn the_note_of_the_first_question_is_gone_once_the_preview_was_permitted()
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_is_known_of_a_call_it_is_asked_about_before_its_preview_looks() {
-    let (stage, log) = (Stage::new(Some("reject")), Log::default());
-    let looked = Arc::new(Mutex::new(false));
-    let looks = looked.clone();
-    let tools = ToolMiddleware::new(stage.session.clone()).with_previews(move |_, _| {
-        *looks.lock().unwrap() = true;
-        async { Ok(ToolCallPatch::new()) }
-    });
-    let call = tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await;
-    assert!(call.is_err() && !*looked.lock().unwrap());
+async fn a_call_is_asked_about_once_if_it_has_no_preview_or_unknown_effects() {
+    let write = Effects::from(Effect::Write("/p/x".into())).always_ask();
+    for (name, effects, has_preview) in [
+        ("no preview", write, false),
+        ("unknown", Effect::Unknown.into(), true),
+        ("neither", Effect::Unknown.into(), false),
+    ] {
+        let (stage, log) = (Stage::new(Some("allow")), Log::default());
+        let tools = ToolMiddleware::new(stage.session.clone())
+            .with_effects(move |_, _| effects.clone())
+            .with_previews(move |_, _| has_preview.then(text_preview));
+        tools.call(&"t".into(), "a", "x", json!({}), &stage.cancel, logged(&log)).await.unwrap();
+        let asked = serde_json::to_string(&stage.seen.lock().unwrap().asked).unwrap();
+        assert_eq!(stage.seen.lock().unwrap().asked.len(), 1, "{name}");
+        assert_eq!(asked.contains("the preview"), has_preview, "{name}");
+        assert!(!asked.contains("once it may be read"), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,11 +311,10 @@ async fn what_is_nearly_the_same_is_permitted_anew() {
     ] {
         let (stage, log) = (Stage::new(Some("allow")), Log::default());
         let case = format!("{then:?}");
-        let shows = Mutex::new(VecDeque::from([first]));
+        let shows = Arc::new(Mutex::new(VecDeque::from([first])));
         let tools = tools(&stage).with_previews(move |_, _| {
-            let shown = shows.lock().unwrap().pop_front();
-            let shown = shown.unwrap_or_else(|| then.clone());
-            async { Ok(shown) }
+            let (shows, then) = (shows.clone(), then.clone());
+            Some(async move { Ok(shows.lock().unwrap().pop_front().unwrap_or(then)) })
         });
         let args = json!({ "path": "/p/x" });
         tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await.unwrap();
@@ -324,7 +341,7 @@ async fn effects_that_are_others_by_the_time_it_runs_are_permitted_anew() {
 async fn a_preview_that_takes_too_long_ends_its_call() {
     let (stage, log) = (Stage::new(Some("allow")), Log::default());
     let tools = tools(&stage)
-        .with_previews(|_, _| std::future::pending())
+        .with_previews(|_, _| Some(std::future::pending()))
         .with_timeout(Duration::from_secs(5));
     let args = json!({ "path": "/p/x" });
     let ended = tools.call(&"t".into(), "a", "write", args, &stage.cancel, logged(&log)).await;
@@ -367,7 +384,7 @@ async fn each_call_of_a_batch_shows_the_file_as_the_calls_before_it_left_it() {
         let (old_text, new_text) = (Some(old), Some(new));
         let change =
             FileChange { old_text, new_text, ..FileChange::new(Operation::Modify, "/p/x") };
-        async { Ok(ToolCallPatch::new().with_appended_content(Content::from(change))) }
+        Some(async { Ok(ToolCallPatch::new().with_appended_content(Content::from(change))) })
     });
     let call = |id, line| BatchCall::new(id, "write", json!({ "path": "/p/x", "line": line }));
     let writes = |_: &str, args: Value| {

@@ -49,7 +49,7 @@ impl SentCall {
     ) -> Option<Vec<ToolCallContent>> {
         let keeps = patch == ContentPatch::Keep && ending.is_none();
         if let ContentPatch::Set(items) | ContentPatch::Append(items) = &mut patch {
-            encode::shorten_changes(items, shows.meta_key);
+            encode::shorten_changes(items);
         }
         patch.apply(&mut self.items);
         if keeps && self.terminals().next().is_none() {

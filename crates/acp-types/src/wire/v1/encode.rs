@@ -6,11 +6,11 @@ use callboard_text::{path_text, utf8_path};
 use serde_json::json;
 
 use super::WireUpdate;
-use crate::limits::{MAX_FILE_CHANGE_BYTES, MAX_WHOLE_FILE_DIFF_BYTES, META_KEY_BYTES};
+use crate::limits::{MAX_FILE_CHANGE_BYTES, MAX_WHOLE_FILE_DIFF_BYTES};
 use crate::schema::v1::{self, Diff, SessionUpdate, ToolCallContent, ToolCallStatus};
 use crate::{
     Content, FileChange, MessageChunk, Operation, Plan, PlanEntry, PlanPriority, PlanStatus,
-    PromptBlock, Role, Status, TerminalId, diff, json,
+    PromptBlock, Role, Status, TerminalId, diff,
 };
 
 /// Returns the v1 status of a call: a cancelled call is `failed`, a paused one `in_progress`.
@@ -84,12 +84,10 @@ pub(super) fn encode_content_items(
 }
 
 /// Shortens file changes that are too large for a message.
-pub(super) fn shorten_changes(content: &mut [Content], meta_key: &str) {
-    let extra = json::escaped_string_len(meta_key).saturating_sub(META_KEY_BYTES);
+pub(super) fn shorten_changes(content: &mut [Content]) {
     for item in content {
         if let Content::Change(change) = item
-            && let Some(short) =
-                diff::shorten_change_with_hunk_overhead(change, MAX_FILE_CHANGE_BYTES, extra)
+            && let Some(short) = diff::shorten_change(change, MAX_FILE_CHANGE_BYTES)
         {
             *change = short;
         }
